@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Executing a plan: claim, hand runs of steps to the tables, forget; undo or go on when a step fails."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple
+
+from .errors import KernelError
+from .kernel import Failure, Result
+from .ledger import Ledger
+from .model.kinds import KINDS
+from .plan import Plan, Step
+
+Apply = Callable[[List[Step], bool], Result]
+Tables = Mapping[str, Apply]
+
+
+class ApplyError(KernelError):
+    """A step failed. ``failed`` has it and why, ``undone`` what was taken back, ``stuck`` what could not be."""
+
+    def __init__(self, failed: List[Failure], undone: List[Step], stuck: List[Failure]) -> None:
+        lines = [f"{failure.step.describe()} failed: {failure.message}" for failure in failed]
+        lines.append(f"{len(undone)} earlier step(s) were undone" if undone else "nothing was changed")
+        lines.extend(f"could not be undone: {failure.step.describe()}: {failure.message}" for failure in stuck)
+        super().__init__("; ".join(lines))
+        self.failed = failed
+        self.undone = undone
+        self.stuck = stuck
+
+
+class Outcome(NamedTuple):
+    """What a plan's execution did; ``failed`` is empty unless it was told to keep going."""
+
+    done: List[Step]
+    failed: List[Failure]
+
+
+def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_going: bool = False) -> Outcome:
+    """Do what the plan says, in its order.
+
+    Claims are written before anything is created and forgotten after it is gone: a crash in between leaves a claim on something
+    that is not there, never an orphan that nobody owns.
+
+    Args:
+        plan: what to do.
+        tables: ``apply`` of each table, by the table's name (:data:`default_tables`).
+        ledger: where claims go.
+        owner: whose items these are.
+        keep_going: the agent's way: a step that fails is reported and the rest is done, but for what hangs on the failed
+            step. Otherwise the first failure undoes all that was done before it.
+
+    Raises:
+        ApplyError: a step failed (only without ``keep_going``); everything was undone that could be.
+    """
+    creations = [(step.kind, step.key) for step in plan.steps if step.before is None and KINDS[step.kind].parent is None]
+    adopted = [(kind, key) for kind, keys in plan.adopted.items() for key in keys]
+    ledger.claim(owner, creations + adopted)
+    done, failed = _run(plan.steps, tables, keep_going)
+    undone: List[Step] = []
+    stuck: List[Failure] = []
+    if failed and not keep_going:
+        undone, stuck = _run([step.inverse() for step in reversed(done)], tables, True)
+    gone = {(step.kind, step.key) for step in done if step.after is None}
+    gone.update((failure.step.kind, failure.step.key) for failure in failed if failure.step.before is None)
+    if failed and not keep_going:
+        kept = {(failure.step.kind, failure.step.key) for failure in stuck}
+        gone = {item for item in creations if item not in kept}
+    ledger.forget(owner, [item for item in gone if KINDS[item[0]].parent is None])
+    if failed and not keep_going:
+        raise ApplyError(failed, undone, stuck)
+    return Outcome(done, failed)
+
+
+def _run(steps: List[Step], tables: Tables, keep_going: bool) -> Result:
+    done: List[Step] = []
+    failed: List[Failure] = []
+    broken: Dict[str, set[Any]] = {}
+    for table, group in groupby(steps, key=lambda step: KINDS[step.kind].table):
+        run = [step for step in group if not _hangs_on(step, broken)]
+        if not run:
+            continue
+        result = tables[table](run, keep_going)
+        done.extend(result.done)
+        failed.extend(result.failed)
+        for failure in result.failed:
+            broken.setdefault(failure.step.kind, set()).add(failure.step.key)
+        if result.failed and not keep_going:
+            break
+    return Result(done, failed)
+
+
+def _hangs_on(step: Step, broken: Dict[str, set[Any]]) -> bool:
+    parent = KINDS[step.kind].parent
+    return parent is not None and parent[1](step.key) in broken.get(parent[0], ())

@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ledger: who made what on this node.
+
+A SQLite file under ``/run``, which dies at reboot exactly like the kernel state that it describes. It maps (kind, key) to one
+owner; the agent is one, each playbook ``owner:`` another. Children (real servers, members) belong to the owner of their parent and
+are not listed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import contextmanager
+from typing import Any, Dict, Iterable, Iterator, List, Tuple
+
+from .errors import ConflictError, LedgerError
+from .model.kinds import KINDS, name
+
+DIRECTORY = "/run/kubenode"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS claim (
+    kind TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS note (
+    owner TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (owner, kind, key)
+) WITHOUT ROWID;
+"""
+Item = Tuple[str, Any]
+
+
+class Ledger:
+    """The open ledger. Every method is one transaction; methods raise LedgerError if the file cannot be used."""
+
+    def __init__(self, directory: str = DIRECTORY) -> None:
+        self.path = os.path.join(directory, "ledger.db")
+        try:
+            os.makedirs(directory, mode=0o755, exist_ok=True)
+            self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA synchronous=OFF")  # /run is memory; a crash of the kernel takes both away
+            self._db.executescript(_SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerError(f"ledger {self.path} cannot be opened: {error}; nothing was changed") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def owned(self, owner: str) -> Dict[str, set[Any]]:
+        """Return the keys of one owner, per kind."""
+        found: Dict[str, set[Any]] = {}
+        for kind, key in self._all("SELECT kind, key FROM claim WHERE owner = ?", (owner,)):
+            found.setdefault(kind, set()).add(_decode(kind, key))
+        return found
+
+    def others(self, owner: str) -> Dict[str, Dict[Any, str]]:
+        """Return the keys that all other owners claim, per kind, with the owner's name."""
+        found: Dict[str, Dict[Any, str]] = {}
+        for kind, key, name_ in self._all("SELECT kind, key, owner FROM claim WHERE owner != ?", (owner,)):
+            found.setdefault(kind, {})[_decode(kind, key)] = name_
+        return found
+
+    def owners(self) -> Dict[str, int]:
+        """Return all owners, with how many keys each claims."""
+        return dict(self._all("SELECT owner, count(*) FROM claim GROUP BY owner ORDER BY owner", ()))
+
+    def claim(self, owner: str, items: Iterable[Item]) -> None:
+        """Write down that items are this owner's.
+
+        Raises:
+            ConflictError: an item is another owner's; nothing was written.
+        """
+        rows = [(kind, _encode(key), owner) for kind, key in items]
+        if not rows:
+            return
+        with self._transaction():
+            self._db.executemany("INSERT OR IGNORE INTO claim (kind, key, owner) VALUES (?, ?, ?)", rows)
+            for kind, key, _owner in rows:
+                (holder,) = self._db.execute("SELECT owner FROM claim WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+                if holder != owner:
+                    item = name(kind, _decode(kind, key))
+                    raise ConflictError(f"{item} is wanted by owner {owner!r} but belongs to owner {holder!r}; nothing was changed")
+
+    def forget(self, owner: str, items: Iterable[Item]) -> None:
+        """Strike items of this owner out, with their notes."""
+        rows = [(owner, kind, _encode(key)) for kind, key in items]
+        if rows:
+            with self._transaction():
+                self._db.executemany("DELETE FROM claim WHERE owner = ? AND kind = ? AND key = ?", rows)
+
+    def notes(self, owner: str, kind: str) -> Dict[Any, str]:
+        """Return what a restart must remember, per key (for example since when a real server is being drained)."""
+        rows = self._all("SELECT key, text FROM note WHERE owner = ? AND kind = ?", (owner, kind))
+        return {_decode(kind, key): text for key, text in rows}
+
+    def note(self, owner: str, kind: str, texts: Iterable[Tuple[Any, str]]) -> None:
+        """Remember a text for each key; "" forgets it."""
+        rows = [(owner, kind, _encode(key), text) for key, text in texts]
+        if rows:
+            with self._transaction():
+                self._db.executemany("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)", rows)
+                self._db.execute("DELETE FROM note WHERE text = ''")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise LedgerError(f"ledger {self.path} cannot be written: {error}; nothing was changed") from error
+
+    def _all(self, query: str, arguments: Tuple[str, ...]) -> List[Tuple[Any, ...]]:
+        try:
+            return self._db.execute(query, arguments).fetchall()
+        except sqlite3.Error as error:
+            raise LedgerError(f"ledger {self.path} cannot be read: {error}; nothing was changed") from error
+
+
+def _encode(key: Any) -> str:
+    return json.dumps(key, separators=(",", ":"))  # named tuples are written as lists
+
+
+def _decode(kind: str, text: str) -> Any:
+    return KINDS[kind].decode_key(json.loads(text))
+
+
+@contextmanager
+def node_lock(directory: str = DIRECTORY) -> Iterator[None]:
+    """Hold the lock that serialises agent, modules and command line while they read, plan and apply."""
+    import fcntl
+
+    try:
+        os.makedirs(directory, mode=0o755, exist_ok=True)
+        handle = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise LedgerError(f"lock {directory}/lock cannot be opened: {error}; nothing was changed") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,30 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is on a node, as values: every thing is an *item* of a kind, with a key and a value.
+
+======================  ==========================================  =========================================
+kind                    key                                         value
+======================  ==========================================  =========================================
+``sysctl``              dotted name                                 text
+``link``                interface name                              :class:`~.link.Link`
+``set``                 set name                                    :class:`~.ipset.IPSet`
+``member``              :class:`~.ipset.MemberKey`                  option text ("" for none)
+``chain``               :class:`~.iptables.ChainKey`                tuple of rule texts
+``jump``                :class:`~.iptables.JumpKey`                 have: position from 1; want: :class:`~.iptables.Place`
+``virtual_server``      :class:`~.ipvs.VirtualServerKey`            :class:`~.ipvs.VirtualServer`
+``real_server``         :class:`~.ipvs.RealServerKey`               :class:`~.ipvs.RealServer`
+``address``             :class:`~.link.AddressKey`                  ``True``
+======================  ==========================================  =========================================
+
+A :data:`State` maps kinds to their items. Keys and values are immutable, hashable and canonical: two things that the
+kernel holds equal are equal here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Hashable, Mapping
+
+Items = Dict[Hashable, Any]
+State = Dict[str, Items]
+ReadState = Mapping[str, Mapping[Any, Any]]

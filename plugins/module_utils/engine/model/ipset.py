@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""IP sets: headers and members, in the words of ``ipset save``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Tuple
+
+# What the kernel chooses or changes by itself; says nothing about what somebody wanted.
+VOLATILE_OPTIONS = frozenset(("hashsize", "bucketsize", "initval"))
+
+
+class IPSet(NamedTuple):
+    """A set's type and creation options, in the order in which ``ipset save`` prints them.
+
+    For example ``IPSet("hash:ip,port", (("family", "inet"), ("hashsize", "1024"), ("maxelem", "65536")))``; options without
+    a value (``counters``, ``comment``) have the value "".
+    """
+
+    type: str
+    options: Tuple[Tuple[str, str], ...] = ()
+
+    def option(self, name: str, default: str = "") -> str:
+        """Return the value of one option."""
+        for key, value in self.options:
+            if key == name:
+                return value
+        return default
+
+    def text(self) -> str:
+        """Return ``TYPE OPTIONS`` as behind ``create NAME``."""
+        return " ".join([self.type] + [f"{key} {value}" if value else key for key, value in self.options])
+
+
+class MemberKey(NamedTuple):
+    """A member: its set and its canonical text, for example ``10.96.0.10,tcp:80``."""
+
+    set: str
+    member: str
+
+
+def same_set(one: IPSet, other: IPSet) -> bool:
+    """Tell whether two headers are the same but for what the kernel chooses by itself."""
+    return one.type == other.type and _stable(one) == _stable(other)
+
+
+def _stable(value: IPSet) -> frozenset[Tuple[str, str]]:
+    return frozenset(pair for pair in value.options if pair[0] not in VOLATILE_OPTIONS)

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""iptables: chains that are ours, and jumps into them from built-in chains.
+
+A rule is text, in exactly the spelling of ``iptables-save``, without the leading ``-A CHAIN``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Tuple
+
+Rules = Tuple[str, ...]
+BUILT_IN = {
+    "filter": ("INPUT", "FORWARD", "OUTPUT"),
+    "nat": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"),
+    "mangle": ("PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"),
+    "raw": ("PREROUTING", "OUTPUT"),
+    "security": ("INPUT", "FORWARD", "OUTPUT"),
+}
+
+
+class ChainKey(NamedTuple):
+    """A chain: family 4 or 6, table, name."""
+
+    family: int
+    table: str
+    chain: str
+
+    def __str__(self) -> str:
+        """Return for example ``IPv4 nat KUBE-SERVICES``."""
+        return f"IPv{self.family} {self.table} {self.chain}"
+
+
+class JumpKey(NamedTuple):
+    """One rule of ours in a built-in chain; usually a jump into a chain of ours."""
+
+    family: int
+    table: str
+    chain: str
+    rule: str
+
+    def __str__(self) -> str:
+        """Return for example ``IPv4 nat PREROUTING: -j KUBE-SERVICES``."""
+        return f"IPv{self.family} {self.table} {self.chain}: {self.rule}"
+
+
+class Place(NamedTuple):
+    """Where a rule is wanted in a built-in chain: ``first`` or ``last``, and its order among ours there (from 1).
+
+    Rules that another owner of the ledger keeps in the same place do not count as being in the way.
+    """
+
+    where: str = "first"
+    order: int = 1

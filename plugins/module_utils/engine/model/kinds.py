@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kinds of items in one table: who holds them, how they are compared, owned and named."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+
+from .ipset import MemberKey, same_set
+from .iptables import ChainKey, JumpKey
+from .ipvs import RealServerKey, VirtualServerKey
+from .link import AddressKey
+
+
+class Kind(NamedTuple):
+    """One kind of item.
+
+    ``table`` names the module of ``engine/kernel`` that reads and writes it. An item with a ``parent`` (kind, function
+    from key to the parent's key) belongs to whom its parent belongs, and vanishes with it.
+    """
+
+    table: str
+    label: str
+    decode_key: Callable[[Any], Any]
+    same: Callable[[Any, Any], bool]
+    text: Callable[[Any, Any], str]
+    parent: Optional[Tuple[str, Callable[[Any], Any]]] = None
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return bool(one == other)
+
+
+def _fields(_key: Any, value: Any) -> str:
+    return " ".join(f"{name} {text}" for name, text in value._asdict().items())
+
+
+def _server_text(key: Any, value: Any) -> str:
+    parts = [f"scheduler {value.scheduler}"]
+    if value.flags:
+        parts.append(f"flags {value.flags:#x}")
+    if value.timeout:
+        parts.append(f"timeout {value.timeout}")
+    if value.netmask != (128 if key.family == 6 else 32):
+        parts.append(f"netmask {value.netmask}")
+    if value.pe_name:
+        parts.append(f"pe {value.pe_name}")
+    return " ".join(parts)
+
+
+def _real_text(_key: Any, value: Any) -> str:
+    parts = [f"weight {value.weight} {value.forward}"]
+    if value.upper_threshold or value.lower_threshold:
+        parts.append(f"thresholds {value.lower_threshold}..{value.upper_threshold}")
+    if value.forward == "tunnel":
+        parts.append(f"{value.tunnel_type} port {value.tunnel_port} flags {value.tunnel_flags:#x}")
+    return " ".join(parts)
+
+
+def _rules_text(_key: Any, value: Any) -> str:
+    return f"{len(value)} rule" + ("" if len(value) == 1 else "s")
+
+
+def _server_key(raw: Any) -> Any:
+    return VirtualServerKey(*raw)
+
+
+KINDS: Dict[str, Kind] = {
+    "sysctl": Kind("sysctls", "sysctl", str, _equal, lambda _key, value: str(value)),
+    "link": Kind("addresses", "link", str, _equal, _fields),
+    "set": Kind("ipset", "set", str, same_set, lambda _key, value: str(value.text())),
+    "member": Kind(
+        "ipset",
+        "member",
+        lambda raw: MemberKey(*raw),
+        _equal,
+        lambda _key, value: str(value),
+        ("set", lambda key: key.set),
+    ),
+    "chain": Kind("iptables", "chain", lambda raw: ChainKey(*raw), _equal, _rules_text),
+    "jump": Kind(
+        "iptables", "rule in", lambda raw: JumpKey(*raw), _equal, lambda _key, value: f"at position {value}"
+    ),
+    "virtual_server": Kind("ipvs", "virtual server", _server_key, _equal, _server_text),
+    "real_server": Kind(
+        "ipvs",
+        "real server",
+        lambda raw: RealServerKey(_server_key(raw[0]), raw[1], raw[2]),
+        _equal,
+        _real_text,
+        ("virtual_server", lambda key: key.server),
+    ),
+    "address": Kind("addresses", "address", lambda raw: AddressKey(*raw), _equal, lambda _key, _value: ""),
+}
+
+
+def name(kind: str, key: Any) -> str:
+    """Return how people call an item, for example ``real server 10.244.1.5:8080 of tcp 10.96.0.10:80``."""
+    if kind == "member":
+        return f"member {key.member} of set {key.set}"
+    return f"{KINDS[kind].label} {key}"

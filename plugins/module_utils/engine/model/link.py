@@ -1,0 +1,27 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Links of ours and the addresses on them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Link(NamedTuple):
+    """A network interface; kube-proxy's ``kube-ipvs0`` is a dummy that is never set up."""
+
+    type: str = "dummy"
+    up: bool = False
+
+
+class AddressKey(NamedTuple):
+    """An address with its prefix length on a link, for example ``("kube-ipvs0", "10.96.0.10", 32)``."""
+
+    link: str
+    address: str
+    prefix: int
+
+    def __str__(self) -> str:
+        """Return for example ``10.96.0.10/32 on kube-ipvs0``."""
+        return f"{self.address}/{self.prefix} on {self.link}"

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Addresses and networks as canonical text, the way the kernel's tools print them.
+
+Uses the C library instead of :mod:`ipaddress`: it is ten times faster, and a large cluster has a hundred thousand addresses.
+"""
+
+from __future__ import annotations
+
+from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
+
+
+def family(address: str) -> int:
+    """Return 4 or 6, by the spelling of ``address`` alone."""
+    return 6 if ":" in address else 4
+
+
+def canonical(address: str) -> str:
+    """Return the canonical text of an IPv4 or IPv6 address.
+
+    Raises:
+        ValueError: ``address`` is not one (leading zeros, zones and prefixes included).
+    """
+    try:
+        if ":" in address:
+            return inet_ntop(AF_INET6, inet_pton(AF_INET6, address))
+        return inet_ntop(AF_INET, inet_pton(AF_INET, address))
+    except (OSError, TypeError, UnicodeEncodeError):
+        raise ValueError(f"{address!r} is not an IP address") from None
+
+
+def pack(address: str) -> bytes:
+    """Return the 4 or 16 bytes of an address, in network order."""
+    return inet_pton(AF_INET6 if ":" in address else AF_INET, address)
+
+
+def unpack(raw: bytes) -> str:
+    """Return the canonical text of 4 or 16 bytes."""
+    return inet_ntop(AF_INET if len(raw) == 4 else AF_INET6, raw)
+
+
+def full_prefix(fam: int) -> int:
+    """Return the prefix length of a single address: 32 or 128."""
+    return 128 if fam == 6 else 32
+
+
+def network(cidr: str, strict: bool = False) -> str:
+    """Return ``cidr`` canonical, with its host bits cleared and always with a prefix length.
+
+    Raises:
+        ValueError: not an address with a prefix length; or, if ``strict``, host bits are set.
+    """
+    address, slash, length = cidr.partition("/")
+    raw = pack(canonical(address))
+    bits = len(raw) * 8
+    if slash and not (length.isascii() and length.isdigit() and (length == "0" or length[0] != "0")):
+        raise ValueError(f"{cidr!r} has no valid prefix length")
+    prefix = int(length) if slash else bits
+    if prefix > bits:
+        raise ValueError(f"{cidr!r} has a prefix length over {bits}")
+    number = int.from_bytes(raw, "big")
+    masked = number >> (bits - prefix) << (bits - prefix)
+    if strict and masked != number:
+        raise ValueError(f"{cidr!r} has host bits set")
+    return f"{unpack(masked.to_bytes(len(raw), 'big'))}/{prefix}"
+
+
+def contains(net: str, address: str) -> bool:
+    """Tell whether the canonical network ``net`` contains ``address``; different families never do."""
+    base, _slash, length = net.partition("/")
+    raw, other = pack(base), pack(address)
+    if len(raw) != len(other):
+        return False
+    shift = len(raw) * 8 - int(length)
+    return int.from_bytes(raw, "big") >> shift == int.from_bytes(other, "big") >> shift

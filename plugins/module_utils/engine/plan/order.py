@@ -1,0 +1,51 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The order of a plan, in one table.
+
+What a thing depends on is created before it, and removed after it. The address that attracts the traffic comes last, and goes
+first: a virtual address without a virtual server would refuse connections that were served elsewhere until then. Rules change before virtual
+servers appear, so that no connection is balanced that the rules do not yet translate (kubernetes/kubernetes#133773).
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, List, Tuple
+
+from .step import Step
+
+ORDER: Tuple[Tuple[str, str], ...] = (
+    ("sysctl", "create"),
+    ("sysctl", "change"),
+    ("link", "create"),
+    ("link", "change"),
+    ("set", "create"),
+    ("set", "change"),
+    ("member", "create"),
+    ("member", "change"),
+    ("chain", "create"),
+    ("chain", "change"),
+    ("jump", "create"),
+    ("jump", "change"),
+    ("virtual_server", "create"),
+    ("virtual_server", "change"),
+    ("real_server", "create"),
+    ("real_server", "change"),
+    ("address", "create"),
+    # from here on things go
+    ("address", "delete"),
+    ("real_server", "delete"),
+    ("virtual_server", "delete"),
+    ("jump", "delete"),
+    ("chain", "delete"),
+    ("member", "delete"),
+    ("set", "delete"),
+    ("link", "delete"),
+    ("sysctl", "delete"),
+)
+_RANK: Dict[Tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDER)}
+
+
+def ordered(steps: Iterable[Step]) -> List[Step]:
+    """Sort steps by the table; within one row they keep their order."""
+    return sorted(steps, key=lambda step: _RANK[step.kind, step.verb])

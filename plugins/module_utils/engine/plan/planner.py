@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``plan(have, want, owned)``: what to do so that what is becomes what is wanted."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple
+
+from ..model import ReadState
+from ..model.kinds import KINDS, name
+from .jumps import place
+from .order import ordered
+from .step import Step
+
+Keys = Mapping[str, Collection[Any]]
+
+
+class Conflict(NamedTuple):
+    """A wanted item that stands there already and belongs to somebody else; ``owner`` is "" if the ledger knows none."""
+
+    kind: str
+    key: Any
+    owner: str
+
+    def describe(self) -> str:
+        """Return one sentence that names the item and its owner."""
+        item = name(self.kind, self.key)
+        if self.owner:
+            return f"{item} belongs to owner {self.owner!r}"
+        return f"{item} exists already and was not made by us; it is left as it is (adopt takes it over)"
+
+
+class Plan(NamedTuple):
+    """Ordered steps, and the wanted items that were left out because they are somebody else's.
+
+    ``adopted`` are the items that are as wanted already and become ours without a step.
+    """
+
+    steps: List[Step]
+    conflicts: List[Conflict]
+    adopted: Dict[str, List[Any]]
+
+    def lines(self) -> List[str]:
+        """Return the steps for people, one line each."""
+        return [step.describe() for step in self.steps]
+
+    def as_json(self) -> List[Dict[str, Any]]:
+        """Return the steps as plain data."""
+        return [step.as_json() for step in self.steps]
+
+    def inverse(self) -> Plan:
+        """Return the plan that undoes this one."""
+        return Plan(ordered(step.inverse() for step in reversed(self.steps)), [], {})
+
+
+def plan(
+    have: ReadState,
+    want: ReadState,
+    owned: Keys,
+    *,
+    others: Mapping[str, Mapping[Any, str]] | None = None,
+    adopt: bool = False,
+) -> Plan:
+    """Compare and order.
+
+    Args:
+        have: what the kernel holds (all of it, foreign things included).
+        want: all that this owner wants.
+        owned: the keys per kind that the ledger says are this owner's. What is owned and not wanted is removed. An item with
+            a parent (a member, a real server) is owned through its parent.
+        others: the keys per kind that other owners claim, with their names.
+        adopt: take over what stands there and nobody claims.
+    """
+    others = others or {}
+    steps: List[Step] = []
+    conflicts: List[Conflict] = []
+    adopted: Dict[str, List[Any]] = {}
+    refused: Dict[str, set[Any]] = {}
+    for kind in sorted(set(have) | set(want), key=list(KINDS).index):
+        has, wants = have.get(kind, {}), want.get(kind, {})
+        parent = KINDS[kind].parent
+        mine = _ownership(kind, owned, want, adopt)
+        blocked = refused.setdefault(kind, set())
+        foreign = others.get(kind, {})
+        for key in wants:
+            if parent and parent[1](key) in refused.get(parent[0], ()):
+                blocked.add(key)
+            elif key in foreign:
+                conflicts.append(Conflict(kind, key, foreign[key]))
+                blocked.add(key)
+        if kind == "jump":
+            steps.extend(
+                place(
+                    has,
+                    {key: spot for key, spot in wants.items() if key not in blocked},
+                    [key for key in has if mine(key)],
+                    {*owned.get(kind, ()), *foreign},
+                )
+            )
+            continue
+        same = KINDS[kind].same
+        replaced = _replaced_sets(have, want) if kind == "member" else ()
+        for key, value in wants.items():
+            if key in blocked:
+                continue
+            before = has.get(key)
+            ours = mine(key)
+            changes = before is None or not same(before, value) or (replaced and key.set in replaced)
+            foreign_parent = parent is not None and not ours and parent[1](key) in have.get(parent[0], {})
+            if changes and not ours and (before is not None or foreign_parent):
+                conflicts.append(Conflict(kind, key, ""))
+                blocked.add(key)
+            elif changes:
+                steps.append(Step(kind, key, before, value))
+            if adopt and before is not None and parent is None and key not in owned.get(kind, ()):
+                adopted.setdefault(kind, []).append(key)
+        for key, value in has.items():
+            if key not in wants and mine(key):
+                steps.append(Step(kind, key, value, None))
+    return Plan(ordered(steps), conflicts, adopted)
+
+
+def _replaced_sets(have: ReadState, want: ReadState) -> Collection[str]:
+    """Return the sets whose type or family changes: they are swapped for a new set, into which every member is written."""
+    replaced = set()
+    for key, value in want.get("set", {}).items():
+        before = have.get("set", {}).get(key)
+        if before is not None and (before.type, before.option("family")) != (value.type, value.option("family")):
+            replaced.add(key)
+    return replaced
+
+
+def _ownership(kind: str, owned: Keys, want: ReadState, adopt: bool) -> Callable[[Any], bool]:
+    """Return the test whether an existing item of this kind is ours, or becomes ours by adoption."""
+    parent = KINDS[kind].parent
+    parent_kind, parent_of = parent if parent else (kind, _itself)
+    keys = owned.get(parent_kind, ())
+    taken: Collection[Any] = want.get(parent_kind, {}) if adopt else ()
+    return lambda key: parent_of(key) in keys or parent_of(key) in taken
+
+
+def _itself(key: Any) -> Any:
+    return key
