@@ -1,0 +1,227 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Netlink: the transport that IPVS, addresses and conntrack share (see netlink(7)).
+
+A message is made by :func:`message` without a sequence number; :class:`NetlinkSocket` stamps it when it sends. Attributes are
+made by :func:`attribute` and taken apart by :func:`attributes`. Integers are in host order unless a family says otherwise.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
+from types import TracebackType
+
+NETLINK_ROUTE = 0
+NETLINK_NETFILTER = 12
+NETLINK_GENERIC = 16
+
+NLM_F_REQUEST = 0x1
+NLM_F_ACK = 0x4
+NLM_F_DUMP_INTR = 0x10
+NLM_F_REPLACE = 0x100
+NLM_F_DUMP = 0x300
+NLM_F_EXCL = 0x200
+NLM_F_CREATE = 0x400
+NLA_F_NESTED = 0x8000
+
+_NLMSG_ERROR = 2
+_NLMSG_DONE = 3
+_NLA_TYPE_MASK = 0x3FFF
+_SOL_NETLINK = 270
+_NETLINK_CAP_ACK = 10
+_SO_RCVBUFFORCE = 33
+
+_HEADER = Struct("=IHHII")  # length, type, flags, sequence, port
+_FLAGS = Struct("=H")  # six bytes into the header
+_STAMP = Struct("=HI")  # flags and sequence, at the same place
+_ATTRIBUTE = Struct("=HH")  # length, type
+_ERRNO = Struct("=i")
+_PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
+
+_SEND_BYTES = 32768
+_SEND_MESSAGES = 256
+_RECEIVE_BYTES = 65536  # from 32 KiB on, the kernel fills a dump's packets as full as it can
+_QUEUE_BYTES = 1 << 20  # what may wait to be read; 256 refusals take a quarter of it
+_SECONDS = 30
+_RESTARTS = 20
+
+
+def message(kind: int, flags: int, payload: bytes) -> bytes:
+    """Return a message of type ``kind``; NLM_F_REQUEST is always set, NLM_F_ACK is the socket's business."""
+    size = len(payload)
+    return _HEADER.pack(16 + size, kind, flags | NLM_F_REQUEST, 0, 0) + payload + _PADDING[size & 3]
+
+
+def attribute(kind: int, payload: bytes) -> bytes:
+    """Return one attribute, padded to four bytes."""
+    size = len(payload)
+    return _ATTRIBUTE.pack(size + 4, kind) + payload + _PADDING[size & 3]
+
+
+def attributes(raw: bytes, start: int = 0) -> dict[int, bytes]:
+    """Return the attributes in ``raw`` from offset ``start`` on: type (without its flag bits) to payload.
+
+    Raises:
+        ValueError: a length points outside of ``raw``.
+    """
+    found: dict[int, bytes] = {}
+    end = len(raw)
+    unpack = _ATTRIBUTE.unpack_from
+    while end - start >= 4:
+        size, kind = unpack(raw, start)
+        if size < 4 or start + size > end:
+            raise ValueError(f"netlink attribute of {size} bytes with {end - start} left")
+        found[kind & _NLA_TYPE_MASK] = raw[start + 4 : start + size]
+        start += size + 3 & ~3
+    return found
+
+
+class NetlinkSocket:
+    """A netlink conversation with the kernel, in the network namespace of the thread that opens it.
+
+    Not to be shared between threads. Every method raises OSError if the kernel refuses the conversation itself.
+    """
+
+    def __init__(self, protocol: int, queue_bytes: int = _QUEUE_BYTES) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+        try:
+            self._socket.setsockopt(_SOL_NETLINK, _NETLINK_CAP_ACK, 1)  # a refusal does not repeat the request
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, Struct("@ll").pack(_SECONDS, 0))
+            try:
+                self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, queue_bytes)
+            except PermissionError:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, queue_bytes)
+            self._socket.bind((0, 0))
+        except OSError:
+            self._socket.close()
+            raise
+        self._sequence = 0
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def __enter__(self) -> NetlinkSocket:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def request(self, messages: Sequence[bytes]) -> list[int]:
+        """Send messages, many at a time, and return what became of each: 0, or an errno.
+
+        The kernel takes them in order, and goes on after one that it refuses. Only the last message of a send asks for an
+        acknowledgement: refusals always come, in order and before it. If refusals are lost (ENOBUFS: the queue was full) that
+        send is repeated one by one, so creations must be ready for EEXIST and deletions for ENOENT or ESRCH.
+        """
+        outcome: list[int] = []
+        for batch in _batches(messages):
+            try:
+                outcome.extend(self._exchange(batch))
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                for single in batch:
+                    outcome.extend(self._exchange([single]))
+        return outcome
+
+    def _exchange(self, batch: Sequence[bytes]) -> list[int]:
+        first = self._sequence + 1
+        last = self._sequence = self._sequence + len(batch)
+        packet = bytearray().join(batch)
+        offset = 0
+        for sequence, single in enumerate(batch, first):
+            (flags,) = _FLAGS.unpack_from(single, 6)
+            _STAMP.pack_into(packet, offset + 6, flags | NLM_F_ACK if sequence == last else flags, sequence)
+            offset += len(single)
+        self._socket.send(packet)
+        outcome = [0] * len(batch)
+        while True:
+            for kind, _flags, sequence, payload in self._receive():
+                if kind == _NLMSG_ERROR and first <= sequence <= last:
+                    outcome[sequence - first] = -_ERRNO.unpack_from(payload)[0]
+                    if sequence == last:
+                        return outcome
+
+    def query(self, single: bytes) -> list[bytes]:
+        """Send one message that asks for something and return the payloads of the answer.
+
+        Raises:
+            OSError: the kernel refused, for example ENOENT.
+        """
+        self._send(single, NLM_F_ACK)
+        found: list[bytes] = []
+        while True:
+            for kind, _flags, sequence, payload in self._receive():
+                if sequence != self._sequence:
+                    continue
+                if kind == _NLMSG_ERROR:
+                    _raise(payload)
+                    return found
+                found.append(payload)
+
+    def dump(self, single: bytes) -> list[bytes]:
+        """Send one message that asks for a table and return the payloads of all entries.
+
+        A table that changes while it is dumped (NLM_F_DUMP_INTR) is dumped again.
+
+        Raises:
+            OSError: the kernel refused; EINTR if the table changed again and again.
+        """
+        for _attempt in range(_RESTARTS):
+            self._send(single, NLM_F_DUMP)
+            found: list[bytes] = []
+            torn = done = False
+            while not done:
+                for kind, flags, sequence, payload in self._receive():
+                    if sequence != self._sequence:
+                        continue
+                    if flags & NLM_F_DUMP_INTR:
+                        torn = True
+                    if kind > _NLMSG_DONE:
+                        found.append(payload)
+                    elif kind in (_NLMSG_ERROR, _NLMSG_DONE):
+                        _raise(payload)
+                        done = True
+            if not torn:
+                return found
+        raise OSError(errno.EINTR, "the table changed during each of many attempts to read it")
+
+    def _send(self, single: bytes, flags: int) -> None:
+        self._sequence += 1
+        packet = bytearray(single)
+        (own,) = _FLAGS.unpack_from(single, 6)
+        _STAMP.pack_into(packet, 6, own | flags, self._sequence)
+        self._socket.send(packet)
+
+    def _receive(self) -> Iterator[tuple[int, int, int, bytes]]:
+        """Yield type, flags, sequence and payload of each message in the next packet."""
+        packet = self._socket.recv(_RECEIVE_BYTES)
+        offset, end = 0, len(packet)
+        while end - offset >= 16:
+            size, kind, flags, sequence, _port = _HEADER.unpack_from(packet, offset)
+            yield kind, flags, sequence, packet[offset + 16 : offset + size]
+            offset += size + 3 & ~3
+
+
+def _raise(payload: bytes) -> None:
+    code = -_ERRNO.unpack_from(payload)[0] if len(payload) >= 4 else 0
+    if code:
+        raise OSError(code, errno.errorcode.get(code, "?"))
+
+
+def _batches(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for single in messages:
+        if batch and (size + len(single) > _SEND_BYTES or len(batch) == _SEND_MESSAGES):
+            yield batch
+            batch, size = [], 0
+        batch.append(single)
+        size += len(single)
+    if batch:
+        yield batch
