@@ -1,0 +1,91 @@
+# Copyright (c) The kubenode.ipvs maintainers
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run the parts of `make test` one after the other, and count what they ran.
+
+Each part is a target of the Makefile that leaves JUnit reports in .cache/results/<part>/. Nothing is green by not having
+run: a part that leaves no report, a test that was skipped without being in ALLOWED_SKIPS, and a part that ends badly
+although its tests passed are failures.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import junit
+
+RESULTS = Path(".cache/results")
+
+# Tests of ansible-test that have nothing to test here: pattern of the name, pattern of the reason it gives. Any other skip is a failure.
+ALLOWED_SKIPS = (
+    ("action-plugin-docs", "No tests applicable"),  # the collection has no action plugins
+    ("pslint", "No tests applicable"),  # nor PowerShell
+    ("shellcheck", "No tests applicable"),  # nor, in the artifact, shell scripts; `make lint` checks the repository's
+    ("(compile|import)-python-3.8", "No tests applicable"),  # nodes have Python 3.9 at least (tests/config.yml)
+    ("(compile|import)-python-3.[0-9]+", "could not be found"),  # a Python that this machine lacks; its own is always there
+)
+
+
+class Part(NamedTuple):
+    """What became of one part: how many of its tests passed, those that did not, and the wall time in seconds."""
+
+    name: str
+    passed: int
+    failed: list[junit.Case]
+    seconds: float
+
+
+def allowed(case: junit.Case) -> bool:
+    """Whether a test may be absent: this one, for this reason."""
+    return case.skipped is not None and any(
+        re.match(name, case.name) and re.search(reason, case.skipped) for name, reason in ALLOWED_SKIPS
+    )
+
+
+def run(name: str) -> Part:
+    """Run one target of the Makefile and read its reports."""
+    print(f"\n=== {name} ===", flush=True)
+    reports = RESULTS / name
+    shutil.rmtree(reports, ignore_errors=True)
+    start = time.monotonic()
+    status = subprocess.run(["make", "--no-print-directory", name], check=False).returncode
+    seconds = time.monotonic() - start
+    cases = [case for case in junit.read(reports) if not allowed(case)]
+    failed = [case for case in cases if case.problem is not None]
+    passed = len(cases) - len(failed)
+    if status and not failed:
+        failed.append(junit.Case(name, f"make {name}", problem=f"exited with {status} although no test failed"))
+    elif not passed and not failed:
+        failed.append(junit.Case(name, f"make {name}", problem=f"left no report in {reports}: nothing was tested"))
+    return Part(name, passed, failed, seconds)
+
+
+def report(parts: list[Part]) -> int:
+    """Print the closing summary; returns the number of failures."""
+    print("\n=== summary ===")
+    for part in parts:
+        for case in part.failed:
+            lines = (case.problem or "").strip().splitlines() or [""]
+            print(f"FAILED {part.name}: {case.suite}::{case.name}: {lines[0]}")
+    for part in parts:
+        minutes, seconds = divmod(round(part.seconds), 60)
+        print(f"{part.name:10} {part.passed:6} passed {len(part.failed):6} failed {minutes:6}:{seconds:02}")
+    minutes, seconds = divmod(round(sum(part.seconds for part in parts)), 60)
+    failed = sum(len(part.failed) for part in parts)
+    print(f"in {minutes} min {seconds:02} s")
+    print(f"{sum(part.passed for part in parts)} passed, {failed} failed", flush=True)
+    return failed
+
+
+def main() -> int:
+    """Run the parts named on the command line; every part runs, also after one that failed."""
+    return 1 if report([run(name) for name in sys.argv[1:]]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
