@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from .errors import KernelError
 from .kernel import Failure, Result
@@ -14,14 +15,14 @@ from .ledger import Ledger
 from .model.kinds import KINDS
 from .plan import Plan, Step
 
-Apply = Callable[[List[Step], bool], Result]
+Apply = Callable[[list[Step], bool], Result]
 Tables = Mapping[str, Apply]
 
 
 class ApplyError(KernelError):
     """A step failed. ``failed`` has it and why, ``undone`` what was taken back, ``stuck`` what could not be."""
 
-    def __init__(self, failed: List[Failure], undone: List[Step], stuck: List[Failure]) -> None:
+    def __init__(self, failed: list[Failure], undone: list[Step], stuck: list[Failure]) -> None:
         lines = [f"{failure.step.describe()} failed: {failure.message}" for failure in failed]
         lines.append(f"{len(undone)} earlier step(s) were undone" if undone else "nothing was changed")
         lines.extend(f"could not be undone: {failure.step.describe()}: {failure.message}" for failure in stuck)
@@ -34,8 +35,8 @@ class ApplyError(KernelError):
 class Outcome(NamedTuple):
     """What a plan's execution did; ``failed`` is empty unless it was told to keep going."""
 
-    done: List[Step]
-    failed: List[Failure]
+    done: list[Step]
+    failed: list[Failure]
 
 
 def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_going: bool = False) -> Outcome:
@@ -59,8 +60,8 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
     adopted = [(kind, key) for kind, keys in plan.adopted.items() for key in keys]
     ledger.claim(owner, creations + adopted)
     done, failed = _run(plan.steps, tables, keep_going)
-    undone: List[Step] = []
-    stuck: List[Failure] = []
+    undone: list[Step] = []
+    stuck: list[Failure] = []
     if failed and not keep_going:
         undone, stuck = _run([step.inverse() for step in reversed(done)], tables, True)
     gone = {(step.kind, step.key) for step in done if step.after is None}
@@ -74,24 +75,25 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
     return Outcome(done, failed)
 
 
-def _run(steps: List[Step], tables: Tables, keep_going: bool) -> Result:
-    done: List[Step] = []
-    failed: List[Failure] = []
-    broken: Dict[str, set[Any]] = {}
+def _run(steps: list[Step], tables: Tables, keep_going: bool) -> Result:
+    done: list[Step] = []
+    failed: list[Failure] = []
+    broken: dict[str, set[Any]] = {}
     for table, group in groupby(steps, key=lambda step: KINDS[step.kind].table):
         run = [step for step in group if not _hangs_on(step, broken)]
         if not run:
             continue
         result = tables[table](run, keep_going)
         done.extend(result.done)
-        failed.extend(result.failed)
         for failure in result.failed:
             broken.setdefault(failure.step.kind, set()).add(failure.step.key)
+        # what failed only because its parent did is not worth a word of its own
+        failed.extend(failure for failure in result.failed if not _hangs_on(failure.step, broken))
         if result.failed and not keep_going:
             break
     return Result(done, failed)
 
 
-def _hangs_on(step: Step, broken: Dict[str, set[Any]]) -> bool:
+def _hangs_on(step: Step, broken: dict[str, set[Any]]) -> bool:
     parent = KINDS[step.kind].parent
     return parent is not None and parent[1](step.key) in broken.get(parent[0], ())

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The ledger: who made what on this node.
 
-A SQLite file under ``/run``, which dies at reboot exactly like the kernel state that it describes. It maps (kind, key) to one
-owner; the agent is one, each playbook ``owner:`` another. Children (real servers, members) belong to the owner of their parent and
-are not listed.
+A SQLite file under ``/run``, which dies at reboot exactly like the kernel state that it describes. It maps (kind, key) to
+one owner; the agent is one, each playbook ``owner:`` another. Children (real servers, members) belong to the owner of
+their parent and are not listed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from typing import Any
 
 from .errors import ConflictError, LedgerError
 from .model.kinds import KINDS, name
@@ -28,7 +29,7 @@ CREATE TABLE IF NOT EXISTS note (
     owner TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (owner, kind, key)
 ) WITHOUT ROWID;
 """
-Item = Tuple[str, Any]
+Item = tuple[str, Any]
 
 
 class Ledger:
@@ -48,21 +49,21 @@ class Ledger:
         """Close the file."""
         self._db.close()
 
-    def owned(self, owner: str) -> Dict[str, set[Any]]:
+    def owned(self, owner: str) -> dict[str, set[Any]]:
         """Return the keys of one owner, per kind."""
-        found: Dict[str, set[Any]] = {}
+        found: dict[str, set[Any]] = {}
         for kind, key in self._all("SELECT kind, key FROM claim WHERE owner = ?", (owner,)):
             found.setdefault(kind, set()).add(_decode(kind, key))
         return found
 
-    def others(self, owner: str) -> Dict[str, Dict[Any, str]]:
+    def others(self, owner: str) -> dict[str, dict[Any, str]]:
         """Return the keys that all other owners claim, per kind, with the owner's name."""
-        found: Dict[str, Dict[Any, str]] = {}
+        found: dict[str, dict[Any, str]] = {}
         for kind, key, name_ in self._all("SELECT kind, key, owner FROM claim WHERE owner != ?", (owner,)):
             found.setdefault(kind, {})[_decode(kind, key)] = name_
         return found
 
-    def owners(self) -> Dict[str, int]:
+    def owners(self) -> dict[str, int]:
         """Return all owners, with how many keys each claims."""
         return dict(self._all("SELECT owner, count(*) FROM claim GROUP BY owner ORDER BY owner", ()))
 
@@ -81,7 +82,9 @@ class Ledger:
                 (holder,) = self._db.execute("SELECT owner FROM claim WHERE kind = ? AND key = ?", (kind, key)).fetchone()
                 if holder != owner:
                     item = name(kind, _decode(kind, key))
-                    raise ConflictError(f"{item} is wanted by owner {owner!r} but belongs to owner {holder!r}; nothing was changed")
+                    raise ConflictError(
+                        f"{item} is wanted by owner {owner!r} but belongs to owner {holder!r}; nothing was changed"
+                    )
 
     def forget(self, owner: str, items: Iterable[Item]) -> None:
         """Strike items of this owner out, with their notes."""
@@ -90,12 +93,12 @@ class Ledger:
             with self._transaction():
                 self._db.executemany("DELETE FROM claim WHERE owner = ? AND kind = ? AND key = ?", rows)
 
-    def notes(self, owner: str, kind: str) -> Dict[Any, str]:
+    def notes(self, owner: str, kind: str) -> dict[Any, str]:
         """Return what a restart must remember, per key (for example since when a real server is being drained)."""
         rows = self._all("SELECT key, text FROM note WHERE owner = ? AND kind = ?", (owner, kind))
         return {_decode(kind, key): text for key, text in rows}
 
-    def note(self, owner: str, kind: str, texts: Iterable[Tuple[Any, str]]) -> None:
+    def note(self, owner: str, kind: str, texts: Iterable[tuple[Any, str]]) -> None:
         """Remember a text for each key; "" forgets it."""
         rows = [(owner, kind, _encode(key), text) for key, text in texts]
         if rows:
@@ -116,7 +119,7 @@ class Ledger:
         except sqlite3.Error as error:
             raise LedgerError(f"ledger {self.path} cannot be written: {error}; nothing was changed") from error
 
-    def _all(self, query: str, arguments: Tuple[str, ...]) -> List[Tuple[Any, ...]]:
+    def _all(self, query: str, arguments: tuple[str, ...]) -> list[tuple[Any, ...]]:
         try:
             return self._db.execute(query, arguments).fetchall()
         except sqlite3.Error as error:

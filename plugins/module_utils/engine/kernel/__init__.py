@@ -14,7 +14,7 @@ Both raise :class:`~..errors.MissingError` if the node lacks what the table need
 
 from __future__ import annotations
 
-from typing import List, NamedTuple
+from typing import NamedTuple
 
 from ..plan.step import Step
 
@@ -29,5 +29,5 @@ class Failure(NamedTuple):
 class Result(NamedTuple):
     """What became of steps."""
 
-    done: List[Step]
-    failed: List[Failure]
+    done: list[Step]
+    failed: list[Failure]

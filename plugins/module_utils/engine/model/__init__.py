@@ -23,8 +23,9 @@ kernel holds equal are equal here.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Hashable, Mapping
+from collections.abc import Hashable, Mapping
+from typing import Any, Dict
 
-Items = Dict[Hashable, Any]
-State = Dict[str, Items]
+Items = dict[Hashable, Any]
+State = dict[str, Items]
 ReadState = Mapping[str, Mapping[Any, Any]]

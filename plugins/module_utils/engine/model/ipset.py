@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple
+from typing import NamedTuple
 
 # What the kernel chooses or changes by itself; says nothing about what somebody wanted.
 VOLATILE_OPTIONS = frozenset(("hashsize", "bucketsize", "initval"))
@@ -19,7 +19,7 @@ class IPSet(NamedTuple):
     """
 
     type: str
-    options: Tuple[Tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
 
     def option(self, name: str, default: str = "") -> str:
         """Return the value of one option."""
@@ -45,5 +45,5 @@ def same_set(one: IPSet, other: IPSet) -> bool:
     return one.type == other.type and _stable(one) == _stable(other)
 
 
-def _stable(value: IPSet) -> frozenset[Tuple[str, str]]:
+def _stable(value: IPSet) -> frozenset[tuple[str, str]]:
     return frozenset(pair for pair in value.options if pair[0] not in VOLATILE_OPTIONS)

@@ -8,9 +8,9 @@ A rule is text, in exactly the spelling of ``iptables-save``, without the leadin
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple
+from typing import NamedTuple
 
-Rules = Tuple[str, ...]
+Rules = tuple[str, ...]
 BUILT_IN = {
     "filter": ("INPUT", "FORWARD", "OUTPUT"),
     "nat": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"),

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple
 
 from .ipset import MemberKey, same_set
 from .iptables import ChainKey, JumpKey
@@ -25,7 +25,7 @@ class Kind(NamedTuple):
     decode_key: Callable[[Any], Any]
     same: Callable[[Any, Any], bool]
     text: Callable[[Any, Any], str]
-    parent: Optional[Tuple[str, Callable[[Any], Any]]] = None
+    parent: tuple[str, Callable[[Any], Any]] | None = None
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -66,7 +66,7 @@ def _server_key(raw: Any) -> Any:
     return VirtualServerKey(*raw)
 
 
-KINDS: Dict[str, Kind] = {
+KINDS: dict[str, Kind] = {
     "sysctl": Kind("sysctls", "sysctl", str, _equal, lambda _key, value: str(value)),
     "link": Kind("addresses", "link", str, _equal, _fields),
     "set": Kind("ipset", "set", str, same_set, lambda _key, value: str(value.text())),
@@ -79,9 +79,7 @@ KINDS: Dict[str, Kind] = {
         ("set", lambda key: key.set),
     ),
     "chain": Kind("iptables", "chain", lambda raw: ChainKey(*raw), _equal, _rules_text),
-    "jump": Kind(
-        "iptables", "rule in", lambda raw: JumpKey(*raw), _equal, lambda _key, value: f"at position {value}"
-    ),
+    "jump": Kind("iptables", "rule in", lambda raw: JumpKey(*raw), _equal, lambda _key, value: f"at position {value}"),
     "virtual_server": Kind("ipvs", "virtual server", _server_key, _equal, _server_text),
     "real_server": Kind(
         "ipvs",

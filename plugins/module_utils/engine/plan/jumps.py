@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, Iterator, List, Mapping, Tuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from ..model.iptables import JumpKey, Place
 from .step import Step
 
-_Chain = Tuple[int, str, str]
+_Chain = tuple[int, str, str]
 
 
 def place(
@@ -24,13 +25,13 @@ def place(
         removable: rules that are ours.
         claimed: rules of any owner: those do not count as being in the way.
     """
-    chains: Dict[_Chain, List[str]] = {}
+    chains: dict[_Chain, list[str]] = {}
     for key in sorted(have, key=lambda item: have[item]):
         chains.setdefault(key[:3], []).append(key.rule)
-    wanted: Dict[_Chain, Dict[str, Place]] = {}
+    wanted: dict[_Chain, dict[str, Place]] = {}
     for key, spot in want.items():
         wanted.setdefault(key[:3], {})[key.rule] = spot
-    going: Dict[_Chain, List[str]] = {}
+    going: dict[_Chain, list[str]] = {}
     for key in removable:
         if key in have and key not in want:
             going.setdefault(key[:3], []).append(key.rule)
@@ -42,8 +43,8 @@ def place(
 
 
 def _moves(
-    rules: List[str], want: Dict[str, Place], going: List[str], claimed: Collection[str]
-) -> Iterator[Tuple[str, Any, Any]]:
+    rules: list[str], want: dict[str, Place], going: list[str], claimed: Collection[str]
+) -> Iterator[tuple[str, Any, Any]]:
     position = {rule: index for index, rule in reversed(list(enumerate(rules, 1)))}
     for rule in going:
         yield rule, position[rule], None
@@ -65,7 +66,7 @@ def _moves(
             yield rule, position.get(rule), target
 
 
-def _leads(rules: List[str], ours: List[str], claimed: Collection[str]) -> bool:
+def _leads(rules: list[str], ours: list[str], claimed: Collection[str]) -> bool:
     """Tell whether ``ours`` stand in this order at the head of ``rules``, with nothing but claimed rules between them."""
     found = 0
     for rule in rules:

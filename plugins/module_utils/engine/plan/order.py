@@ -10,11 +10,11 @@ servers appear, so that no connection is balanced that the rules do not yet tran
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Tuple
+from collections.abc import Iterable
 
 from .step import Step
 
-ORDER: Tuple[Tuple[str, str], ...] = (
+ORDER: tuple[tuple[str, str], ...] = (
     ("sysctl", "create"),
     ("sysctl", "change"),
     ("link", "create"),
@@ -43,9 +43,9 @@ ORDER: Tuple[Tuple[str, str], ...] = (
     ("link", "delete"),
     ("sysctl", "delete"),
 )
-_RANK: Dict[Tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDER)}
+_RANK: dict[tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDER)}
 
 
-def ordered(steps: Iterable[Step]) -> List[Step]:
+def ordered(steps: Iterable[Step]) -> list[Step]:
     """Sort steps by the table; within one row they keep their order."""
     return sorted(steps, key=lambda step: _RANK[step.kind, step.verb])

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, Callable, NamedTuple
 
 from ..model import ReadState
 from ..model.kinds import KINDS, name
@@ -37,15 +38,15 @@ class Plan(NamedTuple):
     ``adopted`` are the items that are as wanted already and become ours without a step.
     """
 
-    steps: List[Step]
-    conflicts: List[Conflict]
-    adopted: Dict[str, List[Any]]
+    steps: list[Step]
+    conflicts: list[Conflict]
+    adopted: dict[str, list[Any]]
 
-    def lines(self) -> List[str]:
+    def lines(self) -> list[str]:
         """Return the steps for people, one line each."""
         return [step.describe() for step in self.steps]
 
-    def as_json(self) -> List[Dict[str, Any]]:
+    def as_json(self) -> list[dict[str, Any]]:
         """Return the steps as plain data."""
         return [step.as_json() for step in self.steps]
 
@@ -73,10 +74,10 @@ def plan(
         adopt: take over what stands there and nobody claims.
     """
     others = others or {}
-    steps: List[Step] = []
-    conflicts: List[Conflict] = []
-    adopted: Dict[str, List[Any]] = {}
-    refused: Dict[str, set[Any]] = {}
+    steps: list[Step] = []
+    conflicts: list[Conflict] = []
+    adopted: dict[str, list[Any]] = {}
+    refused: dict[str, set[Any]] = {}
     for kind in sorted(set(have) | set(want), key=list(KINDS).index):
         has, wants = have.get(kind, {}), want.get(kind, {})
         parent = KINDS[kind].parent

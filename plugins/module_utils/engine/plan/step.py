@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple
+from typing import Any, NamedTuple
 
 from ..model.kinds import KINDS, name
 
@@ -39,7 +39,7 @@ class Step(NamedTuple):
             return f"- {item}"
         return f"~ {item}: {text(self.key, self.before)} -> {text(self.key, self.after)}"
 
-    def as_json(self) -> Dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the step as plain data: ``kind``, ``verb``, ``key``, ``before``, ``after``."""
         return {
             "kind": self.kind,

@@ -1,0 +1,16 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All tables of a node, by the names that the kinds use."""
+
+from __future__ import annotations
+
+from . import addresses, ipset, iptables, ipvs, sysctls
+
+TABLES = {
+    "sysctls": sysctls.apply,
+    "addresses": addresses.apply,
+    "ipset": ipset.apply,
+    "iptables": iptables.apply,
+    "ipvs": ipvs.apply,
+}

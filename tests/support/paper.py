@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fake node: tables on paper, for what does not need a kernel (order, properties, undo).
+
+The same properties are tested against the real kernel in ``tests/kernel``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubenode.engine.kernel import Failure, Result
+from kubenode.engine.model.iptables import JumpKey
+from kubenode.engine.model.kinds import KINDS
+from kubenode.engine.plan import Step
+
+
+class PaperNode:
+    """Holds a state, applies steps to it, and can be told which keys to refuse."""
+
+    def __init__(self, state: dict[str, dict[Any, Any]]) -> None:
+        self.state = {kind: dict(state.get(kind, {})) for kind in KINDS}
+        self.refuse: set[Any] = set()
+        self.log: list[Step] = []
+        self.tables = {kind.table: self.apply for kind in KINDS.values()}
+
+    def apply(self, steps: list[Step], keep_going: bool) -> Result:
+        result = Result([], [])
+        jumps = []
+        for step in steps:
+            parent = KINDS[step.kind].parent
+            orphan = parent is not None and parent[1](step.key) not in self.state[parent[0]]
+            if step.key in self.refuse or orphan:
+                result.failed.append(Failure(step, "no such parent" if orphan else "refused"))
+                if not keep_going:
+                    break
+                continue
+            result.done.append(step)
+            self.log.append(step)
+            if step.kind == "jump":
+                jumps.append(step)
+                continue
+            held = self.state[step.kind]
+            if step.after is None:
+                held.pop(step.key)
+                for child, kind in KINDS.items():
+                    if kind.parent and kind.parent[0] == step.kind:
+                        left = [key for key in self.state[child] if kind.parent[1](key) == step.key]
+                        assert not left, f"{step.key} goes before {left}"
+            else:
+                held[step.key] = step.after
+        self._place(jumps)
+        return result
+
+    def _place(self, steps: list[Step]) -> None:
+        chains: dict[tuple[int, str, str], list[str]] = {}
+        for key in sorted(self.state["jump"], key=lambda key: self.state["jump"][key]):
+            chains.setdefault(key[:3], []).append(key.rule)
+        for step in steps:
+            if step.before is not None:
+                chains[step.key[:3]].remove(step.key.rule)
+        for step in sorted((step for step in steps if step.after is not None), key=lambda step: step.after):
+            chains.setdefault(step.key[:3], []).insert(step.after - 1, step.key.rule)
+        self.state["jump"] = {
+            JumpKey(*chain, rule): index for chain, rules in chains.items() for index, rule in enumerate(rules, 1)
+        }

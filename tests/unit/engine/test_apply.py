@@ -1,0 +1,70 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Execution of plans, on the paper node: what is claimed when, and what a failure costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.paper import PaperNode
+
+from kubenode.engine.apply import ApplyError, execute
+from kubenode.engine.ledger import Ledger
+from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from kubenode.engine.plan import plan
+
+GOOD = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
+BAD = VirtualServerKey("tcp", "10.96.0.11", 80, 4)
+WANT = {
+    "virtual_server": {BAD: VirtualServer("nosuch"), GOOD: VirtualServer()},
+    "real_server": {RealServerKey(server, "10.244.1.5", 8080): RealServer() for server in (BAD, GOOD)},
+}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = Ledger(str(tmp_path))
+    yield opened
+    opened.close()
+
+
+def test_keep_going_skips_only_what_hangs_on_the_failure(ledger: Ledger) -> None:
+    node = PaperNode({})
+    node.refuse = {BAD}
+    outcome = execute(plan({}, WANT, {}), node.tables, ledger, "agent", keep_going=True)
+    assert [failure.step.key for failure in outcome.failed] == [BAD]
+    assert list(node.state["virtual_server"]) == [GOOD]
+    assert list(node.state["real_server"]) == [RealServerKey(GOOD, "10.244.1.5", 8080)]
+    assert ledger.owned("agent") == {"virtual_server": {GOOD}}
+
+
+def test_the_error_says_which_step_why_and_what_was_undone(ledger: Ledger) -> None:
+    node = PaperNode({})
+    bad_real = RealServerKey(BAD, "10.244.1.5", 8080)
+    node.refuse = {bad_real}
+    with pytest.raises(ApplyError) as caught:
+        execute(plan({}, WANT, {}), node.tables, ledger, "site")
+    assert str(caught.value) == (
+        "+ real server 10.244.1.5:8080 of tcp 10.96.0.11:80: weight 1 masquerade failed: refused; 2 earlier step(s) were undone"
+    )
+    assert ledger.owned("site") == {}
+
+
+def test_a_removal_that_fails_stays_claimed(ledger: Ledger) -> None:
+    node = PaperNode({"virtual_server": {BAD: VirtualServer()}})
+    ledger.claim("agent", [("virtual_server", BAD)])
+    node.refuse = {BAD}
+    outcome = execute(plan(node.state, {}, ledger.owned("agent")), node.tables, ledger, "agent", keep_going=True)
+    assert len(outcome.failed) == 1
+    assert ledger.owned("agent") == {"virtual_server": {BAD}}
+
+
+def test_a_claim_is_written_before_anything_is_made(ledger: Ledger) -> None:
+    ledger.claim("other", [("virtual_server", GOOD)])
+    node = PaperNode({})
+    with pytest.raises(Exception, match="belongs to owner 'other'"):
+        execute(plan({}, WANT, {}), node.tables, ledger, "agent")
+    assert node.log == []

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kubenode.engine.errors import ConflictError, LedgerError
+from kubenode.engine.ledger import Ledger, node_lock
+from kubenode.engine.model.ipvs import RealServerKey, VirtualServerKey
+
+SERVER = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
+REAL = RealServerKey(SERVER, "10.244.1.5", 8080)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = Ledger(str(tmp_path))
+    yield opened
+    opened.close()
+
+
+def test_keys_come_back_as_what_they_were(ledger: Ledger) -> None:
+    ledger.claim("agent", [("virtual_server", SERVER), ("set", "KUBE-CLUSTER-IP")])
+    owned = ledger.owned("agent")
+    assert owned == {"virtual_server": {SERVER}, "set": {"KUBE-CLUSTER-IP"}}
+    assert isinstance(next(iter(owned["virtual_server"])), VirtualServerKey)
+    ledger.note("agent", "real_server", [(REAL, "draining")])
+    assert ledger.notes("agent", "real_server") == {REAL: "draining"}
+    ledger.note("agent", "real_server", [(REAL, "")])
+    assert ledger.notes("agent", "real_server") == {}
+
+
+def test_two_owners_of_one_key_is_an_error_that_names_both(ledger: Ledger) -> None:
+    ledger.claim("agent", [("virtual_server", SERVER)])
+    with pytest.raises(
+        ConflictError, match=r"virtual server tcp 10\.96\.0\.10:80 is wanted by owner 'site' but belongs to owner 'agent'"
+    ):
+        ledger.claim("site", [("set", "MINE"), ("virtual_server", SERVER)])
+    assert ledger.owned("site") == {}
+    assert ledger.others("site") == {"virtual_server": {SERVER: "agent"}}
+    assert ledger.owners() == {"agent": 1}
+
+
+def test_forgetting_is_for_the_owner_alone(ledger: Ledger) -> None:
+    ledger.claim("agent", [("set", "ONE")])
+    ledger.forget("site", [("set", "ONE")])
+    assert ledger.owned("agent") == {"set": {"ONE"}}
+    ledger.forget("agent", [("set", "ONE")])
+    assert ledger.owned("agent") == {}
+
+
+def test_an_unreadable_ledger_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").write_bytes(b"this is no database" * 100)
+    with pytest.raises(LedgerError, match=r"ledger .*ledger\.db cannot be opened: .*nothing was changed"):
+        Ledger(str(tmp_path))
+
+
+def test_the_lock_needs_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LedgerError, match="cannot be opened"), node_lock(str(tmp_path / "file")):
+        pass
