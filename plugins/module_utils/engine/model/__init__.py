@@ -24,7 +24,7 @@ kernel holds equal are equal here.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Dict
+from typing import Any
 
 Items = dict[Hashable, Any]
 State = dict[str, Items]

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The order of a plan, in one table.
 
-What a thing depends on is created before it, and removed after it. The address that attracts the traffic comes last, and goes
-first: a virtual address without a virtual server would refuse connections that were served elsewhere until then. Rules change before virtual
-servers appear, so that no connection is balanced that the rules do not yet translate (kubernetes/kubernetes#133773).
+What a thing depends on is created before it, and removed after it. The address that attracts the traffic comes last, and
+goes first: a virtual address without a virtual server would refuse connections that were served elsewhere until then.
+Rules change before virtual servers appear, so that no connection is balanced that the rules do not yet translate
+(kubernetes/kubernetes#133773).
 """
 
 from __future__ import annotations
