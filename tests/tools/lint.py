@@ -36,6 +36,7 @@ def checks() -> dict[str, list[str]]:
         "yamllint": ["yamllint", "--strict", "."],
         "shellcheck": ["shellcheck", *scripts("bash")],
         "antsibull-changelog": ["antsibull-changelog", "lint"],
+        "vermin (Python 3.9)": ["vermin", "--target=3.9-", "--no-tips", "--violations", "plugins", "agent/src"],
         "mypy --strict": ["mypy"],
         "antsibull-docs": ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "self", "."],
         "ansible-lint": ["ansible-lint", "--nocolor", "-q"],

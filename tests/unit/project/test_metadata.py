@@ -1,0 +1,65 @@
+# Copyright (c) The kubenode.ipvs maintainers
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is said in more than one file says the same."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kubenode._version import VERSION
+
+ROOT = Path(__file__).parents[3]
+GALAXY = yaml.safe_load((ROOT / "galaxy.yml").read_text())
+DEPENDENCIES = (ROOT / "docs/explanation/dependencies.md").read_text()
+
+
+def requirements(name: str) -> list[str]:
+    """The names in a requirements file, without versions."""
+    lines = (line.partition("#")[0].strip() for line in (ROOT / "requirements" / name).read_text().splitlines())
+    return [line.partition("==")[0] for line in lines if line]
+
+
+def test_collection_and_agent_have_one_version() -> None:
+    assert GALAXY["version"] == VERSION
+
+
+def test_the_action_group_has_every_module() -> None:
+    groups = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]
+    modules = {path.stem for path in (ROOT / "plugins/modules").glob("*.py")}
+    assert set(groups["all"]) == modules
+    assert groups["all"] == sorted(groups["all"])
+
+
+@pytest.mark.parametrize("package", requirements("dev.txt") + requirements("debian.txt"))
+def test_every_dependency_has_a_reason(package: str) -> None:
+    assert f"`{package}`" in DEPENDENCIES
+
+
+def test_every_requirement_is_pinned() -> None:
+    def plain(name: str) -> str:
+        return name.replace("-", "_").lower()
+
+    assert set(map(plain, requirements("dev.txt"))) <= set(map(plain, requirements("constraints.txt")))
+    for line in (ROOT / "requirements/dev.txt").read_text().splitlines():
+        assert not line or line.startswith("#") or "==" in line
+
+
+def test_the_artifact_has_what_a_user_needs_and_nothing_else(tmp_path: Path) -> None:
+    galaxy = Path(sys.executable).with_name("ansible-galaxy")
+    subprocess.run([galaxy, "collection", "build", "--output-path", tmp_path], cwd=ROOT, check=True, capture_output=True)
+    (built,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(built) as artifact:
+        members = artifact.getmembers()
+    top = {member.name.split("/")[0] for member in members}
+    described = {"COPYING", "FILES.json", "MANIFEST.json", "README.md", "changelogs", "docs", "meta", "tests"}
+    assert top == described | {"playbooks", "plugins", "roles"}
+    assert [member.name for member in members if member.issym()] == []
+    assert [member.name for member in members if re.search(r"__pycache__|\.pyc$|/\.", member.name)] == []
+    assert {member.name.split("/")[1] for member in members if member.name.startswith("tests/")} == {"config.yml", "sanity"}
