@@ -1,24 +1,83 @@
-# The commands of this repository. `make help` lists them; README.md shows what they are for.
+# The commands of this repository; `make help` lists them, README.md says what they show.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 VENV := .venv
-STAMPS := .cache/stamps
-# Empty to go on without Debian's packages (another distribution: install the equivalents).
+CACHE := .cache
+STAMPS := $(CACHE)/stamps
+# On another distribution than Debian, install the equivalents of requirements/debian.txt and say `make DEPS= …`.
 DEPS ?= $(STAMPS)/deps
 
+BUNDLE := roles/agent/files/kubenode-agent.tar.gz
+ARTIFACT := $(CACHE)/dist/kubenode-ipvs-$(shell sed -n 's/^version: //p' galaxy.yml).tar.gz
+# What the bundle and the artifact are built from.
+files = $(shell find $(wildcard $1) -type f ! -name '*.py[co]' ! -path '$(BUNDLE)')
+AGENT_SOURCES := $(call files,agent plugins/module_utils/engine)
+SOURCES := $(call files,galaxy.yml README.md changelogs docs meta playbooks plugins roles tests/config.yml tests/sanity)
+
+# Everything a run leaves behind is in this clone: .venv, .cache and the bundle.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
-export ANSIBLE_HOME := $(CURDIR)/.cache/ansible
-export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
+export ANSIBLE_HOME := $(CURDIR)/$(CACHE)/ansible
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/$(CACHE)/hypothesis
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(CACHE)/pycache
 
 .PHONY: help
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
+	while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
 
-.PHONY: venv deps
+##### see it, test it
+
+.PHONY: demo test
+demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, checked
+	@tests/demo/run
+
+test: venv ## everything: lint, unit, kernel, sanity, molecule
+	@python tests/tools/whole.py lint unit kernel sanity molecule
+
+##### the parts of `make test`; each leaves its report in .cache/results/
+
+.PHONY: lint unit kernel sanity molecule
+lint: venv ## ruff, mypy --strict, ansible-lint, yamllint, shellcheck, antsibull
+	@python tests/tools/lint.py
+
+unit: venv ## pure tests and property tests, in seconds
+	@pytest --junitxml $(CACHE)/results/unit/pytest.xml tests/unit
+
+kernel: venv ## the engine against a real kernel: pytest inside one user-mode Linux
+	@molecule/lab/uml-pytest --junitxml $(CACHE)/results/kernel/pytest.xml tests/kernel
+
+sanity: venv $(ARTIFACT) ## ansible-test sanity on the built and installed artifact
+	@tests/tools/sanity $(ARTIFACT)
+
+molecule: venv $(ARTIFACT) ## molecule's scenarios on nodes with real kernels
+	@python tests/tools/scenarios.py
+
+##### measure, publish
+
+.PHONY: bench docs bundle artifact
+bench: venv $(BUNDLE) $(STAMPS)/peers ## measure against the peers; writes docs/reference/benchmarks.md
+	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/collection:$(CURDIR)/$(CACHE)/peers tests/bench/run
+
+docs: venv $(ARTIFACT) ## the documentation of modules and roles as a site: .cache/docs/html/
+	@tests/tools/site $(ARTIFACT) $(CACHE)/docs
+
+bundle: $(BUNDLE) ## the agent and all it needs in one file for the nodes
+artifact: $(ARTIFACT) ## the collection, built: .cache/dist/
+
+$(BUNDLE): $(AGENT_SOURCES) $(STAMPS)/venv
+	@python agent/bundle.py
+
+$(ARTIFACT): $(SOURCES) $(BUNDLE)
+	@ansible-galaxy collection build --force --output-path $(@D) >/dev/null
+
+##### what all of that needs
+
+.PHONY: venv deps clean
 venv: $(STAMPS)/venv ## the virtual environment .venv, from requirements/*.txt
 deps: $(STAMPS)/deps ## the Debian packages of requirements/debian.txt
 
@@ -30,29 +89,11 @@ $(STAMPS)/venv: requirements/dev.txt requirements/constraints.txt | $(DEPS)
 	@tests/tools/venv $(PYTHON) $(VENV)
 	@mkdir -p $(@D) && touch $@
 
-AGENT_BUNDLE := roles/agent/files/kubenode-agent.tar.gz
-ARTIFACT := .cache/dist/kubenode-ipvs-$(shell sed -n 's/^version: //p' galaxy.yml).tar.gz
-PYTEST := pytest --junitxml
+$(STAMPS)/peers: requirements/bench.txt $(STAMPS)/venv
+	@tests/tools/peers $(CACHE)/peers
+	@touch $@
 
-.PHONY: lint unit kernel sanity molecule test
-lint: venv ## ruff, mypy --strict, ansible-lint, yamllint, shellcheck, antsibull: seconds
-	@python tests/tools/lint.py
-
-unit: venv ## pure tests and property tests: seconds
-	@$(PYTEST) .cache/results/unit/pytest.xml tests/unit
-
-kernel: venv ## tests of the engine against the real kernel, in one user-mode Linux
-	@molecule/lab/uml-pytest --junitxml .cache/results/kernel/pytest.xml tests/kernel
-
-sanity: venv artifact ## ansible-test sanity on the built and installed artifact
-	@tests/tools/sanity $(ARTIFACT)
-
-test: venv ## everything: lint, unit, kernel, sanity, molecule
-	@python tests/tools/whole.py lint unit kernel sanity molecule
-
-.PHONY: bundle artifact
-bundle: venv ## the agent and its wheels in one file for the nodes: roles/agent/files/
-	@python agent/bundle.py
-
-artifact: $(wildcard agent/bundle.py) ## the collection's artifact in .cache/dist/
-	@ansible-galaxy collection build --force --output-path $(dir $(ARTIFACT)) >/dev/null
+clean: ## end the lab's nodes and networks, remove all that was made
+	@molecule/lab/lab clean --all
+	@rm -rf $(VENV) $(CACHE) .ansible .hypothesis .pytest_cache .mypy_cache .ruff_cache $(BUNDLE)
+	@find . -name __pycache__ -prune -exec rm -rf {} + -o -name '*.egg-info' -prune -exec rm -rf {} +

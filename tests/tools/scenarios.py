@@ -1,0 +1,62 @@
+# Copyright (c) The kubenode.ipvs maintainers
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run molecule's scenarios on one lab of real kernels and report each as one test (`make molecule`).
+
+python tests/tools/scenarios.py [argument of molecule test …]    by default --all
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import junit
+
+REPORT = Path(".cache/results/molecule/molecule.xml")
+# A line of molecule's closing recap: default    : actions=9  successful=7  disabled=0  skipped=0  missing=2  failed=0
+RECAP = re.compile(r"^(\S+)\s*: actions=\d+  successful=(\d+)  .*failed=(\d+)")
+
+
+def recap(lines: list[str]) -> dict[str, tuple[int, int]]:
+    """From molecule's output, each scenario's number of actions that succeeded and that failed."""
+    counts: dict[str, tuple[int, int]] = {}
+    for line in lines:
+        if match := RECAP.match(line):
+            succeeded, failed = counts.get(match[1], (0, 0))
+            counts[match[1]] = (succeeded + int(match[2]), failed + int(match[3]))
+    return counts
+
+
+def cases(scenarios: list[str], counts: dict[str, tuple[int, int]]) -> list[junit.Case]:
+    """One case a scenario; one that molecule did not get to is a failure."""
+    result = []
+    for name in scenarios:
+        succeeded, failed = counts.get(name, (0, 0))
+        problem = f"{failed} of its actions failed" if failed else None if succeeded else "did not run"
+        result.append(junit.Case("molecule", name, problem=problem))
+    return result
+
+
+def main() -> int:
+    """Run molecule with its output shown as it comes; returns its exit status."""
+    arguments = sys.argv[1:] or ["--all"]
+    environment = {**os.environ, "NO_COLOR": "1", "PY_COLORS": "0", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
+    lines = []
+    with subprocess.Popen(
+        ["molecule", "test", "--report", *arguments],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as molecule:  # fmt: skip
+        for line in molecule.stdout or ():
+            print(line, end="", flush=True)
+            lines.append(line)
+    counts = recap(lines)
+    scenarios = sorted(path.parent.name for path in Path("molecule").glob("*/molecule.yml"))
+    junit.write(REPORT, cases(scenarios if "--all" in arguments else sorted(counts), counts))
+    return molecule.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
