@@ -39,6 +39,7 @@ class Ledger:
         self.path = os.path.join(directory, "ledger.db")
         try:
             os.makedirs(directory, mode=0o755, exist_ok=True)
+            _hand_over(directory, self.path)
             self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA synchronous=OFF")  # /run is memory; a crash of the kernel takes both away
             self._db.executescript(_SCHEMA)
@@ -134,6 +135,17 @@ def _decode(kind: str, text: str) -> Any:
     return KINDS[kind].decode_key(json.loads(text))
 
 
+def _hand_over(directory: str, path: str) -> None:
+    """Make a new file belong to the directory's owner: root must not lock the unprivileged agent out of its own directory."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    except FileExistsError:
+        return
+    if os.geteuid() == 0:
+        holder = os.stat(directory)
+        os.chown(path, holder.st_uid, holder.st_gid)
+
+
 @contextmanager
 def node_lock(directory: str = DIRECTORY) -> Iterator[None]:
     """Hold the lock that serialises agent, modules and command line while they read, plan and apply."""
@@ -141,7 +153,9 @@ def node_lock(directory: str = DIRECTORY) -> Iterator[None]:
 
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)
-        handle = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        path = os.path.join(directory, "lock")
+        _hand_over(directory, path)
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise LedgerError(f"lock {directory}/lock cannot be opened: {error}; nothing was changed") from error
     try:
