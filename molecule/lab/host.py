@@ -1,0 +1,115 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What this machine must have for the lab, checked before anything is done."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from .command import run
+from .errors import HostError
+from .paths import CACHE
+
+KERNEL = "linux.uml"
+KERNEL_MODULES = Path("/usr/lib/uml/modules")
+MIN_FREE_DISK = 3 * 1024**3  # one image, its building tree and a few nodes
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+class Need(NamedTuple):
+    """A program that the lab runs."""
+
+    program: str
+    package: str  # Debian package that has it
+
+
+TO_RUN = (
+    Need(KERNEL, "user-mode-linux"),
+    Need("ip", "iproute2"),
+    Need("ssh", "openssh-client"),
+    Need("ssh-keygen", "openssh-client"),
+)
+TO_BUILD = (
+    Need(KERNEL, "user-mode-linux"),
+    Need("mmdebstrap", "mmdebstrap"),
+    Need("mkfs.ext4", "e2fsprogs"),
+    Need("depmod", "kmod"),
+    Need("unshare", "util-linux"),
+    Need("apt-get", "apt"),
+)
+
+
+def _machine_problems() -> list[str]:
+    problems = []
+    if os.geteuid() != 0:
+        problems.append("root: network namespaces and disk images need it; run this as root (sudo)")
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        problems.append(f"Linux on x86-64: this is {platform.system()} on {platform.machine()}, and user-mode Linux has only that")
+    tun = Path("/dev/net/tun")
+    if not tun.exists() or not stat.S_ISCHR(tun.stat().st_mode):
+        problems.append("/dev/net/tun: modprobe tun; in a container start it with --device /dev/net/tun --privileged")
+    return problems
+
+
+def _free(directory: Path) -> int:
+    while not directory.exists():
+        directory = directory.parent
+    return shutil.disk_usage(directory).free
+
+
+def check(needs: tuple[Need, ...], disk: int = 0) -> None:
+    """Check that this machine can run the lab.
+
+    Args:
+        needs: programs that must be there.
+        disk: bytes that must be free in the lab's directory.
+
+    Raises:
+        HostError: it cannot; lists everything that is missing and how to get it.
+    """
+    problems = _machine_problems()
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+    missing = [need for need in needs if not shutil.which(need.program, path=path)]
+    if missing:
+        packages = " ".join(sorted({need.package for need in missing}))
+        problems.append(f"{', '.join(need.program for need in missing)}: apt-get install --no-install-recommends {packages}")
+    if disk and _free(CACHE) < disk:
+        problems.append(f"disk: {_free(CACHE) >> 20} MiB free in {CACHE}, needed {disk >> 20} MiB")
+    if problems:
+        raise HostError("this machine cannot run the lab, it lacks\n" + "\n".join(f"  - {problem}" for problem in problems))
+
+
+def kernel_version() -> str:
+    """Return the version of the user-mode kernel, such as ``6.1.176``.
+
+    Raises:
+        HostError: its modules are not there.
+    """
+    version = run([KERNEL, "--version"]).strip()
+    if not (KERNEL_MODULES / version).is_dir():
+        raise HostError(f"{KERNEL_MODULES / version}: not there; apt-get install --reinstall user-mode-linux")
+    return version
+
+
+def memory_directory(memory: int) -> Path:
+    """Return where nodes keep their memory, a file that has no name and goes with the node.
+
+    Args:
+        memory: bytes that the nodes to start may use in all.
+
+    Raises:
+        HostError: nowhere is that much room.
+    """
+    for directory in (_SHARED_MEMORY, CACHE):  # a container's /dev/shm is often 64 MiB only
+        if directory.is_dir() and _free(directory) >= memory:
+            return directory
+    raise HostError(
+        f"nodes need {memory >> 20} MiB of memory; free are {_free(_SHARED_MEMORY) >> 20} MiB in {_SHARED_MEMORY} and "
+        f"{_free(CACHE) >> 20} MiB in {CACHE}; start fewer or smaller nodes (--mem)"
+    )

@@ -1,0 +1,182 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build a node's disk image and the packages served with it; cached by the digest of the recipe."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import host, mirror
+from .command import run, run_contained
+from .errors import UsageError
+from .lock import locked
+from .paths import IMAGES
+from .recipe import ALTERNATIVES, DISK_SIZE, ENABLED, FILES, MASKED, PACKAGES, RELEASES, REMOVED, SERVED, Recipe, recipe
+from .repository import write_index
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from .progress import Progress
+
+
+class Image(NamedTuple):
+    """A finished image; the directory is never changed again."""
+
+    directory: Path
+
+    @property
+    def disk(self) -> Path:
+        """ext4 file system that nodes use as the base of their copy-on-write disk."""
+        return self.directory / "disk.ext4"
+
+    @property
+    def packages(self) -> Path:
+        """Package repository for nodes of this release."""
+        return self.directory / "packages"
+
+
+def find_or_build(release: str, progress: Progress, *, rebuild: bool = False) -> Image:
+    """Return the image of a release, built if it is not there.
+
+    Two builders at once do not clash: the second waits for the first and takes its image.
+
+    Raises:
+        HostError: this machine cannot build it.
+        LabError: building failed; the error has the end of the log.
+        UsageError: unknown release.
+    """
+    wanted = recipe(release, host.kernel_version())
+    image = Image(IMAGES / wanted.name)
+    if image.directory.is_dir() and not rebuild:
+        return image
+    host.check(host.TO_BUILD, disk=host.MIN_FREE_DISK)
+    with _locked(release, progress):
+        _remove_unfinished(release)
+        if image.directory.is_dir() and not rebuild:
+            return image
+        building = Path(tempfile.mkdtemp(prefix=f".{release}-building-", dir=IMAGES))
+        try:
+            _build(wanted, building, progress)
+            if image.directory.is_dir():
+                image.directory.rename(building / "replaced")
+            (building / "image").rename(image.directory)
+        finally:
+            shutil.rmtree(building)
+    return image
+
+
+def _locked(release: str, progress: Progress) -> AbstractContextManager[None]:
+    return locked(IMAGES / f".{release}.lock", lambda: progress(f"{release}: another process is building the image, waiting"))
+
+
+def remove_unfinished(progress: Progress) -> None:
+    """Remove what image builders left that were killed."""
+    for release in RELEASES:
+        if any(IMAGES.glob(f".{release}-building-*")):
+            with _locked(release, progress):
+                _remove_unfinished(release)
+
+
+def _remove_unfinished(release: str) -> None:
+    """Remove what builders left that were killed; the caller holds the lock, so none is at work."""
+    for leftover in IMAGES.glob(f".{release}-building-*"):
+        shutil.rmtree(leftover)
+
+
+def _build(wanted: Recipe, building: Path, progress: Progress) -> None:
+    release = wanted.release
+    sources = mirror.sources_for(release, mirror.host_sources(), mirror.host_release())
+    progress(f"{release}: installing {len(PACKAGES)} packages from {', '.join(source.suite for source in sources)}")
+    root, image = building / "root", Image(building / "image")
+    image.packages.mkdir(parents=True)
+    log = IMAGES / f"{release}.log"
+    log.unlink(missing_ok=True)
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "TMPDIR": str(building)}
+    run_contained(_mmdebstrap(wanted, root, image.packages, sources), log, what=f"image {release}: mmdebstrap", env=environment)
+
+    progress(f"{release}: kernel modules {wanted.kernel} and settings")
+    modules = root / "lib/modules" / wanted.kernel
+    shutil.copytree(host.KERNEL_MODULES / wanted.kernel, modules, symlinks=True)
+    run(["depmod", "--basedir", str(root), wanted.kernel])
+    _write_settings(root)
+
+    count = write_index(image.packages)
+    progress(f"{release}: disk image; {count} packages to serve")
+    environment["E2FSPROGS_LIBMAGIC_SUPPRESS"] = "1"
+    features = ["-F", "-q", "-O", "^has_journal,^metadata_csum", "-E", "lazy_itable_init=1", "-m", "0"]
+    run_contained(
+        ["mkfs.ext4", *features, "-L", "lab", "-d", str(root), str(image.disk), DISK_SIZE],
+        log,
+        what=f"image {release}: mkfs.ext4",
+        env=environment,
+    )
+    progress(f"{release}: image ready ({image.disk.stat().st_blocks * 512 >> 20} MiB)")
+
+
+def _mmdebstrap(wanted: Recipe, root: Path, packages: Path, sources: list[mirror.Source]) -> list[str]:
+    """Return the command that makes the tree, and downloads what it has not but will be served.
+
+    The download happens while apt still knows the archive, so that versions fit what is installed.
+    """
+    served = shlex.join(SERVED)
+    apt = 'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -y -q -o Dir::Cache::Archives='
+    hooks = [
+        f"{apt}{shlex.quote(str(packages))} install --download-only --reinstall {served}",
+        f"rm -rf {shlex.quote(str(packages))}/partial {shlex.quote(str(packages))}/lock",
+        'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
+        *(f'chroot "$1" update-alternatives --set {name} {path}' for name, path in ALTERNATIVES),
+        f'chroot "$1" systemctl --quiet enable {shlex.join(ENABLED)}',
+        f'chroot "$1" systemctl --quiet mask {shlex.join(MASKED)}',
+        f'chroot "$1" rm -f {shlex.join(REMOVED)}',
+    ]
+    return [
+        "mmdebstrap",
+        "--mode=root",
+        "--format=directory",
+        "--variant=minbase",
+        "--hook-dir=/usr/share/mmdebstrap/hooks/maybe-merged-usr",
+        f"--include={','.join(PACKAGES)}",
+        *(f"--aptopt={option}" for option in mirror.apt_options()),
+        "--dpkgopt=path-exclude=/usr/share/man/*",
+        "--dpkgopt=path-exclude=/usr/share/doc/*",
+        "--dpkgopt=path-exclude=/usr/share/locale/*",
+        *(f"--customize-hook={hook}" for hook in hooks),
+        wanted.release,
+        str(root),
+        *(mirror.source_line(source) for source in sources),
+    ]
+
+
+def _write_settings(root: Path) -> None:
+    (root / "etc/apt/sources.list").unlink(missing_ok=True)
+    for name, (mode, text) in FILES.items():
+        path = root / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.write_text(text)
+        os.chmod(path, mode)
+
+
+def prune(keep: set[Path]) -> list[Path]:
+    """Remove images whose recipe is no longer current, except ``keep``; returns what was removed."""
+    version = host.kernel_version()
+    removed = []
+    for directory in sorted(IMAGES.glob("*-*")):
+        release = directory.name.rpartition("-")[0]
+        if directory in keep or not directory.is_dir():
+            continue
+        try:
+            current = recipe(release, version).name
+        except UsageError:
+            current = ""
+        if directory.name != current:
+            shutil.rmtree(directory)
+            removed.append(directory)
+    return removed

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A process that the lab started and recorded, recognised beyond doubt."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+from typing import NamedTuple
+
+from . import netns
+
+
+def _start_time(pid: int) -> int | None:
+    """Return when a process started (clock ticks since boot), None if it is not there or has ended."""
+    try:
+        # The name in parentheses may have spaces: count fields after it. 20th of them is starttime, proc(5).
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state in "ZX" else int(fields[18])
+
+
+class Recorded(NamedTuple):
+    """A process, as written to a file when it was started."""
+
+    pid: int
+    started: int  # clock ticks since boot
+
+    @classmethod
+    def of(cls, pid: int) -> Recorded:
+        """Describe a process that is running."""
+        return cls(pid, _start_time(pid) or 0)
+
+    @classmethod
+    def load(cls, path: Path) -> Recorded | None:
+        """Read a record; None if there is none, or the writer was killed while writing it."""
+        try:
+            pid, started = path.read_text().split()
+            return cls(int(pid), int(started))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def save(self, path: Path) -> None:
+        """Write the record."""
+        path.write_text(f"{self.pid} {self.started}\n")
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs: a later process with the same id started at another time."""
+        return _start_time(self.pid) == self.started
+
+    def kill(self, namespace: str) -> None:
+        """End it and all processes of its session, which it leads; only those in the lab's namespace are its own."""
+        for pid in netns.processes(namespace):
+            with contextlib.suppress(ProcessLookupError):
+                if os.getsid(pid) == self.pid:
+                    os.kill(pid, signal.SIGKILL)

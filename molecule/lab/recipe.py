@@ -1,0 +1,161 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node's disk is made of: one recipe per release, as data. Its digest names the image.
+
+A node is a small Debian as a cloud provider would hand it out: reachable by ssh, Python installed, nothing of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import NamedTuple
+
+from .errors import UsageError
+
+RELEASES = ("bookworm", "bullseye", "trixie")
+DISK_SIZE = "3G"  # sparse; what a node writes goes to its own copy-on-write file
+
+# In the image: what a machine has before Ansible first sees it.
+PACKAGES = (
+    "systemd",
+    "systemd-sysv",
+    "dbus",
+    "udev",
+    "python3",
+    "python3-apt",
+    "openssh-server",
+    "iproute2",
+    "iputils-ping",
+    "iptables",
+    "kmod",
+    "procps",
+    "netbase",
+)
+
+# Served to the nodes by the lab's own package repository, with what they depend on.
+SERVED = ("ipset", "ipvsadm", "iptables", "conntrack", "kmod", "procps", "iproute2")
+
+# Kernel has no nf_tables for IPv4, so both commands must be the legacy ones.
+ALTERNATIVES = (
+    ("iptables", "/usr/sbin/iptables-legacy"),
+    ("ip6tables", "/usr/sbin/ip6tables-legacy"),
+)
+
+ENABLED = ("systemd-networkd.service", "ssh.service")
+
+# Start time on a node counts ten times: nothing runs that a test does not need.
+MASKED = (
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "console-getty.service",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "getty.target",
+    "ldconfig.service",
+    "logrotate.timer",
+    "modprobe@configfs.service",
+    "modprobe@drm.service",
+    "modprobe@efi_pstore.service",
+    "modprobe@fuse.service",
+    "sys-fs-fuse-connections.mount",
+    "sys-kernel-config.mount",
+    "sys-kernel-debug.mount",
+    "sys-kernel-tracing.mount",
+    "systemd-firstboot.service",
+    "systemd-hwdb-update.service",
+    "systemd-journal-catalog-update.service",
+    "systemd-networkd-wait-online.service",
+    "systemd-pcrphase.service",
+    "systemd-pcrphase-sysinit.service",
+    "systemd-pstore.service",
+    "systemd-random-seed.service",
+    "systemd-timesyncd.service",
+    "systemd-udev-settle.service",
+    "systemd-update-done.service",
+    "systemd-update-utmp.service",
+    "systemd-update-utmp-runlevel.service",
+)
+
+# The first program of a node: unpacks the lab's settings for this node (an archive on the second disk) once, then
+# becomes systemd, which so finds host name, addresses, keys and machine id as if they had always been there.
+_INIT = """\
+#!/bin/sh
+if [ ! -e /etc/lab-node ]; then
+    [ -b /dev/ubdb ] || mount -t devtmpfs dev /dev
+    tar -xf /dev/ubdb -C / || echo 'lab: no settings for this node on the second disk' > /dev/console
+fi
+exec /lib/systemd/systemd "$@"
+"""
+
+_SSHD = """\
+# Key only, no name lookups and no PAM session: a login is quick.
+HostKey /etc/ssh/ssh_host_ed25519_key
+PasswordAuthentication no
+PermitRootLogin prohibit-password
+UseDNS no
+UsePAM no
+PrintMotd no
+MaxStartups 100
+MaxSessions 100
+AcceptEnv LANG LC_*
+Subsystem sftp /usr/lib/openssh/sftp-server
+"""
+
+# path: (mode, text)
+FILES = {
+    "/sbin/lab-init": (0o755, _INIT),
+    "/etc/ssh/sshd_config": (0o644, _SSHD),
+    "/etc/fstab": (0o644, ""),
+    "/etc/default/locale": (0o644, "LANG=C.UTF-8\n"),
+    "/etc/systemd/journald.conf.d/lab.conf": (0o644, "[Journal]\nStorage=volatile\nRuntimeMaxUse=16M\n"),
+    "/etc/systemd/system.conf.d/lab.conf": (0o644, "[Manager]\nDefaultTimeoutStopSec=10s\n"),
+    "/etc/dpkg/dpkg.cfg.d/lab": (0o644, "force-unsafe-io\npath-exclude=/usr/share/man/*\npath-exclude=/usr/share/doc/*\n"),
+    "/etc/apt/apt.conf.d/lab": (0o644, 'Acquire::Languages "none";\nAPT::Install-Recommends "false";\n'),
+    "/etc/resolv.conf": (0o644, ""),
+}
+
+# In the finished tree, and made anew for each node or not at all.
+REMOVED = (
+    "/etc/hostname",
+    "/etc/machine-id",
+    "/var/lib/dbus/machine-id",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssh/ssh_host_rsa_key.pub",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key.pub",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_ed25519_key.pub",
+)
+
+
+class Recipe(NamedTuple):
+    """All that decides what is in an image."""
+
+    release: str  # Debian's code name
+    kernel: str  # version of the user-mode kernel, whose modules are in the image
+
+    @property
+    def digest(self) -> str:
+        """Names the image: equal for equal recipes, 12 hexadecimal digits."""
+        parts = (self, DISK_SIZE, PACKAGES, SERVED, ALTERNATIVES, ENABLED, MASKED, sorted(FILES.items()), REMOVED)
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+    @property
+    def name(self) -> str:
+        """Directory name of the image, such as ``bookworm-0123456789ab``."""
+        return f"{self.release}-{self.digest}"
+
+
+def recipe(release: str, kernel: str) -> Recipe:
+    """Return the recipe of a release.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if release not in RELEASES:
+        raise UsageError(f"release {release!r}: expected one of {', '.join(RELEASES)}")
+    return Recipe(release, kernel)
