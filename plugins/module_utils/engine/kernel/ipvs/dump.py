@@ -1,0 +1,42 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading by netlink: one dump has all virtual servers, and one more for each virtual server has its real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from errno import ESRCH
+
+from ...model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from ..genetlink import GenericSocket
+from .attributes import Command
+from .codec import body, pack_server, unpack_real, unpack_server
+
+Servers = dict[VirtualServerKey, VirtualServer]
+Reals = dict[RealServerKey, RealServer]
+
+
+def server_attributes(socket: GenericSocket) -> list[dict[int, bytes]]:
+    """Return the attributes of all virtual servers."""
+    return [body(payload) for payload in socket.dump(socket.message(Command.GET_SERVICE))]
+
+
+def real_attributes(socket: GenericSocket, server: VirtualServerKey) -> list[dict[int, bytes]]:
+    """Return the attributes of all real servers of a virtual server; none if it is gone."""
+    try:
+        return [body(payload) for payload in socket.dump(socket.message(Command.GET_DEST, 0, pack_server(server)))]
+    except OSError as error:
+        if error.errno == ESRCH:
+            return []
+        raise
+
+
+def servers(socket: GenericSocket) -> Servers:
+    """Return all virtual servers."""
+    return dict(unpack_server(found) for found in server_attributes(socket))
+
+
+def reals(socket: GenericSocket, of: Iterable[VirtualServerKey]) -> Reals:
+    """Return all real servers of these virtual servers."""
+    return dict(unpack_real(server, found) for server in of for found in real_attributes(socket, server))

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a field of a virtual or real server can hold: looked at only when packing it failed, to say why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...model.ipvs import FORWARDING_METHODS, PROTOCOLS, TUNNEL_TYPES, RealServer, VirtualServer, VirtualServerKey
+from ...model.kinds import name
+from ...model.net import canonical, family
+
+_U32 = (0, 0xFFFFFFFF)
+_PORT = (0, 0xFFFF)
+
+
+def unfit(kind: str, key: Any, value: Any) -> str:
+    """Return one sentence that names the item and the field of it that netlink cannot carry."""
+    server = key.server if kind == "real_server" else key
+    for field, given, expected in _limits(server, key, value):
+        if not _within(given, expected):
+            return f"{name(kind, key)}: {field} is {given!r}, expected {_said(expected)}"
+    return f"{name(kind, key)}: it has a value that the kernel cannot be given"
+
+
+def _limits(server: VirtualServerKey, key: Any, value: Any) -> list[tuple[str, Any, Any]]:
+    """Return what is to be checked: field, its value, and a range, a tuple of words or the word ``address`` or ``name``."""
+    mark = server.protocol == "fwmark"
+    limits: list[tuple[str, Any, Any]] = [
+        ("protocol", server.protocol, (*PROTOCOLS, "fwmark")),
+        ("mark" if mark else "port", server.port, _U32 if mark else _PORT),
+    ]
+    if not mark:
+        limits.append(("address", server.address, f"IPv{server.family} address"))
+    if key is not server:
+        limits += [("address", key.address, "IP address"), ("port", key.port, _PORT)]
+    if isinstance(value, VirtualServer):
+        limits += [
+            ("scheduler", value.scheduler, "name"),
+            ("flags", value.flags, _U32),
+            ("timeout", value.timeout, _U32),
+            ("netmask", value.netmask, (0, 128 if server.family == 6 else 32)),
+            ("pe_name", value.pe_name, "name"),
+        ]
+    if isinstance(value, RealServer):
+        limits += [
+            ("weight", value.weight, (0, 0x7FFFFFFF)),
+            ("forward", value.forward, FORWARDING_METHODS),
+            ("upper_threshold", value.upper_threshold, _U32),
+            ("lower_threshold", value.lower_threshold, _U32),
+            ("tunnel_type", value.tunnel_type, TUNNEL_TYPES),
+            ("tunnel_port", value.tunnel_port, _PORT),
+            ("tunnel_flags", value.tunnel_flags, _PORT),
+        ]
+    return limits
+
+
+def _within(given: Any, expected: Any) -> bool:
+    if isinstance(expected, str):
+        if expected == "name":
+            return isinstance(given, str) and given.isascii()
+        try:
+            canonical(given)
+        except ValueError:
+            return False
+        return expected == "IP address" or expected == f"IPv{family(given)} address"
+    if isinstance(expected[0], str):
+        return given in expected
+    return type(given) is int and expected[0] <= given <= expected[1]
+
+
+def _said(expected: Any) -> str:
+    if isinstance(expected, str):
+        return "an ASCII name" if expected == "name" else f"an {expected}"
+    if isinstance(expected[0], str):
+        return "one of " + ", ".join(expected)
+    return f"a number from {expected[0]} to {expected[1]}"

@@ -1,0 +1,214 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The IPVS table: reading it into the model, and making steps true."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping, Sequence
+from errno import EEXIST, ENOENT, ESRCH
+from itertools import islice
+from typing import Any
+
+from ...model.ipvs import RealServer, RealServerKey, VirtualServerKey
+from ...model.kinds import name
+from ...plan.step import Step
+from .. import Failure, Result
+from ..genetlink import GenericSocket
+from . import dump, proc
+from .attributes import Command
+from .codec import pack_real, pack_server, unpack_connections, unpack_real
+from .connection import connect
+from .errors import explain
+from .limits import unfit
+
+_BATCH = 256
+
+_COMMANDS = {
+    ("virtual_server", "create"): Command.NEW_SERVICE,
+    ("virtual_server", "change"): Command.SET_SERVICE,
+    ("virtual_server", "delete"): Command.DEL_SERVICE,
+    ("real_server", "create"): Command.NEW_DEST,
+    ("real_server", "change"): Command.SET_DEST,
+    ("real_server", "delete"): Command.DEL_DEST,
+}
+# What is already there is changed, and what is gone is made: the step says what shall be, not how it was.
+_INSTEAD = {
+    (Command.NEW_SERVICE, EEXIST): Command.SET_SERVICE,
+    (Command.SET_SERVICE, ESRCH): Command.NEW_SERVICE,
+    (Command.NEW_DEST, EEXIST): Command.SET_DEST,
+    (Command.SET_DEST, ENOENT): Command.NEW_DEST,
+}
+_FULFILLED = {(Command.DEL_SERVICE, ESRCH), (Command.DEL_DEST, ENOENT), (Command.DEL_DEST, ESRCH)}
+_UNPACKABLE = (struct.error, KeyError, OSError, TypeError, ValueError)
+
+
+def read(precise: bool | Collection[VirtualServerKey] = False) -> dict[str, dict[Any, Any]]:
+    """Return all virtual servers and real servers.
+
+    Virtual servers come from one netlink dump. Real servers come from one read of ``/proc/net/ip_vs``, which shows neither
+    thresholds nor tunnel details and shows the forwarding method bypass as masquerade. A netlink dump for each virtual server has
+    it all. It is made for those that ``precise`` names (True: all), and by itself for those that have a tunnel, or whose
+    firewall mark has a virtual server in both families.
+
+    Raises:
+        MissingError: no ip_vs, or no right to read it.
+    """
+    with connect() as socket:
+        servers = dump.servers(socket)
+        if precise is True:
+            return {"virtual_server": servers, "real_server": dump.reals(socket, servers)}
+        try:
+            reals, unclear = _proc_reals(servers)
+        except (OSError, ValueError, KeyError):  # no proc file system here, or a kernel that prints it otherwise
+            reals, unclear = {}, set(servers)
+        wanted = unclear.union(precise or ())
+        if wanted:
+            reals = {key: value for key, value in reals.items() if key.server not in wanted}
+            reals.update(dump.reals(socket, wanted.intersection(servers)))
+        return {"virtual_server": servers, "real_server": reals}
+
+
+def read_connections() -> dict[RealServerKey, tuple[int, int]]:
+    """Return how many active and inactive connections each real server has, from one read of ``/proc/net/ip_vs``.
+
+    Real servers of firewall marks are looked up by netlink.
+
+    Raises:
+        MissingError: no ip_vs, or no right to read it.
+    """
+    with connect() as socket:
+        found: dict[RealServerKey, tuple[int, int]] = {}
+        marks = False
+        for server, address, port, _method, _weight, active, inactive in proc.real_servers(proc.read_text()):
+            if server.family == proc.UNKNOWN_FAMILY:
+                marks = True
+            else:
+                found[RealServerKey(server, address, port)] = (active, inactive)
+        if marks:
+            for server in dump.servers(socket):
+                if server.protocol == "fwmark":
+                    for raw in dump.real_attributes(socket, server):
+                        found[unpack_real(server, raw)[0]] = unpack_connections(raw)[:2]
+        return found
+
+
+def _proc_reals(servers: dump.Servers) -> tuple[dump.Reals, set[VirtualServerKey]]:
+    """Return the real servers that the file shows well enough, and the virtual servers of those that it does not."""
+    families: dict[int, list[VirtualServerKey]] = {}
+    for key in servers:
+        if key.protocol == "fwmark":
+            families.setdefault(key.port, []).append(key)
+    reals: dump.Reals = {}
+    unclear: set[VirtualServerKey] = set()
+    values: dict[tuple[int, str], RealServer] = {}  # thousands of real servers share a few values
+    for server, address, port, method, weight, _active, _inactive in proc.real_servers(proc.read_text()):
+        if server.family == proc.UNKNOWN_FAMILY:
+            candidates = families.get(server.port, [])
+            if len(candidates) != 1:
+                unclear.update(candidates)
+                continue
+            server = candidates[0]
+        if method == "tunnel":
+            unclear.add(server)
+        value = values.get((weight, method))
+        if value is None:
+            value = values[weight, method] = RealServer(weight, method)
+        if server in servers:  # not one that appeared between the two reads
+            reals[RealServerKey(server, address, port)] = value
+    return reals, unclear
+
+
+def apply(steps: list[Step], keep_going: bool = False) -> Result:
+    """Make steps true, in their order, many to a system call.
+
+    Creating what exists changes it in place, changing what is gone creates it, deleting what is gone is success. What hangs on
+    a virtual server that could not be made fails with it.
+
+    Without ``keep_going`` the first batch with a failure is the last: the result then has every step of it that the kernel took,
+    those behind the failed one too, and only the failures that are not the consequence of another.
+
+    Raises:
+        MissingError: no ip_vs; nothing was done.
+    """
+    done: list[Step] = []
+    failed: list[Failure] = []
+    broken: set[VirtualServerKey] = set()
+    with connect() as socket:
+        rest = iter(steps)
+        while batch := list(islice(rest, _BATCH)):
+            messages = _apply_batch(socket, batch, broken)
+            done.extend(step for step, text in zip(batch, messages) if text is None)
+            failed.extend(Failure(step, text) for step, text in zip(batch, messages) if text is not None)
+            if failed and not keep_going:
+                return Result(done, [failure for failure in failed if not _is_consequence(failure.step, broken)])
+    return Result(done, failed)
+
+
+def _apply_batch(socket: GenericSocket, batch: Sequence[Step], broken: set[VirtualServerKey]) -> list[str | None]:
+    """Return for each step None or why it failed; virtual servers that could not be made are added to ``broken``."""
+    texts: list[str | None] = [None] * len(batch)
+    commands: dict[int, int] = {}
+    for index, step in enumerate(batch):
+        if _is_consequence(step, broken):
+            texts[index] = _consequence(step)
+        else:
+            commands[index] = _COMMANDS[step.kind, step.verb]
+    refusals = _send(socket, batch, commands, texts)
+    second = _second_try(batch, refusals)
+    if second:
+        refusals = {index: refusal for index, refusal in refusals.items() if index not in second}
+        refusals.update(_send(socket, batch, second, texts))
+    for index, step in enumerate(batch):
+        if index in refusals and refusals[index] not in _FULFILLED:
+            command, code = refusals[index]
+            texts[index] = _consequence(step) if _is_consequence(step, broken) else explain(command, code, *_item(step))
+        if texts[index] is not None and step.kind == "virtual_server" and step.before is None:
+            broken.add(step.key)
+    return texts
+
+
+def _second_try(batch: Sequence[Step], refusals: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    """Return what to ask for instead, and again for real servers that were refused because their virtual server was gone."""
+    second = {index: _INSTEAD[refusal] for index, refusal in refusals.items() if refusal in _INSTEAD}
+    remade = {batch[index].key for index in second if batch[index].kind == "virtual_server"}
+    for index, (command, code) in refusals.items():
+        if code == ESRCH and batch[index].kind == "real_server" and batch[index].key.server in remade:
+            second[index] = command
+    return dict(sorted(second.items()))
+
+
+def _send(
+    socket: GenericSocket, batch: Sequence[Step], commands: Mapping[int, int], texts: list[str | None]
+) -> dict[int, tuple[int, int]]:
+    """Send commands for the steps with these indexes; return command and errno of those that the kernel refused.
+
+    A step that cannot be packed gets its text at once.
+    """
+    messages: dict[int, bytes] = {}
+    for index, command in commands.items():
+        try:
+            messages[index] = _message(socket, command, batch[index])
+        except _UNPACKABLE:
+            texts[index] = unfit(*_item(batch[index]))
+    outcome = socket.request(list(messages.values()))
+    return {index: (commands[index], code) for index, code in zip(messages, outcome) if code}
+
+
+def _message(socket: GenericSocket, command: int, step: Step) -> bytes:
+    if step.kind == "virtual_server":
+        return socket.message(command, 0, pack_server(step.key, step.after))
+    return socket.message(command, 0, pack_server(step.key.server) + pack_real(step.key, step.after))
+
+
+def _item(step: Step) -> tuple[str, Any, Any]:
+    return step.kind, step.key, step.after
+
+
+def _is_consequence(step: Step, broken: Collection[VirtualServerKey]) -> bool:
+    return step.kind == "real_server" and step.after is not None and step.key.server in broken
+
+
+def _consequence(step: Step) -> str:
+    return f"{name(step.kind, step.key)}: its virtual server could not be made"
