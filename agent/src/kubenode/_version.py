@@ -1,4 +1,5 @@
-# Copyright (c) The kubenode.ipvs maintainers
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The version of the agent; tests/unit/project holds it equal to the collection's in galaxy.yml."""
 

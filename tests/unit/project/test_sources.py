@@ -1,4 +1,5 @@
-# Copyright (c) The kubenode.ipvs maintainers
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What every source file keeps to, whoever writes it next."""
 
@@ -54,7 +55,7 @@ def test_a_file_has_one_idea(path: Path) -> None:
 @pytest.mark.parametrize("path", [path for path in PLUGINS + AGENT if path.stat().st_size], ids=name)
 def test_a_file_states_its_licence(path: Path) -> None:
     head = path.read_text()[:400]
-    assert "SPDX-License-Identifier: GPL-3.0-or-later" in head or "GNU General Public License v3.0+" in head
+    assert "SPDX-License-Identifier: GPL-3.0-or-later" in head
 
 
 def test_the_agent_uses_the_engine_of_the_collection() -> None:
