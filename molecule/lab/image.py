@@ -17,7 +17,7 @@ from .command import run, run_contained
 from .errors import UsageError
 from .lock import locked
 from .paths import IMAGES
-from .recipe import ALTERNATIVES, DISK_SIZE, ENABLED, FILES, MASKED, PACKAGES, RELEASES, REMOVED, SERVED, Recipe, recipe
+from .recipe import ALTERNATIVES, DISK_SIZE, ENABLED, FILES, KEPT_GENERATORS, MASKED, PACKAGES, RELEASES, REMOVED, SERVED, Recipe, recipe
 from .repository import write_index
 
 if TYPE_CHECKING:
@@ -155,6 +155,11 @@ def _mmdebstrap(wanted: Recipe, root: Path, packages: Path, sources: list[mirror
 
 
 def _write_settings(root: Path) -> None:
+    masks = root / "etc/systemd/system-generators"
+    masks.mkdir(exist_ok=True)
+    for generator in (root / "lib/systemd/system-generators").iterdir():
+        if generator.name not in KEPT_GENERATORS:
+            (masks / generator.name).symlink_to("/dev/null")
     (root / "etc/apt/sources.list").unlink(missing_ok=True)
     for name, (mode, text) in FILES.items():
         path = root / name.lstrip("/")

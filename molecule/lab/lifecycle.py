@@ -204,6 +204,8 @@ def _locked(name: str, progress: Progress) -> AbstractContextManager[None]:
 def _remove(name: str) -> int:
     """Remove all of a lab, whatever there is; the caller holds its lock. Returns how many processes were ended."""
     recorded = state.load(name) or Lab(name, (), (), "")
+    if recorded.ready:
+        recorded._replace(ready=False).save()  # from here on it is no longer whole, even if we are interrupted
     access.close_connections(recorded)
     ended = network.remove(state.namespaces_of(name))
     shutil.rmtree(RUNS / name, ignore_errors=True)

@@ -114,7 +114,7 @@ def remove(name: str) -> int:
     path = DIRECTORY / name
     if not path.exists():
         return ended
-    if not path.is_mount():  # an interrupted `ip netns add` left only the file
+    if not os.path.ismount(path):  # an interrupted `ip netns add` left only the file
         path.unlink()
     else:
         run(["ip", "netns", "delete", name])

@@ -45,7 +45,7 @@ ALTERNATIVES = (
 
 ENABLED = ("systemd-networkd.service", "ssh.service")
 
-# Start time on a node counts ten times: nothing runs that a test does not need.
+# Start time on a node counts ten times: nothing runs that no test needs.
 MASKED = (
     "apt-daily.timer",
     "apt-daily-upgrade.timer",
@@ -55,30 +55,48 @@ MASKED = (
     "e2scrub_reap.service",
     "fstrim.timer",
     "getty.target",
+    "kmod-static-nodes.service",
     "ldconfig.service",
     "logrotate.timer",
     "modprobe@configfs.service",
+    "modprobe@dm_mod.service",
     "modprobe@drm.service",
     "modprobe@efi_pstore.service",
     "modprobe@fuse.service",
+    "modprobe@loop.service",
+    "proc-sys-fs-binfmt_misc.automount",
     "sys-fs-fuse-connections.mount",
     "sys-kernel-config.mount",
     "sys-kernel-debug.mount",
     "sys-kernel-tracing.mount",
+    "systemd-ask-password-console.path",
+    "systemd-ask-password-wall.path",
+    "systemd-binfmt.service",
     "systemd-firstboot.service",
     "systemd-hwdb-update.service",
+    "systemd-initctl.socket",
     "systemd-journal-catalog-update.service",
+    "systemd-journal-flush.service",
+    "systemd-journald-audit.socket",
+    "systemd-logind.service",
+    "systemd-network-generator.service",
     "systemd-networkd-wait-online.service",
-    "systemd-pcrphase.service",
     "systemd-pcrphase-sysinit.service",
+    "systemd-pcrphase.service",
     "systemd-pstore.service",
     "systemd-random-seed.service",
+    "systemd-remount-fs.service",
+    "systemd-sysusers.service",
     "systemd-timesyncd.service",
     "systemd-udev-settle.service",
     "systemd-update-done.service",
-    "systemd-update-utmp.service",
     "systemd-update-utmp-runlevel.service",
+    "systemd-update-utmp.service",
+    "systemd-user-sessions.service",
 )
+
+# Generators run before any unit; only these make units out of something that a node has.
+KEPT_GENERATORS = ("systemd-fstab-generator", "systemd-sysv-generator")
 
 # The first program of a node: unpacks the lab's settings for this node (an archive on the second disk) once, then
 # becomes systemd, which so finds host name, addresses, keys and machine id as if they had always been there.
@@ -110,6 +128,13 @@ FILES = {
     "/sbin/lab-init": (0o755, _INIT),
     "/etc/ssh/sshd_config": (0o644, _SSHD),
     "/etc/fstab": (0o644, ""),
+    # Of 600 devices, most of them terminals, the network waits for its own only.
+    "/etc/systemd/system/systemd-udev-trigger.service.d/lab.conf": (
+        0o644,
+        "[Service]\nExecStart=\nExecStart=udevadm trigger --type=devices --action=add"
+        " --subsystem-match=net --subsystem-match=block\n",
+    ),
+    "/etc/systemd/system/ssh.service.d/lab.conf": (0o644, "[Service]\nExecStartPre=\n"),
     "/etc/default/locale": (0o644, "LANG=C.UTF-8\n"),
     "/etc/systemd/journald.conf.d/lab.conf": (0o644, "[Journal]\nStorage=volatile\nRuntimeMaxUse=16M\n"),
     "/etc/systemd/system.conf.d/lab.conf": (0o644, "[Manager]\nDefaultTimeoutStopSec=10s\n"),
@@ -141,7 +166,7 @@ class Recipe(NamedTuple):
     @property
     def digest(self) -> str:
         """Names the image: equal for equal recipes, 12 hexadecimal digits."""
-        parts = (self, DISK_SIZE, PACKAGES, SERVED, ALTERNATIVES, ENABLED, MASKED, sorted(FILES.items()), REMOVED)
+        parts = (self, DISK_SIZE, PACKAGES, SERVED, ALTERNATIVES, ENABLED, MASKED, KEPT_GENERATORS, sorted(FILES.items()), REMOVED)
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
     @property

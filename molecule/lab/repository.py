@@ -9,6 +9,7 @@ member ``control.tar`` holds the paragraph that the index wants (deb(5)).
 
 from __future__ import annotations
 
+import email.utils
 import functools
 import gzip
 import hashlib
@@ -68,7 +69,8 @@ def write_index(directory: Path) -> int:
         )
     text = "\n".join(paragraphs).encode()
     indexes = {"Packages": text, "Packages.gz": gzip.compress(text, mtime=0)}
-    release = ["Origin: lab", "Label: lab", "Suite: lab", "Codename: lab", "Architectures: amd64", "SHA256:"]
+    date = email.utils.formatdate(usegmt=True).replace("GMT", "UTC")
+    release = ["Origin: lab", "Label: lab", "Suite: lab", "Codename: lab", "Architectures: amd64", f"Date: {date}", "SHA256:"]
     for name, content in indexes.items():
         (directory / name).write_bytes(content)
         release.append(f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}")
