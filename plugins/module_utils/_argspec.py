@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""Options that several modules share, and what they have in common when input is checked."""
+
+from __future__ import annotations
+
+import re
+
+from .engine.errors import EngineError, InputError
+from .engine.model import net
+
+OWNER = {"owner": {"type": "str", "default": "ansible"}}
+PURGE = {
+    "purge": {"type": "str", "choices": ["none", "owned", "all"], "default": "none"},
+    "adopt": {"type": "bool", "default": False},
+}
+STATE = {"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}}
+FAMILIES = {"ipv4": 4, "ipv6": 6}
+
+
+def check_owner(owner):
+    """Return the owner's name.
+
+    Raises:
+        InputError: it cannot be part of a file's name, or is reserved.
+    """
+    if owner == "agent":
+        raise InputError("task", "owner", owner, "a name of your own ('agent' is the service proxy's)")
+    if not re.match(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z", owner):
+        raise InputError("task", "owner", owner, "1 to 63 letters, digits, '_', '.' or '-', beginning with a letter or digit")
+    return owner
+
+
+def unique(seen, key, place, text=None):
+    """Remember in ``seen`` that ``key`` stands at ``place`` (for example ``services[3]``).
+
+    Raises:
+        EngineError: it stood somewhere before; the text names both places.
+    """
+    if key in seen:
+        raise EngineError(f"{place} and {seen[key]} are both {text or key}; name each thing once")
+    seen[key] = place
+
+
+def address(subject, field, value):
+    """Return an address in canonical spelling.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        return net.canonical(value)
+    except ValueError:
+        raise InputError(subject, field, value, "an IPv4 or IPv6 address") from None
+
+
+def number(subject, field, value, low, high):
+    """Return ``value``.
+
+    Raises:
+        InputError: it is not between ``low`` and ``high``.
+    """
+    if not low <= value <= high:
+        raise InputError(subject, field, value, f"a number between {low} and {high}")
+    return value

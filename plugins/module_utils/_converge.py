@@ -1,0 +1,183 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""What every converging module does: lock, read, plan, report or execute.
+
+Check mode and diff mode use the same plan as a real run, so that they cannot say anything else than what would happen.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ansible.module_utils.basic import AnsibleModule
+
+from .engine.apply import ApplyError, execute
+from .engine.errors import ConflictError, EngineError
+from .engine.ledger import DIRECTORY, Ledger, node_lock
+from .engine.model.kinds import KINDS, name
+from .engine.plan import plan
+
+
+class Wish(NamedTuple):
+    """What a task says.
+
+    ``want`` maps kinds to items that shall be, ``absent`` maps kinds to keys that shall not be. The children (real servers,
+    members) of a wanted parent are exactly the wanted ones, unless ``lenient`` names the parent under the children's kind: then
+    only those in ``absent`` go. ``scope`` maps kinds without a parent to the keys that ``purge`` may remove; kinds that are not
+    in it are never purged.
+    """
+
+    want: dict
+    absent: dict
+    lenient: dict
+    scope: dict
+
+
+class Surroundings(NamedTuple):
+    """What the ledger says: the keys of this owner, and those of others with their names, per kind."""
+
+    ledger: object
+    owned: dict
+    others: dict
+
+
+@contextmanager
+def failing(module):
+    """Turn the engine's errors into the module's failure."""
+    try:
+        yield
+    except ApplyError as error:
+        module.fail_json(
+            msg=str(error),
+            failed_steps=[dict(failure.step.as_json(), message=failure.message) for failure in error.failed],
+            undone=[step.describe() for step in error.undone],
+        )
+    except EngineError as error:
+        module.fail_json(msg=str(error))
+
+
+@contextmanager
+def surroundings(check_mode, owner, directory=DIRECTORY):
+    """Hold the node's lock and the open ledger. In check mode neither is created where there is none."""
+    if check_mode and not os.path.exists(os.path.join(directory, "ledger.db")):
+        yield Surroundings(None, {}, {})
+        return
+    with node_lock():
+        ledger = Ledger(directory)
+        try:
+            yield Surroundings(ledger, ledger.owned(owner), ledger.others(owner))
+        finally:
+            ledger.close()
+
+
+def run(spec, prepare, **options):
+    """Be the whole of a module's ``main``.
+
+    Args:
+        spec: the argument spec.
+        prepare: from the module's parameters to ``(read, wish, tables)``: ``read(around)`` returns what is,
+            ``wish(have, around)`` what the task wants of it, ``tables`` are the tables' ``apply`` by name. Raises EngineError for
+            wrong input.
+        options: what else AnsibleModule takes.
+    """
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **options)
+    with failing(module):
+        read, wish, tables = prepare(module.params)
+        with surroundings(module.check_mode, module.params["owner"]) as around:
+            have = read(around)
+            wanted = wish(have, around)
+            made = compute(have, wanted, around, module.params)
+            if not module.check_mode:
+                carry_out(made, wanted, have, tables, around, module.params["owner"])
+            result = report(module, made)
+    module.exit_json(**result)
+
+
+def compute(have, wish, around, params):
+    """Return the plan of a task.
+
+    Only what the task is about goes to the planner as owned; the rest of this owner's things stands there like somebody else's.
+
+    Raises:
+        ConflictError: something named belongs to somebody else.
+    """
+    owner, purge = params["owner"], params["purge"]
+    adopt = params["adopt"] or purge == "all"
+    want = _with_lenient_children(have, wish)
+    owned, others = {}, {kind: dict(keys) for kind, keys in around.others.items()}
+    for kind in {*around.owned, *wish.absent, *wish.scope}:
+        if KINDS[kind].parent:
+            continue
+        mine, claimed = around.owned.get(kind, ()), around.others.get(kind, {})
+        scope, absent = wish.scope.get(kind, ()), wish.absent.get(kind, ())
+        about = {*want.get(kind, ()), *absent}
+        if purge != "none":
+            about.update(scope)
+        owned[kind] = {key for key in mine if key in about}
+        others.setdefault(kind, {}).update((key, owner) for key in mine if key not in about)
+        for key in absent:
+            if key in have.get(kind, ()) and key not in mine:
+                _refuse_removal(kind, key, claimed, adopt)
+                owned[kind].add(key)
+        if purge == "all":
+            owned[kind].update(key for key in scope if key not in claimed and key not in want.get(kind, ()))
+    made = plan(have, want, owned, others=others, adopt=adopt)
+    if made.conflicts:
+        raise ConflictError("; ".join(conflict.describe() for conflict in made.conflicts) + "; nothing was changed")
+    return made
+
+
+def _with_lenient_children(have, wish):
+    want = {kind: dict(items) for kind, items in wish.want.items()}
+    for kind, parents in wish.lenient.items():
+        parent_of = KINDS[kind].parent[1]
+        gone = wish.absent.get(kind, ())
+        stay = {key: value for key, value in have.get(kind, {}).items() if parent_of(key) in parents and key not in gone}
+        want[kind] = {**stay, **want.get(kind, {})}
+    return want
+
+
+def _refuse_removal(kind, key, others, allowed):
+    if key in others:
+        raise ConflictError(f"{name(kind, key)} belongs to owner {others[key]!r}; nothing was changed")
+    if not allowed:
+        raise ConflictError(f"{name(kind, key)} was not made by us and is not removed (adopt takes it over); nothing was changed")
+
+
+def report(module, made):
+    """Return what a module returns: ``changed``, ``plan``, ``lines`` and, if asked for, ``diff``."""
+    result = {"changed": bool(made.steps or made.adopted), "plan": made.as_json(), "lines": made.lines()}
+    result["adopted"] = sorted(name(kind, key) for kind, keys in made.adopted.items() for key in keys)
+    if module._diff:
+        result["diff"] = difference(made.steps)
+    return result
+
+
+def difference(steps):
+    """Return before and after of the things that change, by their names."""
+    before, after = {}, {}
+    for step in steps:
+        item = name(step.kind, step.key)
+        if step.before is not None:
+            before[item] = _shown(step.kind, step.key, step.before)
+        if step.after is not None:
+            after[item] = _shown(step.kind, step.key, step.after)
+    return {"before": before, "after": after}
+
+
+def _shown(kind, key, value):
+    return list(value) if kind == "chain" else KINDS[kind].text(key, value)
+
+
+def carry_out(made, wish, have, tables, around, owner):
+    """Execute a plan, and strike out claims on things that shall not be and are not there any more."""
+    if made.steps or made.adopted:
+        execute(made, tables, around.ledger, owner)
+    gone = [(kind, key) for kind, keys in wish.absent.items() for key in keys if key not in have.get(kind, ())]
+    around.ledger.forget(owner, [(kind, key) for kind, key in gone if key in around.owned.get(kind, ())])

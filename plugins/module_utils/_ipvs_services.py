@@ -1,0 +1,157 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""From the options of ``ipvs_services`` to model items."""
+
+from __future__ import annotations
+
+from ._argspec import FAMILIES, address, check_owner, number, unique
+from ._converge import Wish
+from .engine.errors import InputError
+from .engine.kernel import ipvs
+from .engine.model import net
+from .engine.model.ipvs import (
+    ONE_PACKET,
+    PERSISTENT,
+    SCHED1,
+    SCHED2,
+    SCHED3,
+    TUNNEL_CSUM,
+    TUNNEL_NOCSUM,
+    TUNNEL_REMCSUM,
+    RealServer,
+    RealServerKey,
+    VirtualServer,
+    VirtualServerKey,
+)
+
+SCHEDULER_FLAGS = {
+    "flag-1": SCHED1,
+    "flag-2": SCHED2,
+    "flag-3": SCHED3,
+    "sh-fallback": SCHED1,
+    "sh-port": SCHED2,
+    "mh-fallback": SCHED1,
+    "mh-port": SCHED2,
+}
+CHECKSUMS = {"none": TUNNEL_NOCSUM, "checksum": TUNNEL_CSUM, "remote": TUNNEL_REMCSUM}
+_INT32 = 2**31 - 1
+_UINT32 = 2**32 - 1
+
+
+def prepare(params):
+    """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
+    check_owner(params["owner"])
+    want = {"virtual_server": {}, "real_server": {}}
+    absent = {"virtual_server": set(), "real_server": set()}
+    lenient = set()
+    seen = {}
+    for index, service in enumerate(params["services"]):
+        place = f"services[{index}]"
+        key = server_key(place, service)
+        unique(seen, key, place)
+        if service["state"] == "absent":
+            absent["virtual_server"].add(key)
+            continue
+        want["virtual_server"][key] = virtual_server(f"{place} ({key})", key, service)
+        if service["real_servers"] is None or not service["purge_real_servers"]:
+            lenient.add(key)
+        for number_, real in enumerate(service["real_servers"] or ()):
+            here = f"{place}.real_servers[{number_}]"
+            real_key = real_server_key(here, key, real)
+            unique(seen, real_key, here)
+            if real["state"] == "absent":
+                absent["real_server"].add(real_key)
+            else:
+                want["real_server"][real_key] = real_server(f"{here} ({real_key})", real)
+
+    def wish(have, _around):
+        return Wish(want, absent, {"real_server": lenient}, {"virtual_server": have["virtual_server"]})
+
+    return lambda _around: ipvs.read(precise=True), wish, {"ipvs": ipvs.apply}
+
+
+def server_key(place, service):
+    """Return the key of a virtual server."""
+    mark = service["fwmark"]
+    given = [field for field in ("protocol", "address", "port") if service[field] is not None]
+    if mark is not None:
+        if given:
+            raise InputError(place, given[0], service[given[0]], f"nothing beside fwmark {mark}")
+        return VirtualServerKey("fwmark", "", number(place, "fwmark", mark, 1, _UINT32), FAMILIES[service["family"]])
+    for field in ("protocol", "address", "port"):
+        if service[field] is None:
+            raise InputError(place, field, None, "a value, unless fwmark is given")
+    where = address(place, "address", service["address"])
+    return VirtualServerKey(service["protocol"], where, number(place, "port", service["port"], 0, 65535), net.family(where))
+
+
+def virtual_server(subject, key, service):
+    """Return the value of a virtual server."""
+    timeout = number(subject, "persistence_timeout", service["persistence_timeout"], 0, _INT32)
+    if key.port == 0 and not timeout:
+        raise InputError(subject, "port", 0, "a port, or a persistence_timeout beside it")
+    if service["one_packet"] and key.protocol not in ("udp", "fwmark"):
+        raise InputError(subject, "one_packet", True, "false (only UDP has it)")
+    if service["netmask"] is not None and not timeout:
+        raise InputError(subject, "netmask", service["netmask"], "nothing without persistence_timeout")
+    if service["persistence_engine"] and not timeout:
+        raise InputError(subject, "persistence_engine", service["persistence_engine"], "nothing without persistence_timeout")
+    flags = (PERSISTENT if timeout else 0) | (ONE_PACKET if service["one_packet"] else 0)
+    for flag in service["scheduler_flags"]:
+        flags |= SCHEDULER_FLAGS[flag]
+    mask = net.full_prefix(key.family) if service["netmask"] is None else prefix(subject, key.family, service["netmask"])
+    return VirtualServer(service["scheduler"], flags, timeout, mask, service["persistence_engine"])
+
+
+def prefix(subject, family, text):
+    """Return the prefix length that a netmask means."""
+    full = net.full_prefix(family)
+    if text.isascii() and text.isdigit() and 1 <= int(text) <= full:
+        return int(text)
+    if family == 4:
+        try:
+            bits = f"{int.from_bytes(net.pack(net.canonical(text)), 'big'):032b}"
+        except ValueError:
+            bits = ""
+        if bits and "01" not in bits and "1" in bits:
+            return bits.count("1")
+    raise InputError(subject, "netmask", text, f"a prefix length between 1 and {full}" + (" or a netmask" if family == 4 else ""))
+
+
+def real_server_key(place, server, real):
+    """Return the key of a real server."""
+    where = address(place, "address", real["address"])
+    port = server.port if real["port"] is None else number(place, "port", real["port"], 0, 65535)
+    if net.family(where) != server.family and real["forwarding_method"] != "tunnel":
+        expected = f"an IPv{server.family} address, or forwarding_method tunnel"
+        raise InputError(f"{place} of {server}", "address", where, expected)
+    return RealServerKey(server, where, 0 if server.protocol == "fwmark" and real["port"] is None else port)
+
+
+def real_server(subject, real):
+    """Return the value of a real server."""
+    upper = number(subject, "upper_threshold", real["upper_threshold"], 0, _UINT32)
+    lower = number(subject, "lower_threshold", real["lower_threshold"], 0, _UINT32)
+    if lower > upper:
+        raise InputError(subject, "lower_threshold", lower, f"at most upper_threshold, {upper}")
+    tunnel = _tunnel(subject, real)
+    return RealServer(number(subject, "weight", real["weight"], 0, _INT32), real["forwarding_method"], upper, lower, *tunnel)
+
+
+def _tunnel(subject, real):
+    kind, port, checksum = real["tunnel_type"], real["tunnel_port"], real["tunnel_checksum"]
+    method = real["forwarding_method"]
+    for field, value, default in (("tunnel_type", kind, "ipip"), ("tunnel_port", port, 0), ("tunnel_checksum", checksum, "none")):
+        if method != "tunnel" and value != default:
+            raise InputError(subject, field, value, "nothing without forwarding_method tunnel")
+    if kind == "gue":
+        number(subject, "tunnel_port", port, 1, 65535)
+    elif port:
+        raise InputError(subject, "tunnel_port", port, "nothing without tunnel_type gue")
+    if (kind, checksum) in (("ipip", "checksum"), ("ipip", "remote"), ("gre", "remote")):
+        raise InputError(subject, "tunnel_checksum", checksum, f"what tunnel_type {kind} has")
+    return kind, port, CHECKSUMS[checksum]

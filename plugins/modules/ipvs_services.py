@@ -1,0 +1,342 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ipvs_services
+short_description: Converge IPVS virtual servers and their real servers
+version_added: 0.1.0
+description:
+  - Makes sure that the kernel's IPVS table holds the given virtual servers with the given real servers, in one task for many
+    of them.
+  - Speaks to the kernel over netlink. Needs neither C(ipvsadm) nor any Python library on the node.
+  - Weights, thresholds, schedulers and flags are changed in place, so that established connections go on. What is removed
+    comes last.
+  - If the kernel refuses something, everything that this task did before is undone and the message names the object.
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+requirements:
+  - The kernel module C(ip_vs) and the modules of the schedulers used (see M(kubenode.ipvs.kernel_modules)).
+extends_documentation_fragment:
+  - kubenode.ipvs._attributes
+  - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._ownership
+  - kubenode.ipvs._ownership.purge
+options:
+  services:
+    description:
+      - The virtual servers.
+      - A virtual server is known by its O(services[].protocol), O(services[].address) and O(services[].port), or by its
+        O(services[].fwmark) and O(services[].family). Naming one twice is an error.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      protocol:
+        description:
+          - The protocol.
+          - Required unless O(services[].fwmark) is given.
+        type: str
+        choices: [tcp, udp, sctp]
+      address:
+        description:
+          - The IPv4 or IPv6 address.
+          - Required unless O(services[].fwmark) is given.
+        type: str
+      port:
+        description:
+          - The port.
+          - V(0) means all ports. The kernel allows that only for a persistent virtual server.
+          - Required unless O(services[].fwmark) is given.
+        type: int
+      fwmark:
+        description:
+          - The firewall mark of packets that belong to this virtual server, from 1 to 4294967295, instead of protocol,
+            address and port.
+        type: int
+      family:
+        description:
+          - The address family of a virtual server with O(services[].fwmark).
+        type: str
+        choices: [ipv4, ipv6]
+        default: ipv4
+      scheduler:
+        description:
+          - The name of the scheduler, for example V(rr), V(wrr), V(lc), V(wlc), V(sh), V(dh), V(mh), V(lblc), V(lblcr),
+            V(sed), V(nq), V(fo), V(ovf) or V(twos).
+          - Which names exist is the kernel's business. A name that it does not know makes the task fail.
+        type: str
+        default: rr
+      scheduler_flags:
+        description:
+          - Flags for the scheduler.
+          - V(sh-fallback) and V(mh-fallback) choose another real server when the chosen one is unavailable, V(sh-port) and
+            V(mh-port) hash the source port, too. They are other names of V(flag-1) and V(flag-2).
+        type: list
+        elements: str
+        choices: [flag-1, flag-2, flag-3, sh-fallback, sh-port, mh-fallback, mh-port]
+        default: []
+      persistence_timeout:
+        description:
+          - For how many seconds connections from one client go to the same real server.
+          - V(0) turns persistence off.
+        type: int
+        default: 0
+      netmask:
+        description:
+          - Which clients count as one for persistence, as a prefix length (V(24), V(64)) or, for IPv4, as a netmask
+            (V(255.255.255.0)).
+          - Without it every address is a client of its own.
+        type: str
+      persistence_engine:
+        description:
+          - The persistence engine, for example V(sip).
+        type: str
+        default: ''
+      one_packet:
+        description:
+          - Whether to choose a real server for every datagram (UDP only).
+        type: bool
+        default: false
+      real_servers:
+        description:
+          - The real servers.
+          - If omitted, the virtual server's real servers are left as they are.
+        type: list
+        elements: dict
+        suboptions:
+          address:
+            description:
+              - The address. With O(services[].real_servers[].forwarding_method=tunnel) it may be of the other family.
+            type: str
+            required: true
+          port:
+            description:
+              - The port. By default the virtual server's port.
+            type: int
+          weight:
+            description:
+              - The weight. V(0) means no new connections.
+            type: int
+            default: 1
+          forwarding_method:
+            description:
+              - How packets reach the real server.
+            type: str
+            choices: [masquerade, direct, tunnel, local, bypass]
+            default: masquerade
+          upper_threshold:
+            description:
+              - The number of connections at which the real server gets no new ones. V(0) means no limit.
+            type: int
+            default: 0
+          lower_threshold:
+            description:
+              - The number of connections below which a real server that reached its upper threshold gets new ones again.
+              - V(0) means three quarters of O(services[].real_servers[].upper_threshold).
+            type: int
+            default: 0
+          tunnel_type:
+            description:
+              - The encapsulation, with O(services[].real_servers[].forwarding_method=tunnel).
+            type: str
+            choices: [ipip, gue, gre]
+            default: ipip
+          tunnel_port:
+            description:
+              - The destination port, with O(services[].real_servers[].tunnel_type=gue).
+            type: int
+            default: 0
+          tunnel_checksum:
+            description:
+              - How the encapsulation is checksummed, with V(gue) and V(gre). V(remote) is remote checksum offload, which
+                only V(gue) has.
+            type: str
+            choices: [none, checksum, remote]
+            default: none
+          state:
+            description:
+              - Whether the real server shall be there. V(absent) makes a difference only with
+                O(services[].purge_real_servers=false).
+            type: str
+            choices: [present, absent]
+            default: present
+      purge_real_servers:
+        description:
+          - Whether to remove real servers that O(services[].real_servers) does not name.
+        type: bool
+        default: true
+      state:
+        description:
+          - Whether the virtual server shall be there.
+        type: str
+        choices: [present, absent]
+        default: present
+seealso:
+  - module: kubenode.ipvs.ipvs_info
+  - module: kubenode.ipvs.virtual_addresses
+"""
+
+EXAMPLES = r"""
+- name: Balance a web service over two back ends
+  kubenode.ipvs.ipvs_services:
+    services:
+      - protocol: tcp
+        address: 192.0.2.80
+        port: 80
+        scheduler: wrr
+        real_servers:
+          - {address: 198.51.100.11, port: 8080, weight: 2}
+          - {address: 198.51.100.12, port: 8080}
+
+- name: Stop new connections to one back end, leave the others alone
+  kubenode.ipvs.ipvs_services:
+    services:
+      - protocol: tcp
+        address: 192.0.2.80
+        port: 80
+        scheduler: wrr
+        purge_real_servers: false
+        real_servers:
+          - {address: 198.51.100.12, port: 8080, weight: 0}
+
+- name: Have exactly these virtual servers of mine, and no other of mine
+  kubenode.ipvs.ipvs_services:
+    owner: edge
+    purge: owned
+    services:
+      - protocol: udp
+        address: 2001:db8::53
+        port: 53
+        scheduler: sh
+        scheduler_flags: [sh-port]
+        persistence_timeout: 300
+        netmask: 64
+        real_servers:
+          - address: 2001:db8:1::53
+      - fwmark: 7
+        real_servers:
+          - address: 198.51.100.21
+            forwarding_method: tunnel
+            tunnel_type: gue
+            tunnel_port: 6080
+
+- name: Remove a virtual server
+  kubenode.ipvs.ipvs_services:
+    services:
+      - {protocol: tcp, address: 192.0.2.80, port: 80, state: absent}
+"""
+
+RETURN = r"""
+plan:
+  description: What was done, or in check mode would be done, in this order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: What kind of thing changes, V(virtual_server) or V(real_server).
+      type: str
+    verb:
+      description: One of V(create), V(change), V(delete).
+      type: str
+    key:
+      description: What identifies the thing.
+      type: raw
+    before:
+      description: What it was, null for a creation.
+      type: raw
+    after:
+      description: What it becomes, null for a deletion.
+      type: raw
+  sample:
+    - kind: real_server
+      verb: change
+      key: {server: {protocol: tcp, address: 192.0.2.80, port: 80, family: 4}, address: 198.51.100.11, port: 8080}
+      before: &real_server
+        weight: 1
+        forward: masquerade
+        upper_threshold: 0
+        lower_threshold: 0
+        tunnel_type: ipip
+        tunnel_port: 0
+        tunnel_flags: 0
+      after:
+        <<: *real_server
+        weight: 2
+lines:
+  description: The same plan, one line for each step.
+  returned: success
+  type: list
+  elements: str
+  sample: ['~ real server 198.51.100.11:8080 of tcp 192.0.2.80:80: weight 1 masquerade -> weight 2 masquerade']
+adopted:
+  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or O(purge=all)).
+  returned: success
+  type: list
+  elements: str
+  sample: ['virtual server tcp 192.0.2.80:80']
+failed_steps:
+  description: The steps that the kernel refused, as in RV(plan), each with a C(message).
+  returned: if the kernel refused something
+  type: list
+  elements: dict
+undone:
+  description: The lines of the steps that were taken back.
+  returned: if the kernel refused something
+  type: list
+  elements: str
+"""
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, PURGE, STATE
+from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
+from ansible_collections.kubenode.ipvs.plugins.module_utils._ipvs_services import prepare
+
+REAL_SERVER = {
+    "address": {"type": "str", "required": True},
+    "port": {"type": "int"},
+    "weight": {"type": "int", "default": 1},
+    "forwarding_method": {
+        "type": "str",
+        "choices": ["masquerade", "direct", "tunnel", "local", "bypass"],
+        "default": "masquerade",
+    },
+    "upper_threshold": {"type": "int", "default": 0},
+    "lower_threshold": {"type": "int", "default": 0},
+    "tunnel_type": {"type": "str", "choices": ["ipip", "gue", "gre"], "default": "ipip"},
+    "tunnel_port": {"type": "int", "default": 0},
+    "tunnel_checksum": {"type": "str", "choices": ["none", "checksum", "remote"], "default": "none"},
+    **STATE,
+}
+SERVICE = {
+    "protocol": {"type": "str", "choices": ["tcp", "udp", "sctp"]},
+    "address": {"type": "str"},
+    "port": {"type": "int"},
+    "fwmark": {"type": "int"},
+    "family": {"type": "str", "choices": ["ipv4", "ipv6"], "default": "ipv4"},
+    "scheduler": {"type": "str", "default": "rr"},
+    "scheduler_flags": {
+        "type": "list",
+        "elements": "str",
+        "choices": ["flag-1", "flag-2", "flag-3", "sh-fallback", "sh-port", "mh-fallback", "mh-port"],
+        "default": [],
+    },
+    "persistence_timeout": {"type": "int", "default": 0},
+    "netmask": {"type": "str"},
+    "persistence_engine": {"type": "str", "default": ""},
+    "one_packet": {"type": "bool", "default": False},
+    "real_servers": {"type": "list", "elements": "dict", "options": REAL_SERVER},
+    "purge_real_servers": {"type": "bool", "default": True},
+    **STATE,
+}
+
+
+def main():
+    run({"services": {"type": "list", "elements": "dict", "default": [], "options": SERVICE}, **OWNER, **PURGE}, prepare)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Running the collection's modules in this process, as Ansible would in one of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+from typing import Any
+
+from ansible.module_utils import basic
+
+PACKAGE = "ansible_collections.kubenode.ipvs.plugins.modules"
+
+
+class ModuleError(Exception):
+    """A module called fail_json; ``result`` has all that it returned."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__(result["msg"])
+        self.result = result
+
+
+def run(name: str, *, check: bool = False, diff: bool = True, **arguments: Any) -> dict[str, Any]:
+    """Run one module and return its result.
+
+    Raises:
+        ModuleError: it failed.
+    """
+    given = {**arguments, "_ansible_check_mode": check, "_ansible_diff": diff}
+    basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": given}).encode()
+    basic._ANSIBLE_PROFILE = "legacy"
+    module = importlib.import_module(f"{PACKAGE}.{name}")
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
+        module.main()
+    result: dict[str, Any] = json.loads(output.getvalue().splitlines()[-1])
+    if result.get("failed"):
+        raise ModuleError(result)
+    return result
+
+
+def converge(name: str, **arguments: Any) -> dict[str, Any]:
+    """Check, run, and run again: check mode must say what the run does, and the second run must change nothing."""
+    foreseen = run(name, check=True, **arguments)
+    result = run(name, **arguments)
+    for field in ("changed", "plan", "lines", "diff"):
+        assert result[field] == foreseen[field], f"{field}: check mode and run differ"
+    again = run(name, **arguments)
+    assert (again["changed"], again["lines"]) == (False, [])
+    return result
