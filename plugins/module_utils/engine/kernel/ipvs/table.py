@@ -12,7 +12,6 @@ from itertools import islice
 from typing import Any
 
 from ...model.ipvs import RealServer, RealServerKey, VirtualServerKey
-from ...model.kinds import name
 from ...plan.step import Step
 from .. import Failure, Result
 from ..genetlink import GenericSocket
@@ -123,49 +122,39 @@ def _proc_reals(servers: dump.Servers) -> tuple[dump.Reals, set[VirtualServerKey
 def apply(steps: list[Step], keep_going: bool = False) -> Result:
     """Make steps true, in their order, many to a system call.
 
-    Creating what exists changes it in place, changing what is gone creates it, deleting what is gone is success. What hangs on
-    a virtual server that could not be made fails with it.
+    Creating what exists changes it in place, changing what is gone creates it, deleting what is gone is success. A real server
+    whose virtual server could not be made fails after it.
 
-    Without ``keep_going`` the first batch with a failure is the last: the result then has every step of it that the kernel took,
-    those behind the failed one too, and only the failures that are not the consequence of another.
+    Without ``keep_going`` the first batch with a failure is the last. The kernel goes on after a step that it refuses, so the
+    result has steps of this batch that stand behind the failed one, done or failed.
 
     Raises:
         MissingError: no ip_vs; nothing was done.
     """
     done: list[Step] = []
     failed: list[Failure] = []
-    broken: set[VirtualServerKey] = set()
     with connect() as socket:
         rest = iter(steps)
         while batch := list(islice(rest, _BATCH)):
-            messages = _apply_batch(socket, batch, broken)
-            done.extend(step for step, text in zip(batch, messages) if text is None)
-            failed.extend(Failure(step, text) for step, text in zip(batch, messages) if text is not None)
+            texts = _apply_batch(socket, batch)
+            done.extend(step for index, step in enumerate(batch) if index not in texts)
+            failed.extend(Failure(batch[index], texts[index]) for index in sorted(texts))
             if failed and not keep_going:
-                return Result(done, [failure for failure in failed if not _is_consequence(failure.step, broken)])
+                break
     return Result(done, failed)
 
 
-def _apply_batch(socket: GenericSocket, batch: Sequence[Step], broken: set[VirtualServerKey]) -> list[str | None]:
-    """Return for each step None or why it failed; virtual servers that could not be made are added to ``broken``."""
-    texts: list[str | None] = [None] * len(batch)
-    commands: dict[int, int] = {}
-    for index, step in enumerate(batch):
-        if _is_consequence(step, broken):
-            texts[index] = _consequence(step)
-        else:
-            commands[index] = _COMMANDS[step.kind, step.verb]
-    refusals = _send(socket, batch, commands, texts)
+def _apply_batch(socket: GenericSocket, batch: Sequence[Step]) -> dict[int, str]:
+    """Return why steps failed, by their index."""
+    texts: dict[int, str] = {}
+    refusals = _send(socket, batch, {index: _COMMANDS[step.kind, step.verb] for index, step in enumerate(batch)}, texts)
     second = _second_try(batch, refusals)
     if second:
         refusals = {index: refusal for index, refusal in refusals.items() if index not in second}
         refusals.update(_send(socket, batch, second, texts))
-    for index, step in enumerate(batch):
-        if index in refusals and refusals[index] not in _FULFILLED:
-            command, code = refusals[index]
-            texts[index] = _consequence(step) if _is_consequence(step, broken) else explain(command, code, *_item(step))
-        if texts[index] is not None and step.kind == "virtual_server" and step.before is None:
-            broken.add(step.key)
+    for index, (command, code) in refusals.items():
+        if (command, code) not in _FULFILLED:
+            texts[index] = explain(command, code, *_item(batch[index]))
     return texts
 
 
@@ -180,7 +169,7 @@ def _second_try(batch: Sequence[Step], refusals: Mapping[int, tuple[int, int]]) 
 
 
 def _send(
-    socket: GenericSocket, batch: Sequence[Step], commands: Mapping[int, int], texts: list[str | None]
+    socket: GenericSocket, batch: Sequence[Step], commands: Mapping[int, int], texts: dict[int, str]
 ) -> dict[int, tuple[int, int]]:
     """Send commands for the steps with these indexes; return command and errno of those that the kernel refused.
 
@@ -204,11 +193,3 @@ def _message(socket: GenericSocket, command: int, step: Step) -> bytes:
 
 def _item(step: Step) -> tuple[str, Any, Any]:
     return step.kind, step.key, step.after
-
-
-def _is_consequence(step: Step, broken: Collection[VirtualServerKey]) -> bool:
-    return step.kind == "real_server" and step.after is not None and step.key.server in broken
-
-
-def _consequence(step: Step) -> str:
-    return f"{name(step.kind, step.key)}: its virtual server could not be made"
