@@ -8,7 +8,6 @@ python tests/tools/scenarios.py [argument of molecule test …]    by default --
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 import junit
 
 REPORT = Path(".cache/results/molecule/molecule.xml")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # A line of molecule's closing recap: default    : actions=9  successful=7  disabled=0  skipped=0  missing=2  failed=0
 RECAP = re.compile(r"^(\S+)\s*: actions=\d+  successful=(\d+)  .*failed=(\d+)")
 
@@ -25,7 +25,7 @@ def recap(lines: list[str]) -> dict[str, tuple[int, int]]:
     """From molecule's output, each scenario's number of actions that succeeded and that failed."""
     counts: dict[str, tuple[int, int]] = {}
     for line in lines:
-        if match := RECAP.match(line):
+        if match := RECAP.match(COLOUR.sub("", line)):
             succeeded, failed = counts.get(match[1], (0, 0))
             counts[match[1]] = (succeeded + int(match[2]), failed + int(match[3]))
     return counts
@@ -44,12 +44,9 @@ def cases(scenarios: list[str], counts: dict[str, tuple[int, int]]) -> list[juni
 def main() -> int:
     """Run molecule with its output shown as it comes; returns its exit status."""
     arguments = sys.argv[1:] or ["--all"]
-    environment = {**os.environ, "NO_COLOR": "1", "PY_COLORS": "0", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
     lines = []
-    with subprocess.Popen(
-        ["molecule", "test", "--report", *arguments],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    ) as molecule:  # fmt: skip
+    command = ["molecule", "test", "--report", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as molecule:
         for line in molecule.stdout or ():
             print(line, end="", flush=True)
             lines.append(line)

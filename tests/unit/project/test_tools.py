@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`make test` counts what ran, and nothing is green by not having run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from molecule.ansi_output import AnsiOutput
+from molecule.reporting.definitions import ActionResult, CompletionState, ScenarioResults, ScenariosResults
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+import junit
+import scenarios
+import whole
+
+MAKEFILE = """
+green:
+\t@mkdir -p .cache/results/green && cp green.xml .cache/results/green/
+red:
+\t@mkdir -p .cache/results/red && cp red.xml .cache/results/red/; exit 1
+crashed:
+\t@mkdir -p .cache/results/crashed && cp green.xml .cache/results/crashed/; exit 1
+empty:
+\t@true
+"""
+
+
+@pytest.fixture(autouse=True)
+def _repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("Makefile").write_text(MAKEFILE)
+    junit.write(Path("green.xml"), [junit.Case("s", "one", 0.5), junit.Case("s", "two")])
+    junit.write(Path("red.xml"), [junit.Case("s", "one"), junit.Case("s", "two", problem="2 != 3")])
+
+
+@pytest.mark.parametrize(
+    ("part", "passed", "failed"),
+    [("green", 2, 0), ("red", 1, 1), ("crashed", 2, 1), ("empty", 0, 1), ("no-such-target", 0, 1)],
+)
+def test_a_part_counts_its_tests_and_its_own_end(part: str, passed: int, failed: int) -> None:
+    result = whole.run(part)
+    assert (result.passed, len(result.failed)) == (passed, failed)
+
+
+def test_the_last_line_sums_all_parts(capfd: pytest.CaptureFixture[str]) -> None:
+    assert whole.report([whole.run("green"), whole.run("red")]) == 1
+    out = capfd.readouterr().out.splitlines()
+    assert out[-1] == "3 passed, 1 failed"
+    assert "FAILED red: s::two: 2 != 3" in out
+
+
+def test_a_report_of_before_does_not_count() -> None:
+    whole.run("green")
+    Path("Makefile").write_text("green:\n\t@true\n")
+    assert whole.run("green").passed == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "allowed"),
+    [
+        ("pslint-python-3.11", "No tests applicable.", True),
+        ("pslint-python-3.11", "Skipping sanity test because pwsh could not be found.", False),
+        ("compile-python-3.13", 'Skipping sanity test "compile" on Python 3.13 because it could not be found.', True),
+        ("compile-python-3.11", "No tests applicable.", False),
+        ("validate-modules-python-3.11", "No tests applicable.", False),
+        ("test_something", "not today", False),
+    ],
+)
+def test_only_known_skips_are_allowed(name: str, reason: str, allowed: bool) -> None:
+    skipped = f"<skipped>{reason}</skipped>"
+    Path("skipped.xml").write_text(f'<testsuite><testcase classname="sanity" name="{name}">{skipped}</testcase></testsuite>')
+    (case,) = junit.read(Path())[-1:]
+    assert whole.allowed(case) is allowed
+    assert case.problem == f"skipped: {reason}"
+
+
+def test_scenarios_are_read_from_what_molecule_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PY_COLORS", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    results = ScenariosResults(
+        [
+            ScenarioResults(
+                "default",
+                [ActionResult("create", [CompletionState.successful]), ActionResult("verify", [CompletionState.failed])],
+            ),
+            ScenarioResults("modules", [ActionResult("converge", [CompletionState.successful])]),
+        ]
+    )
+    printed = AnsiOutput().format_scenario_recap(results).splitlines()
+    cases = {case.name: case.problem for case in scenarios.cases(["artifact", "default", "modules"], scenarios.recap(printed))}
+    assert cases == {"artifact": "did not run", "default": "1 of its actions failed", "modules": None}
