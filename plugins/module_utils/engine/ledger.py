@@ -21,6 +21,7 @@ from .errors import ConflictError, LedgerError
 from .model.kinds import KINDS, name
 
 DIRECTORY = "/run/kubenode"
+LASTING = "/var/lib/kubenode"  # the same, for what outlives a reboot: our files, what they made, sysctls' former values
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS claim (
     kind TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (kind, key)
@@ -41,7 +42,8 @@ class Ledger:
             os.makedirs(directory, mode=0o755, exist_ok=True)
             _hand_over(directory, self.path)
             self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA synchronous=OFF")  # /run is memory; a crash of the kernel takes both away
+            if directory != LASTING:
+                self._db.execute("PRAGMA synchronous=OFF")  # /run is memory; a crash of the kernel takes both away
             self._db.executescript(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise LedgerError(f"ledger {self.path} cannot be opened: {error}; nothing was changed") from error

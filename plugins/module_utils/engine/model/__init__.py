@@ -6,7 +6,9 @@
 ======================  ==========================================  =========================================
 kind                    key                                         value
 ======================  ==========================================  =========================================
+``kernel_module``       name with underscores                       ``loaded`` or ``builtin``
 ``sysctl``              dotted name                                 text
+``file``                path                                        text
 ``link``                interface name                              :class:`~.link.Link`
 ``set``                 set name                                    :class:`~.ipset.IPSet`
 ``member``              :class:`~.ipset.MemberKey`                  option text ("" for none)

@@ -62,12 +62,19 @@ def _rules_text(_key: Any, value: Any) -> str:
     return f"{len(value)} rule" + ("" if len(value) == 1 else "s")
 
 
+def _lines_text(_key: Any, value: Any) -> str:
+    count = value.count("\n")
+    return f"{count} line" + ("" if count == 1 else "s")
+
+
 def _server_key(raw: Any) -> Any:
     return VirtualServerKey(*raw)
 
 
 KINDS: dict[str, Kind] = {
+    "kernel_module": Kind("modules", "kernel module", str, _equal, lambda _key, value: str(value)),
     "sysctl": Kind("sysctls", "sysctl", str, _equal, lambda _key, value: str(value)),
+    "file": Kind("files", "file", str, _equal, _lines_text),
     "link": Kind("addresses", "link", str, _equal, _fields),
     "set": Kind("ipset", "set", str, same_set, lambda _key, value: str(value.text())),
     "member": Kind(

@@ -16,8 +16,11 @@ from collections.abc import Iterable
 from .step import Step
 
 ORDER: tuple[tuple[str, str], ...] = (
+    ("kernel_module", "create"),
     ("sysctl", "create"),
     ("sysctl", "change"),
+    ("file", "create"),  # what makes the two above last: never written for what the kernel refuses
+    ("file", "change"),
     ("link", "create"),
     ("link", "change"),
     ("set", "create"),
@@ -42,7 +45,9 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("member", "delete"),
     ("set", "delete"),
     ("link", "delete"),
+    ("file", "delete"),
     ("sysctl", "delete"),
+    ("kernel_module", "delete"),
 )
 _RANK: dict[tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDER)}
 
