@@ -134,7 +134,9 @@ def _parser() -> argparse.ArgumentParser:
     command("inventory", _inventory, "print an Ansible inventory of a lab", "lab")
     one = command("ssh", _ssh, "log in to a node or run a command on it", "lab", "node")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
-    one = command("exec", _exec, f"run a command in the namespace of a client, or of the bridge ({naming.BRIDGE})", "lab", "client")
+    one = command(
+        "exec", _exec, f"run a command in the namespace of a client, or of the bridge ({naming.BRIDGE})", "lab", "client"
+    )
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     one = commands.add_parser("serve")  # internal: the package server, started by up
     one.add_argument("directory", type=Path)

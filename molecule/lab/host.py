@@ -50,7 +50,9 @@ def _machine_problems() -> list[str]:
     if os.geteuid() != 0:
         problems.append("root: network namespaces and disk images need it; run this as root (sudo)")
     if platform.system() != "Linux" or platform.machine() != "x86_64":
-        problems.append(f"Linux on x86-64: this is {platform.system()} on {platform.machine()}, and user-mode Linux has only that")
+        problems.append(
+            f"Linux on x86-64: this is {platform.system()} on {platform.machine()}, and user-mode Linux has only that"
+        )
     tun = Path("/dev/net/tun")
     if not tun.exists() or not stat.S_ISCHR(tun.stat().st_mode):
         problems.append("/dev/net/tun: modprobe tun; in a container start it with --device /dev/net/tun --privileged")

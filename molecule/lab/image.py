@@ -17,7 +17,20 @@ from .command import run, run_contained
 from .errors import UsageError
 from .lock import locked
 from .paths import IMAGES
-from .recipe import ALTERNATIVES, DISK_SIZE, ENABLED, FILES, KEPT_GENERATORS, MASKED, PACKAGES, RELEASES, REMOVED, SERVED, Recipe, recipe
+from .recipe import (
+    ALTERNATIVES,
+    DISK_SIZE,
+    ENABLED,
+    FILES,
+    KEPT_GENERATORS,
+    MASKED,
+    PACKAGES,
+    RELEASES,
+    REMOVED,
+    SERVED,
+    Recipe,
+    recipe,
+)
 from .repository import write_index
 
 if TYPE_CHECKING:

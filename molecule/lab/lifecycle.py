@@ -83,8 +83,7 @@ def up(name: str, nodes: Sequence[str], clients: Sequence[str], memory: str, pro
 
     images = {release: image.find_or_build(release, progress) for _, release in wanted}
     members = tuple(
-        Node(node_name, index, release, str(images[release].directory), name)
-        for index, (node_name, release) in enumerate(wanted)
+        Node(node_name, index, release, str(images[release].directory), name) for index, (node_name, release) in enumerate(wanted)
     )
     lab = Lab(name, members, tuple(clients), memory)
     with _locked(name, progress):

@@ -54,9 +54,7 @@ def has_suite(source: Source) -> bool:
     return False
 
 
-def sources_for(
-    release: str, configured: list[Source], running: str, has: Callable[[Source], bool] = has_suite
-) -> list[Source]:
+def sources_for(release: str, configured: list[Source], running: str, has: Callable[[Source], bool] = has_suite) -> list[Source]:
     """Return the archives to build a release from; the first is the main one.
 
     Args:

@@ -166,7 +166,18 @@ class Recipe(NamedTuple):
     @property
     def digest(self) -> str:
         """Names the image: equal for equal recipes, 12 hexadecimal digits."""
-        parts = (self, DISK_SIZE, PACKAGES, SERVED, ALTERNATIVES, ENABLED, MASKED, KEPT_GENERATORS, sorted(FILES.items()), REMOVED)
+        parts = (
+            self,
+            DISK_SIZE,
+            PACKAGES,
+            SERVED,
+            ALTERNATIVES,
+            ENABLED,
+            MASKED,
+            KEPT_GENERATORS,
+            sorted(FILES.items()),
+            REMOVED,
+        )
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
     @property
