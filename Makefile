@@ -34,7 +34,7 @@ help: ## this list
 
 .PHONY: demo test
 demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, checked
-	@tests/demo/run
+	@molecule/demo/run
 
 test: venv ## everything: lint, unit, kernel, sanity, molecule
 	@python tests/tools/whole.py lint unit kernel sanity molecule
@@ -61,7 +61,7 @@ molecule: venv $(ARTIFACT) ## molecule's scenarios on nodes with real kernels
 
 .PHONY: bench docs bundle artifact
 bench: venv $(BUNDLE) $(STAMPS)/peers ## measure against the peers; writes docs/reference/benchmarks.md
-	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/collection:$(CURDIR)/$(CACHE)/peers tests/bench/run
+	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/collection:$(CURDIR)/$(CACHE)/peers molecule/bench/run
 
 docs: venv $(ARTIFACT) ## the documentation of modules and roles as a site: .cache/docs/html/
 	@tests/tools/site $(ARTIFACT) $(CACHE)/docs
