@@ -18,8 +18,7 @@ attributes:
     description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
     support: full
   idempotent:
-    description: When run twice in a row outside check mode, with the same arguments, the second invocation indicates no
-    change.
+    description: When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
     support: full
   platform:
     description: The systems that this can run on.
@@ -42,8 +41,7 @@ attributes:
     details:
       - This action does not modify state.
   idempotent:
-    description: When run twice in a row outside check mode, with the same arguments, the second invocation indicates no
-    change.
+    description: When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
     support: full
     details:
       - This action does not modify state.
