@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The demo's objects: Services and EndpointSlices as ``kubectl get -o yaml`` prints them, and what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+MANIFESTS = Path(__file__).resolve().parent / "manifests"
+POD_NETWORK = "10.244.0.0/16"
+
+
+class Pod(NamedTuple):
+    """A pod, as an endpoint names it."""
+
+    name: str
+    node: str
+    address: str
+
+
+class Service(NamedTuple):
+    """What a client of a Service must know, and what decides who answers and whom the pod sees."""
+
+    name: str
+    protocol: str  # tcp, udp
+    address: str  # its ClusterIP
+    port: int
+    node_port: int  # 0 if it has none
+    local: bool  # externalTrafficPolicy Local: only endpoints of the node that was asked, who see the client's address
+    sticky: bool  # a client is always answered by the same endpoint
+    target_port: int
+    pods: tuple[Pod, ...]
+
+    def without(self, pod: str) -> Service:
+        """Return the service with one pod fewer."""
+        return self._replace(pods=tuple(each for each in self.pods if each.name != pod))
+
+    def including(self, pod: Pod) -> Service:
+        """Return the service with one pod more."""
+        return self._replace(pods=(*self.pods, pod))
+
+
+# Runs from the start, and is no endpoint of anything until the demo makes it one.
+SPARE = Pod("web-4", "node2", "10.244.2.14")
+
+
+def read() -> dict[str, Service]:
+    """Return the services of all manifests, by name."""
+    return {service.name: service for service in map(_service, sorted(MANIFESTS.glob("*.yaml")))}
+
+
+def pods(services: dict[str, Service]) -> list[Pod]:
+    """Return all pods that must run: those behind a service, and the spare one."""
+    return sorted({pod for service in services.values() for pod in service.pods} | {SPARE})
+
+
+def _service(path: Path) -> Service:
+    service, endpoints = yaml.safe_load(path.read_text())["items"]
+    spec = service["spec"]
+    (port,) = spec["ports"]
+    return Service(
+        name=service["metadata"]["name"],
+        protocol=port["protocol"].lower(),
+        address=spec["clusterIP"],
+        port=port["port"],
+        node_port=port.get("nodePort", 0),
+        local=spec.get("externalTrafficPolicy") == "Local",
+        sticky=spec["sessionAffinity"] == "ClientIP",
+        target_port=port["targetPort"],
+        pods=tuple(_pod(endpoint) for endpoint in endpoints["endpoints"]),
+    )
+
+
+def _pod(endpoint: dict[str, Any]) -> Pod:
+    return Pod(endpoint["targetRef"]["name"], endpoint["nodeName"], endpoint["addresses"][0])
+
+
+def edited(service: Service) -> str:
+    """Return a service's manifest with its endpoints changed to ``service.pods``, as somebody with an editor would."""
+    document = yaml.safe_load((MANIFESTS / f"{service.name}.yaml").read_text())
+    endpoint_slice = document["items"][1]
+    known = {endpoint["targetRef"]["name"]: endpoint for endpoint in endpoint_slice["endpoints"]}
+    template = next(iter(known.values()))
+    endpoint_slice["endpoints"] = [known.get(pod.name) or _endpoint(template, pod) for pod in service.pods]
+    return yaml.dump(document, Dumper=_Plain, sort_keys=False, width=200)
+
+
+def _endpoint(template: dict[str, Any], pod: Pod) -> dict[str, Any]:
+    reference = {"kind": "Pod", "name": pod.name, "namespace": template["targetRef"]["namespace"]}
+    return {**template, "addresses": [pod.address], "nodeName": pod.node, "targetRef": reference}
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes a thing that occurs twice out twice."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The places of the demo's lab, and how a command is run in each: the client, a node, a pod."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from lab import access, lifecycle
+from lab.progress import Progress
+
+from .screen import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .cluster import Pod
+
+NAME = "demo"
+NODES = ("node1", "node2", "node3")
+CLIENT = "client"
+MEMORY = "512M"
+ON_NODE = Path(__file__).resolve().parent / "onnode"
+DIRECTORY = "/opt/demo"  # on the nodes
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Place(NamedTuple):
+    """Where a command runs: in the client's namespace, or on a node, there in a pod's namespace if ``pod`` is one."""
+
+    name: str
+    node: str = ""
+    pod: str = ""
+
+
+def client() -> Place:
+    """Return the client."""
+    return Place(CLIENT)
+
+
+def node(name: str) -> Place:
+    """Return a node."""
+    return Place(name, name)
+
+
+def pod(of: Pod) -> Place:
+    """Return a pod."""
+    return Place(of.name, of.node, of.name)
+
+
+class Lab:
+    """The demo's lab, made anew."""
+
+    def __init__(self) -> None:
+        progress = Progress()
+        lifecycle.down(NAME, progress)  # an earlier demo's
+        self.lab = lifecycle.up(NAME, NODES, [CLIENT], MEMORY, progress)
+        self.inventory = self.lab.directory / "inventory.yml"
+        self.inventory.write_text(access.as_yaml(access.inventory(self.lab)))
+
+    def address(self, host: str) -> str:
+        """Return the IPv4 address of a node or of the client."""
+        return self.lab.hosts[host].ipv4
+
+    def command(self, place: Place, command: str) -> list[str]:
+        """Return the command, for this machine, that runs a shell command in a place."""
+        if not place.node:
+            return ["ip", "netns", "exec", self.lab.client_namespace(place.name), "sh", "-c", command]
+        inside = f"ip netns exec {place.pod} sh -c {shlex.quote(command)}" if place.pod else command
+        return ["ssh", "-F", str(self.lab.directory / "ssh_config"), place.node, inside]
+
+    def run(self, place: Place, command: str, text: str = "", timeout: float = 120) -> str:
+        """Run a shell command in a place, with ``text`` as its input, and return its output.
+
+        Raises:
+            DemoError: it failed or took too long; with what it wrote.
+        """
+        try:
+            done = subprocess.run(
+                self.command(place, command), input=text, capture_output=True, text=True, timeout=timeout, check=False
+            )
+        except subprocess.TimeoutExpired:
+            fail(f"{place.name}: `{command}` not done after {timeout:.0f} s")
+        if done.returncode:
+            fail(f"{place.name}: `{command}` ended with status {done.returncode}:\n{(done.stderr or done.stdout).strip()}")
+        return done.stdout
+
+
+def at_once(function: Callable[[T], R], arguments: Iterable[T]) -> list[R]:
+    """Call a function with each argument, all at the same time; returns the results in the arguments' order."""
+    arguments = list(arguments)
+    with ThreadPoolExecutor(len(arguments)) as pool:
+        return list(pool.map(function, arguments))

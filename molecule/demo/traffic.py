@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bounded traffic through the services: what is sent from where, who must answer, and whom the pods must have seen."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import places, pods
+from .places import CLIENT, DIRECTORY, ON_NODE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .cluster import Pod, Service
+    from .places import Lab, Place
+
+
+class Job(NamedTuple):
+    """Requests from one place to one virtual server of a service; ``via`` is the node whose node port is asked, "" = ClusterIP."""
+
+    place: Place
+    service: Service
+    via: str = ""
+    count: int = 30
+    interval: float = 0.0
+
+    def target(self, lab: Lab) -> tuple[str, int]:
+        """Return address and port."""
+        if self.via:
+            return lab.address(self.via), self.service.node_port
+        return self.service.address, self.service.port
+
+    def name(self, lab: Lab) -> str:
+        """Return the virtual server as ipvsadm would name it."""
+        return "{} {}:{}".format(self.service.protocol, *self.target(lab))
+
+
+class Answer(NamedTuple):
+    """What became of one request: ``pod`` answered and saw the client as ``seen``; or ``pod`` is None and ``seen`` the error."""
+
+    target: int
+    sent: float
+    seconds: float
+    pod: str | None
+    seen: str
+
+
+def send(lab: Lab, place: Place, jobs: Sequence[dict[str, object]], seconds: float = 120) -> list[list[Answer]]:
+    """Send the requests of jobs (see onnode/ask.py) from one place, one job after the other; returns the answers of each."""
+    directory = DIRECTORY if place.node else ON_NODE
+    output = lab.run(place, f"python3 -S {directory}/ask.py", json.dumps(jobs), timeout=seconds)
+    return [[Answer(*line) for line in lines] for lines in json.loads(output)]
+
+
+def send_all(lab: Lab, jobs: Sequence[Job]) -> dict[Job, list[Answer]]:
+    """Send all jobs; places send at the same time, each its own jobs in their order."""
+    by_place: dict[Place, list[Job]] = {}
+    for job in jobs:
+        by_place.setdefault(job.place, []).append(job)
+
+    def one(place: Place) -> list[tuple[Job, list[Answer]]]:
+        mine = by_place[place]
+        orders: list[dict[str, object]] = [
+            {"protocol": job.service.protocol, "targets": [job.target(lab)], "count": job.count, "interval": job.interval}
+            for job in mine
+        ]
+        return list(zip(mine, send(lab, place, orders), strict=True))
+
+    return {job: answers for results in places.at_once(one, by_place) for job, answers in results}
+
+
+class Seen(NamedTuple):
+    """Whom a pod must see as its client, and why."""
+
+    address: str
+    why: str
+
+
+def expected_client(lab: Lab, job: Job, pod: Pod) -> Seen:
+    """Return whom ``pod`` must see when it answers ``job``: kube-proxy's rules, in words."""
+    asked = job.via or job.place.node
+    if job.place.name == CLIENT:
+        if job.service.local:
+            return Seen(lab.address(CLIENT), "preserved")
+        return Seen(_node_towards(lab, asked, pod), "masqueraded by the node")
+    if not job.place.pod:
+        return Seen(_node_towards(lab, asked, pod), "the node itself")
+    if job.place.pod == pod.name:
+        return Seen(pods.gateway(pod.node), "masqueraded (hairpin)")
+    sender = next(each for each in (*job.service.pods, pod) if each.name == job.place.pod)
+    return Seen(sender.address, "preserved")
+
+
+def _node_towards(lab: Lab, node: str, pod: Pod) -> str:
+    """Return the address with which a node talks to a pod: that of the interface towards it."""
+    return pods.gateway(node) if pod.node == node else lab.address(node)
+
+
+def must_answer(job: Job) -> set[str]:
+    """Return the pods of which each must answer at least once; of a sticky service any one of them, alone."""
+    local = job.service.local and job.via
+    return {pod.name for pod in job.service.pods if not local or pod.node == job.via}
+
+
+class Row(NamedTuple):
+    """A line of the table: one virtual server, asked from one place."""
+
+    virtual_server: str
+    service: str
+    source: str
+    sent: int
+    answered: str
+    client: str
+    problems: list[str]
+
+
+def judge(lab: Lab, job: Job, answers: Sequence[Answer]) -> Row:
+    """Compare answers with what they must be."""
+    by_pod = Counter(answer.pod for answer in answers if answer.pod)
+    problems = [f"request {index}: {answer.seen}" for index, answer in enumerate(answers, 1) if not answer.pod]
+    wanted = must_answer(job)
+    if job.service.sticky:
+        if len(by_pod) != 1:
+            problems.append(f"answered by {sorted(by_pod)}, expected one and the same of {sorted(wanted)}: session affinity")
+    elif set(by_pod) != wanted:
+        problems.append(f"answered by {sorted(by_pod)}, expected each of {sorted(wanted)}")
+    kinds: Counter[str] = Counter()
+    known = {pod.name: pod for pod in job.service.pods}
+    for answer in answers:
+        if answer.pod not in known:
+            continue
+        expected = expected_client(lab, job, known[answer.pod])
+        if answer.seen == expected.address:
+            kinds[expected.why] += 1
+        else:
+            problems.append(f"{answer.pod} saw {answer.seen}, expected {expected.address} ({expected.why})")
+    return Row(
+        virtual_server=job.name(lab),
+        service=job.service.name,
+        source=job.place.name if not job.place.pod else f"{job.place.pod} on {job.place.node}",
+        sent=len(answers),
+        answered=" ".join(f"{pod}:{count}" for pod, count in sorted(by_pod.items())),
+        client=", ".join(f"{why} {count}" for why, count in sorted(kinds.items(), reverse=True)),
+        problems=problems,
+    )
