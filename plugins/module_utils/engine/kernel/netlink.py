@@ -125,6 +125,7 @@ class NetlinkSocket:
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
+                self._drain()
                 for single in batch:
                     outcome.extend(self._exchange([single]))
         return outcome
@@ -197,6 +198,14 @@ class NetlinkSocket:
         (own,) = _FLAGS.unpack_from(single, 6)
         _STAMP.pack_into(packet, 6, own | flags, self._sequence)
         self._socket.send(packet)
+
+    def _drain(self) -> None:
+        """Read what waits: the kernel refuses to queue more until an overflowed queue is empty."""
+        while True:
+            try:
+                self._socket.recv(_RECEIVE_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
 
     def _receive(self) -> Iterator[tuple[int, int, int, bytes]]:
         """Yield type, flags, sequence and payload of each message in the next packet."""

@@ -27,6 +27,7 @@ from ...model.net import unpack as unpack_address
 from ..genetlink import HEADER_BYTES
 from ..netlink import NLA_F_NESTED, attribute, attributes
 from .attributes import AF_INET, AF_INET6, Dest, Service, Top
+from .limits import MAXIMUM_TIMEOUT
 
 U8 = Struct("=B")
 U16 = Struct("=H")
@@ -64,6 +65,8 @@ def pack_server(key: VirtualServerKey, value: VirtualServer | None = None) -> by
             attribute(Service.PORT, _BE16.pack(key.port)),
         ]
     if value is not None:
+        if value.timeout > MAXIMUM_TIMEOUT:
+            raise ValueError("timeout")
         parts += [
             attribute(Service.SCHED_NAME, value.scheduler.encode("ascii") + b"\0"),
             attribute(Service.FLAGS, _FLAGS.pack(value.flags & ~HASHED, _ALL_FLAGS)),

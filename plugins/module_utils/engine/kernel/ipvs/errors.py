@@ -92,6 +92,6 @@ def _suspect_real(key: RealServerKey, value: RealServer) -> str:
         )
     if other != key.server.family:
         return f"an IPv{other} real server of an IPv{key.server.family} virtual server excludes a synchronisation daemon"
-    if value.forward == "tunnel" and value.tunnel_type == "gue" and not value.tunnel_port:
+    if value.tunnel_type == "gue" and not value.tunnel_port:
         return "a gue tunnel needs a port"
     return "the address must be one host's: not multicast, not broadcast, not link-local"

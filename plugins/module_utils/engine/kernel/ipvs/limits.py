@@ -13,6 +13,7 @@ from ...model.net import canonical, family
 
 _U32 = (0, 0xFFFFFFFF)
 _PORT = (0, 0xFFFF)
+MAXIMUM_TIMEOUT = 0xFFFFFFFF // 1000  # the kernel counts in ticks, up to 1000 a second, and does not notice an overflow
 
 
 def unfit(kind: str, key: Any, value: Any) -> str:
@@ -39,7 +40,7 @@ def _limits(server: VirtualServerKey, key: Any, value: Any) -> list[tuple[str, A
         limits += [
             ("scheduler", value.scheduler, "name"),
             ("flags", value.flags, _U32),
-            ("timeout", value.timeout, _U32),
+            ("timeout", value.timeout, (0, MAXIMUM_TIMEOUT)),
             ("netmask", value.netmask, (0, 128 if server.family == 6 else 32)),
             ("pe_name", value.pe_name, "name"),
         ]
