@@ -28,6 +28,7 @@ from .recipe import (
     RELEASES,
     REMOVED,
     SERVED,
+    UNWANTED,
     Recipe,
     recipe,
 )
@@ -168,11 +169,13 @@ def _mmdebstrap(wanted: Recipe, root: Path, packages: Path, sources: list[mirror
 
 
 def _write_settings(root: Path) -> None:
-    masks = root / "etc/systemd/system-generators"
-    masks.mkdir(exist_ok=True)
-    for generator in (root / "lib/systemd/system-generators").iterdir():
-        if generator.name not in KEPT_GENERATORS:
-            (masks / generator.name).symlink_to("/dev/null")
+    generators = [path.name for path in (root / "lib/systemd/system-generators").iterdir()]
+    masked = [f"system-generators/{name}" for name in generators if name not in KEPT_GENERATORS]
+    for name in masked + [f"system/multi-user.target.wants/{unit}" for unit in UNWANTED]:
+        path = root / "etc/systemd" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to("/dev/null")
     (root / "etc/apt/sources.list").unlink(missing_ok=True)
     for name, (mode, text) in FILES.items():
         path = root / name.lstrip("/")

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import host, naming, netns
+from . import naming, netns
 from .command import last_lines
 from .errors import LabError
 from .image import Image
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from .state import Node
 
 _POLL = 0.2
+_LAUNCHER = Path(__file__).resolve().parent / "kernel"
 
 
 def kernel_command(node: Node, memory: str) -> list[str]:
     """Return the command that boots a node; its working directory is the node's."""
     return [
-        host.KERNEL,
+        str(_LAUNCHER),
         f"mem={memory}",
         "root=/dev/ubda",
         "rootfstype=ext4",

@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 from . import netns
+from .errors import LabError
 
 
 def _start_time(pid: int) -> int | None:
@@ -22,6 +24,13 @@ def _start_time(pid: int) -> int | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if state in "ZX" else int(fields[18])
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
 
 
 class Recorded(NamedTuple):
@@ -53,9 +62,17 @@ class Recorded(NamedTuple):
         """Whether it runs: a later process with the same id started at another time."""
         return _start_time(self.pid) == self.started
 
-    def kill(self, namespace: str) -> None:
-        """End it and all processes of its session, which it leads; only those in the lab's namespace are its own."""
-        for pid in netns.processes(namespace):
-            with contextlib.suppress(ProcessLookupError):
-                if os.getsid(pid) == self.pid:
+    def kill(self, namespace: str, timeout: float = 10) -> None:
+        """End it and all processes of its session, which it leads; only those in the lab's namespace are its own.
+
+        Raises:
+            LabError: some are still there after ``timeout`` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        while members := [pid for pid in netns.processes(namespace) if _session(pid) == self.pid]:
+            if time.monotonic() > deadline:
+                raise LabError(f"processes {members} do not end")
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)

@@ -78,7 +78,6 @@ MASKED = (
     "systemd-journal-catalog-update.service",
     "systemd-journal-flush.service",
     "systemd-journald-audit.socket",
-    "systemd-logind.service",
     "systemd-network-generator.service",
     "systemd-networkd-wait-online.service",
     "systemd-pcrphase-sysinit.service",
@@ -94,6 +93,9 @@ MASKED = (
     "systemd-update-utmp.service",
     "systemd-user-sessions.service",
 )
+
+# Started when something asks for it (a reboot does), not at boot.
+UNWANTED = ("systemd-logind.service",)
 
 # Generators run before any unit; only these make units out of something that a node has.
 KEPT_GENERATORS = ("systemd-fstab-generator", "systemd-sysv-generator")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -19,7 +20,8 @@ from .process import Recorded
 _MAX_CONTROL_DIRECTORY = 107 - 17 - len("/255.255.255.255")
 
 
-class Node(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Node:
     """A node of a lab."""
 
     name: str
@@ -123,7 +125,7 @@ class Lab(NamedTuple):
     def save(self) -> None:
         """Write the record, at once or not at all."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        fields = self._asdict() | {"nodes": [node._asdict() for node in self.nodes]}
+        fields = self._asdict() | {"nodes": [dataclasses.asdict(node) for node in self.nodes]}
         temporary = self.directory / "lab.json.new"
         temporary.write_text(json.dumps(fields, indent=2) + "\n")
         temporary.replace(self.directory / "lab.json")
