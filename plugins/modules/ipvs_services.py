@@ -256,7 +256,7 @@ plan:
     - kind: real_server
       verb: change
       key: {server: {protocol: tcp, address: 192.0.2.80, port: 80, family: 4}, address: 198.51.100.11, port: 8080}
-      before: &real_server
+      before:
         weight: 1
         forward: masquerade
         upper_threshold: 0
@@ -265,8 +265,13 @@ plan:
         tunnel_port: 0
         tunnel_flags: 0
       after:
-        <<: *real_server
         weight: 2
+        forward: masquerade
+        upper_threshold: 0
+        lower_threshold: 0
+        tunnel_type: ipip
+        tunnel_port: 0
+        tunnel_flags: 0
 lines:
   description: The same plan, one line for each step.
   returned: success
