@@ -22,32 +22,33 @@ import junit
 
 RESULTS = Path(".cache/results")
 
-# Tests of ansible-test that have nothing to test here: a pattern of the name and one of the reason that it gives.
-# Any other skip is a failure.
+# Tests of ansible-test that may be absent: a pattern of the name, one of the reason that ansible-test gives, and ours. They
+# are listed in the summary; any other skip is a failure.
 ALLOWED_SKIPS = (
-    ("action-plugin-docs", "No tests applicable"),  # the collection has no action plugins
-    ("empty-init", "No tests applicable"),  # nor __init__.py among its modules
-    ("pslint", "No tests applicable"),  # nor PowerShell
-    ("shellcheck", "No tests applicable"),  # nor, in the artifact, shell scripts; `make lint` checks the repository's
-    ("(compile|import)-python-3.8", "No tests applicable"),  # nodes have Python 3.9 at least (tests/config.yml)
-    ("(compile|import)-python-3.[0-9]+", "could not be found"),  # a Python that this machine lacks; its own is always there
+    ("empty-init", "No tests applicable", "there is no __init__.py among the modules"),
+    ("pslint", "No tests applicable", "there is no PowerShell"),
+    ("shellcheck", "No tests applicable", "the artifact has no shell scripts; `make lint` checks the repository's"),
+    ("(compile|import)-python-3.8", "No tests applicable", "nodes have Python 3.9 at least"),
+    ("(compile|import)-python-3", "could not be found", "this machine lacks that Python"),
 )
 
 
 class Part(NamedTuple):
-    """What became of one part: how many of its tests passed, those that did not, and the wall time in seconds."""
+    """What became of one part: how many of its tests passed, those that did not, those allowed to be absent, the wall time in seconds."""
 
     name: str
     passed: int
     failed: list[junit.Case]
+    absent: list[str]
     seconds: float
 
 
-def allowed(case: junit.Case) -> bool:
-    """Whether a test may be absent: this one, for this reason."""
-    return case.skipped is not None and any(
-        re.match(name, case.name) and re.search(reason, case.skipped) for name, reason in ALLOWED_SKIPS
-    )
+def allowed(case: junit.Case) -> str | None:
+    """Why a test may be absent; None if it may not."""
+    for name, given, reason in ALLOWED_SKIPS:
+        if case.skipped is not None and re.match(name, case.name) and re.search(given, case.skipped):
+            return reason
+    return None
 
 
 def run(name: str) -> Part:
@@ -58,19 +59,24 @@ def run(name: str) -> Part:
     start = time.monotonic()
     status = subprocess.run(["make", "--no-print-directory", name], check=False).returncode
     seconds = time.monotonic() - start
-    cases = [case for case in junit.read(reports) if not allowed(case)]
+    found = junit.read(reports)
+    cases = [case for case in found if not allowed(case)]
+    absent = [f"{case.name}: {allowed(case)}" for case in found if allowed(case)]
     failed = [case for case in cases if case.problem is not None]
     passed = len(cases) - len(failed)
     if status and not failed:
         failed.append(junit.Case(name, f"make {name}", problem=f"exited with {status} although no test failed"))
     elif not passed and not failed:
         failed.append(junit.Case(name, f"make {name}", problem=f"left no report in {reports}: nothing was tested"))
-    return Part(name, passed, failed, seconds)
+    return Part(name, passed, failed, absent, seconds)
 
 
 def report(parts: list[Part]) -> int:
     """Print the closing summary; returns the number of failures."""
     print("\n=== summary ===")
+    for part in parts:
+        for test in part.absent:
+            print(f"not run, {part.name} {test}")
     for part in parts:
         for case in part.failed:
             lines = (case.problem or "").strip().splitlines() or [""]
