@@ -61,7 +61,7 @@ molecule: venv $(ARTIFACT) ## molecule's scenarios on nodes with real kernels
 
 .PHONY: bench docs bundle artifact
 bench: venv $(BUNDLE) $(STAMPS)/peers ## measure against the peers; writes docs/reference/benchmarks.md
-	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/collection:$(CURDIR)/$(CACHE)/peers molecule/bench/run
+	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/collection:$(CURDIR)/$(CACHE)/peers tests/bench/run
 
 docs: venv $(ARTIFACT) ## the documentation of modules and roles as a site: .cache/docs/html/
 	@tests/tools/site $(ARTIFACT) $(CACHE)/docs
