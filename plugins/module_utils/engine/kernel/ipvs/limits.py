@@ -68,7 +68,7 @@ def _within(given: Any, expected: Any) -> bool:
         return expected == "IP address" or expected == f"IPv{family(given)} address"
     if isinstance(expected[0], str):
         return given in expected
-    return type(given) is int and expected[0] <= given <= expected[1]
+    return isinstance(given, int) and not isinstance(given, bool) and expected[0] <= given <= expected[1]
 
 
 def _said(expected: Any) -> str:
