@@ -1,0 +1,173 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Links of ours and their addresses, by rtnetlink in batches (see rtnetlink(7), linux/if_link.h, linux/if_addr.h)."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection, Iterator
+from itertools import groupby
+from struct import Struct
+from typing import Any, NamedTuple
+
+from ..errors import KernelError
+from ..model.kinds import name
+from ..model.link import AddressKey, Link
+from ..model.net import pack, unpack
+from ..plan.step import Step
+from . import Failure, Result
+from .netlink import (
+    NETLINK_ROUTE,
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    NetlinkSocket,
+    attribute,
+    attributes,
+    message,
+)
+
+_NEWLINK, _DELLINK, _GETLINK = 16, 17, 18
+_NEWADDR, _DELADDR, _GETADDR = 20, 21, 22
+_IFF_UP = 0x1
+_IFLA_IFNAME, _IFLA_LINKINFO, _INFO_KIND = 3, 18, 1
+_IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_IFA_F_NODAD = 0x2
+_AF = {4: 2, 6: 10}
+
+_LINK = Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
+_ADDRESS = Struct("=BBBBI")  # struct ifaddrmsg: family, prefix length, flags, scope, index
+
+# What a step asks for and is so already.
+_FULFILLED = {
+    ("address", "create"): (errno.EEXIST,),
+    ("address", "delete"): (errno.EADDRNOTAVAIL, errno.ENODEV),
+    ("link", "create"): (errno.EEXIST,),
+    ("link", "delete"): (errno.ENODEV,),
+}
+_WORDS = {
+    errno.EPERM: "the right CAP_NET_ADMIN is needed (run as root)",
+    errno.EACCES: "IPv6 is disabled on the link (sysctl net.ipv6.conf.*.disable_ipv6)",
+    errno.ENODEV: "there is no such link",
+    errno.EINVAL: "the kernel refused it as invalid",
+}
+_UNSUPPORTED = {
+    "link": "the kernel does not know this type of link: load the kernel module {type}",
+    "address": "the kernel has no support for this family of addresses: load the kernel module ipv6",
+}
+
+
+class _Known(NamedTuple):
+    index: int
+    link: Link
+
+
+def read(links: Collection[str]) -> dict[str, dict[Any, Any]]:
+    """Return the links of these names that exist, and their addresses."""
+    with NetlinkSocket(NETLINK_ROUTE) as socket:
+        known = _links(socket)
+        found = {link: known[link].link for link in links if link in known}
+        names = {known[link].index: link for link in found}
+        addresses = {
+            AddressKey(names[index], address, prefix): True for index, address, prefix in _addresses(socket) if index in names
+        }
+        return {"link": found, "address": addresses}
+
+
+def node_addresses() -> list[tuple[str, str, int]]:
+    """Return link, address and prefix length of every address of the node."""
+    with NetlinkSocket(NETLINK_ROUTE) as socket:
+        names = {known.index: link for link, known in _links(socket).items()}
+        return [(names[index], address, prefix) for index, address, prefix in _addresses(socket) if index in names]
+
+
+def apply(steps: list[Step], keep_going: bool = False) -> Result:
+    """Make steps of the kinds ``link`` and ``address`` true, many to a system call.
+
+    What is there already, or gone already, counts as done. Without ``keep_going`` the first run of steps of one kind that has a
+    failure is the last; the kernel goes on after a step that it refuses, so ``done`` can have steps behind the failed one.
+    """
+    done: list[Step] = []
+    failed: list[Failure] = []
+    with NetlinkSocket(NETLINK_ROUTE) as socket:
+        for _kind, group in groupby(steps, key=lambda step: step.kind):
+            run = list(group)
+            known = _links(socket)
+            outcome = socket.request([_message(step, known) for step in run])
+            for step, code in zip(run, outcome):
+                if code == 0 or code in _FULFILLED.get((step.kind, step.verb), ()):
+                    done.append(step)
+                else:
+                    failed.append(Failure(step, _explain(step, code)))
+            if failed and not keep_going:
+                break
+    return Result(done, failed)
+
+
+def _links(socket: NetlinkSocket) -> dict[str, _Known]:
+    found = {}
+    for payload in _dump(socket, _GETLINK, _LINK.pack(0, 0, 0, 0, 0), "links"):
+        _family, _type, index, flags, _change = _LINK.unpack_from(payload)
+        fields = attributes(payload, _LINK.size)
+        kind = attributes(fields.get(_IFLA_LINKINFO, b"")).get(_INFO_KIND, b"")
+        found[_text(fields[_IFLA_IFNAME])] = _Known(index, Link(_text(kind), bool(flags & _IFF_UP)))
+    return found
+
+
+def _addresses(socket: NetlinkSocket) -> Iterator[tuple[int, str, int]]:
+    for payload in _dump(socket, _GETADDR, _ADDRESS.pack(0, 0, 0, 0, 0), "addresses"):
+        _family, prefix, _flags, _scope, index = _ADDRESS.unpack_from(payload)
+        fields = attributes(payload, _ADDRESS.size)
+        raw = fields.get(_IFA_LOCAL) or fields.get(_IFA_ADDRESS)
+        if raw:
+            yield index, unpack(raw), prefix
+
+
+def _dump(socket: NetlinkSocket, kind: int, header: bytes, what: str) -> list[bytes]:
+    try:
+        return socket.dump(message(kind, 0, header))
+    except OSError as error:
+        raise KernelError(f"the kernel's {what} cannot be listed: {error.strerror}") from error
+
+
+def _message(step: Step, known: dict[str, _Known]) -> bytes:
+    if step.kind == "link":
+        return _link_message(step, known)
+    link = known.get(step.key.link)
+    raw = pack(step.key.address)
+    header = _ADDRESS.pack(
+        _AF[4 if len(raw) == 4 else 6],
+        step.key.prefix,
+        _IFA_F_NODAD if len(raw) == 16 else 0,
+        0,
+        link.index if link else -1 & 0xFFFFFFFF,
+    )
+    fields = attribute(_IFA_LOCAL, raw) + attribute(_IFA_ADDRESS, raw)
+    if step.after is None:
+        return message(_DELADDR, 0, header + fields)
+    return message(_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, header + fields)
+
+
+def _link_message(step: Step, known: dict[str, _Known]) -> bytes:
+    title = attribute(_IFLA_IFNAME, step.key.encode() + b"\0")
+    if step.after is None:
+        return message(_DELLINK, 0, _LINK.pack(0, 0, 0, 0, 0) + title)
+    flags = _IFF_UP if step.after.up else 0
+    header = _LINK.pack(0, 0, 0, flags, _IFF_UP)
+    if step.key in known:  # the type of a link cannot change; a step that wants that fails in the kernel
+        return message(_NEWLINK, 0, header + title)
+    info = attribute(_IFLA_LINKINFO, attribute(_INFO_KIND, step.after.type.encode()))
+    return message(_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, header + title + info)
+
+
+def _explain(step: Step, code: int) -> str:
+    value = step.after or step.before
+    text = _WORDS.get(code, f"the kernel answered: {os.strerror(code)}")
+    if code == errno.EOPNOTSUPP:
+        text = _UNSUPPORTED[step.kind]
+    return f"{name(step.kind, step.key)}: {text.format(type=getattr(value, 'type', ''))}"
+
+
+def _text(raw: bytes) -> str:
+    return raw.rstrip(b"\0").decode()
