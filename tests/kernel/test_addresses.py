@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from kubenode.engine.kernel import addresses
 from kubenode.engine.model.link import AddressKey, Link
 from kubenode.engine.plan import Step
