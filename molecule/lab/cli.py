@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import access, host, image, lifecycle, naming, netns, recipe, repository, state
+from . import access, host, lifecycle, naming, netns, recipe, repository, state
 from .errors import HostError, LabError, UsageError
 from .progress import Progress
 
@@ -27,9 +27,9 @@ def _check(_: argparse.Namespace) -> None:
 
 
 def _image(arguments: argparse.Namespace) -> None:
-    progress = Progress()
-    for release in arguments.release or recipe.RELEASES[:1]:
-        print(image.find_or_build(release, progress, rebuild=arguments.rebuild).directory)
+    releases = arguments.release or recipe.RELEASES[:1]
+    for built in lifecycle.build_images(releases, Progress(), rebuild=arguments.rebuild).values():
+        print(built.directory)
 
 
 def _up(arguments: argparse.Namespace) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import host, mirror
 from .command import run, run_contained
-from .errors import UsageError
 from .lock import locked
 from .paths import IMAGES
 from .recipe import (
@@ -185,19 +184,11 @@ def _write_settings(root: Path) -> None:
         os.chmod(path, mode)
 
 
-def prune(keep: set[Path]) -> list[Path]:
-    """Remove images whose recipe is no longer current, except ``keep``; returns what was removed."""
+def prune(keep: set[str]) -> list[str]:
+    """Remove images of recipes that are no longer current, but not the directories in ``keep``; returns their names."""
     version = host.kernel_version()
-    removed = []
-    for directory in sorted(IMAGES.glob("*-*")):
-        release = directory.name.rpartition("-")[0]
-        if directory in keep or not directory.is_dir():
-            continue
-        try:
-            current = recipe(release, version).name
-        except UsageError:
-            current = ""
-        if directory.name != current:
-            shutil.rmtree(directory)
-            removed.append(directory)
-    return removed
+    current = {recipe(release, version).name for release in RELEASES}
+    removed = [path for path in IMAGES.glob("[a-z]*-*") if path.name not in current and str(path) not in keep]
+    for path in removed:
+        shutil.rmtree(path)
+    return sorted(path.name for path in removed)

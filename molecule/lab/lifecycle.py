@@ -20,7 +20,7 @@ from .recipe import RELEASES
 from .state import Lab, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from .progress import Progress
@@ -81,7 +81,7 @@ def up(name: str, nodes: Sequence[str], clients: Sequence[str], memory: str, pro
     host.check(host.TO_RUN)
     memory_directory = host.memory_directory(parse_memory(memory) * len(wanted))
 
-    images = {release: image.find_or_build(release, progress) for _, release in wanted}
+    images = build_images({release for _, release in wanted}, progress)
     members = tuple(
         Node(node_name, index, release, str(images[release].directory), name) for index, (node_name, release) in enumerate(wanted)
     )
@@ -101,6 +101,15 @@ def up(name: str, nodes: Sequence[str], clients: Sequence[str], memory: str, pro
         except BaseException:
             _remove(name)
             raise
+
+
+def build_images(releases: Iterable[str], progress: Progress, *, rebuild: bool = False) -> dict[str, image.Image]:
+    """Return the images of releases, built if need be; those that no recipe and no lab needs any more are removed."""
+    images = {release: image.find_or_build(release, progress, rebuild=rebuild) for release in sorted(releases)}
+    labs = [state.load(name) for name in state.all_names()]
+    for name in image.prune({node.image for lab in labs if lab for node in lab.nodes}):
+        progress(f"removed the outdated image {name}")
+    return images
 
 
 def _make(lab: Lab, memory_directory: Path, progress: Progress) -> Lab:
