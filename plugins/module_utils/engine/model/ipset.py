@@ -10,6 +10,9 @@ from typing import NamedTuple
 # What the kernel chooses or changes by itself; says nothing about what somebody wanted.
 VOLATILE_OPTIONS = frozenset(("hashsize", "bucketsize", "initval"))
 
+# What a member may be, and what it stands for.
+_MEANING = ("family", "range", "netmask", "bitmask", "markmask")
+
 
 class IPSet(NamedTuple):
     """A set's type and creation options, in the order in which ``ipset save`` prints them.
@@ -43,6 +46,11 @@ class MemberKey(NamedTuple):
 def same_set(one: IPSet, other: IPSet) -> bool:
     """Tell whether two headers are the same but for what the kernel chooses by itself."""
     return one.type == other.type and _stable(one) == _stable(other)
+
+
+def keeps_members(one: IPSet, other: IPSet) -> bool:
+    """Tell whether the members of a set with one header mean the same in a set with the other."""
+    return one.type == other.type and all(one.option(name) == other.option(name) for name in _MEANING)
 
 
 def _stable(value: IPSet) -> frozenset[tuple[str, str]]:

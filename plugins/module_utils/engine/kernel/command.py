@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Running the tools that speak for a table: no shell, English messages, a bounded time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..errors import KernelError, MissingError
+
+# What distributions call the package of a tool, where it is not the tool's own name.
+PACKAGES = {
+    "iptables-save": "iptables",
+    "iptables-restore": "iptables",
+    "ip6tables-save": "iptables",
+    "ip6tables-restore": "iptables",
+    "modprobe": "kmod",
+}
+_SYSTEM_DIRECTORIES = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+_SECONDS = 300
+
+
+class Finished(NamedTuple):
+    """How a tool ended and what it said; bytes that are not UTF-8 are kept as surrogates."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def run(arguments: Sequence[str], text: str | None = None) -> Finished:
+    """Run a tool with ``text`` on its standard input and wait for it.
+
+    A status other than 0 is the caller's to judge. The tool is looked for in PATH and then in the usual system directories,
+    which the PATH of a remote login often lacks.
+
+    Raises:
+        MissingError: there is no such tool; the text names the package.
+        KernelError: the tool did not end in five minutes.
+    """
+    import subprocess
+
+    tool = arguments[0]
+    environment = dict(os.environ, LC_ALL="C", PATH=os.environ.get("PATH", "") + ":" + _SYSTEM_DIRECTORIES)
+    try:
+        ended = subprocess.run(
+            arguments,
+            input=None if text is None else text.encode("utf-8", "surrogateescape"),
+            stdin=subprocess.DEVNULL if text is None else None,
+            capture_output=True,
+            env=environment,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise MissingError(f"the tool {tool} is missing; install the package {PACKAGES.get(tool, tool)}") from None
+    except PermissionError:
+        raise MissingError(f"the tool {tool} must not be run by this user; root can") from None
+    except subprocess.TimeoutExpired:
+        raise KernelError(f"{' '.join(arguments)} did not end in {_SECONDS} seconds and was stopped") from None
+    return Finished(
+        ended.returncode,
+        ended.stdout.decode("utf-8", "surrogateescape"),
+        ended.stderr.decode("utf-8", "surrogateescape"),
+    )

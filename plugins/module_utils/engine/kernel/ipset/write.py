@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Making steps true with ``ipset restore``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from ...plan.step import Step
+from .. import Failure, Result
+from .replace import replace
+from .tool import Complaint, restore
+from .words import explain
+
+
+def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
+    """Make steps of the kinds ``set`` and ``member`` true, all in one process unless something fails.
+
+    A set whose header changes is replaced in one go by a new set, made from its present members and from the run's steps for
+    its members wherever those stand (see :mod:`.replace`).
+
+    Raises:
+        MissingError: no ipset, no kernel support, no right.
+    """
+    changing = {step.key for step in steps if step.kind == "set" and step.verb == "change"}
+    inside: dict[str, list[Step]] = {name: [] for name in changing}
+    rest = []
+    for step in steps:
+        if step.kind == "member" and step.key.set in changing:
+            inside[step.key.set].append(step)
+        else:
+            rest.append(step)
+    result = Result([], [])
+    for change, group in groupby(rest, key=lambda step: step.kind == "set" and step.verb == "change"):
+        if change:
+            for step in group:
+                _merge(result, replace(step, inside[step.key]))
+                if result.failed and not keep_going:
+                    return result
+        else:
+            _plain(list(group), keep_going, result)
+        if result.failed and not keep_going:
+            return result
+    return result
+
+
+def _plain(steps: list[Step], keep_going: bool, result: Result) -> None:
+    """Feed steps, and go on behind each one that fails; what cannot succeed after it is not tried."""
+    lines, origins = _lines(steps)
+    start = 0
+    while start < len(lines):
+        refused = restore(lines[start:])
+        if refused is None:
+            result.done.extend(_steps(origins[start:]))
+            return
+        stop = start + refused.line
+        if stop > start:  # these may have been forgotten with the line that could not be parsed
+            again = restore(lines[start:stop])
+            if again is not None:
+                refused, stop = again, start + again.line
+        result.done.extend(_steps(origins[start:stop]))
+        failed = origins[stop]
+        start = stop + 1
+        if refused.absent and failed[0].after is None:  # kernels before 5.9 complain about what is gone already
+            result.done.extend(failed)
+            continue
+        result.failed.extend(Failure(step, explain(step, refused.text)) for step in failed)
+        if not keep_going:
+            return
+        lost = [index for index in range(start, len(lines)) if _hopeless(origins[index][0], failed[0], refused)]
+        result.failed.extend(Failure(step, explain(step, refused.text)) for index in lost for step in origins[index])
+        dropped = set(lost)
+        kept = [index for index in range(start, len(lines)) if index not in dropped]
+        lines, origins, start = [lines[index] for index in kept], [origins[index] for index in kept], 0
+
+
+def _lines(steps: list[Step]) -> tuple[list[str], list[list[Step]]]:
+    """Return restore lines and the steps that each stands for.
+
+    A set that goes is emptied by one line instead of one for each member.
+    """
+    going = {step.key for step in steps if step.kind == "set" and step.after is None}
+    flushed: dict[str, list[Step]] = {}
+    lines: list[str] = []
+    origins: list[list[Step]] = []
+    for step in steps:
+        if step.kind == "member" and step.after is None and step.key.set in going:
+            if step.key.set in flushed:
+                flushed[step.key.set].append(step)
+                continue
+            lines.append(f"flush {step.key.set}")
+            flushed[step.key.set] = [step]
+            origins.append(flushed[step.key.set])
+            continue
+        lines.append(line(step))
+        origins.append([step])
+    return lines, origins
+
+
+def line(step: Step) -> str:
+    """Return the restore line of one step (but for a set whose header changes)."""
+    if step.kind == "set":
+        return f"destroy {step.key}" if step.after is None else f"create {step.key} {step.after.text()}"
+    if step.after is None:
+        return f"del {step.key.set} {step.key.member}"
+    return f"add {step.key.set} {step.key.member} {step.after}".rstrip()
+
+
+def _hopeless(step: Step, failed: Step, refused: Complaint) -> bool:
+    """Tell whether ``step`` fails for the same reason as ``failed``: there is no set, or no room in it."""
+    if step.kind != "member" or step.after is None:
+        return False
+    if failed.kind == "set":
+        return bool(step.key.set == failed.key and failed.after is not None)
+    return bool(step.key.set == failed.key.set and (refused.absent or "is full" in refused.text))
+
+
+def _steps(origins: list[list[Step]]) -> list[Step]:
+    return [step for group in origins for step in group]
+
+
+def _merge(result: Result, other: Result) -> None:
+    result.done.extend(other.done)
+    result.failed.extend(other.failed)

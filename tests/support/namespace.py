@@ -1,0 +1,28 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A network namespace for one test; the kernel removes it, and all that is in it, when the next test or the process ends."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+
+_CLONE_NEWNET = 0x40000000
+
+
+def fresh() -> None:
+    """Move this thread into a new network namespace; processes that it starts follow."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNET):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def sh(*arguments: str, text: str | None = None) -> str:
+    """Run a command that must succeed and return what it prints."""
+    done = subprocess.run(arguments, input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(arguments)}: {done.stderr or done.stdout}")
+    return done.stdout
