@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The benchmarks' command line: one lab node, section after section, one page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.errors import LabError
+from lab.paths import ROOT
+from lab.progress import Progress
+
+from . import machine, prepare, report, tables
+from .node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .report import Row
+
+PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
+SECTIONS: dict[str, tuple[str, Callable[[Node], list[Row]]]] = {
+    "prepare": ("Ansible", prepare.measure),
+    "tables": ("The IPVS table", tables.measure),
+}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests/bench/run", description="Measure against the peers, on one lab node.")
+    parser.add_argument("section", nargs="*", metavar="SECTION", help=f"{', '.join(SECTIONS)}; all if none is given")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.section) - set(SECTIONS):
+        parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    return arguments
+
+
+def main() -> int:
+    """Measure the sections asked for; writes the page if all were."""
+    wanted = _arguments().section or list(SECTIONS)
+    progress = Progress("bench: ")
+    try:
+        node = Node()
+        try:
+            described = machine.describe(node)
+            results: dict[str, list[Row]] = {}
+            for name in wanted:
+                title, measure = SECTIONS[name]
+                progress(f"{title} …")
+                results[title] = measure(node)
+                print(report.markdown(results[title]), flush=True)
+        finally:
+            node.down()
+    except (LabError, RuntimeError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    if set(wanted) != set(SECTIONS):
+        progress(f"{PAGE.relative_to(ROOT)} is written when all sections run")
+        return 0
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(report.page(described, results))
+    missed = [row.what for rows in results.values() for row in rows if row.met is False]
+    progress(f"wrote {Path(PAGE).relative_to(ROOT)}; bars missed: {'; '.join(missed) or 'none'}")
+    return 0

@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was measured on: the machine and the node, described."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .node import Node
+
+_PEERS = Path(os.environ.get("BENCH_PEERS", ".cache/peers")) / "ansible_collections"
+
+
+def _first(path: str, key: str) -> str:
+    for line in Path(path).read_text().splitlines():
+        name, _, text = line.partition(":")
+        if name.strip() == key:
+            return text.strip()
+    return "unknown"
+
+
+def _peer(path: str) -> str:
+    import json
+
+    info = json.loads((_PEERS / path / "MANIFEST.json").read_text())["collection_info"]
+    return f"{info['namespace']}.{info['name']} {info['version']}"
+
+
+def describe(node: Node) -> dict[str, str]:
+    """Return the description, name to text."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    python, kernel, ipvsadm = node.run("python3 -V; uname -r; ipvsadm --version").splitlines()[:3]
+    ansible = subprocess.run(["ansible", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "commit": commit or "not a git checkout",
+        "machine": f"{_first('/proc/cpuinfo', 'model name')}, {os.cpu_count()} cores, {_first('/proc/meminfo', 'MemTotal')} of memory, "
+        f"Linux {platform.release()}, Python {platform.python_version()}",
+        "node": f"user-mode Linux {kernel}, one CPU, {node.memory} of memory, Debian {node.release}, {python}",
+        "peers": ", ".join(["ipvsadm " + ipvsadm.split()[1], ansible, _peer("ansible/posix"), _peer("community/general")]),
+    }

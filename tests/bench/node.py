@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab node that is measured on."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from lab import access, lifecycle
+from lab.paths import ROOT
+from lab.progress import Progress
+
+NAME = "bench"
+ON_NODE = Path(__file__).resolve().parent / "onnode"
+DIRECTORY = "/root/bench"
+
+
+class Node:
+    """One node, booted for the bench and removed after it."""
+
+    name = "node1"
+    release = "bookworm"
+    memory = "1G"
+
+    def __init__(self) -> None:
+        progress = Progress()
+        lifecycle.down(NAME, progress)
+        self.lab = lifecycle.up(NAME, [f"{self.name}:{self.release}"], [], self.memory, progress)
+        self.inventory = self.lab.directory / "inventory.yml"
+        self.inventory.write_text(access.as_yaml(access.inventory(self.lab)))
+        self.run("apt-get -qq update && apt-get -qq -y install ipset ipvsadm conntrack && modprobe -a ip_vs ip_vs_rr")
+        self._copy()
+
+    def _copy(self) -> None:
+        """Put the engine and the scripts of ``onnode`` on the node."""
+        sources = [
+            (ROOT / "plugins/module_utils", ["engine"]),
+            (ROOT / "tests/bench", ["objects.py"]),
+            (ON_NODE.parent, ["onnode"]),
+        ]
+        arguments = [part for directory, names in sources for part in ("-C", str(directory), *names)]
+        archive = subprocess.run(["tar", "-c", "--exclude=__pycache__", *arguments], capture_output=True, check=True).stdout
+        self.run(f"mkdir -p {DIRECTORY} && tar -x -C {DIRECTORY} && python3 -m compileall -q {DIRECTORY}", archive)
+
+    def run(self, command: str, data: bytes | str = b"", timeout: float = 600) -> str:
+        """Run a shell command on the node and return its output.
+
+        Raises:
+            RuntimeError: it failed; with what it wrote.
+        """
+        done = subprocess.run(
+            ["ssh", "-F", str(self.lab.directory / "ssh_config"), self.name, command],
+            input=data.encode() if isinstance(data, str) else data,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(
+                f"`{command}` on {self.name}: status {done.returncode}:\n{(done.stderr or done.stdout).decode().strip()}"
+            )
+        return done.stdout.decode()
+
+    def python(self, script: str, *arguments: str, data: bytes | str = b"") -> str:
+        """Run a script of ``onnode`` on the node and return its output."""
+        return self.run(f"cd {DIRECTORY} && PYTHONPATH=. python3 onnode/{script} {' '.join(arguments)}", data)
+
+    def down(self) -> None:
+        """Remove the node."""
+        lifecycle.down(NAME, Progress())

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was measured, as rows, and the page that they become: docs/reference/benchmarks.md."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Row(NamedTuple):
+    """One comparison.
+
+    ``ours`` and ``theirs`` are all samples taken, in ``unit``; ``theirs`` is empty where there is nobody to compare with. The
+    bar is a ratio of the medians if there is a peer, else a value of ours; None = reported only.
+    """
+
+    what: str
+    against: str
+    ours: Sequence[float]
+    theirs: Sequence[float] = ()
+    bar: float | None = None
+    unit: str = "s"
+    note: str = ""
+
+    @property
+    def result(self) -> float:
+        """What is held against the bar."""
+        return median(self.ours) / median(self.theirs) if self.theirs else median(self.ours)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bar is met; None if there is none."""
+        return None if self.bar is None else self.result <= self.bar
+
+    @property
+    def cells(self) -> list[str]:
+        """The row as text."""
+        unit = "x" if self.theirs else self.unit
+        return [
+            self.what,
+            self.against or "-",
+            value(median(self.ours), self.unit),
+            value(median(self.theirs), self.unit) if self.theirs else "-",
+            f"{self.result:.3g} x" if self.theirs else "-",
+            "-" if self.bar is None else f"≤ {self.bar:g} {unit}",
+            {None: "-", True: "yes", False: "**no**"}[self.met],
+            str(len(self.ours)),
+        ]
+
+
+HEAD = ("what", "against", "ours", "theirs", "ratio", "bar", "met?", "samples")
+
+
+def value(number: float, unit: str) -> str:
+    """Return a number with its unit, with three digits that count."""
+    if unit == "s" and number < 0.1:
+        return f"{number * 1000:.3g} ms"
+    return f"{number:.3g} {unit}" if number < 1000 else f"{number:,.0f} {unit}"
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Return rows as a table, with their notes below it."""
+    lines = [list(HEAD), ["---"] * len(HEAD), *(row.cells for row in rows)]
+    notes = [f"- {row.what}: {row.note}" for row in rows if row.note]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n" + ("\n" + "\n".join(notes) + "\n" if notes else "")
+
+
+_INTRODUCTION = """\
+# Benchmarks
+
+Written by `make bench`; not edited by hand. Peers run on the same node in the same run, ours and theirs taking turns, and medians
+are compared: on a lab node system calls cost about ten times what they cost on metal, so the ratios carry over, the seconds do not.
+
+"""
+
+
+def page(machine: Mapping[str, str], sections: Mapping[str, Sequence[Row]]) -> str:
+    """Return the whole page.
+
+    Args:
+        machine: what it was measured on, name to text.
+        sections: rows by heading.
+    """
+    text = _INTRODUCTION + "| | |\n| --- | --- |\n" + "".join(f"| {name} | {what} |\n" for name, what in machine.items())
+    for title, rows in sections.items():
+        text += f"\n## {title}\n\n{markdown(rows)}"
+    return text

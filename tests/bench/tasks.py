@@ -1,0 +1,53 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The wall time of Ansible tasks, as the controller sees it: from a task's banner to the next."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+from lab.paths import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .node import Node
+
+_BANNER = re.compile(r"(?:TASK \[(.*)\]|PLAY RECAP) \*+$")
+
+Task = dict[str, Any]
+
+
+def time_tasks(node: Node, tasks: Sequence[Task], variables: dict[str, Any] | None = None) -> dict[str, list[float]]:
+    """Run tasks on the node one after the other; returns the seconds that each took, by its name, in order.
+
+    Raises:
+        RuntimeError: a task failed; with the end of Ansible's output.
+    """
+    play = [{"hosts": "nodes", "gather_facts": False, "vars": variables or {}, "tasks": list(tasks)}]
+    path = node.lab.directory / "tasks.yml"
+    path.write_text(json.dumps(play))  # JSON is YAML
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
+    environment.setdefault("ANSIBLE_COLLECTIONS_PATH", f"{ROOT / 'collection'}:{ROOT / '.cache/peers'}")
+    seconds: dict[str, list[float]] = {}
+    current, began, lines = "", 0.0, []
+    with subprocess.Popen(
+        ["ansible-playbook", "--inventory", str(node.inventory), str(path)],
+        cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        for line in process.stdout or ():
+            now = time.monotonic()
+            lines.append(line)
+            if found := _BANNER.match(line.rstrip()):
+                if current:
+                    seconds.setdefault(current, []).append(now - began)
+                current, began = found[1] or "", now
+    if process.returncode:
+        raise RuntimeError(f"ansible-playbook: status {process.returncode}\n{''.join(lines[-30:])}")
+    return seconds
