@@ -1,0 +1,186 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernel modules: what a kernel has is found out by presence, never by its version.
+
+``loaded``, ``builtin``, ``loadable`` (there, not loaded), ``absent`` (this kernel has no such module) or ``unknown`` (nothing
+says: a container, or no ``/lib/modules`` for this kernel).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ..errors import MissingError
+from ..plan.step import Step
+from . import Failure, Result
+from .command import run
+
+LOADED, BUILTIN, LOADABLE, ABSENT, UNKNOWN = "loaded", "builtin", "loadable", "absent", "unknown"
+# Where distributions hide what a node needs, by what the kernel's release looks like.
+_EXTRA = (
+    (".el", "kernel-modules-extra-{release}"),
+    (".fc", "kernel-modules-extra-{release}"),
+    ("-kvm", "linux-modules-extra-{release}, or a kernel that is not -kvm"),
+    ("-aws", "linux-modules-extra-{release}"),
+    ("-azure", "linux-modules-extra-{release}"),
+    ("-gcp", "linux-modules-extra-{release}"),
+    ("-generic", "linux-modules-extra-{release}"),
+)
+
+
+def canonical(name: str) -> str:
+    """Return the kernel's spelling: ``br-netfilter`` and ``br_netfilter`` are one module."""
+    return name.replace("-", "_")
+
+
+def states(names: Collection[str]) -> dict[str, str]:
+    """Return the state of each module; keys are the names as given. Reads files only."""
+    loaded = _loaded()
+    found = {name: LOADED for name in names if canonical(name) in loaded}
+    left = {canonical(name) for name in names if name not in found}
+    if not left:
+        return found
+    directory = f"/lib/modules/{os.uname().release}"
+    builtin = _stems(os.path.join(directory, "modules.builtin"))
+    loadable = _stems(os.path.join(directory, "modules.dep"))
+    rest = left - (builtin or set()) - (loadable or set())
+    aliases = _aliased(directory, rest) if rest else {}
+    for name in names:
+        if name in found:
+            continue
+        spelled = canonical(name)
+        target = aliases.get(spelled, spelled)
+        if builtin is not None and target in builtin:
+            found[name] = BUILTIN
+        elif target in loaded:
+            found[name] = LOADED
+        elif loadable is not None and target in loadable:
+            found[name] = LOADABLE
+        elif os.path.isdir(f"/sys/module/{target}"):
+            found[name] = BUILTIN  # not in /proc/modules, but the kernel shows it
+        else:
+            found[name] = UNKNOWN if loadable is None else ABSENT
+    return found
+
+
+def parameters(name: str) -> dict[str, str]:
+    """Return the live parameters of a loaded module; those that only root may read are left out for others."""
+    directory = f"/sys/module/{canonical(name)}/parameters"
+    found = {}
+    try:
+        entries = sorted(os.listdir(directory))
+    except OSError:
+        return {}
+    for entry in entries:
+        try:
+            with open(os.path.join(directory, entry), encoding="utf-8", errors="replace") as file:
+                found[entry] = file.read().strip()
+        except OSError:
+            continue
+    return found
+
+
+def load(wanted: Mapping[str, str]) -> dict[str, str]:
+    """Load modules; values are parameters ("a=1 b=2") or "". Return why, for each that could not be loaded.
+
+    Those without parameters are loaded by one process.
+    """
+    plain = [name for name, given in wanted.items() if not given]
+    calls = [["modprobe", "-a", *plain]] if plain else []
+    calls += [["modprobe", name, *given.split()] for name, given in wanted.items() if given]
+    reasons: dict[str, str] = {}
+    for call in calls:
+        ended = run(call)
+        if ended.status:
+            names = plain if call[1] == "-a" else [call[1]]
+            now = states(names)
+            failed = [name for name in names if now[name] not in (LOADED, BUILTIN)]
+            reasons.update({name: _reason(name, now[name], ended.errors) for name in failed})
+    return reasons
+
+
+def read(names: Collection[str]) -> dict[str, dict[Any, Any]]:
+    """Return those of the names whose module is loaded or built in, with the value ``loaded``."""
+    return {"kernel_module": {name: LOADED for name, state in states(names).items() if state in (LOADED, BUILTIN)}}
+
+
+def apply(steps: list[Step], keep_going: bool = False) -> Result:
+    """Load (the step's after is ``loaded``, perhaps followed by parameters) and unload modules."""
+    wanted = {step.key: step.after.partition(" ")[2] for step in steps if step.after is not None}
+    reasons = load(wanted) if wanted else {}
+    going = [step.key for step in steps if step.after is None]
+    for name in going:
+        ended = run(["modprobe", "-r", name])
+        if ended.status:
+            reasons[name] = _last_line(ended.errors) or "it cannot be unloaded"
+    done = [step for step in steps if step.key not in reasons]
+    failed = [Failure(step, f"kernel module {step.key}: {reasons[step.key]}") for step in steps if step.key in reasons]
+    return Result(done, failed)
+
+
+def missing(name: str) -> str:
+    """Return what to do about a module that this kernel does not have."""
+    release = os.uname().release
+    for mark, package in _EXTRA:
+        if mark in release:
+            return f"kernel {release} has no module {name}; install the package {package.format(release=release)}"
+    return f"kernel {release} has no module {name} (neither loaded, nor built in, nor under /lib/modules/{release})"
+
+
+def _reason(name: str, state: str, errors: str) -> str:
+    if state == ABSENT:
+        return missing(name)
+    mine = [line for line in errors.splitlines() if canonical(name) in canonical(line)]
+    return _last_line("\n".join(mine) or errors) or "modprobe failed without a word"
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].replace("modprobe: ", "") if lines else ""
+
+
+def _loaded() -> set[str]:
+    try:
+        with open("/proc/modules", encoding="ascii") as file:
+            return {line.split(" ", 1)[0] for line in file}
+    except OSError:
+        return set()  # a kernel without modules
+
+
+def _lines(file_name: str) -> Iterator[str] | None:
+    try:
+        with open(file_name, encoding="utf-8", errors="replace") as file:
+            return iter(file.read().splitlines())
+    except OSError:
+        return None
+
+
+def _stems(file_name: str) -> set[str] | None:
+    """Return the modules that modules.dep or modules.builtin lists (``kernel/net/ip_vs.ko.xz: …``)."""
+    lines = _lines(file_name)
+    if lines is None:
+        return None
+    return {canonical(line.partition(":")[0].rpartition("/")[2].partition(".ko")[0]) for line in lines if line}
+
+
+def _aliased(directory: str, names: Collection[str]) -> dict[str, str]:
+    """Return the modules behind names that are aliases (``nf_conntrack_ipv4`` of nf_conntrack)."""
+    found: dict[str, str] = {}
+    for line in _lines(os.path.join(directory, "modules.alias")) or ():
+        if line.startswith("alias "):
+            _word, pattern, module = line.split(None, 2)
+            for name in names:
+                if fnmatchcase(name, canonical(pattern)):
+                    found.setdefault(name, canonical(module))
+    return found
+
+
+def require(names: Collection[str]) -> None:
+    """Raise MissingError naming every module that is neither loaded, built in nor loadable; ``unknown`` counts as there."""
+    lacking = [name for name, state in states(names).items() if state == ABSENT]
+    if lacking:
+        raise MissingError("; ".join(missing(name) for name in lacking))

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sysctls, through ``/proc/sys`` itself: no tool is started, and a value is written only if it differs."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection
+from typing import Any
+
+from ..errors import KernelError, MissingError
+from ..model.kinds import name as item_name
+from ..plan.step import Step
+from . import Failure, Result
+
+ROOT = "/proc/sys"
+# Which kernel module makes a part of the tree; the longest prefix that fits counts.
+PROVIDERS = {
+    "net.ipv4.vs.": "ip_vs",
+    "net.bridge.": "br_netfilter",
+    "net.netfilter.nf_conntrack": "nf_conntrack",
+    "net.nf_conntrack": "nf_conntrack",
+    "net.ipv6.": "ipv6",
+}
+
+
+def canonical(name: str) -> str:
+    """Return a sysctl's dotted name.
+
+    Like sysctl(8): the first separator decides. ``net/ipv4/conf/eth0.100/rp_filter`` is the spelling for names with dots in
+    them, and is dotted as ``net.ipv4.conf.eth0/100.rp_filter``.
+    """
+    if "/" in name and ("." not in name or name.index("/") < name.index(".")):
+        return name.strip("/").replace(".", "\0").replace("/", ".").replace("\0", "/")
+    return name.strip(".")
+
+
+def path(name: str) -> str:
+    """Return the file of a dotted name."""
+    return os.path.join(ROOT, name.replace("/", "\0").replace(".", "/").replace("\0", "."))
+
+
+def normal(value: str) -> str:
+    """Return a value with every run of white space as one blank: the kernel separates numbers by tabs, people by blanks."""
+    return " ".join(value.split())
+
+
+def read(names: Collection[str]) -> dict[str, dict[Any, Any]]:
+    """Return the values of those of the (dotted) names that exist.
+
+    Raises:
+        KernelError: a value exists and cannot be read.
+    """
+    found = {}
+    for name in names:
+        try:
+            with open(path(name), encoding="utf-8") as file:
+                found[name] = normal(file.read())
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise KernelError(f"sysctl {name} cannot be read: {error.strerror}") from error
+    return {"sysctl": found}
+
+
+def require(names: Collection[str]) -> None:
+    """Raise MissingError, naming every name that does not exist and the kernel module that would make it."""
+    missing = [name for name in names if not os.path.exists(path(name))]
+    if missing:
+        raise MissingError("; ".join(_missing(name) for name in missing))
+
+
+def apply(steps: list[Step], keep_going: bool = False) -> Result:
+    """Write values. A step without an after is done without a write: what was there before is the ledger's business."""
+    done: list[Step] = []
+    failed: list[Failure] = []
+    for step in steps:
+        try:
+            if step.after is not None:
+                _write(step.key, step.after)
+            done.append(step)
+        except OSError as error:
+            failed.append(Failure(step, _explain(step, error)))
+            if not keep_going:
+                break
+    return Result(done, failed)
+
+
+def _write(name: str, value: str) -> None:
+    handle = os.open(path(name), os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(handle, f"{value}\n".encode())
+    finally:
+        os.close(handle)
+
+
+def _explain(step: Step, error: OSError) -> str:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return _missing(step.key)
+    words = {
+        errno.EINVAL: f"the kernel refused the value {step.after!r}",
+        errno.ERANGE: f"the kernel refused the value {step.after!r}: out of range",
+        errno.EROFS: f"{ROOT} is read-only here (a container?)",
+        errno.EACCES: "no right to write it (run as root)",
+        errno.EPERM: "no right to write it (run as root)",
+    }
+    return f"{item_name('sysctl', step.key)}: {words.get(error.errno or 0, error.strerror)}"
+
+
+def _missing(name: str) -> str:
+    provider = max((prefix for prefix in PROVIDERS if name.startswith(prefix)), key=len, default="")
+    if provider:
+        return f"sysctl {name} does not exist; the kernel module {PROVIDERS[provider]} makes it: load that first"
+    return f"sysctl {name} does not exist in this kernel"
