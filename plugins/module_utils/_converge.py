@@ -127,6 +127,8 @@ def compute(have, wish, around, params):
                 owned[kind].add(key)
         if purge == "all":
             owned[kind].update(key for key in scope if key not in claimed and key not in want.get(kind, ()))
+    if not adopt:
+        _refuse_foreign_children(have, want, owned)
     made = plan(have, want, owned, others=others, adopt=adopt)
     if made.conflicts:
         raise ConflictError("; ".join(conflict.describe() for conflict in made.conflicts) + "; nothing was changed")
@@ -141,6 +143,22 @@ def _with_lenient_children(have, wish):
         stay = {key: value for key, value in have.get(kind, {}).items() if parent_of(key) in parents and key not in gone}
         want[kind] = {**stay, **want.get(kind, {})}
     return want
+
+
+def _refuse_foreign_children(have, want, owned):
+    """Raise ConflictError for a child that would have to go from a parent that is not ours: the planner leaves it where it is."""
+    for kind in want:
+        parent = KINDS[kind].parent
+        if parent is None:
+            continue
+        kind_above, parent_of = parent
+        for key in have.get(kind, ()):
+            above = parent_of(key)
+            if key not in want[kind] and above in want.get(kind_above, ()) and above not in owned.get(kind_above, ()):
+                item = name(kind_above, above)
+                raise ConflictError(
+                    f"{item} was not made by us and keeps its {name(kind, key)} (adopt takes it over); nothing was changed"
+                )
 
 
 def _refuse_removal(kind, key, others, allowed):

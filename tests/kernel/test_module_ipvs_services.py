@@ -109,6 +109,12 @@ def test_foreign_virtual_servers_are_left_alone() -> None:
     for arguments in ({}, {"purge": "owned"}):
         with pytest.raises(ModuleError, match=r"^virtual server tcp 192\.0\.2\.80:80 exists already and was not made by us"):
             run("ipvs_services", services=[{**WEB, "real_servers": REALS}], **arguments)
+    subprocess.run(["ipvsadm", "-a", "-u", "192.0.2.9:53", "-r", "198.51.100.1:53", "-m"], check=True)
+    before = saved()
+    with pytest.raises(
+        ModuleError, match=r"^virtual server udp 192\.0\.2\.9:53 was not made by us and keeps its real server 198"
+    ):
+        run("ipvs_services", services=[{"protocol": "udp", "address": "192.0.2.9", "port": 53, "real_servers": []}])
     with pytest.raises(ModuleError, match="was not made by us and is not removed"):
         run("ipvs_services", services=[{**WEB, "state": "absent"}])
     assert saved() == before
@@ -117,7 +123,7 @@ def test_foreign_virtual_servers_are_left_alone() -> None:
     assert "-A -t 192.0.2.80:80 -s rr\n-a -t 192.0.2.80:80 -r 198.51.100.11:8080 -m -w 1\n" in saved()
     assert "-A -u 192.0.2.9:53 -s rr\n" in saved()
     services(purge="owned")
-    assert saved() == "-A -u 192.0.2.9:53 -s rr\n"
+    assert saved() == "-A -u 192.0.2.9:53 -s rr\n-a -u 192.0.2.9:53 -r 198.51.100.1:53 -m -w 1\n"
     services({**WEB}, purge="all")
     assert saved() == "-A -t 192.0.2.80:80 -s rr\n"
 

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""From the options of ``virtual_addresses`` to model items."""
+
+from __future__ import annotations
+
+from ._argspec import address, check_owner, unique
+from ._converge import Wish
+from .engine.errors import ConflictError, InputError
+from .engine.kernel import addresses
+from .engine.model import net
+from .engine.model.kinds import name
+from .engine.model.link import AddressKey, Link
+
+
+def prepare(params):
+    """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
+    check_owner(params["owner"])
+    links, seen = {}, {}
+    for index, link in enumerate(params["links"]):
+        place = f"links[{index}]"
+        unique(seen, check_link(place, link["name"]), place, f"link {link['name']}")
+        links[link["name"]] = {
+            **link,
+            "addresses": None if link["addresses"] is None else keys(f"{place}.addresses", link["name"], link["addresses"], seen),
+            "absent_addresses": keys(f"{place}.absent_addresses", link["name"], link["absent_addresses"], seen),
+        }
+
+    def read(around):
+        mine = {key.link for key in around.owned.get("address", ())} | around.owned.get("link", set())
+        return addresses.read([*links, *sorted(mine - set(links))])
+
+    return read, lambda have, around: wanted(links, have, around), {"addresses": addresses.apply}
+
+
+def check_link(place, link):
+    """Return the name of a link.
+
+    Raises:
+        InputError: the kernel has no such names.
+    """
+    if not 1 <= len(link) <= 15 or "/" in link or any(char.isspace() for char in link) or link in (".", ".."):
+        raise InputError(place, "name", link, "a link's name: 1 to 15 characters without '/' and spaces")
+    return link
+
+
+def keys(place, link, texts, seen):
+    """Return the keys of addresses on a link, in their order."""
+    found = {}
+    for index, text in enumerate(texts):
+        here = f"{place}[{index}]"
+        plain, slash, length = text.partition("/")
+        where = address(here, "address", plain)
+        full = net.full_prefix(net.family(where))
+        if slash and not (length.isascii() and length.isdigit() and 0 <= int(length) <= full):
+            raise InputError(here, "address", text, f"a prefix length between 0 and {full}")
+        key = AddressKey(link, where, int(length) if slash else full)
+        unique(seen, (link, where), here, f"address {where} of link {link}")
+        found[key] = True
+    return found
+
+
+def wanted(links, have, around):
+    """Return what the task wants, seeing what is there and whose it is."""
+    want = {"link": {}, "address": {}}
+    absent = {"link": set(), "address": set()}
+    for link, wish in links.items():
+        mine = {key for key in around.owned.get("address", ()) if key.link == link}
+        if wish["state"] == "absent":
+            absent["link"].add(link)
+            absent["address"].update(mine)
+            for key, owner in around.others.get("address", {}).items():
+                if key.link == link and link in have["link"]:
+                    raise ConflictError(f"link {link} carries {name('address', key)} of owner {owner!r}; nothing was changed")
+            continue
+        there = have["link"].get(link)
+        value = Link("dummy", bool(wish["up"])) if there is None else there
+        if there is not None and wish["up"] is not None:
+            value = there._replace(up=wish["up"])
+        # A link that is not a dummy is somebody else's, even if nobody says so: only its addresses are our business.
+        foreign = there is not None and (there.type != "dummy" or link in around.others.get("link", ()))
+        if value != there or not foreign:
+            want["link"][link] = value
+        want["address"].update(wish["addresses"] or {})
+        absent["address"].update(wish["absent_addresses"])
+        if wish["addresses"] is not None and wish["purge_addresses"]:
+            absent["address"].update(mine - set(want["address"]))
+    # The kernel gives a link its fe80:: address by itself.
+    scope = {
+        "address": {key for key in have["address"] if not key.address.startswith("fe80:")},
+        "link": around.owned.get("link", set()) - {key.link for key in around.others.get("address", ())},
+    }
+    return Wish(want, absent, {}, scope)

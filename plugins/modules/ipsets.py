@@ -1,0 +1,244 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ipsets
+short_description: Converge IP sets and their members
+version_added: 0.1.0
+description:
+  - Makes sure that the kernel holds the given IP sets with the given members, in one task for many of them.
+  - Reads all sets once and writes only what differs, in one batch.
+  - A set whose type or options change is replaced by swapping in a new one. There is no moment at which the set is missing or
+    incomplete.
+  - If the kernel refuses something, everything that this task did before is undone and the message names the object.
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+requirements:
+  - The command C(ipset) on the node.
+extends_documentation_fragment:
+  - kubenode.ipvs._attributes
+  - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._ownership
+  - kubenode.ipvs._ownership.purge
+options:
+  sets:
+    description:
+      - The sets. Naming one twice is an error.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description:
+          - The name, of at most 31 characters.
+        type: str
+        required: true
+      type:
+        description:
+          - The type, for example V(hash:ip), V(hash:net), V(hash:ip,port), V(hash:ip,port,ip), V(bitmap:port) or V(list:set).
+          - Required unless O(sets[].state=absent).
+        type: str
+      family:
+        description:
+          - The address family of a hash type. V(inet) means IPv4.
+        type: str
+        choices: [inet, inet6]
+        default: inet
+      timeout:
+        description:
+          - After how many seconds members expire that have no timeout of their own. V(0) means that members can have a
+            timeout, but do not expire by default.
+          - Without it members cannot have timeouts.
+        type: int
+      counters:
+        description:
+          - Whether members count packets and bytes.
+        type: bool
+        default: false
+      comment:
+        description:
+          - Whether members can have comments.
+        type: bool
+        default: false
+      skbinfo:
+        description:
+          - Whether members can carry marks, priorities and queues.
+        type: bool
+        default: false
+      forceadd:
+        description:
+          - Whether a full set drops a random member for a new one.
+        type: bool
+        default: false
+      maxelem:
+        description:
+          - How many members a hash type can hold. By default 65536.
+        type: int
+      hashsize:
+        description:
+          - The initial size of the hash. The kernel changes it by itself, so a difference in it is no change.
+        type: int
+      netmask:
+        description:
+          - The prefix length to which V(hash:ip), V(hash:ip,port) and V(bitmap:ip) round addresses.
+        type: int
+      markmask:
+        description:
+          - The mask of V(hash:ip,mark), for example V(0xffff).
+        type: str
+      range:
+        description:
+          - The range of a bitmap type, for example V(1024-65535) or V(192.0.2.0/24).
+        type: str
+      size:
+        description:
+          - How many sets V(list:set) can hold. By default 8.
+        type: int
+      members:
+        description:
+          - The members in the words of C(ipset add), for example V(192.0.2.1,tcp:80) or V(192.0.2.0/24 timeout 300 nomatch).
+          - Members are compared as the kernel understands them. Naming one twice is an error.
+          - If omitted, the members are left as they are.
+        type: list
+        elements: str
+      purge_members:
+        description:
+          - Whether to remove members that O(sets[].members) does not name.
+        type: bool
+        default: true
+      absent_members:
+        description:
+          - Members that shall not be there. Needs O(sets[].purge_members=false) to be of any use.
+        type: list
+        elements: str
+        default: []
+      state:
+        description:
+          - Whether the set shall be there.
+        type: str
+        choices: [present, absent]
+        default: present
+seealso:
+  - module: kubenode.ipvs.ipset_info
+  - module: kubenode.ipvs.iptables_chains
+"""
+
+EXAMPLES = r"""
+- name: Have a set of networks, and exactly these members
+  kubenode.ipvs.ipsets:
+    sets:
+      - name: trusted
+        type: hash:net
+        members:
+          - 192.0.2.0/24
+          - 198.51.100.0/24
+
+- name: Add one address that expires after five minutes, leave the other members alone
+  kubenode.ipvs.ipsets:
+    sets:
+      - name: blocked
+        type: hash:ip
+        family: inet6
+        timeout: 0
+        purge_members: false
+        members:
+          - 2001:db8::bad timeout 300
+
+- name: Have exactly these sets of mine, and no other of mine
+  kubenode.ipvs.ipsets:
+    owner: edge
+    purge: owned
+    sets:
+      - {name: web-v4, type: "hash:ip,port", members: ["192.0.2.80,tcp:80", "192.0.2.80,tcp:443"]}
+      - {name: ports, type: "bitmap:port", range: 30000-32767, members: ["30080"]}
+
+- name: Remove a set
+  kubenode.ipvs.ipsets:
+    sets:
+      - {name: trusted, state: absent}
+"""
+
+RETURN = r"""
+plan:
+  description: What was done, or in check mode would be done, in this order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: What kind of thing changes, V(set) or V(member).
+      type: str
+    verb:
+      description: One of V(create), V(change), V(delete).
+      type: str
+    key:
+      description: What identifies the thing.
+      type: raw
+    before:
+      description: What it was, null for a creation.
+      type: raw
+    after:
+      description: What it becomes, null for a deletion.
+      type: raw
+  sample:
+    - {kind: member, verb: create, key: {set: trusted, member: 192.0.2.0/24}, before: null, after: ""}
+lines:
+  description: The same plan, one line for each step.
+  returned: success
+  type: list
+  elements: str
+  sample: ['+ member 192.0.2.0/24 of set trusted']
+adopted:
+  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or O(purge=all)).
+  returned: success
+  type: list
+  elements: str
+  sample: ['set trusted']
+failed_steps:
+  description: The steps that the kernel refused, as in RV(plan), each with a C(message).
+  returned: if the kernel refused something
+  type: list
+  elements: dict
+undone:
+  description: The lines of the steps that were taken back.
+  returned: if the kernel refused something
+  type: list
+  elements: str
+"""
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, PURGE, STATE
+from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
+from ansible_collections.kubenode.ipvs.plugins.module_utils._ipsets import prepare
+
+SET = {
+    "name": {"type": "str", "required": True},
+    "type": {"type": "str"},
+    "family": {"type": "str", "choices": ["inet", "inet6"], "default": "inet"},
+    "timeout": {"type": "int"},
+    "counters": {"type": "bool", "default": False},
+    "comment": {"type": "bool", "default": False},
+    "skbinfo": {"type": "bool", "default": False},
+    "forceadd": {"type": "bool", "default": False},
+    "maxelem": {"type": "int"},
+    "hashsize": {"type": "int"},
+    "netmask": {"type": "int"},
+    "markmask": {"type": "str"},
+    "range": {"type": "str"},
+    "size": {"type": "int"},
+    "members": {"type": "list", "elements": "str"},
+    "purge_members": {"type": "bool", "default": True},
+    "absent_members": {"type": "list", "elements": "str", "default": []},
+    **STATE,
+}
+
+
+def main():
+    run({"sets": {"type": "list", "elements": "dict", "default": [], "options": SET}, **OWNER, **PURGE}, prepare)
+
+
+if __name__ == "__main__":
+    main()
