@@ -107,7 +107,7 @@ def build_images(releases: Iterable[str], progress: Progress, *, rebuild: bool =
     """Return the images of releases, built if need be; those that no recipe and no lab needs any more are removed."""
     images = {release: image.find_or_build(release, progress, rebuild=rebuild) for release in sorted(releases)}
     labs = [state.load(name) for name in state.all_names()]
-    for name in image.prune({node.image for lab in labs if lab for node in lab.nodes}):
+    for name in image.prune({each.image for lab in labs if lab for each in lab.nodes}):
         progress(f"removed the outdated image {name}")
     return images
 
