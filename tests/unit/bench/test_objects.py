@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The clusters that benchmarks use are what they say they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from bench.objects import SLICE_SIZE, as_list, cluster
+from bench.report import Row, markdown
+
+
+def of_kind(objects: list, kind: str) -> list:
+    return [one for one in objects if one["kind"] == kind]
+
+
+@pytest.mark.parametrize(("services", "endpoints", "slices"), [(0, 5, 0), (30, 5, 30), (3, 250, 9), (4, 0, 0)])
+def test_as_many_as_asked_for(services: int, endpoints: int, slices: int) -> None:
+    objects = cluster(services, endpoints)
+    assert len(of_kind(objects, "Service")) == services
+    made = of_kind(objects, "EndpointSlice")
+    assert len(made) == slices
+    assert all(len(one["endpoints"]) <= SLICE_SIZE for one in made)
+    counts = Counter(
+        one["metadata"]["labels"]["kubernetes.io/service-name"] for one in made for _ in one["endpoints"]
+    )  # fmt: skip
+    assert set(counts.values()) <= {endpoints}
+    addresses = [address for one in made for endpoint in one["endpoints"] for address in endpoint["addresses"]]
+    assert len(set(addresses)) == len(addresses) == services * endpoints
+
+
+def test_names_and_addresses_are_unique() -> None:
+    objects = cluster(500, 3)
+    services = of_kind(objects, "Service")
+    assert len({one["spec"]["clusterIP"] for one in services}) == 500
+    assert len({(one["kind"], one["metadata"]["name"]) for one in objects}) == len(objects)
+    node_ports = [port["nodePort"] for one in services for port in one["spec"]["ports"] if "nodePort" in port]
+    assert len(node_ports) == len(set(node_ports)) == 50
+
+
+def test_the_same_seed_gives_the_same_cluster() -> None:
+    assert cluster(20, 2, seed=7) == cluster(20, 2, seed=7)
+    assert cluster(20, 2, seed=7) != cluster(20, 2, seed=8)
+    assert as_list(cluster(1, 1))["kind"] == "List"
+
+
+def test_more_than_there_are_addresses_is_an_error() -> None:
+    with pytest.raises(ValueError, match="more than there are addresses"):
+        cluster(1_000_000, 100)
+    with pytest.raises(ValueError, match="service 27688: no node port left"):
+        cluster(30_000, 0)
+
+
+def test_a_bar_is_held_against_the_ratio_of_medians() -> None:
+    assert Row("a", "b", [1, 2, 30], [4, 4, 4], bar=0.5).met is True
+    assert Row("a", "b", [2.1], [4], bar=0.5).met is False
+    assert Row("a", "", [3.0], bar=3).met is True
+    assert Row("a", "", [3.0]).met is None
+    assert "| write | ipvsadm | 50 ms | 0.1 s | 0.5 x | ≤ 0.4 x | **no** | 1 |" in markdown(
+        [Row("write", "ipvsadm", [0.05], [0.1], bar=0.4)]
+    )
