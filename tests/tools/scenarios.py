@@ -44,6 +44,8 @@ def cases(scenarios: list[str], counts: dict[str, tuple[int, int]]) -> list[juni
 def main() -> int:
     """Run molecule with its output shown as it comes; returns its exit status."""
     arguments = sys.argv[1:] or ["--all"]
+    # Molecule skips `create` if an interrupted run left it noted as done; then there may be no nodes, or used ones.
+    subprocess.run(["molecule", "destroy"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     lines = []
     command = ["molecule", "test", "--report", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as molecule:
