@@ -1,0 +1,325 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects of a cluster and the state that a node must have because of them, kept up to date by small steps.
+
+An event costs what the object is worth: it marks its Service, and the next question works out the marked Services anew and
+changes the union by their differences. The result depends on the objects alone, never on the order of the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..errors import InputError
+from ..model import State
+from ..model.ipvs import VirtualServerKey
+from ..model.objects import EndpointSlice, Node, Service
+from ..model.objects_fields import identity
+from ..model.objects_node import parse_node
+from ..model.objects_service import parse_service
+from ..model.objects_slice import parse_slice
+from .config import Config
+from .constant import Constant
+from .context import Context, context, known
+from .contribution import NOTHING, Claim, Contribution, Name, contribution
+from .facts import NodeFacts
+from .union import Union
+
+Age = tuple[str, str, str]  # creation time, then namespace and name
+_NEVER: Age = ("", "", "")
+ObjectName = tuple[str, str]  # kind, "namespace/name" (a Node: "name")
+
+
+class HealthCheck(NamedTuple):
+    """A Service's health check node port, with the number of its ready endpoints on this node for each of its families."""
+
+    namespace: str
+    name: str
+    port: int
+    local_endpoints: dict[int, int]
+
+
+class Cluster:
+    """Services, EndpointSlices and Nodes, and the state of one node.
+
+    Args:
+        config: the configuration.
+        facts: the node.
+    """
+
+    def __init__(self, config: Config, facts: NodeFacts) -> None:
+        self.config = config
+        self.node: Node | None = None  # the Node object of this node
+        self._given_facts = facts
+        self._services: dict[Name, Service] = {}
+        self._slices: dict[Name, dict[str, EndpointSlice]] = {}  # by Service, then by name
+        self._slice_service: dict[Name, Name] = {}
+        self._broken: dict[ObjectName, tuple[str, ...]] = {}
+        self._union = Union()
+        self._contributions: dict[Name, Contribution] = {}
+        self._holders: dict[VirtualServerKey, Name] = {}
+        self._waiting: dict[VirtualServerKey, set[Name]] = {}
+        self._contested: dict[Name, set[VirtualServerKey]] = {}
+        self._dirty: set[Name] = set()
+        self._ages: dict[Name, Age] = {}
+        self._with_health_check: set[Name] = set()
+        self._without_local: set[Name] = set()
+        self._contexts: list[Context] = []
+        self._layout = Constant(config)
+        self._use_facts()
+
+    # objects
+
+    def put(self, obj: Mapping[str, Any]) -> None:
+        """Add or replace an object; objects of other kinds are ignored.
+
+        A broken object counts as absent, and ``problems`` says why.
+
+        Raises:
+            InputError: the object has no name, so that nobody could speak about it.
+        """
+        kind = obj.get("kind")
+        if kind == "Service":
+            self._put_service(obj)
+        elif kind == "EndpointSlice":
+            self._put_slice(obj)
+        elif kind == "Node":
+            self._put_node(obj)
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        """Remove an object; one that is not there is removed already."""
+        if kind == "Service":
+            self._broken.pop((kind, f"{namespace}/{name}"), None)
+            if self._services.pop((namespace, name), None) is not None:
+                self._dirty.add((namespace, name))
+        elif kind == "EndpointSlice":
+            self._broken.pop((kind, f"{namespace}/{name}"), None)
+            self._store_slice((namespace, name), None)
+        elif kind == "Node" and name == self._given_facts.name:
+            self._broken.pop((kind, name), None)
+            self._set_node(None)
+
+    def _put_service(self, obj: Mapping[str, Any]) -> None:
+        name = identity("Service", obj)
+        service: Service | None = None
+        problems: list[str] = []
+        try:
+            service, problems = parse_service(obj)
+        except InputError as error:
+            problems = [str(error)]
+        self._report(("Service", f"{name[0]}/{name[1]}"), problems)
+        if service is None:
+            if self._services.pop(name, None) is not None:
+                self._dirty.add(name)
+        elif self._services.get(name) != service:
+            self._services[name] = service
+            self._dirty.add(name)
+
+    def _put_slice(self, obj: Mapping[str, Any]) -> None:
+        name = identity("EndpointSlice", obj)
+        piece: EndpointSlice | None = None
+        problems: list[str] = []
+        try:
+            piece, problems = parse_slice(obj)
+        except InputError as error:
+            problems = [str(error)]
+        self._report(("EndpointSlice", f"{name[0]}/{name[1]}"), problems)
+        self._store_slice(name, piece)
+
+    def _store_slice(self, name: Name, piece: EndpointSlice | None) -> None:
+        service = self._slice_service.get(name)
+        wanted = (piece.namespace, piece.service) if piece is not None else None
+        if service is not None and service != wanted:
+            del self._slice_service[name]
+            slices = self._slices[service]
+            del slices[name[1]]
+            if not slices:
+                del self._slices[service]
+            self._dirty.add(service)
+        if piece is not None and wanted is not None:
+            slices = self._slices.setdefault(wanted, {})
+            if slices.get(name[1]) != piece:
+                slices[name[1]] = piece
+                self._slice_service[name] = wanted
+                self._dirty.add(wanted)
+
+    def _put_node(self, obj: Mapping[str, Any]) -> None:
+        name = identity("Node", obj)[1]
+        if name != self._given_facts.name:
+            return
+        node: Node | None = None
+        problems: list[str] = []
+        try:
+            node = parse_node(obj)
+        except InputError as error:
+            problems = [str(error)]
+        self._report(("Node", name), problems)
+        self._set_node(node)
+
+    def _set_node(self, node: Node | None) -> None:
+        if node != self.node:
+            self.node = node
+            self._use_facts()
+
+    def _report(self, name: ObjectName, problems: list[str]) -> None:
+        if problems:
+            self._broken[name] = tuple(problems)
+        else:
+            self._broken.pop(name, None)
+
+    def set_facts(self, facts: NodeFacts) -> None:
+        """Use new facts about the node; every Service is worked out anew if that matters to it."""
+        if facts != self._given_facts:
+            self._given_facts = facts
+            self._use_facts()
+
+    def _use_facts(self) -> None:
+        self.facts = known(self.config, self._given_facts, self.node)
+        contexts = [context(fam, self.config, self.facts) for fam in (4, 6)]
+        if contexts != self._contexts:
+            self._contexts = contexts
+            self._dirty.update(self._services)
+        self._layout.use(self.facts)
+
+    # answers
+
+    @property
+    def problems(self) -> dict[ObjectName, tuple[str, ...]]:
+        """What is wrong with objects, by (kind, "namespace/name")."""
+        self._settle()
+        found = dict(self._broken)
+        for name, keys in self._contested.items():
+            texts = {self._conflict(name, key): None for key in sorted(keys)}
+            subject = ("Service", f"{name[0]}/{name[1]}")
+            found[subject] = (*found.get(subject, ()), *texts)
+        if self.config.detect_local_mode == "NodeCIDR" and not self.facts.pod_cidrs:
+            expected = "the node's networks, as detectLocalMode is NodeCIDR; until then nothing counts as a local pod"
+            subject = ("Node", self.facts.name)
+            text = str(InputError(f"Node {self.facts.name}", "spec.podCIDRs", [], expected))
+            found[subject] = (*found.get(subject, ()), text)
+        return found
+
+    def _conflict(self, name: Name, key: VirtualServerKey) -> str:
+        claim = self._contributions[name].claims[key]
+        holder = self._holders[key]
+        what = "a node port" if claim.role == "nodePort" else "an address and port"
+        value = f"{key.protocol} {key.port}" if claim.role == "nodePort" else str(key)
+        expected = f"{what} that no older service has (Service {holder[0]}/{holder[1]} has this one)"
+        return str(InputError(f"Service {name[0]}/{name[1]}", f"spec.ports[{claim.position}].{claim.role}", value, expected))
+
+    def state(self) -> State:
+        """Return the whole desired state; the dictionaries are the caller's."""
+        self._settle()
+        found = self._layout.state()
+        found.update((kind, dict(items)) for kind, items in self._union.items.items())
+        return found
+
+    def take(self) -> State:
+        """Return what changed since the last time, per kind: the new value, or None for what is no longer wanted."""
+        self._settle()
+        changes = self._layout.take()
+        for kind, items in self._union.take().items():
+            if items:
+                changes[kind] = items
+        return changes
+
+    def health_checks(self) -> dict[int, HealthCheck]:
+        """Return the health check node ports to answer on, by number; of several Services with one number the oldest."""
+        self._settle()
+        found: dict[int, HealthCheck] = {}
+        for name in sorted(self._with_health_check, key=self._ages.__getitem__):
+            part = self._contributions[name]
+            check = HealthCheck(name[0], name[1], part.health_check_port, part.local_ready)
+            found.setdefault(part.health_check_port, check)
+        return found
+
+    def no_local_endpoints(self) -> dict[tuple[int, str], int]:
+        """Count the Services that have endpoints but, with a policy Local, none here, by (family, "internal" or "external")."""
+        self._settle()
+        counts = {(fam, policy): 0 for fam in (4, 6) for policy in ("internal", "external")}
+        for name in self._without_local:
+            for key in self._contributions[name].no_local:
+                counts[key] += 1
+        return counts
+
+    # working it out
+
+    def _settle(self) -> None:
+        """Work out the marked Services anew, then what follows from all of them."""
+        for name in self._dirty:
+            service = self._services.get(name)
+            new, age = NOTHING, _NEVER
+            if service is not None:
+                slices = self._slices.get(name, {})
+                ordered = [slices[key] for key in sorted(slices)]
+                new, age = contribution(service, ordered, self._contexts), (service.created, *name)
+            if age != self._ages.get(name, age):
+                self._replace(name, NOTHING)  # made anew under its old name: it lines up again
+            self._ages[name] = age
+            self._replace(name, new)
+            if service is None:
+                del self._ages[name]
+        self._dirty.clear()
+        self._layout.follow(self._union)
+
+    def _replace(self, name: Name, new: Contribution) -> None:
+        old = self._contributions.get(name, NOTHING)
+        for key, claim in old.claims.items():
+            if key not in new.claims:
+                self._release(name, key, claim)
+        for key, claim in new.claims.items():
+            before = old.claims.get(key)
+            if before is None:
+                self._request(name, key, claim)
+            elif before != claim and self._holders[key] == name:
+                self._union.replace(key, before, claim)
+        self._union.replace_members(old.members, new.members)
+        if new is NOTHING:
+            self._contributions.pop(name, None)
+        else:
+            self._contributions[name] = new
+        for index, belongs in ((self._with_health_check, new.health_check_port), (self._without_local, new.no_local)):
+            if belongs:
+                index.add(name)
+            else:
+                index.discard(name)
+
+    def _request(self, name: Name, key: VirtualServerKey, claim: Claim) -> None:
+        """Give a virtual server to a Service, if no older one has it."""
+        holder = self._holders.get(key)
+        if holder is None:
+            self._holders[key] = name
+            self._union.add(key, claim)
+        elif self._ages[name] < self._ages[holder]:
+            self._holders[key] = name
+            self._union.replace(key, self._contributions[holder].claims[key], claim)
+            self._wait(holder, key)
+        else:
+            self._wait(name, key)
+
+    def _release(self, name: Name, key: VirtualServerKey, claim: Claim) -> None:
+        """Take a virtual server away from a Service; the oldest of those that wait gets it."""
+        if self._holders[key] != name:
+            self._wait_no_more(name, key)
+        elif key in self._waiting:
+            heir = min(self._waiting[key], key=self._ages.__getitem__)
+            self._wait_no_more(heir, key)
+            self._holders[key] = heir
+            self._union.replace(key, claim, self._contributions[heir].claims[key])
+        else:
+            del self._holders[key]
+            self._union.remove(key, claim)
+
+    def _wait(self, name: Name, key: VirtualServerKey) -> None:
+        self._waiting.setdefault(key, set()).add(name)
+        self._contested.setdefault(name, set()).add(key)
+
+    def _wait_no_more(self, name: Name, key: VirtualServerKey) -> None:
+        self._waiting[key].discard(name)
+        if not self._waiting[key]:
+            del self._waiting[key]
+        self._contested[name].discard(key)
+        if not self._contested[name]:
+            del self._contested[name]

@@ -1,0 +1,178 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the values of configuration fields are read. Every function raises ValueError with what was expected."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable
+
+from ..model.ipvs import SCHEDULERS
+from ..model.net import canonical, family, network
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
+
+
+def text(value: Any) -> str:
+    """Return a text."""
+    if not isinstance(value, str):
+        raise ValueError("text")
+    return value
+
+
+def boolean(value: Any) -> bool:
+    """Return true or false."""
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
+def number(value: Any) -> float:
+    """Return a number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        raise ValueError("a number that is not negative")
+    return float(value)
+
+
+def integer(lowest: int, highest: int) -> Callable[[Any], int]:
+    """Return the reader of an integer within limits."""
+
+    def convert(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+            raise ValueError(f"an integer from {lowest} to {highest}")
+        return value
+
+    return convert
+
+
+def one_of(*choices: str) -> Callable[[Any], str]:
+    """Return the reader of one of several words."""
+
+    def convert(value: Any) -> str:
+        if value not in choices:
+            raise ValueError("one of " + ", ".join(repr(choice) for choice in choices))
+        return str(value)
+
+    return convert
+
+
+def seconds(value: Any) -> float:
+    """Return the seconds of a Go duration such as ``1m30s``."""
+    sign, rest = 1.0, value
+    if isinstance(rest, str) and rest[:1] in ("-", "+"):
+        sign, rest = (-1.0 if rest[0] == "-" else 1.0), rest[1:]
+    if rest == "0":
+        return 0.0
+    if not isinstance(rest, str) or not re.fullmatch(f"({_PART})+", rest):
+        raise ValueError("a duration such as 30s, 1m0s or 24h0m0s")
+    return sign * sum(float(count) * _UNITS[unit] for count, unit in re.findall(_PART, rest))
+
+
+def duration(value: Any) -> float:
+    """Return the seconds of a duration that is not negative."""
+    found = seconds(value)
+    if found < 0:
+        raise ValueError("a duration that is not negative")
+    return found
+
+
+def positive_duration(value: Any) -> float:
+    """Return the seconds of a duration greater than zero."""
+    found = seconds(value)
+    if found <= 0:
+        raise ValueError("a duration greater than 0")
+    return found
+
+
+def ip(value: Any) -> str:
+    """Return a canonical address."""
+    try:
+        return canonical(value)
+    except (ValueError, TypeError):
+        raise ValueError("an IPv4 or IPv6 address") from None
+
+
+def host_port(default: int) -> Callable[[Any], tuple[str, int]]:
+    """Return the reader of ``ADDRESS:PORT``; an address alone gets the default port."""
+
+    def convert(value: Any) -> tuple[str, int]:
+        expected = "ADDRESS:PORT such as 0.0.0.0:10256 or [::]:10256"
+        if not isinstance(value, str):
+            raise ValueError(expected)
+        host, colon, port = value.rpartition(":")
+        try:
+            return canonical(value.strip("[]")), default
+        except ValueError:
+            pass
+        if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+            raise ValueError(expected)
+        if not (port.isascii() and port.isdigit() and 0 <= int(port) <= 65535):
+            raise ValueError(f"{expected} with a port from 0 to 65535")
+        try:
+            return (canonical(host.strip("[]")) if host else "0.0.0.0"), int(port)
+        except ValueError:
+            raise ValueError(expected) from None
+
+    return convert
+
+
+def networks(value: Any) -> tuple[str, ...]:
+    """Return canonical networks; host bits are cleared."""
+    if not isinstance(value, list):
+        raise ValueError("a list of networks")
+    found = []
+    for item in value:
+        try:
+            if "/" not in item:
+                raise ValueError
+            found.append(network(item))
+        except (ValueError, TypeError):
+            raise ValueError(f"a list of networks such as 10.0.0.0/8; {item!r} is not one") from None
+    return tuple(found)
+
+
+def cluster_cidrs(value: Any) -> tuple[str, ...]:
+    """Return the networks of ``A`` or ``A,B``: at most one per family."""
+    if not isinstance(value, str):
+        raise ValueError("a network, or two of different families with a comma between them")
+    found = networks([part.strip() for part in value.split(",")])
+    if len({family(net) for net in found}) < len(found):
+        raise ValueError("at most one network of each family")
+    return found
+
+
+def node_port_addresses(value: Any) -> tuple[str, ...]:
+    """Return ``("primary",)``, or canonical networks."""
+    if value == ["primary"]:
+        return ("primary",)
+    if isinstance(value, list) and "primary" in value:
+        raise ValueError("either networks, or nothing but 'primary'")
+    return networks(value)
+
+
+def scheduler(value: Any) -> str:
+    """Return the name of an IPVS scheduler."""
+    return one_of(*SCHEDULERS)(value)
+
+
+def interface(value: Any) -> str:
+    """Return the name of an interface, or its beginning; "" if not given."""
+    if not isinstance(value, str) or len(value) > 15 or re.search(r"[\s/]", value):
+        raise ValueError("the name of an interface: at most 15 characters, no white space, no slash")
+    return value
+
+
+def directory(value: Any) -> str:
+    """Return an absolute path."""
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise ValueError("an absolute path")
+    return value
+
+
+def vip_binding(value: Any) -> str:
+    """Return ``addresses``; routes are planned."""
+    if value == "routes":
+        raise ValueError("'addresses'; 'routes' is not there yet")
+    return one_of("addresses")(value)

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every node has, whatever the Services: the link, the sets, the chains and jumps, the sysctls.
+
+Only two things follow from the Services: how large a set must be, and which rules stand in the chains (a rule on an empty
+set is left out).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..model import State
+from ..model.iptables import ChainKey, Rules
+from ..model.link import Link
+from . import rules, sets
+from .config import Config
+from .context import layout
+from .facts import NodeFacts
+from .node_addresses import DUMMY
+from .sysctls import sysctls
+from .union import Union
+
+
+class Constant:
+    """The constant items, and what has changed of them since :meth:`take`."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._items: State = {}
+        self._changes: State = {}
+        self._filled: dict[int, frozenset[str]] = {}
+        self._kinds = {
+            sets.set_name(fam, name): (fam, name, kind) for fam, name, kind in sets.wanted_sets(config.no_endpoints == "reject")
+        }
+        self._want("link", {DUMMY: Link()})
+        self._want("jump", {**rules.jumps(4), **rules.jumps(6)})
+        self._want("set", {name: sets.header(fam, kind) for name, (fam, _base, kind) in self._kinds.items()})
+
+    def use(self, facts: NodeFacts) -> None:
+        """Use (new) facts; the chains follow with :meth:`follow`."""
+        self._layouts = {fam: layout(fam, self._config, facts) for fam in (4, 6)}
+        self._filled.clear()
+        self._want("sysctl", sysctls(self._config, facts))
+
+    def state(self) -> State:
+        """Return all items; the dictionaries are the caller's."""
+        return {kind: dict(items) for kind, items in self._items.items()}
+
+    def take(self) -> State:
+        """Return what has changed since the last time: value, or None for what is no longer wanted."""
+        changes = self._changes
+        self._changes = {}
+        return changes
+
+    def follow(self, union: Union) -> None:
+        """Make sets large enough, and chains refer to the sets that have members."""
+        if union.resized:
+            headers = self._items["set"]
+            for name in union.resized:
+                fam, _base, kind = self._kinds[name]
+                self._put("set", name, sets.header(fam, kind, union.set_sizes[name]), headers.get(name))
+        chains: dict[ChainKey, Rules] = {}
+        for fam in (4, 6):
+            changed = union.rules_changed(fam)
+            if not (changed or union.resized or fam not in self._filled):
+                continue
+            filled = frozenset(
+                base for name, (its, base, _kind) in self._kinds.items() if its == fam and union.set_sizes.get(name)
+            )
+            if changed or filled != self._filled.get(fam):
+                self._filled[fam] = filled
+                chains.update(rules.chains(self._layouts[fam], filled, sorted(union.rules[fam].values())))
+        union.resized.clear()
+        before = self._items.setdefault("chain", {})
+        for key, value in chains.items():
+            self._put("chain", key, value, before.get(key))
+
+    def _want(self, kind: str, items: dict[Any, Any]) -> None:
+        before = dict(self._items.setdefault(kind, {}))
+        for key, value in items.items():
+            self._put(kind, key, value, before.pop(key, None))
+        for key in before:
+            del self._items[kind][key]
+            self._changes.setdefault(kind, {})[key] = None
+
+    def _put(self, kind: str, key: Any, value: Any, before: Any) -> None:
+        if value != before:
+            self._items[kind][key] = value
+            self._changes.setdefault(kind, {})[key] = value

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What configuration and facts mean for every Service: worked out once, for each family."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..model.net import contains, family, full_prefix
+from ..model.objects import Node
+from .config import Config
+from .facts import NodeFacts
+from .node_addresses import node_addresses, node_port_addresses
+from .rules import Layout
+
+UNSPECIFIED = ("0.0.0.0", "::")
+
+
+class Context(NamedTuple):
+    """One family's view of the node.
+
+    ``node_ip`` is the primary address, "" if unknown; ``own`` are the addresses on other links, which must not be bound to
+    kube-ipvs0; ``node_port_ips`` serve node ports.
+    """
+
+    family: int
+    node: str
+    zone: str
+    node_ip: str
+    own: frozenset[str]
+    node_port_ips: tuple[str, ...]
+    prefix: int
+    config: Config
+
+
+def known(config: Config, facts: NodeFacts, node: Node | None) -> NodeFacts:
+    """Return the facts with what goes before them: the Node object, and before that ``bindAddress``."""
+    if node is not None:
+        facts = facts._replace(
+            zone=node.zone or facts.zone,
+            pod_cidrs=node.pod_cidrs or facts.pod_cidrs,
+            node_ips=node.addresses or facts.node_ips,
+        )
+    if config.bind_address not in UNSPECIFIED:
+        bound = family(config.bind_address)
+        others = tuple(ip for ip in facts.node_ips if family(ip) != bound)
+        facts = facts._replace(node_ips=(config.bind_address, *others))
+    return facts
+
+
+def context(fam: int, config: Config, facts: NodeFacts) -> Context:
+    """Return one family's view of the node."""
+    ips = node_port_addresses(fam, facts.addresses, config.node_port_addresses, facts.node_ips)
+    if fam == 4 and config.localhost_node_ports:
+        ips = (*ips, "127.0.0.1")
+    node_ip = next((ip for ip in facts.node_ips if family(ip) == fam), "")
+    own = frozenset(node_addresses(fam, facts.addresses))
+    return Context(fam, facts.name, facts.zone, node_ip, own, ips, full_prefix(fam), config)
+
+
+def layout(fam: int, config: Config, facts: NodeFacts) -> Layout:
+    """Return what the rules of one family depend on."""
+    return Layout(
+        fam,
+        config.masquerade_bit,
+        config.masquerade_all,
+        _not_local(fam, config, facts),
+        facts.random_fully,
+        config.vip_ping,
+        config.localhost_node_ports,
+        config.no_endpoints == "reject",
+    )
+
+
+def _not_local(fam: int, config: Config, facts: NodeFacts) -> str:
+    mode = config.detect_local_mode
+    if mode == "BridgeInterface":
+        return f"! -i {config.bridge_interface}"
+    if mode == "InterfaceNamePrefix":
+        return f"! -i {config.interface_name_prefix}+"
+    cidrs = facts.pod_cidrs if mode == "NodeCIDR" else config.cluster_cidrs
+    for cidr in cidrs:
+        if family(cidr) == fam:
+            return f"! -s {cidr}"
+    return ""
+
+
+def in_any(ranges: tuple[str, ...], address: str) -> bool:
+    """Tell whether one of the networks contains the address; no network contains an unknown address ("")."""
+    return bool(address) and any(contains(net, address) for net in ranges)

@@ -1,0 +1,230 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one Service, with its EndpointSlices, puts on the node.
+
+A contribution is a set of *claims*, one for each virtual server, with all that exists because of it; and members that
+several Services may share. Who gets a virtual server that two Services claim is decided in :mod:`.cluster`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ..model.ipset import MemberKey
+from ..model.ipvs import PERSISTENT, PROTOCOLS, SCHED2, VirtualServer, VirtualServerKey
+from ..model.link import AddressKey
+from ..model.net import family
+from ..model.objects import READY, EndpointSlice, Service, ServicePort
+from . import sets
+from .context import Context, in_any
+from .endpoints import Candidate, Target, candidates, choose, targets
+from .node_addresses import DUMMY
+
+Name = tuple[str, str]
+
+
+class Claim(NamedTuple):
+    """A virtual server and what comes with it: real servers, set members, the address on kube-ipvs0, a rule of OUT-FILTER.
+
+    ``position`` and ``role`` ("port" or "nodePort") say which of the Service's ports it comes from.
+    """
+
+    server: VirtualServer
+    targets: tuple[Target, ...]
+    members: tuple[MemberKey, ...]
+    address: AddressKey | None
+    rule: str
+    position: int
+    role: str
+
+
+class Contribution(NamedTuple):
+    """What one Service puts on the node.
+
+    ``local_ready`` counts, for families that the Service has, the distinct addresses of ready endpoints on this node;
+    ``no_local`` has (family, "internal" or "external") where a policy Local found endpoints, but none here.
+    """
+
+    claims: dict[VirtualServerKey, Claim]
+    members: tuple[MemberKey, ...]
+    health_check_port: int
+    local_ready: dict[int, int]
+    no_local: frozenset[tuple[int, str]]
+
+
+NOTHING = Contribution({}, (), 0, {}, frozenset())
+
+
+def contribution(service: Service, slices: Sequence[EndpointSlice], contexts: Iterable[Context]) -> Contribution:
+    """Work out what a Service puts on the node.
+
+    Args:
+        service: the Service.
+        slices: its EndpointSlices, in a fixed order.
+        contexts: each family's view of the node.
+    """
+    claims: dict[VirtualServerKey, Claim] = {}
+    members: dict[MemberKey, None] = {}
+    local_ready: dict[int, int] = {}
+    no_local: set[tuple[int, str]] = set()
+    for context in contexts:
+        cluster_ip = next((ip for ip in service.cluster_ips if family(ip) == context.family), "")
+        if not cluster_ip:
+            continue
+        builder = _Family(service, cluster_ip, context, claims, members, no_local)
+        ready: set[str] = set()
+        for port in service.ports:
+            found = candidates(slices, context.family, port.name, port.protocol, context.node)
+            ready.update(item[0][0] for item in found.values() if item[0][2] & READY and _here(item, context))
+            builder.add(port, found)
+        local_ready[context.family] = len(ready)
+    return Contribution(claims, tuple(members), service.health_check_port, local_ready, frozenset(no_local))
+
+
+def _here(item: Candidate, context: Context) -> bool:
+    return bool(context.node) and item[0][1] == context.node
+
+
+class _Family:
+    """Collects the claims of one Service in one family."""
+
+    def __init__(
+        self,
+        service: Service,
+        cluster_ip: str,
+        context: Context,
+        claims: dict[VirtualServerKey, Claim],
+        members: dict[MemberKey, None],
+        no_local: set[tuple[int, str]],
+    ) -> None:
+        fam = context.family
+        self.service = service
+        self.context = context
+        self.claims = claims
+        self.members = members
+        self.no_local = no_local
+        self.cluster_ip = cluster_ip
+        self.external_ips = [ip for ip in service.external_ips if family(ip) == fam]
+        self.balancer_ips = [ip for ip in service.load_balancer_ips if family(ip) == fam]
+        self.ranges = tuple(net for net in service.source_ranges if family(net) == fam)
+        self.node_inside = in_any(self.ranges, context.node_ip)
+        self.server = _server(service, context)
+
+    def add(self, port: ServicePort, found: dict[tuple[str, int], Candidate]) -> None:
+        """Add one port: its cluster IP, external addresses, load balancer addresses and node port, in kube-proxy's order."""
+        service, context = self.service, self.context
+        fam = context.family
+        name = sets.set_name(fam, sets.LOOP_BACK)
+        for (ip, number), item in found.items():
+            if _here(item, context):
+                self.members[MemberKey(name, f"{ip},{port.protocol}:{number},{ip}")] = None
+        accessible = bool(port.node_port or self.external_ips or self.balancer_ips)
+        choice = choose(
+            found.values(),
+            accessible or not service.internal_local,
+            service.internal_local or (service.external_local and accessible),
+            context.node,
+            context.zone,
+        )
+        fall_back = context.config.local_fallback == "cluster"
+        internal = _targets(targets(choice, service.internal_local, fall_back))
+        external = internal
+        if service.external_local is not service.internal_local:
+            external = _targets(targets(choice, service.external_local, fall_back))
+        if choice.any and not choice.local:
+            if service.internal_local:
+                self.no_local.add((fam, "internal"))
+            if service.external_local and accessible:
+                self.no_local.add((fam, "external"))
+        entry = f"{self.cluster_ip},{port.protocol}:{port.port}"
+        self._claim(port, self.cluster_ip, internal, [(sets.CLUSTER_IP, entry)], True, "", "port")
+        for ip in self.external_ips:
+            wanted = sets.EXTERNAL_IP_LOCAL if service.external_local else sets.EXTERNAL_IP
+            entry = f"{ip},{port.protocol}:{port.port}"
+            self._claim(port, ip, external, [(wanted, entry)], ip not in context.own, "", "port")
+        for ip in self.balancer_ips:
+            entries, rule = self._balancer(port, ip)
+            bound = ip not in context.own and context.config.bind_load_balancer_ips
+            self._claim(port, ip, external, entries, bound, rule, "port")
+        if not port.node_port:
+            self._health_check()
+        elif context.node_port_ips:
+            for ip in context.node_port_ips:
+                node_port = port._replace(port=port.node_port)
+                entries = list(self._node_port(port, ip))
+                self._claim(node_port, ip, external, entries, False, "", "nodePort")
+            self._health_check()
+
+    def _health_check(self) -> None:
+        number = self.service.health_check_port
+        if number:
+            name = sets.set_name(self.context.family, sets.HEALTH_CHECK_NODE_PORT)
+            self.members[MemberKey(name, str(number))] = None
+
+    def _balancer(self, port: ServicePort, ip: str) -> tuple[list[tuple[str, str]], str]:
+        """Return a load balancer address' members, and its rule of OUT-FILTER."""
+        entry = f"{ip},{port.protocol}:{port.port}"
+        entries = [(sets.LOAD_BALANCER, entry)]
+        if self.service.external_local:
+            entries.append((sets.LOAD_BALANCER_LOCAL, entry))
+        if not self.ranges:
+            return entries, ""
+        entries.append((sets.LOAD_BALANCER_FW, entry))
+        full = f"/{self.context.prefix}"
+        for net in self.ranges:
+            # ipset prints a network of one address without its length
+            shown = net[: -len(full)] if net.endswith(full) else net
+            entries.append((sets.LOAD_BALANCER_SOURCE_CIDR, f"{entry},{shown}"))
+        if self.node_inside:
+            entries.append((sets.LOAD_BALANCER_SOURCE_IP, f"{entry},{ip}"))
+            return entries, ""
+        number = PROTOCOLS[port.protocol]
+        return entries, f"-s {ip}{full} -m ipvs --vproto {number} --vaddr {ip} --vport {port.port} -j DROP"
+
+    def _node_port(self, port: ServicePort, ip: str) -> Iterator[tuple[str, str]]:
+        entry = f"{ip},sctp:{port.node_port}" if port.protocol == "sctp" else str(port.node_port)
+        yield sets.NODE_PORT[port.protocol], entry
+        if self.service.external_local:
+            yield sets.NODE_PORT_LOCAL[port.protocol], entry
+
+    def _claim(
+        self,
+        port: ServicePort,
+        ip: str,
+        found: tuple[Target, ...],
+        entries: list[tuple[str, str]],
+        bound: bool,
+        rule: str,
+        role: str,
+    ) -> None:
+        fam = self.context.family
+        if bound:
+            entries = [*entries, (sets.IPVS_IPS, ip)]
+        if not found and self.context.config.no_endpoints == "reject":
+            entries = [*entries, (sets.NO_ENDPOINTS, f"{ip},{port.protocol}:{port.port}")]
+        key = VirtualServerKey(port.protocol, ip, port.port, fam)
+        members = tuple([MemberKey(sets.set_name(fam, name), entry) for name, entry in entries])
+        address = AddressKey(DUMMY, ip, self.context.prefix) if bound else None
+        earlier = self.claims.get(key)
+        if earlier is not None:
+            # one address in two roles: it has the members of both, and the real servers of the later one
+            members = tuple(dict.fromkeys(earlier.members + members))
+            address = address or earlier.address
+            rule = rule or earlier.rule
+        self.claims[key] = Claim(self.server, found, members, address, rule, port.position, role)
+
+
+def _server(service: Service, context: Context) -> VirtualServer:
+    scheduler = service.scheduler or context.config.scheduler
+    flags = service.scheduler_flags
+    if flags < 0:
+        flags = SCHED2 if scheduler == "mh" else 0
+    if service.affinity:
+        flags |= PERSISTENT
+    return VirtualServer(scheduler, flags, service.affinity, context.prefix)
+
+
+def _targets(found: list[Candidate]) -> tuple[Target, ...]:
+    return tuple([(item[0][0], item[1], item[2]) for item in found])

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which endpoints a virtual server gets: traffic policies, topology hints, terminating endpoints.
+
+The rules are kube-proxy's ``CategorizeEndpoints`` and, in ipvs mode, its fall-back to the whole cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..model.objects import READY, SERVING, TERMINATING, Endpoint, EndpointSlice
+
+Target = tuple[str, int, int]  # address, port, weight
+Candidate = tuple[Endpoint, int, int]  # endpoint, port, weight
+_LAST_RESORT = SERVING | TERMINATING
+
+
+class Choice(NamedTuple):
+    """The endpoints of one service port in one family.
+
+    ``cluster`` and ``local`` are None if no policy of the service uses them; ``any`` tells whether there is any endpoint at
+    all that could serve, here or elsewhere.
+    """
+
+    cluster: list[Candidate] | None
+    local: list[Candidate] | None
+    any: bool
+
+    def all(self) -> list[Candidate]:
+        """Return every endpoint that is used, each once."""
+        found = list(self.cluster or ())
+        found.extend(item for item in self.local or () if item not in found)
+        return found
+
+
+def candidates(
+    slices: Iterable[EndpointSlice], family: int, name: str, protocol: str, node: str
+) -> dict[tuple[str, int], Candidate]:
+    """Return the endpoints of a service port, by address and port, without duplicates.
+
+    An endpoint that several slices list is taken from the first, unless a later one says that it is on this node.
+    """
+    found: dict[tuple[str, int], Candidate] = {}
+    for piece in slices:
+        if piece.family != family:
+            continue
+        port = piece.ports.get((name, protocol))
+        if port is None:
+            continue
+        weight = piece.weight
+        for endpoint in piece.endpoints:
+            key = (endpoint[0], port)
+            if key not in found or (node and endpoint[1] == node):
+                found[key] = (endpoint, port, weight)
+    return found
+
+
+def choose(endpoints: Iterable[Candidate], uses_cluster: bool, uses_local: bool, node: str, zone: str) -> Choice:
+    """Sort endpoints into those of the cluster and those of this node.
+
+    Args:
+        endpoints: all endpoints of a service port.
+        uses_cluster: something of the service may go to endpoints anywhere.
+        uses_local: something of the service must stay on this node.
+        node: this node's name.
+        zone: this node's zone, or "".
+    """
+    listed = list(endpoints)
+    cluster: list[Candidate] | None = None
+    local: list[Candidate] | None = None
+    found = False
+    if uses_cluster:
+        cluster = _near([item for item in listed if item[0][2] & READY], node, zone)
+        if not cluster:
+            cluster = [item for item in listed if item[0][2] & _LAST_RESORT == _LAST_RESORT]
+        found = bool(cluster)
+    if uses_local:
+        here = [item for item in listed if item[0][1] == node]
+        local = [item for item in here if item[0][2] & READY]
+        if not local:
+            local = [item for item in here if item[0][2] & _LAST_RESORT == _LAST_RESORT]
+        found = found or bool(local) or (not uses_cluster and any(_usable(item) for item in listed))
+    return Choice(cluster, local, found)
+
+
+def _usable(item: Candidate) -> bool:
+    return bool(item[0][2] & READY or item[0][2] & _LAST_RESORT == _LAST_RESORT)
+
+
+def _near(ready: list[Candidate], node: str, zone: str) -> list[Candidate]:
+    """Keep the ready endpoints that hints give to this node, or else to this zone; all if a hint is missing."""
+    if not ready or not (ready[0][0][3] or ready[0][0][4]):
+        return ready
+    if all(item[0][4] for item in ready):
+        nearest = [item for item in ready if node in item[0][4]]
+        if nearest:
+            return nearest
+    if zone and all(item[0][3] for item in ready):
+        near = [item for item in ready if zone in item[0][3]]
+        if near:
+            return near
+    return ready
+
+
+def targets(choice: Choice, local_only: bool, fall_back: bool) -> list[Candidate]:
+    """Return the real servers of a virtual server.
+
+    A policy Local with nothing local falls back to the cluster's endpoints (kubernetes/kubernetes#97081): pods of this node
+    reach them; what comes from outside is forwarded too, but not masqueraded, and its reply is lost on the way.
+    """
+    if local_only and (choice.local or not fall_back):
+        return choice.local or []
+    return choice.cluster or []

@@ -1,0 +1,26 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known about the node that the state is for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class NodeFacts(NamedTuple):
+    """Facts about one node; what a Node object says (zone, pod CIDRs, primary addresses) goes before what stands here.
+
+    ``addresses`` are (link, address) of all links but kube-ipvs0, loopback included; ``node_ips`` the primary address of
+    each family; ``random_fully`` whether iptables knows ``--random-fully`` (1.6.2); ``kernel`` the release, for example
+    ``5.4.0-150``, and ``cpus`` the number of processors: "" and 0 leave the sysctls that depend on them alone.
+    """
+
+    name: str
+    addresses: tuple[tuple[str, str], ...] = ()
+    node_ips: tuple[str, ...] = ()
+    zone: str = ""
+    pod_cidrs: tuple[str, ...] = ()
+    random_fully: bool = True
+    kernel: str = ""
+    cpus: int = 0

@@ -1,0 +1,178 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""kube-proxy's chains and jumps in ipvs mode, in the spelling of ``iptables-save``.
+
+The rules depend on a few settings and on which sets have members, never on single services (but for
+KUBE-IPVS-OUT-FILTER, whose rules come from the services). The layout is kube-proxy's ``writeIptablesRules``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Callable, NamedTuple
+
+from ..model.iptables import ChainKey, JumpKey, Place, Rules
+from . import sets
+
+CHAINS = {
+    "nat": ("KUBE-SERVICES", "KUBE-POSTROUTING", "KUBE-NODE-PORT", "KUBE-LOAD-BALANCER", "KUBE-MARK-MASQ"),
+    "filter": (
+        "KUBE-FORWARD",
+        "KUBE-NODE-PORT",
+        "KUBE-PROXY-FIREWALL",
+        "KUBE-SOURCE-RANGES-FIREWALL",
+        "KUBE-IPVS-FILTER",
+        "KUBE-IPVS-OUT-FILTER",
+    ),
+}
+# Table, built-in chain, comment, our chain: in the order of traversal within each built-in chain.
+_JUMPS = (
+    ("nat", "PREROUTING", "kubernetes service portals", "KUBE-SERVICES"),
+    ("nat", "OUTPUT", "kubernetes service portals", "KUBE-SERVICES"),
+    ("nat", "POSTROUTING", "kubernetes postrouting rules", "KUBE-POSTROUTING"),
+    ("filter", "INPUT", "kubernetes ipvs access filter", "KUBE-IPVS-FILTER"),
+    ("filter", "INPUT", "kube-proxy firewall rules", "KUBE-PROXY-FIREWALL"),
+    ("filter", "INPUT", "kubernetes health check rules", "KUBE-NODE-PORT"),
+    ("filter", "FORWARD", "kube-proxy firewall rules", "KUBE-PROXY-FIREWALL"),
+    ("filter", "FORWARD", "kubernetes forwarding rules", "KUBE-FORWARD"),
+    ("filter", "OUTPUT", "kubernetes ipvs access filter", "KUBE-IPVS-OUT-FILTER"),
+)
+_LOOPBACK = {4: "127.0.0.0/8", 6: "::1/128"}
+_REJECT = {4: "icmp-port-unreachable", 6: "icmp6-port-unreachable"}
+_ECHO = {4: ("icmp", "-m icmp --icmp-type 8"), 6: ("ipv6-icmp", "-m icmp6 --icmpv6-type 128")}
+
+
+class Layout(NamedTuple):
+    """What the rules of one family depend on, but for the sets' members.
+
+    ``not_local`` is the match for traffic that no pod of the cluster sends, for example ``! -s 10.244.0.0/16``, or "".
+    """
+
+    family: int
+    masquerade_bit: int
+    masquerade_all: bool
+    not_local: str
+    random_fully: bool
+    vip_ping: bool
+    localhost_node_ports: bool
+    reject_no_endpoints: bool
+
+
+def jumps(family: int) -> dict[JumpKey, Place]:
+    """Return the jumps from built-in chains: first there, in kube-proxy's order."""
+    found: dict[JumpKey, Place] = {}
+    order: dict[tuple[str, str], int] = {}
+    for table, chain, comment, target in _JUMPS:
+        order[table, chain] = order.get((table, chain), 0) + 1
+        rule = f'-m comment --comment "{comment}" -j {target}'
+        found[JumpKey(family, table, chain, rule)] = Place("first", order[table, chain])
+    return found
+
+
+def chains(layout: Layout, filled: Collection[str], out_filter: list[str]) -> dict[ChainKey, Rules]:
+    """Return all chains with their rules.
+
+    Args:
+        layout: the settings.
+        filled: the sets (by their IPv4 names) that have members.
+        out_filter: the rules of KUBE-IPVS-OUT-FILTER, in order.
+    """
+    found: dict[ChainKey, list[str]] = {
+        ChainKey(layout.family, table, chain): [] for table, names in CHAINS.items() for chain in names
+    }
+    for table, chain, needs, rule in _rules(layout):
+        if needs is None or needs in filled:
+            found[ChainKey(layout.family, table, chain)].append(rule)
+    found[ChainKey(layout.family, "filter", "KUBE-IPVS-OUT-FILTER")].extend(out_filter)
+    return {key: tuple(rules) for key, rules in found.items()}
+
+
+def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
+    """Yield (table, chain, set that must have members or None, rule) in order."""
+    family = layout.family
+    mark = f"{1 << layout.masquerade_bit:#x}"
+
+    def match(name: str, flags: str = "dst,dst") -> str:
+        return f"-m set --match-set {sets.set_name(family, name)} {flags}"
+
+    def said(name: str, flags: str = "dst,dst") -> str:
+        comment = sets.SETS[name].comment.replace("'", "\\'")
+        return f'-m comment --comment "{comment}" {match(name, flags)}'
+
+    # nat KUBE-SERVICES
+    if layout.localhost_node_ports and family == 4:
+        # a pod cannot answer 127.0.0.1: always masquerade, whatever the policy
+        for protocol, flags in (("tcp", "dst"), ("udp", "dst"), ("sctp", "dst,dst")):
+            name = sets.NODE_PORT[protocol]
+            rule = f"-s {_LOOPBACK[4]} -d {_LOOPBACK[4]} -p {protocol} {match(name, flags)} -j KUBE-MARK-MASQ"
+            yield "nat", "KUBE-SERVICES", name, rule
+    yield "nat", "KUBE-SERVICES", None, f"-s {_LOOPBACK[family]} -j RETURN"
+    yield "nat", "KUBE-SERVICES", sets.LOAD_BALANCER, f"{said(sets.LOAD_BALANCER)} -j KUBE-LOAD-BALANCER"
+    yield "nat", "KUBE-SERVICES", sets.CLUSTER_IP, f"{_cluster_ip(layout, said)} -j KUBE-MARK-MASQ"
+    yield "nat", "KUBE-SERVICES", sets.EXTERNAL_IP, f"{said(sets.EXTERNAL_IP)} -j KUBE-MARK-MASQ"
+    for name in (sets.EXTERNAL_IP, sets.EXTERNAL_IP_LOCAL):
+        outside = "-m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL"
+        yield "nat", "KUBE-SERVICES", name, f"{said(name)} {outside} -j ACCEPT"
+        yield "nat", "KUBE-SERVICES", name, f"{said(name)} -m addrtype --dst-type LOCAL -j ACCEPT"
+    yield "nat", "KUBE-SERVICES", None, "-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT"
+    for name in (sets.CLUSTER_IP, sets.LOAD_BALANCER):
+        yield "nat", "KUBE-SERVICES", name, f"{match(name)} -j ACCEPT"
+
+    # nat KUBE-LOAD-BALANCER, KUBE-NODE-PORT: what keeps the client's address returns, the rest is masqueraded
+    yield "nat", "KUBE-LOAD-BALANCER", sets.LOAD_BALANCER_LOCAL, f"{said(sets.LOAD_BALANCER_LOCAL)} -j RETURN"
+    yield "nat", "KUBE-LOAD-BALANCER", None, "-j KUBE-MARK-MASQ"
+    for protocol, flags in (("tcp", "dst"), ("udp", "dst"), ("sctp", "dst,dst")):
+        local, every = sets.NODE_PORT_LOCAL[protocol], sets.NODE_PORT[protocol]
+        yield "nat", "KUBE-NODE-PORT", local, f"-p {protocol} {said(local, flags)} -j RETURN"
+        yield "nat", "KUBE-NODE-PORT", every, f"-p {protocol} {said(every, flags)} -j KUBE-MARK-MASQ"
+
+    # nat KUBE-POSTROUTING: hairpin first; the mark is cleared so that a packet that comes by again is not masqueraded twice
+    yield "nat", "KUBE-POSTROUTING", sets.LOOP_BACK, f"{said(sets.LOOP_BACK, 'dst,dst,src')} -j MASQUERADE"
+    yield "nat", "KUBE-POSTROUTING", None, f"-m mark ! --mark {mark}/{mark} -j RETURN"
+    yield "nat", "KUBE-POSTROUTING", None, f"-j MARK --set-xmark {mark}/0x0"
+    fully = " --random-fully" if layout.random_fully else ""
+    snat = '-m comment --comment "kubernetes service traffic requiring SNAT"'
+    yield "nat", "KUBE-POSTROUTING", None, f"{snat} -j MASQUERADE{fully}"
+    yield "nat", "KUBE-MARK-MASQ", None, f"-j MARK --set-xmark {mark}/{mark}"
+
+    # filter: source ranges of load balancers
+    firewall = f"{said(sets.LOAD_BALANCER_FW)} -j KUBE-SOURCE-RANGES-FIREWALL"
+    yield "filter", "KUBE-PROXY-FIREWALL", sets.LOAD_BALANCER_FW, firewall
+    for name in (sets.LOAD_BALANCER_SOURCE_CIDR, sets.LOAD_BALANCER_SOURCE_IP):
+        yield "filter", "KUBE-SOURCE-RANGES-FIREWALL", name, f"{said(name, 'dst,dst,src')} -j RETURN"
+    yield "filter", "KUBE-SOURCE-RANGES-FIREWALL", None, "-j DROP"
+
+    # filter: forwarding, health checks
+    forward = '-m comment --comment "kubernetes forwarding rules"'
+    yield "filter", "KUBE-FORWARD", None, f"{forward} -m mark --mark {mark}/{mark} -j ACCEPT"
+    related = '-m comment --comment "kubernetes forwarding conntrack rule"'
+    yield "filter", "KUBE-FORWARD", None, f"{related} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+    yield "filter", "KUBE-NODE-PORT", None, f"{said(sets.HEALTH_CHECK_NODE_PORT, 'dst')} -j ACCEPT"
+
+    # filter: what of the node itself may be reached through the addresses on kube-ipvs0 (kubernetes/kubernetes#72236)
+    reject = f"-j REJECT --reject-with {_REJECT[family]}"
+    if layout.localhost_node_ports and family == 4:
+        martian = f"! -s {_LOOPBACK[4]} -d {_LOOPBACK[4]} -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT"
+        yield "filter", "KUBE-IPVS-FILTER", None, f"{martian} -j DROP"
+    if layout.reject_no_endpoints:
+        for chain in ("KUBE-IPVS-FILTER", "KUBE-IPVS-OUT-FILTER"):
+            yield "filter", chain, sets.NO_ENDPOINTS, f"{match(sets.NO_ENDPOINTS)} {reject}"
+    for name in (sets.LOAD_BALANCER, sets.CLUSTER_IP, sets.EXTERNAL_IP, sets.EXTERNAL_IP_LOCAL):
+        yield "filter", "KUBE-IPVS-FILTER", None, f"{match(name)} -j RETURN"
+    yield "filter", "KUBE-IPVS-FILTER", None, f"{match(sets.HEALTH_CHECK_NODE_PORT, 'dst')} -j RETURN"
+    if layout.vip_ping:
+        protocol, echo = _ECHO[family]
+        yield "filter", "KUBE-IPVS-FILTER", None, f"-p {protocol} {match(sets.IPVS_IPS, 'dst')} {echo} -j RETURN"
+    refused = f"-m conntrack --ctstate NEW {match(sets.IPVS_IPS, 'dst')} {reject}"
+    yield "filter", "KUBE-IPVS-FILTER", None, refused
+
+
+def _cluster_ip(layout: Layout, said: Callable[..., str]) -> str:
+    """Return the match for connections to cluster IPs that must be masqueraded."""
+    if layout.masquerade_all:
+        return said(sets.CLUSTER_IP)
+    if layout.not_local:
+        return f"{layout.not_local} {said(sets.CLUSTER_IP)}"
+    # no way to tell who is local: at least what the node itself sends with a virtual address as its source
+    return said(sets.CLUSTER_IP, "src,dst")

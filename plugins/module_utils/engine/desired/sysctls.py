@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sysctls that a node balancing with IPVS needs: kube-proxy's, by their dotted names."""
+
+from __future__ import annotations
+
+import re
+
+from .config import Config
+from .facts import NodeFacts
+
+_ALWAYS = {
+    "net.ipv4.vs.conntrack": "1",
+    "net.ipv4.vs.expire_nodest_conn": "1",
+    "net.ipv4.vs.expire_quiescent_template": "1",
+    "net.ipv4.ip_forward": "1",
+}
+_STRICT_ARP = {"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_announce": "2"}
+# From 4.1 on the sysctl does what it says, and from 5.9 on the kernel's default is right.
+_REUSE_MODE_SINCE, _REUSE_MODE_UNTIL = (4, 1), (5, 9)
+_MOST_CONNECTIONS = 1 << 20
+
+
+def sysctls(config: Config, facts: NodeFacts) -> dict[str, str]:
+    """Return the wanted sysctls. ``conn_reuse_mode`` and ``nf_conntrack_max`` only if the facts tell the kernel and CPUs."""
+    found = dict(_ALWAYS)
+    if config.strict_arp:
+        found.update(_STRICT_ARP)
+    release = re.match(r"(\d+)\.(\d+)", facts.kernel)
+    if release and _REUSE_MODE_SINCE <= (int(release[1]), int(release[2])) < _REUSE_MODE_UNTIL:
+        found["net.ipv4.vs.conn_reuse_mode"] = "0"
+    if config.localhost_node_ports:
+        found["net.ipv4.conf.all.route_localnet"] = "1"
+    if config.conntrack_max_per_core and facts.cpus:
+        most = max(config.conntrack_max_per_core * facts.cpus, config.conntrack_min)
+        found["net.netfilter.nf_conntrack_max"] = str(min(most, _MOST_CONNECTIONS))
+    if config.conntrack_tcp_be_liberal:
+        found["net.netfilter.nf_conntrack_tcp_be_liberal"] = "1"
+    for name, seconds in (
+        ("tcp_timeout_established", config.conntrack_tcp_established_timeout),
+        ("tcp_timeout_close_wait", config.conntrack_tcp_close_wait_timeout),
+        ("udp_timeout", config.conntrack_udp_timeout),
+        ("udp_timeout_stream", config.conntrack_udp_stream_timeout),
+    ):
+        if seconds:
+            found[f"net.netfilter.nf_conntrack_{name}"] = str(int(seconds))
+    return found

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The union of contributions, kept as items: who owns what is counted, never searched."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from ..model import Items, State
+from ..model.ipset import MemberKey
+from ..model.ipvs import RealServer, RealServerKey, VirtualServerKey
+from .contribution import Claim
+
+_KINDS = ("member", "virtual_server", "real_server", "address")
+
+
+class Union:
+    """The items of all held claims, with how often each is wanted, and what has changed since :meth:`take`."""
+
+    def __init__(self) -> None:
+        self.items: State = {kind: {} for kind in _KINDS}
+        self.set_sizes: dict[str, int] = {}
+        self.resized: set[str] = set()
+        self.rules: dict[int, dict[VirtualServerKey, str]] = {4: {}, 6: {}}
+        self._rules_changed = {4: True, 6: True}
+        self._changes: State = {kind: {} for kind in _KINDS}
+        self._again: dict[Hashable, int] = {}  # how often an item is wanted beyond the first time
+        self._weights: dict[int, RealServer] = {}
+
+    def take(self) -> State:
+        """Return what has changed since the last time: value, or None for what is no longer wanted."""
+        changes = self._changes
+        self._changes = {kind: {} for kind in _KINDS}
+        return changes
+
+    def rules_changed(self, fam: int) -> bool:
+        """Tell, once, whether the rules of OUT-FILTER have changed."""
+        changed = self._rules_changed[fam]
+        self._rules_changed[fam] = False
+        return changed
+
+    def add(self, key: VirtualServerKey, claim: Claim) -> None:
+        """Add a claim's items."""
+        self._set("virtual_server", key, claim.server)
+        reals, changes = self.items["real_server"], self._changes["real_server"]
+        for address, port, weight in claim.targets:
+            real = RealServerKey(key, address, port)
+            reals[real] = changes[real] = self._real(weight)
+        self.add_members(claim.members)
+        self._add_address(claim)
+        if claim.rule:
+            self._set_rule(key, claim.rule)
+
+    def remove(self, key: VirtualServerKey, claim: Claim) -> None:
+        """Take a claim's items away."""
+        self._drop("virtual_server", key)
+        for address, port, _weight in claim.targets:
+            self._drop("real_server", RealServerKey(key, address, port))
+        self.remove_members(claim.members)
+        self._remove_address(claim)
+        if claim.rule:
+            self._set_rule(key, "")
+
+    def replace(self, key: VirtualServerKey, old: Claim, new: Claim) -> None:
+        """Change a claim's items into another's; what both have is not touched."""
+        if old.server != new.server:
+            self._set("virtual_server", key, new.server)
+        if old.targets != new.targets:
+            before, after = set(old.targets), set(new.targets)
+            kept = {(address, port) for address, port, _weight in after}
+            for address, port, _weight in before - after:
+                if (address, port) not in kept:
+                    self._drop("real_server", RealServerKey(key, address, port))
+            for address, port, weight in after - before:
+                self._set("real_server", RealServerKey(key, address, port), self._real(weight))
+        self.replace_members(old.members, new.members)
+        if old.address != new.address:
+            self._remove_address(old)
+            self._add_address(new)
+        if old.rule != new.rule:
+            self._set_rule(key, new.rule)
+
+    def replace_members(self, old: tuple[MemberKey, ...], new: tuple[MemberKey, ...]) -> None:
+        """Want ``new`` instead of ``old``."""
+        if old != new:
+            before, after = set(old), set(new)
+            self.add_members(after - before)
+            self.remove_members(before - after)
+
+    def add_members(self, members: Iterable[MemberKey]) -> None:
+        """Want members once more."""
+        held, changes, again, sizes = self.items["member"], self._changes["member"], self._again, self.set_sizes
+        for key in members:
+            if key in held:
+                again[key] = again.get(key, 0) + 1
+            else:
+                held[key] = changes[key] = ""
+                sizes[key[0]] = sizes.get(key[0], 0) + 1
+                self.resized.add(key[0])
+
+    def remove_members(self, members: Iterable[MemberKey]) -> None:
+        """Want members once less."""
+        for key in members:
+            if not self._still_wanted(key):
+                self._drop("member", key)
+                self.set_sizes[key.set] -= 1
+                self.resized.add(key.set)
+
+    def _still_wanted(self, key: Hashable) -> bool:
+        times = self._again.get(key, 0)
+        if times > 1:
+            self._again[key] = times - 1
+        elif times:
+            del self._again[key]
+        return times > 0
+
+    def _add_address(self, claim: Claim) -> None:
+        key = claim.address
+        if key is None:
+            return
+        if key in self.items["address"]:
+            self._again[key] = self._again.get(key, 0) + 1
+        else:
+            self._set("address", key, True)
+
+    def _remove_address(self, claim: Claim) -> None:
+        if claim.address is not None and not self._still_wanted(claim.address):
+            self._drop("address", claim.address)
+
+    def _set_rule(self, key: VirtualServerKey, rule: str) -> None:
+        self._rules_changed[key.family] = True
+        if rule:
+            self.rules[key.family][key] = rule
+        else:
+            del self.rules[key.family][key]
+
+    def _real(self, weight: int) -> RealServer:
+        found = self._weights.get(weight)
+        if found is None:
+            found = self._weights[weight] = RealServer(weight)
+        return found
+
+    def _set(self, kind: str, key: Any, value: Any) -> None:
+        self.items[kind][key] = value
+        self._changes[kind][key] = value
+
+    def _drop(self, kind: str, key: Any) -> None:
+        items: Items = self.items[kind]
+        del items[key]
+        self._changes[kind][key] = None

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parts of Kubernetes objects that matter to a service proxy, as values.
+
+They are read from the plain dictionaries that the Kubernetes API returns by :mod:`.objects_service`,
+:mod:`.objects_slice` and :mod:`.objects_node`; addresses and networks are canonical text.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+PROTOCOLS = {"TCP": "tcp", "UDP": "udp", "SCTP": "sctp"}
+
+# Flags of an endpoint.
+READY = 1
+SERVING = 2
+TERMINATING = 4
+
+
+class ServicePort(NamedTuple):
+    """One port of a Service; ``position`` is its place in ``spec.ports``, ``protocol`` is in lower case, 0 means no node port."""
+
+    position: int
+    name: str
+    protocol: str
+    port: int
+    node_port: int
+
+
+class Service(NamedTuple):
+    """A Service that a proxy has to serve (not headless, not ExternalName, not another proxy's).
+
+    Addresses are of both families; the proxy of one family uses those of its family, and only if ``cluster_ips`` has one.
+    ``affinity`` is the timeout of ClientIP affinity in seconds, 0 without affinity. ``health_check_port`` is 0 unless it
+    is to be honoured. ``scheduler`` and ``scheduler_flags`` (-1: not given) come from annotations.
+    """
+
+    namespace: str
+    name: str
+    created: str
+    cluster_ips: tuple[str, ...]
+    external_ips: tuple[str, ...]
+    load_balancer_ips: tuple[str, ...]
+    source_ranges: tuple[str, ...]
+    ports: tuple[ServicePort, ...]
+    affinity: int
+    external_local: bool
+    internal_local: bool
+    health_check_port: int
+    scheduler: str
+    scheduler_flags: int
+
+
+class Endpoint(NamedTuple):
+    """One endpoint: its first address, its node ("" if unknown), flags, and the zones and nodes that it is hinted for."""
+
+    address: str
+    node: str
+    flags: int
+    zones: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+class EndpointSlice(NamedTuple):
+    """A part of a Service's endpoints, of one family; ``ports`` maps (name, lower-case protocol) to a number."""
+
+    namespace: str
+    name: str
+    service: str
+    family: int
+    ports: dict[tuple[str, str], int]
+    endpoints: tuple[Endpoint, ...]
+    weight: int
+
+
+class Node(NamedTuple):
+    """The Node object of this node. ``addresses`` are the primary addresses, at most one per family."""
+
+    name: str
+    zone: str
+    pod_cidrs: tuple[str, ...]
+    addresses: tuple[str, ...]
+    eligible: bool

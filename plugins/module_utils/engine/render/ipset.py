@@ -1,0 +1,22 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sets as ``ipset save`` prints them, but for the hash seed, which no one can want."""
+
+from __future__ import annotations
+
+from ..model import ReadState
+from ..model.ipset import MemberKey
+
+
+def render(state: ReadState) -> str:
+    """Return all sets, sorted by name, each with its members, sorted."""
+    members: dict[str, list[tuple[MemberKey, str]]] = {}
+    for item in state.get("member", {}).items():
+        members.setdefault(item[0].set, []).append(item)
+    lines = []
+    for name, value in sorted(state.get("set", {}).items()):
+        lines.append(f"create {name} {value.text()}")
+        for key, options in sorted(members.get(name, ())):
+            lines.append(f"add {name} {key.member} {options}".rstrip())
+    return "\n".join([*lines, ""])

@@ -1,0 +1,90 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Recorded states of kube-proxy (tests/golden), and text of the native tools without what carries no meaning."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from kubenode.engine.desired.cluster import Cluster
+from kubenode.engine.desired.config import parse
+from kubenode.engine.desired.facts import NodeFacts
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+RECORDINGS = sorted(GOLDEN.glob("*.json"))
+Chains = dict[str, dict[str, list[str]]]
+
+
+def load(path: Path) -> dict[str, Any]:
+    recording: dict[str, Any] = json.loads(path.read_text())
+    return recording
+
+
+def facts(recording: dict[str, Any]) -> NodeFacts:
+    """The recorded node: its addresses as the kernel had them; zone, pod CIDRs and primary addresses are the Node object's."""
+    links = json.loads(recording["state"]["node"])
+    addresses = tuple(
+        (link["ifname"], address["local"]) for link in links for address in link["addr_info"] if link["ifname"] != "kube-ipvs0"
+    )
+    return NodeFacts(name=recording["config"]["hostnameOverride"], addresses=addresses)
+
+
+def cluster(recording: dict[str, Any]) -> Cluster:
+    built = Cluster(parse([recording["config"]])[0], facts(recording))
+    for obj in recording["objects"]:
+        built.put(obj)
+    return built
+
+
+def servers(text: str) -> dict[str, set[str]]:
+    """Virtual server line -> real server options, of ``ipvsadm -Sn``."""
+    found: dict[str, set[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("-A "):
+            name = line.split()[2]
+            found[line] = set()
+            current = line
+        else:
+            assert line.startswith("-a "), line
+            assert line.split()[2] == name
+            found[current].add(line)
+    return found
+
+
+def sets(text: str) -> tuple[dict[str, str], dict[str, set[str]]]:
+    """Headers without volatile options, and members, of ``ipset save``."""
+    headers: dict[str, str] = {}
+    members: dict[str, set[str]] = {}
+    for line in text.splitlines():
+        verb, name, rest = line.split(" ", 2)
+        if verb == "create":
+            headers[name] = re.sub(r" (hashsize|bucketsize|initval) \S+", "", rest)
+            members.setdefault(name, set())
+        else:
+            members[name].add(rest)
+    return headers, members
+
+
+def rules(text: str) -> Chains:
+    """Table -> chain -> rules, of ``iptables-save``; without counters, policies, tables that hold nothing of ours."""
+    found: Chains = {}
+    for line in text.splitlines():
+        if line.startswith("*"):
+            table = found.setdefault(line[1:], {})
+        elif line.startswith(":"):
+            table[line[1:].split()[0]] = []
+        elif line.startswith("-A "):
+            chain, rule = line[3:].split(" ", 1)
+            table[chain].append(rule)
+    found = {name: chains for name, chains in found.items() if any(chains.values())}
+    found["filter"]["KUBE-IPVS-OUT-FILTER"].sort()
+    return found
+
+
+def addresses(text: str) -> set[str]:
+    """``address/prefix`` of kube-ipvs0, of ``ip -j addr``."""
+    return {f"{item['local']}/{item['prefixlen']}" for link in json.loads(text) for item in link["addr_info"]}

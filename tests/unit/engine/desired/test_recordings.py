@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What kube-proxy made of random clusters in a real kernel is what we want, table by table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import recorded
+
+from kubenode.engine.model import State
+from kubenode.engine.render import render
+
+
+@pytest.fixture(scope="module", params=recorded.RECORDINGS, ids=lambda path: path.stem)
+def recording(request: pytest.FixtureRequest) -> dict[str, Any]:
+    path: Path = request.param
+    return recorded.load(path)
+
+
+@pytest.fixture(scope="module")
+def state(recording: dict[str, Any]) -> State:
+    cluster = recorded.cluster(recording)
+    assert cluster.problems == {}
+    return cluster.state()
+
+
+def test_there_are_recordings() -> None:
+    assert len(recorded.RECORDINGS) >= 8
+
+
+def test_virtual_servers(recording: dict[str, Any], state: State) -> None:
+    wanted = recorded.servers(recording["state"]["ipvs"])
+    assert len(wanted) > 10
+    assert recorded.servers(render(state, "ipvsadm")) == wanted
+
+
+def test_sets(recording: dict[str, Any], state: State) -> None:
+    headers, members = recorded.sets(recording["state"]["ipset"])
+    assert len(headers) == 34
+    ours = recorded.sets(render(state, "ipset"))
+    assert ours[0] == headers
+    assert ours[1] == members
+
+
+@pytest.mark.parametrize(("fmt", "key"), [("iptables", "v4"), ("ip6tables", "v6")])
+def test_rules(recording: dict[str, Any], state: State, fmt: str, key: str) -> None:
+    assert recorded.rules(render(state, fmt)) == recorded.rules(recording["state"][key])
+
+
+@pytest.mark.parametrize(("fmt", "key"), [("iptables", "v4"), ("ip6tables", "v6")])
+def test_text_of_iptables(recording: dict[str, Any], state: State, fmt: str, key: str) -> None:
+    """Line by line: order of tables, chains and rules; without comments, counters and the table that is empty."""
+    lines = [line for line in recording["state"][key].splitlines() if not line.startswith("#")]
+    lines = lines[lines.index("*filter") :]
+    plain = [line.split(" [")[0] if line.startswith(":") else line for line in lines if "-A KUBE-IPVS-OUT-FILTER" not in line]
+    ours = [line.split(" [")[0] if line.startswith(":") else line for line in render(state, fmt).splitlines()]
+    assert [line for line in ours if "-A KUBE-IPVS-OUT-FILTER" not in line] == plain
+
+
+def test_addresses(recording: dict[str, Any], state: State) -> None:
+    assert set(render(state, "addresses").split()) == recorded.addresses(recording["state"]["addr"])
