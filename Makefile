@@ -48,8 +48,11 @@ lint: venv ## ruff, mypy --strict, ansible-lint, yamllint, shellcheck, antsibull
 unit: venv ## pure tests and property tests, in seconds
 	@pytest --junitxml $(CACHE)/results/unit/pytest.xml tests/unit
 
-kernel: venv ## the engine against a real kernel: pytest inside one user-mode Linux
-	@molecule/lab/uml-pytest --junitxml $(CACHE)/results/kernel/pytest.xml tests/kernel
+kernel: venv ## engine and modules against real kernels: in one user-mode Linux, in namespaces of this machine (nft)
+	@status=0; \
+	molecule/lab/uml-pytest --junitxml $(CACHE)/results/kernel/uml.xml tests/kernel || status=$$?; \
+	pytest --junitxml $(CACHE)/results/kernel/host.xml tests/host || status=$$?; \
+	exit $$status
 
 sanity: venv $(ARTIFACT) ## ansible-test sanity on the built and installed artifact
 	@tests/tools/sanity $(ARTIFACT)
@@ -61,7 +64,7 @@ molecule: venv $(ARTIFACT) ## molecule's scenarios on nodes with real kernels
 
 .PHONY: bench docs bundle artifact
 bench: venv $(BUNDLE) $(STAMPS)/peers ## measure against the peers; writes docs/reference/benchmarks.md
-	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/collection:$(CURDIR)/$(CACHE)/peers tests/bench/run
+	@tests/bench/run
 
 docs: venv $(ARTIFACT) ## the documentation of modules and roles as a site: .cache/docs/html/
 	@tests/tools/site $(ARTIFACT) $(CACHE)/docs
