@@ -64,7 +64,11 @@ def test_what_is_written_is_read_back() -> None:
 
 
 def test_everything_goes_again_and_nothing_else() -> None:
-    sh("ipset", "restore", text="create foreign hash:net comment\nadd foreign 10.7.0.0/16 comment \"not yours\"\ncreate other bitmap:port range 1-9\n")
+    sh(
+        "ipset",
+        "restore",
+        text='create foreign hash:net comment\nadd foreign 10.7.0.0/16 comment "not yours"\ncreate other bitmap:port range 1-9\n',
+    )
     before = sh("ipset", "save")
     steps = make(WANT)
     assert before in sh("ipset", "save") or sh("ipset", "save", "foreign") in sh("ipset", "save")
@@ -171,7 +175,7 @@ class TestAnotherHeader:
     def test_members_and_their_counters_are_carried_over(self) -> None:
         small = IPSet("hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "8"), ("counters", ""), ("comment", "")))
         large = IPSet("hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "999"), ("timeout", "0"), ("counters", "")))
-        sh("ipset", "restore", text=f"create S {small.text()}\nadd S 1.1.1.1 packets 7 bytes 70 comment \"a b\"\nadd S 1.1.1.2\n")
+        sh("ipset", "restore", text=f'create S {small.text()}\nadd S 1.1.1.1 packets 7 bytes 70 comment "a b"\nadd S 1.1.1.2\n')
         have = ipset.read()
         want = {"set": {"S": large}, "member": {**dict.fromkeys(have["member"], ""), MemberKey("S", "1.1.1.3"): "timeout 0"}}
         change = Step("set", "S", have["set"]["S"], large)
@@ -227,7 +231,10 @@ class TestAnotherHeader:
     def test_undone_it_is_as_before(self) -> None:
         make({"set": {"S": IPS}, "member": {MemberKey("S", "10.0.0.7"): "", MemberKey("S", "10.0.0.8"): ""}})
         have = ipset.read()
-        want = {"set": {"S": NETS}, "member": {MemberKey("S", "10.0.0.0/8"): "timeout 0", MemberKey("S", "10.0.0.7"): "timeout 0"}}
+        want = {
+            "set": {"S": NETS},
+            "member": {MemberKey("S", "10.0.0.0/8"): "timeout 0", MemberKey("S", "10.0.0.7"): "timeout 0"},
+        }
         steps = make(want, have, {"set": {"S"}})
         assert ipset.read()["member"] == want["member"]
         result = ipset.apply([step.inverse() for step in reversed(steps)])

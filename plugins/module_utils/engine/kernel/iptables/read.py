@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From ``iptables-save`` to chains and to the rules of the built-in chains."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ...model.iptables import ChainKey, JumpKey
+from .tool import save
+
+Parsed = dict[tuple[str, str], list[str]]
+
+
+def read(families: Collection[int] = (4, 6), tables: Collection[str] | None = None) -> dict[str, dict[Any, Any]]:
+    """Return the kinds ``chain`` (every user-defined chain) and ``jump`` (every rule of the built-in chains, with its position).
+
+    A rule that repeats an earlier one of its built-in chain has `` # 2``, `` # 3`` ... behind its text, so that every rule has its own key.
+
+    Args:
+        families: 4, 6 or both; one process each.
+        tables: only these; tables that are not in use are never loaded by looking at them.
+
+    Raises:
+        MissingError: no iptables, or not root.
+        KernelError: iptables failed.
+    """
+    chains: dict[Any, Any] = {}
+    jumps: dict[Any, Any] = {}
+    for family in families:
+        own, built_in = parse(save(family))
+        for (table, chain), rules in own.items():
+            if tables is None or table in tables:
+                chains[ChainKey(family, table, chain)] = tuple(rules)
+        for (table, chain), rules in built_in.items():
+            if tables is None or table in tables:
+                for position, rule in enumerate(_distinct(rules), 1):
+                    jumps[JumpKey(family, table, chain, rule)] = position
+    return {"chain": chains, "jump": jumps}
+
+
+def parse(saved: str) -> tuple[Parsed, Parsed]:
+    """Return the rules by table and chain, of user-defined and of built-in chains."""
+    own: Parsed = {}
+    built_in: Parsed = {}
+    rules: dict[str, list[str]] = {}
+    table = ""
+    for line in saved.splitlines():
+        if line.startswith("-A "):
+            _verb, chain, rule = (line + " ").split(" ", 2)
+            rules[chain].append(rule[:-1])
+        elif line.startswith(":"):
+            chain, policy = line[1:].split(" ")[:2]
+            rules[chain] = (own if policy == "-" else built_in).setdefault((table, chain), [])
+        elif line.startswith("*"):
+            table, rules = line[1:], {}
+    return own, built_in
+
+
+def _distinct(rules: list[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    found = []
+    for rule in rules:
+        count = seen[rule] = seen.get(rule, 0) + 1
+        found.append(rule if count == 1 else f"{rule} # {count}")
+    return found

@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Calling iptables-save(8) and iptables-restore(8), and what their complaints mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...errors import KernelError, MissingError
+from ..command import Finished, run
+
+LOCK_SECONDS = 30
+_PROGRAMS = {4: "iptables", 6: "ip6tables"}
+
+
+class Version(NamedTuple):
+    """``numbers`` for example ``(1, 8, 9)``; ``backend`` is ``legacy`` or ``nft``."""
+
+    numbers: tuple[int, ...]
+    backend: str
+
+    @property
+    def random_fully(self) -> bool:
+        """Tell whether ``--random-fully`` is understood (from 1.6.2 on)."""
+        return self.numbers >= (1, 6, 2)
+
+
+class Complaint(NamedTuple):
+    """Why a restore failed: the number of the line (from 1; 0 if none is named) and iptables' words ("" if it has none)."""
+
+    line: int
+    text: str
+
+
+def version(family: int = 4) -> Version:
+    """Return the version and the back end of what ``iptables`` is on this node.
+
+    Raises:
+        MissingError: there is no iptables.
+    """
+    words = run([_PROGRAMS[family], "--version"]).output.split()  # iptables v1.8.9 (nf_tables)
+    numbers = next((word[1:] for word in words if word[:1] == "v"), "")
+    backend = "nft" if "(nf_tables)" in words else "legacy"
+    return Version(tuple(int(part) for part in numbers.split(".") if part.isdigit()), backend)
+
+
+def save(family: int) -> str:
+    """Return what ``iptables-save`` prints.
+
+    Raises:
+        MissingError: no iptables, or not root.
+        KernelError: iptables failed.
+    """
+    ended = run([f"{_PROGRAMS[family]}-save"])
+    if ended.status:
+        raise _refusal(family, ended)
+    return ended.output
+
+
+def restore(family: int, lines: Sequence[str]) -> Complaint | None:
+    """Feed lines to one ``iptables-restore --noflush``; what they do not name stays as it is, counters included.
+
+    Raises:
+        MissingError: no iptables, or not root.
+        KernelError: the lock could not be had.
+    """
+    ended = run([f"{_PROGRAMS[family]}-restore", "--noflush", "-w", str(LOCK_SECONDS)], "\n".join(lines) + "\n")
+    if not ended.status:
+        return None
+    if "Permission denied" in ended.errors or "holding the xtables lock. " in ended.errors:
+        raise _refusal(family, ended)
+    return complaint(ended.errors)
+
+
+def complaint(errors: str) -> Complaint:
+    """Take the words of either back end apart; both name the line, each in more than one way."""
+    import re
+
+    where = re.search(r"line:? (\d+)(?: failed)?(?:: (.*))?", errors)
+    head = re.search(r"^ip6?tables(?:-\w+)* v\S+ \(\w+\): (.+)", errors, re.MULTILINE)
+    words = head.group(1) if head else (where.group(2) if where else None) or ""
+    return Complaint(int(where.group(1)) if where else 0, words.strip().rstrip("."))
+
+
+def _refusal(family: int, ended: Finished) -> KernelError:
+    program = _PROGRAMS[family]
+    if "Permission denied" in ended.errors:
+        return MissingError(f"{program} needs root (the capability CAP_NET_ADMIN in this network namespace)")
+    if "holding the xtables lock" in ended.errors:
+        return KernelError(f"{program}: another program has held the lock /run/xtables.lock for {LOCK_SECONDS} seconds")
+    return KernelError(f"{program}: {complaint(ended.errors).text or ended.errors.strip()}")

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Making steps true with one ``iptables-restore`` per family; each table is exchanged by the kernel as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...model.kinds import name
+from ...plan.step import Step
+from .. import Failure, Result
+from .tool import restore
+from .words import explain
+
+
+class Line(NamedTuple):
+    """A line for iptables-restore, and the step that it is for."""
+
+    text: str
+    step: Step | None = None
+
+
+def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
+    """Make steps of the kinds ``chain`` and ``jump`` true.
+
+    The steps of one family and table succeed or fail together. Without ``keep_going`` only the step that is to blame is among the failed.
+
+    Raises:
+        MissingError: no iptables, or not root.
+        KernelError: the lock could not be had.
+    """
+    batches: dict[int, dict[str, list[Step]]] = {}
+    for step in steps:
+        batches.setdefault(step.key.family, {}).setdefault(step.key.table, []).append(step)
+    result = Result([], [])
+    for family, tables in batches.items():
+        left = list(tables.items())
+        while left:
+            left = _restore(family, left, keep_going, result)
+            if result.failed and not keep_going:
+                return result
+    return result
+
+
+def compose(table: str, steps: Sequence[Step]) -> list[Line]:
+    """Return the lines for one table.
+
+    Declaring a chain makes it, or empties it; a chain that goes is emptied first as well, so that chains that go together may refer
+    to each other. Rules in built-in chains are taken out before any is put in, and go in from the top down: their positions are final.
+    """
+    chains = [step for step in steps if step.kind == "chain"]
+    jumps = [step for step in steps if step.kind == "jump"]
+    placed = sorted((step for step in jumps if step.after is not None), key=lambda step: (step.key.chain, step.after))
+    lines = [Line(f"*{table}")]
+    lines += [Line(f":{step.key.chain} - [0:0]", step) for step in chains]
+    lines += [Line(f"-A {step.key.chain} {rule}".rstrip(), step) for step in chains for rule in step.after or ()]
+    lines += [Line(f"-D {step.key.chain} {step.key.rule}".rstrip(), step) for step in jumps if step.before is not None]
+    lines += [Line(f"-I {step.key.chain} {step.after} {step.key.rule}".rstrip(), step) for step in placed]
+    lines += [Line(f"-X {step.key.chain}", step) for step in chains if step.after is None]
+    return [*lines, Line("COMMIT")]
+
+
+def _restore(family: int, tables: list[tuple[str, list[Step]]], keep_going: bool, result: Result) -> list[tuple[str, list[Step]]]:
+    """Feed tables; return those that are still to be fed because an earlier one failed."""
+    lines: list[Line] = []
+    ends = []
+    for table, steps in tables:
+        lines += compose(table, steps)
+        ends.append(len(lines))
+    refused = restore(family, [line.text for line in lines])
+    if refused is None:
+        for _table, steps in tables:
+            result.done.extend(steps)
+        return []
+    # a line is always named, but for complaints about the input as a whole
+    broken = next((index for index, end in enumerate(ends) if refused.line <= end), len(tables) - 1)
+    for _table, steps in tables[:broken]:
+        result.done.extend(steps)
+    table, steps = tables[broken]
+    line = lines[refused.line - 1] if refused.line else Line("")
+    reason = explain(family, table, line.text, refused.text, {line.text for line in compose(table, steps)})
+    if line.step is None:
+        result.failed.extend(Failure(step, reason) for step in (steps if keep_going else steps[:1]))
+    else:
+        result.failed.append(Failure(line.step, reason))
+        blame = f"not done together with {name(line.step.kind, line.step.key)}, which failed"
+        if keep_going:
+            result.failed.extend(Failure(step, blame) for step in steps if step is not line.step)
+    return tables[broken + 1 :]

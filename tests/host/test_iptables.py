@@ -1,0 +1,37 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The nft back end of iptables, in network namespaces of this machine: the kernel of tests/kernel has no nf_tables for IPv4."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+pytest.register_assert_rewrite("support.iptables_cases")
+
+from support.iptables_cases import IptablesCases  # noqa: E402
+
+
+def _unable() -> str:
+    if os.geteuid():
+        return "must be root"
+    asked = subprocess.run(
+        "unshare -n iptables-nft -S && unshare -n ipset list", shell=True, capture_output=True, text=True, check=False
+    )
+    return asked.stderr.strip()
+
+
+@pytest.mark.skipif(bool(_unable()), reason=f"this machine cannot: {_unable()}")
+class TestNft(IptablesCases):
+    backend = "nft"
+
+    @pytest.fixture(autouse=True)
+    def namespace(self, tmp_path, monkeypatch) -> None:
+        for program in ("iptables", "ip6tables"):
+            for verb in ("", "-save", "-restore"):
+                (tmp_path / f"{program}{verb}").symlink_to(f"/usr/sbin/{program}-nft{verb}")
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        super().namespace.__wrapped__(self)

@@ -1,0 +1,213 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What must hold for either back end of iptables; tests/kernel runs it on legacy, tests/host on nft."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kubenode.engine.kernel import iptables
+from kubenode.engine.model.iptables import ChainKey, JumpKey, Place
+from kubenode.engine.plan import Step, plan
+
+from .namespace import fresh, sh
+
+FOREIGN = """\
+*nat
+:FOREIGN - [0:0]
+[3:180] -A POSTROUTING -s 10.9.0.0/16 -j MASQUERADE
+[0:0] -A FOREIGN -p tcp -m tcp --dport 22 -j RETURN
+[5:300] -A OUTPUT -j FOREIGN
+COMMIT
+*filter
+:INPUT ACCEPT [17:1700]
+[1:60] -A INPUT -m comment --comment "not \\"yours\\"" -j ACCEPT
+[1:60] -A INPUT -m comment --comment "not \\"yours\\"" -j ACCEPT
+COMMIT
+"""
+
+
+def _chains(family: int) -> dict:
+    net = "10.244.0.0/16" if family == 4 else "fd00:244::/56"
+    return {
+        ChainKey(family, "nat", "OURS-SERVICES"): (
+            f'! -s {net} -m comment --comment "service portals" -m set --match-set PORTS dst -j OURS-MARK',
+            "-m addrtype --dst-type LOCAL -j OURS-NODE",
+        ),
+        ChainKey(family, "nat", "OURS-MARK"): ("-j MARK --set-xmark 0x4000/0x4000",),
+        ChainKey(family, "nat", "OURS-NODE"): (),
+        ChainKey(family, "filter", "OURS-FORWARD"): (
+            "-m conntrack --ctstate INVALID -j DROP",
+            f"-d {net} -p tcp -m multiport --dports 80,443 -j ACCEPT",
+        ),
+    }
+
+
+def _jumps(family: int) -> dict:
+    portals = '-m comment --comment "service portals" -j OURS-SERVICES'
+    return {
+        JumpKey(family, "nat", "PREROUTING", portals): Place("first", 1),
+        JumpKey(family, "nat", "OUTPUT", portals): Place("first", 1),
+        JumpKey(family, "filter", "FORWARD", "-j OURS-FORWARD"): Place("first", 1),
+        JumpKey(family, "filter", "INPUT", "-j OURS-FORWARD"): Place("last", 1),
+    }
+
+
+WANT = {"chain": {**_chains(4), **_chains(6)}, "jump": {**_jumps(4), **_jumps(6)}}
+OWNED = {kind: set(items) for kind, items in WANT.items()}
+
+
+def dump() -> str:
+    """Everything that iptables holds, with counters, without the comments that have the time of day."""
+    return "\n".join(table for program in ("iptables", "ip6tables") for table in tables(program).values())
+
+
+def tables(program: str) -> dict[str, str]:
+    """The same by table; without the counters of policies if any change sets them to 0, as the legacy back end does."""
+    saved = [line for line in sh(f"{program}-save", "-c").splitlines() if not line.startswith("#")]
+    if iptables.version().backend == "legacy":
+        saved = [line.partition(" [")[0] if line.startswith(":") else line for line in saved]
+    return {table.partition("\n")[0]: table for table in "\n".join(saved).split("*")[1:]}
+
+
+class IptablesCases:
+    """Every case starts in a network namespace of its own, with foreign rules in it."""
+
+    backend = ""
+
+    @pytest.fixture(autouse=True)
+    def namespace(self) -> None:
+        fresh()
+        sh("ipset", "create", "PORTS", "bitmap:port", "range", "0-65535")
+        for program in ("iptables", "ip6tables"):
+            foreign = FOREIGN if program == "iptables" else FOREIGN.replace("10.9.0.0/16", "fd09::/16")
+            sh(f"{program}-restore", "--counters", text=foreign)
+
+    def make(self, want, owned=None):
+        steps = plan(iptables.read(), want, owned or {}).steps
+        result = iptables.apply(steps)
+        assert result.failed == []
+        assert sorted(map(str, result.done)) == sorted(map(str, steps))
+        return steps
+
+    def test_which_back_end(self) -> None:
+        version = iptables.version()
+        assert version.backend == self.backend
+        assert iptables.version(6) == version
+        assert version.random_fully == ("--random-fully" in sh("iptables", "-j", "MASQUERADE", "--help"))
+
+    def test_what_is_written_is_read_back(self) -> None:
+        self.make(WANT)
+        have = iptables.read()
+        assert plan(have, WANT, OWNED).steps == []
+        assert {key: have["chain"][key] for key in WANT["chain"]} == WANT["chain"]
+        rules = [key.rule for key in have["jump"] if key[:3] == (4, "filter", "INPUT")]
+        foreign = '-m comment --comment "not \\"yours\\"" -j ACCEPT'
+        assert rules == [foreign, f"{foreign} # 2", "-j OURS-FORWARD"]
+
+    def test_everything_goes_again_and_nothing_else(self) -> None:
+        before = dump()
+        assert "[5:300] -A OUTPUT -j FOREIGN" in before
+        steps = self.make(WANT)
+        foreign = [line for line in before.splitlines() if line.startswith("[")]
+        assert [line for line in dump().splitlines() if line in foreign] == foreign
+        result = iptables.apply([step.inverse() for step in reversed(steps)])
+        assert result.failed == []
+        assert dump() == before
+
+    def test_a_purge_leaves_what_was_there(self) -> None:
+        before = dump()
+        self.make(WANT)
+        self.make({"chain": {}, "jump": {}}, OWNED)
+        assert dump() == before
+
+    def test_chains_change_and_refer_to_each_other(self) -> None:
+        self.make(WANT)
+        mark, node = ChainKey(4, "nat", "OURS-MARK"), ChainKey(4, "nat", "OURS-NODE")
+        want = {
+            "chain": {**WANT["chain"], mark: ("-j OURS-NODE",), node: ("-p udp -j RETURN", "-j ACCEPT")},
+            "jump": WANT["jump"],
+        }
+        steps = self.make(want, OWNED)
+        assert [step.key for step in steps] == [mark, node]
+        assert plan(iptables.read(), want, OWNED).steps == []
+
+    def test_jumps_move_back_to_their_place(self) -> None:
+        self.make(WANT)
+        sh("iptables", "-t", "nat", "-I", "PREROUTING", "-j", "FOREIGN")
+        sh("iptables", "-A", "INPUT", "-p", "udp", "-j", "ACCEPT")
+        assert {step.key.chain for step in self.make(WANT, OWNED)} == {"PREROUTING", "INPUT"}
+        rules = [key.rule for key in iptables.read()["jump"] if key[:3] == (4, "nat", "PREROUTING")]
+        assert rules[0].endswith("-j OURS-SERVICES")
+        assert rules[1] == "-j FOREIGN"
+        assert sh("iptables", "-S", "INPUT").splitlines()[-1] == "-A INPUT -j OURS-FORWARD"
+
+    def test_a_chain_in_use_by_a_foreign_rule_is_not_removed_and_the_rule_is_named(self) -> None:
+        self.make(WANT)
+        sh("iptables", "-A", "FORWARD", "-p", "icmp", "-j", "OURS-FORWARD")
+        before = tables("iptables")
+        result = iptables.apply(plan(iptables.read(), {"chain": {}, "jump": {}}, OWNED).steps)
+        (failure,) = result.failed
+        assert failure.step.key == ChainKey(4, "filter", "OURS-FORWARD")
+        assert failure.message == "chain OURS-FORWARD is still used by: -A FORWARD -p icmp -j OURS-FORWARD"
+        # the kernel exchanges a table as a whole: this one is untouched
+        assert tables("iptables")["filter"] == before["filter"]
+
+    def test_a_rule_that_cannot_be_fails_its_table_and_no_other(self) -> None:
+        bad = ChainKey(4, "nat", "OURS-MARK")
+        want = {
+            "chain": {**WANT["chain"], bad: ("-j ACCEPT", "-p tcp -m tcp --dport 80 -m nosuch -j ACCEPT")},
+            "jump": WANT["jump"],
+        }
+        before = tables("iptables")
+        steps = plan(iptables.read(), want, {}).steps
+        result = iptables.apply(steps, keep_going=True)
+        assert {step.key.table for step in result.done if step.key.family == 4} == {"filter"}
+        assert {step.key.table for step in result.done if step.key.family == 6} == {"filter", "nat"}
+        assert {(failure.step.key.family, failure.step.key.table) for failure in result.failed} == {(4, "nat")}
+        assert len(result.done) + len(result.failed) == len(steps)
+        messages = {failure.step.key: failure.message for failure in result.failed}
+        assert messages.pop(bad).startswith("rule `-p tcp -m tcp --dport 80 -m nosuch -j ACCEPT`: Couldn't load match `nosuch'")
+        assert set(messages.values()) == {"not done together with chain IPv4 nat OURS-MARK, which failed"}
+        assert tables("iptables")["nat"] == before["nat"]
+
+    def test_a_missing_set_is_named(self) -> None:
+        key = ChainKey(4, "nat", "OURS-MARK")
+        result = iptables.apply([Step("chain", key, None, ("-m set --match-set NOSUCH dst -j ACCEPT",))])
+        assert [failure.message for failure in result.failed] == [
+            "rule `-m set --match-set NOSUCH dst -j ACCEPT`: Set NOSUCH doesn't exist"
+        ]
+
+    def test_a_rule_that_the_kernel_does_not_want_in_this_table(self) -> None:
+        before = dump()
+        key = ChainKey(4, "filter", "OURS-MARK")
+        result = iptables.apply([Step("chain", key, None, ("-j MASQUERADE",))])
+        (failure,) = result.failed
+        assert failure.step.key == key
+        assert "RULE_APPEND failed" in failure.message or "the kernel refused the changes of table filter" in failure.message
+        assert dump() == before
+
+    def test_two_thousand_rules(self, capsys: pytest.CaptureFixture[str]) -> None:
+        key = ChainKey(4, "filter", "OURS-MANY")
+        rules = tuple(f"-s 10.{n >> 8}.{n & 255}.0/24 -p tcp -m tcp --dport {1000 + n} -j ACCEPT" for n in range(2000))
+        want = {"chain": {key: rules}, "jump": {}}
+        start = time.perf_counter()
+        self.make(want)
+        written = time.perf_counter() - start
+        saves, reads = [], []
+        for _attempt in range(5):
+            start = time.perf_counter()
+            sh("iptables-save")
+            saved = time.perf_counter()
+            assert plan(iptables.read((4,)), want, {"chain": {key}}).steps == []
+            reads.append(time.perf_counter() - saved)
+            saves.append(saved - start)
+        save, read = sorted(saves)[2], sorted(reads)[2]
+        with capsys.disabled():
+            print(
+                f"\n{self.backend}, 2,000 rules: write {written:.3f} s, iptables-save {save:.3f} s, read and compare {read:.3f} s"
+            )
+        assert read <= 3 * save
