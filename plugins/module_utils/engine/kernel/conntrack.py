@@ -80,7 +80,7 @@ def udp_flows(family: int) -> list[Flow]:
 def delete(flows: Iterable[Flow]) -> int:
     """Make the kernel forget flows; return how many it still had.
 
-    A flow that was replaced by another with the same addresses is left alone.
+    A flow that was replaced by another with the same addresses is left alone, if the kernel gave that another id.
 
     Raises:
         KernelError: one could not be deleted; all others were.

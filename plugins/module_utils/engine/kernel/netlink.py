@@ -28,6 +28,7 @@ NLM_F_EXCL = 0x200
 NLM_F_CREATE = 0x400
 NLA_F_NESTED = 0x8000
 
+_NLMSG_NOOP = 1
 _NLMSG_ERROR = 2
 _NLMSG_DONE = 3
 _NLA_TYPE_MASK = 0x3FFF
@@ -38,10 +39,12 @@ _SO_RCVBUFFORCE = 33
 _HEADER = Struct("=IHHII")  # length, type, flags, sequence, port
 _FLAGS = Struct("=H")  # six bytes into the header
 _STAMP = Struct("=HI")  # flags and sequence, at the same place
+_SEQUENCE = Struct("=I")
 _ATTRIBUTE = Struct("=HH")  # length, type
 _ERRNO = Struct("=i")
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
+_END = _HEADER.pack(16, _NLMSG_NOOP, NLM_F_REQUEST | NLM_F_ACK, 0, 0)
 _SEND_BYTES = 32768
 _SEND_MESSAGES = 256
 _RECEIVE_BYTES = 65536  # from 32 KiB on, the kernel fills a dump's packets as full as it can
@@ -114,9 +117,9 @@ class NetlinkSocket:
     def request(self, messages: Sequence[bytes]) -> list[int]:
         """Send messages, many at a time, and return what became of each: 0, or an errno.
 
-        The kernel takes them in order, and goes on after one that it refuses. Only the last message of a send asks for an
-        acknowledgement: refusals always come, in order and before it. If refusals are lost (ENOBUFS: the queue was full) that
-        send is repeated one by one, so creations must be ready for EEXIST and deletions for ENOENT or ESRCH.
+        The kernel takes them in order, and goes on after one that it refuses. They ask for no acknowledgement: refusals always
+        come, and an empty message behind them says that all were looked at. If refusals are lost (ENOBUFS: the queue was full)
+        that send is repeated one by one, so creations must be ready for EEXIST and deletions for ENOENT or ESRCH.
         """
         outcome: list[int] = []
         for batch in _batches(messages):
@@ -132,21 +135,27 @@ class NetlinkSocket:
 
     def _exchange(self, batch: Sequence[bytes]) -> list[int]:
         first = self._sequence + 1
-        last = self._sequence = self._sequence + len(batch)
-        packet = bytearray().join(batch)
+        end = self._sequence = self._sequence + len(batch) + 1
+        packet = bytearray().join((*batch, _END))
         offset = 0
         for sequence, single in enumerate(batch, first):
-            (flags,) = _FLAGS.unpack_from(single, 6)
-            _STAMP.pack_into(packet, offset + 6, flags | NLM_F_ACK if sequence == last else flags, sequence)
+            _SEQUENCE.pack_into(packet, offset + 8, sequence)
             offset += len(single)
+        _SEQUENCE.pack_into(packet, offset + 8, end)
         self._socket.send(packet)
         outcome = [0] * len(batch)
         while True:
-            for kind, _flags, sequence, payload in self._receive():
-                if kind == _NLMSG_ERROR and first <= sequence <= last:
+            try:
+                answers = self._receive(socket.MSG_DONTWAIT)  # they are queued before send returns
+            except BlockingIOError:
+                if not outcome[0]:
+                    raise
+                return outcome[:1] * len(batch)  # nfnetlink stops at the first message of who has no right
+            for kind, _flags, sequence, payload in answers:
+                if kind == _NLMSG_ERROR and first <= sequence < end:
                     outcome[sequence - first] = -_ERRNO.unpack_from(payload)[0]
-                    if sequence == last:
-                        return outcome
+                elif sequence == end:
+                    return outcome
 
     def query(self, single: bytes) -> list[bytes]:
         """Send one message that asks for something and return the payloads of the answer.
@@ -207,14 +216,16 @@ class NetlinkSocket:
             except BlockingIOError:
                 return
 
-    def _receive(self) -> Iterator[tuple[int, int, int, bytes]]:
-        """Yield type, flags, sequence and payload of each message in the next packet."""
-        packet = self._socket.recv(_RECEIVE_BYTES)
+    def _receive(self, flags: int = 0) -> list[tuple[int, int, int, bytes]]:
+        """Return type, flags, sequence and payload of each message in the next packet."""
+        packet = self._socket.recv(_RECEIVE_BYTES, flags)
+        found = []
         offset, end = 0, len(packet)
         while end - offset >= 16:
             size, kind, flags, sequence, _port = _HEADER.unpack_from(packet, offset)
-            yield kind, flags, sequence, packet[offset + 16 : offset + size]
+            found.append((kind, flags, sequence, packet[offset + 16 : offset + size]))
             offset += size + 3 & ~3
+        return found
 
 
 def _raise(payload: bytes) -> None:

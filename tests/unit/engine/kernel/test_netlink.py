@@ -84,6 +84,7 @@ def test_lost_refusals_are_asked_for_again() -> None:
     wrong = message(UNKNOWN_TYPE, 0, link(0))
     with NetlinkSocket(NETLINK_ROUTE, queue_bytes=1) as socket:
         assert all(socket.request([wrong] * 600))
+        assert socket.request([message(1, 0, b"")]) == [0]
 
 
 def test_a_closed_socket_is_an_error() -> None:

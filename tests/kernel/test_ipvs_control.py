@@ -1,0 +1,209 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""IPVS as a whole on a real kernel: traffic and counters, timeouts, synchronisation daemons."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kubenode.engine.errors import InputError, KernelError
+from kubenode.engine.kernel import ipvs
+from kubenode.engine.kernel.ipvs import Daemon, Timeouts
+from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from kubenode.engine.plan import Step
+
+VIP, POD = "10.96.0.10", "10.244.1.5"
+WEB = VirtualServerKey("tcp", VIP, 80, 4)
+OTHER = VirtualServerKey("tcp", VIP, 81, 4)
+REAL = RealServerKey(WEB, POD, 8080)
+
+
+def run(*words: str) -> str:
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(autouse=True)
+def empty_table() -> Iterator[None]:
+    ipvs.flush()
+    yield
+    ipvs.flush()
+    for daemon in ipvs.daemons():
+        ipvs.stop_daemon(daemon.state)
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    """A pod of ours, behind the virtual server; both addresses are on loopback."""
+    for address in (VIP, POD):
+        run("ip", "address", "add", f"{address}/32", "dev", "lo")
+    steps = [Step("virtual_server", WEB, None, VirtualServer()), Step("real_server", REAL, None, RealServer())]
+    assert ipvs.apply(steps).failed == []
+    with socket.create_server((POD, 8080)) as listening:
+        listening.settimeout(5)
+        yield listening
+    for address in (VIP, POD):
+        run("ip", "address", "del", f"{address}/32", "dev", "lo")
+
+
+def talk(server: socket.socket) -> tuple[socket.socket, socket.socket]:
+    """An open connection through the virtual server, with ten bytes gone through: both ends."""
+    client = socket.create_connection((VIP, 80), timeout=5)
+    accepted, _peer = server.accept()
+    client.sendall(b"0123456789")
+    assert accepted.recv(100) == b"0123456789"
+    return client, accepted
+
+
+def counted() -> dict[str, dict[Any, Any]]:
+    """The counters once they show a connection: the kernel sums them up every two seconds."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        found = ipvs.statistics()
+        if found["virtual_server"][WEB].connections:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("no connection was counted in ten seconds")
+
+
+def test_a_change_keeps_connections_and_counters(server: socket.socket) -> None:
+    """A change that deletes and creates would lose both."""
+    client, accepted = talk(server)
+    before = counted()
+    assert before["virtual_server"][WEB].connections == 1
+    assert before["virtual_server"][WEB].bytes_in > 10
+    assert (before["real_server"][REAL].traffic.connections, before["real_server"][REAL].active) == (1, 1)
+    assert ipvs.read_connections() == {REAL: (1, 0)}
+    changes = [
+        Step("virtual_server", WEB, VirtualServer(), VirtualServer("wlc", 1, 60, 24)),
+        Step("real_server", REAL, RealServer(), RealServer(7, "masquerade", 50, 20)),
+    ]
+    assert ipvs.apply(changes).failed == []
+    assert ipvs.read(precise=True) == {
+        "virtual_server": {WEB: VirtualServer("wlc", 1, 60, 24)},
+        "real_server": {REAL: RealServer(7, "masquerade", 50, 20)},
+    }
+    after = ipvs.statistics()
+    assert after["virtual_server"][WEB].bytes_in >= before["virtual_server"][WEB].bytes_in
+    assert ipvs.read_connections() == {REAL: (1, 0)}
+    client.sendall(b"still here")
+    assert accepted.recv(100) == b"still here"
+    client.close()
+    accepted.close()
+
+
+def test_counters_are_those_that_ipvsadm_shows(server: socket.socket) -> None:
+    for end in talk(server):
+        end.close()
+    counted()
+    time.sleep(2.1)  # all packets of the end too
+    shown = run("ipvsadm", "-Ln", "--stats", "--exact").splitlines()
+    found = ipvs.statistics()
+    for line, traffic in ((shown[-2], found["virtual_server"][WEB]), (shown[-1], found["real_server"][REAL].traffic)):
+        assert [int(word) for word in line.split()[-5:]] == list(traffic[:5])
+
+
+def test_counters_are_zeroed_for_one_and_for_all(server: socket.socket) -> None:
+    ipvs.apply([Step("virtual_server", OTHER, None, VirtualServer())])
+    for end in talk(server):
+        end.close()
+    counted()
+    ipvs.zero(OTHER)
+    assert ipvs.statistics()["virtual_server"][WEB].connections == 1
+    ipvs.zero(WEB)
+    found = ipvs.statistics()
+    assert set(found["virtual_server"][WEB][:5]) == set(found["real_server"][REAL].traffic[:5]) == {0}
+    for end in talk(server):
+        end.close()
+    counted()
+    ipvs.zero()
+    assert ipvs.statistics(real_servers=False)["virtual_server"][WEB].connections == 0
+
+
+def test_zeroing_what_is_not_there() -> None:
+    with pytest.raises(KernelError, match=r"^virtual server tcp 10\.96\.0\.10:80: it does not exist$"):
+        ipvs.zero(WEB)
+
+
+def test_flush() -> None:
+    ipvs.apply([Step("virtual_server", key, None, VirtualServer()) for key in (WEB, OTHER)])
+    ipvs.flush()
+    assert ipvs.read() == {"virtual_server": {}, "real_server": {}}
+
+
+def test_version_is_that_of_ipvsadm() -> None:
+    found = ipvs.info()
+    assert f"IP Virtual Server version {found.version} (size={found.connection_table_size})" in run("ipvsadm", "-Ln")
+
+
+def test_timeouts_that_are_zero_stay() -> None:
+    former = ipvs.get_timeouts()
+    try:
+        ipvs.set_timeouts(Timeouts(1000, 100, 200))
+        assert ipvs.get_timeouts() == Timeouts(1000, 100, 200)
+        assert "1000 100 200" in run("ipvsadm", "-Ln", "--timeout")
+        ipvs.set_timeouts(Timeouts(tcp_fin=5))
+        ipvs.set_timeouts(Timeouts())
+        assert ipvs.get_timeouts() == Timeouts(1000, 5, 200)
+    finally:
+        ipvs.set_timeouts(former)
+
+
+@pytest.mark.parametrize("seconds", [-1, 2147484])
+def test_a_timeout_that_cannot_be(seconds: int) -> None:
+    with pytest.raises(InputError, match=rf"IPVS timeouts: udp is {seconds}, expected seconds from 0 \(keep\) to 2147483"):
+        ipvs.set_timeouts(Timeouts(udp=seconds))
+
+
+def test_daemons_start_with_every_field_and_stop() -> None:
+    run("ip", "link", "set", "lo", "multicast", "on")
+    master = Daemon("master", "lo", 7, 1200, "224.0.0.99", 9000, 3)
+    backup = Daemon("backup", "lo", 0, 1300, "ff02::99", 9001, 2)
+    ipvs.start_daemon(master)
+    ipvs.start_daemon(backup)
+    assert {daemon.state: daemon for daemon in ipvs.daemons()} == {"master": master, "backup": backup}
+    shown = run("ipvsadm", "-Ln", "--daemon")
+    assert "master sync daemon (mcast=lo, syncid=7, maxlen=1200, group=224.0.0.99, port=9000, ttl=3)" in shown
+    with pytest.raises(KernelError, match="IPVS synchronisation daemon master cannot be started: one is running already"):
+        ipvs.start_daemon(master)
+    ipvs.stop_daemon("master")
+    assert ipvs.daemons() == [backup]
+    with pytest.raises(KernelError, match="IPVS synchronisation daemon master cannot be stopped: none is running"):
+        ipvs.stop_daemon("master")
+
+
+def test_a_daemon_of_defaults() -> None:
+    run("ip", "link", "set", "lo", "multicast", "on")
+    ipvs.start_daemon(Daemon("master", "lo"))
+    (daemon,) = ipvs.daemons()
+    assert daemon[:3] == ("master", "lo", 0)
+    assert daemon[4:] == ("224.0.0.81", 8848, 1)
+
+
+@pytest.mark.parametrize(
+    ("daemon", "error", "words"),
+    [
+        (Daemon("master", "nosuch0"), KernelError, "master cannot be started: there is no interface nosuch0"),
+        (Daemon("master", "lo", group="10.0.0.1"), KernelError, "the group must be a multicast address"),
+        (Daemon("slave", "lo"), InputError, "state is 'slave', expected master or backup"),
+        (
+            Daemon("master", "an-interface-name"),
+            InputError,
+            "interface is 'an-interface-name', expected the name of an interface",
+        ),
+        (Daemon("master", "lo", 256), InputError, "sync_id is 256, expected a number from 0 to 255"),
+        (Daemon("master", "lo", 0, 65536), InputError, "max_length is 65536, expected a number from 0 to 65535"),
+        (Daemon("master", "lo", group="all"), InputError, "group is 'all', expected a multicast address"),
+        (Daemon("master", "lo", ttl=-1), InputError, "ttl is -1, expected a number from 0 to 255"),
+    ],
+)
+def test_a_daemon_that_cannot_be(daemon: Daemon, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        ipvs.start_daemon(daemon)
+    assert ipvs.daemons() == []
