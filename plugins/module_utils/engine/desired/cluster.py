@@ -9,6 +9,7 @@ changes the union by their differences. The result depends on the objects alone,
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from .union import Union
 
 Age = tuple[str, str, str]  # creation time, then namespace and name
 _NEVER: Age = ("", "", "")
+_MANY = 500
 ObjectName = tuple[str, str]  # kind, "namespace/name" (a Node: "name")
 
 
@@ -248,6 +250,17 @@ class Cluster:
 
     def _settle(self) -> None:
         """Work out the marked Services anew, then what follows from all of them."""
+        # nothing made here is garbage: while a whole cluster is read in, looking for some would double the time
+        paused = len(self._dirty) >= _MANY and gc.isenabled()
+        if paused:
+            gc.disable()
+        try:
+            self._work_out()
+        finally:
+            if paused:
+                gc.enable()
+
+    def _work_out(self) -> None:
         for name in self._dirty:
             service = self._services.get(name)
             new, age = NOTHING, _NEVER

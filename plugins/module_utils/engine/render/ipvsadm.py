@@ -21,7 +21,7 @@ from ..model.ipvs import (
 from .order import real_order, server_order
 
 _SERVICE = {"tcp": "-t", "udp": "-u", "sctp": "--sctp-service", "fwmark": "-f"}
-_FORWARD = {"masquerade": "-m", "direct": "-g", "tunnel": "-i", "local": "-m", "bypass": "-m"}
+_FORWARD = {"masquerade": "-m", "direct": "-g", "tunnel": "-i", "local": "-g", "bypass": "-g"}
 _FLAG_NAMES = {
     "sh": {SCHED1: "sh-fallback", SCHED2: "sh-port", SCHED3: "flag-3"},
     "mh": {SCHED1: "mh-fallback", SCHED2: "mh-port", SCHED3: "flag-3"},
@@ -75,7 +75,5 @@ def _options(key: VirtualServerKey, value: VirtualServer) -> str:
 
 
 def _real(value: RealServer) -> str:
-    text = f"{_FORWARD[value.forward]} -w {value.weight}"
-    if value.upper_threshold or value.lower_threshold:
-        text += f" -x {value.upper_threshold} -y {value.lower_threshold}"
-    return text
+    # ipvsadm saves no thresholds
+    return f"{_FORWARD[value.forward]} -w {value.weight}"

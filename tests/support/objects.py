@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Services, EndpointSlices and Nodes as the Kubernetes API returns them, in few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Object = dict[str, Any]
+
+
+def port(number: int = 80, name: str = "p80", protocol: str = "TCP", node_port: int = 0) -> Object:
+    found: Object = {"name": name, "protocol": protocol, "port": number, "targetPort": number}
+    if node_port:
+        found["nodePort"] = node_port
+    return found
+
+
+def service(
+    name: str = "svc1",
+    cluster_ips: list[str] | None = None,
+    ports: list[Object] | None = None,
+    *,
+    namespace: str = "ns1",
+    kind: str = "ClusterIP",
+    created: str = "2026-01-01T00:00:00Z",
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    ingress: list[Object] | None = None,
+    **spec: Any,
+) -> Object:
+    ips = ["10.20.30.41"] if cluster_ips is None else cluster_ips
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "creationTimestamp": created,
+            "labels": labels or {},
+            "annotations": annotations or {},
+        },
+        "spec": {
+            "type": kind,
+            "clusterIP": ips[0] if ips else "",
+            "clusterIPs": ips,
+            "ports": [port()] if ports is None else ports,
+            **spec,
+        },
+        "status": {"loadBalancer": {"ingress": ingress} if ingress else {}},
+    }
+
+
+def endpoint(
+    address: str,
+    node: str | None = None,
+    *,
+    ready: bool | None = None,
+    serving: bool | None = None,
+    terminating: bool | None = None,
+    zones: list[str] | None = None,
+    nodes: list[str] | None = None,
+) -> Object:
+    given = {"ready": ready, "serving": serving, "terminating": terminating}
+    found: Object = {
+        "addresses": [address],
+        "conditions": {key: value for key, value in given.items() if value is not None},
+    }
+    if node is not None:
+        found["nodeName"] = node
+    hints = {"forZones": zones, "forNodes": nodes}
+    if zones or nodes:
+        found["hints"] = {key: [{"name": name} for name in names] for key, names in hints.items() if names}
+    return found
+
+
+def piece(
+    service_name: str = "svc1",
+    endpoints: list[Object] | None = None,
+    ports: list[Object] | None = None,
+    *,
+    name: str | None = None,
+    namespace: str = "ns1",
+    family: int = 4,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+) -> Object:
+    """One EndpointSlice."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": name or f"{service_name}-{family}",
+            "namespace": namespace,
+            "labels": {"kubernetes.io/service-name": service_name, **(labels or {})},
+            "annotations": annotations or {},
+        },
+        "addressType": f"IPv{family}",
+        "endpoints": endpoints or [],
+        "ports": [{"name": "p80", "protocol": "TCP", "port": 80}] if ports is None else ports,
+    }
+
+
+def node(
+    name: str = "test-node", *, zone: str = "", pod_cidrs: list[str] | None = None, addresses: list[str] | None = None
+) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone} if zone else {}},
+        "spec": {"podCIDRs": pod_cidrs or []},
+        "status": {"addresses": [{"type": "InternalIP", "address": address} for address in addresses or []]},
+    }
