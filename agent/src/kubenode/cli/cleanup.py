@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Remove exactly what the agent has made on this node.
+
+The ledger says what that is: virtual servers, sets, chains and jumps of both families, addresses and kube-ipvs0. What others have
+made stays as it is, byte for byte. Connections through the removed virtual servers end. Sysctls are left as they are.
+
+Stop the agent first (systemctl stop kubenode-agent): a running one would make everything anew.
+
+Exit status: 0 all removed (or, with --check, nothing to do), 2 with --check: something to do, 1 something could not be removed,
+64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's arguments."""
+    from .parser import add_run_dir
+
+    parser.add_argument("--check", action="store_true", help="only print what would be removed")
+    add_run_dir(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Clean up."""
+    import os
+
+    from ..engine.errors import EngineError
+    from ..paths import SOCKET
+    from .ask import agent_answers
+    from .desired import complain
+    from .oneshot import Pass, show
+
+    socket = os.path.join(options.run_dir, SOCKET)
+    if not options.check and agent_answers(socket):
+        raise EngineError(f"the agent is running (it answers at {socket}) and would make everything anew: stop it first")
+    with Pass(options.run_dir) as work:
+        prepared = work.plan({}, drain=False)
+        show(prepared, "text")
+        if options.check:
+            return 2 if prepared.steps else 0
+        failed = work.execute(prepared).failed
+    for failure in failed:
+        complain(f"{failure.step.describe()}: {failure.message}")
+    return 1 if failed else 0

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From options to what is wanted: shared by the commands that work without the running agent."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..configuration import load
+from ..engine.desired.cluster import Cluster
+from ..engine.desired.config import Config
+from ..engine.desired.facts import NodeFacts
+from ..engine.errors import EngineError, InputError
+from ..paths import CONFIG
+from ..sources.manifests import Manifests
+
+
+def configuration(options: argparse.Namespace) -> Config:
+    """Return the configuration; its warnings go to standard error."""
+    config, warnings = load(options.config or CONFIG, required=options.config is not None)
+    for warning in warnings if options.config is not None else ():
+        complain(warning)
+    return config
+
+
+def manifests(path: str) -> Manifests:
+    """Return the manifests at ``path``, read.
+
+    Raises:
+        EngineError: a file cannot be read: half of the objects are not what anybody wants.
+    """
+    source = Manifests(path)
+    source.scan()
+    if source.waiting:
+        raise EngineError(source.waiting)
+    if source.unknown:
+        raise EngineError("; ".join(source.problems[name] for name in sorted(source.unknown)))
+    for problem in source.problems.values():
+        complain(problem)
+    return source
+
+
+def cluster(config: Config, facts: NodeFacts, source: Manifests) -> Cluster:
+    """Return the cluster of all objects; what is wrong with single ones goes to standard error."""
+    found = Cluster(config, facts)
+    for item in source.objects():
+        try:
+            found.put(item)
+        except InputError as error:
+            complain(str(error))
+    for texts in found.problems.values():
+        for text in texts:
+            complain(text)
+    return found
+
+
+def this_node(options: argparse.Namespace) -> tuple[Cluster, Manifests]:
+    """Return what is wanted of the node that we are on."""
+    from .. import node
+
+    config = configuration(options)
+    source = manifests(options.objects or config.manifests_directory)
+    facts = node.facts(options.node or config.hostname_override or node.name())
+    return cluster(config, facts, source), source
+
+
+def complain(text: str) -> None:
+    """Say on standard error what is wrong, without stopping."""
+    print(f"kubenode: {text}", file=sys.stderr)

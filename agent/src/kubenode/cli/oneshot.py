@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One pass over the node, without the running agent: what plan, apply and cleanup share."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack
+from types import TracebackType
+
+from ..daemon.reconcile import NOTE, make_plan
+from ..engine.apply import Outcome, execute
+from ..engine.ledger import Ledger, node_lock
+from ..engine.model import State
+from ..engine.plan import Plan
+from ..node import Node
+from ..paths import OWNER
+
+
+class Pass:
+    """Holds the node's lock and the ledger for as long as its ``with`` block lasts.
+
+    Raises:
+        EngineError: no right to, or the node lacks something; from every method.
+    """
+
+    def __init__(self, directory: str, maximum: float = 0.0, adopt: bool = False) -> None:
+        self._directory = directory
+        self._maximum = maximum
+        self._adopt = adopt
+        self._node = Node()
+        self._open = ExitStack()
+        self._draining: dict[object, float] = {}
+
+    def __enter__(self) -> Pass:
+        self._open.enter_context(node_lock(self._directory))
+        self._ledger = Ledger(self._directory)
+        self._open.callback(self._ledger.close)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+        self._open.close()
+
+    def plan(self, want: State, *, drain: bool = True) -> Plan:
+        """Return what has to be done; without ``drain`` real servers go whatever their connections."""
+        owned = self._ledger.owned(OWNER)
+        notes = {key: float(text) for key, text in self._ledger.notes(OWNER, NOTE).items()}
+        prepared, self._draining = make_plan(
+            self._node.read(want, owned),
+            want,
+            owned,
+            self._ledger.others(OWNER),
+            notes,
+            connections=self._node.connections if drain else None,
+            now=time.monotonic(),
+            maximum=self._maximum,
+            adopt=self._adopt,
+        )
+        return prepared
+
+    def execute(self, prepared: Plan) -> Outcome:
+        """Do what :meth:`plan` said last; steps that fail are reported, the others done."""
+        notes = self._ledger.notes(OWNER, NOTE)
+        texts = [(key, notes.get(key) or repr(since)) for key, since in self._draining.items()]
+        self._ledger.note(OWNER, NOTE, [*texts, *((key, "") for key in notes if key not in self._draining)])
+        return execute(prepared, self._node.tables, self._ledger, OWNER, keep_going=True)
+
+    @property
+    def draining(self) -> int:
+        """Return how many real servers the last plan leaves to drain."""
+        return len(self._draining)
+
+
+def show(prepared: Plan, form: str) -> None:
+    """Print a plan."""
+    if form == "json":
+        conflicts = [conflict.describe() for conflict in prepared.conflicts]
+        print(json.dumps({"steps": prepared.as_json(), "conflicts": conflicts}, indent=1))
+        return
+    for line in prepared.lines():
+        print(line)
+    adopted = sum(map(len, prepared.adopted.values()))
+    if adopted:
+        print(f"{adopted} items are taken over as they are")

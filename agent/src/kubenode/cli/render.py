@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Print what a node would hold.
+
+Needs no root, no kernel and no cluster: the same objects, configuration and node give the same text, sorted. Compare it in a
+pull request, or with a node:
+
+  kubectl get svc,endpointslices,nodes -A -o json >objects.json
+  kubenode render --objects objects.json --node node1 --format ipvsadm >want
+  ssh node1 ipvsadm -Sn | diff want -
+
+Formats
+  json       one object: virtual_servers, sets, iptables, addresses, sysctls
+  ipvsadm    as ipvsadm -Sn             ipset      as ipset save
+  iptables   as iptables-save           ip6tables  as ip6tables-save
+  addresses  of kube-ipvs0, one address/prefix a line
+
+The node's addresses, zone and pod CIDRs come from its Node object, if it is among the objects. Node ports are served on the
+addresses given with --node-address, or else on those of the Node object.
+
+What is wrong with single objects is said on standard error; everything else is rendered.
+
+Exit status: 0 rendered, 1 not (objects or configuration cannot be read), 64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+FORMATS = ("json", "ipvsadm", "ipset", "iptables", "ip6tables", "addresses")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's arguments."""
+    from .parser import add_objects
+
+    add_objects(parser, required=True)
+    parser.add_argument("--node", metavar="NAME", required=True, help="the node's name")
+    parser.add_argument("--config", metavar="FILE", help="KubeProxyConfiguration (default: kube-proxy's defaults)")
+    parser.add_argument(
+        "--node-address",
+        metavar="IP",
+        action="append",
+        default=[],
+        help="an address of the node, primary ones first (repeatable)",
+    )
+    parser.add_argument("--format", choices=FORMATS, default="json", help="default: %(default)s")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Render."""
+    import sys
+
+    from ..engine.desired.config import parse
+    from ..engine.desired.facts import NodeFacts
+    from ..engine.errors import InputError
+    from ..engine.model.net import canonical, family
+    from ..engine.render import render
+    from .desired import cluster, configuration, manifests
+
+    config = configuration(options) if options.config else parse([])[0]
+    try:
+        given = [canonical(address) for address in options.node_address]
+    except ValueError as error:
+        raise InputError("kubenode render", "--node-address", options.node_address, str(error)) from None
+    source = manifests(options.objects)
+    primary: dict[int, str] = {}
+    for address in given:
+        primary.setdefault(family(address), address)
+    facts = NodeFacts(options.node, tuple(("node", address) for address in given), tuple(primary.values()))
+    found = cluster(config, facts, source)
+    if not given and found.node is not None:
+        found.set_facts(facts._replace(addresses=tuple(("node", address) for address in found.node.addresses)))
+    sys.stdout.write(render(found.state(), options.format))
+    return 0

@@ -1,0 +1,147 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Show this node's virtual servers.
+
+For each: its owner in the ledger ("-" for what nobody claims), the port of the Service that it is for, scheduler, persistence; and
+its real servers with weight, active and inactive connections. Then what the agent could not use or do, and what on the node is not
+as it should be.
+
+  tcp 10.96.0.10:53 rr   agent   kube-system/kube-dns:dns-tcp
+    -> 10.244.1.5:53     weight 1   active 2   inactive 14
+    -> 10.244.2.7:53     weight 0   active 1   inactive 0   draining
+
+Works with and without a running agent; without one, names and drift come from --objects or the configured manifests.
+
+Exit status: 0 shown, 1 the kernel's table cannot be read, 64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's arguments."""
+    from .parser import add_config, add_objects, add_run_dir
+
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    add_objects(parser)
+    add_config(parser)
+    add_run_dir(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show."""
+    import json
+
+    view = _view(options)
+    print(json.dumps(view, indent=1) if options.format == "json" else "\n".join(_lines(view)))
+    return 0
+
+
+def _view(options: argparse.Namespace) -> dict[str, Any]:
+    from ..engine.kernel import ipvs
+    from ..engine.model.ipvs import endpoint
+
+    table = ipvs.read()
+    connections = ipvs.read_connections()
+    names, problems, drift = _known(options)
+    owners = _owners(options.run_dir)
+    reals: dict[Any, list[dict[str, Any]]] = {}
+    for key, value in sorted(table["real_server"].items()):
+        active, inactive = connections.get(key, (0, 0))
+        reals.setdefault(key.server, []).append(
+            {
+                "real_server": endpoint(key.address, key.port),
+                "weight": value.weight,
+                "forward": value.forward,
+                "active": active,
+                "inactive": inactive,
+            }
+        )
+    servers = [
+        {
+            "virtual_server": str(key),
+            "scheduler": value.scheduler,
+            "persistence": value.timeout if value.flags & 1 else 0,
+            "owner": owners.get(key, ""),
+            "service": names.get(str(key), ""),
+            "real_servers": reals.get(key, []),
+        }
+        for key, value in sorted(table["virtual_server"].items())
+    ]
+    return {"virtual_servers": servers, "problems": problems, "drift": drift}
+
+
+def _owners(directory: str) -> dict[Any, str]:
+    """Return the owner of each virtual server; nothing if the ledger cannot be read."""
+    import os
+
+    from ..engine.errors import LedgerError
+    from ..engine.ledger import Ledger
+
+    if not os.path.exists(os.path.join(directory, "ledger.db")):
+        return {}
+    try:
+        ledger = Ledger(directory)
+    except LedgerError:
+        return {}
+    try:
+        return dict(ledger.others("").get("virtual_server", {}))
+    finally:
+        ledger.close()
+
+
+def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list[str]]:
+    """Return the names of virtual servers, problems and drift: from the agent, or from manifests when there is none."""
+    import os
+
+    from ..engine.errors import EngineError
+    from ..paths import SOCKET
+    from .ask import question
+
+    socket = os.path.join(options.run_dir, SOCKET)
+    try:
+        if options.objects is None:
+            status = question(socket, "status")
+            last = status["last_full_sync"] or {"drift": []}
+            return question(socket, "names"), [item["text"] for item in status["problems"]], last["drift"]
+    except EngineError as error:
+        reason = str(error)
+    else:
+        reason = ""
+    try:
+        from ..naming import names_of
+        from .desired import this_node
+        from .oneshot import Pass
+
+        found, source = this_node(options)
+        names = names_of(source.objects())
+        want: dict[str, dict[Any, Any]] = found.state()
+        with Pass(options.run_dir, found.config.graceful_max_duration) as work:
+            drift = work.plan(want).lines()
+        problems = [text for texts in found.problems.values() for text in texts] + list(source.problems.values())
+        return {str(key): names.name(key) for key in want["virtual_server"]}, problems, drift
+    except EngineError as error:
+        return {}, [text for text in (reason, str(error)) if text], []
+
+
+def _lines(view: dict[str, Any]) -> list[str]:
+    lines = []
+    for server in view["virtual_servers"]:
+        extra = f" persistent {server['persistence']}" if server["persistence"] else ""
+        lines.append(
+            f"{server['virtual_server']} {server['scheduler']}{extra}   {server['owner'] or '-'}   {server['service'] or '-'}"
+        )
+        for real in server["real_servers"]:
+            text = (
+                f"  -> {real['real_server']:24} weight {real['weight']:<5} active {real['active']:<6} inactive {real['inactive']}"
+            )
+            lines.append(text + ("   draining" if real["weight"] == 0 and real["active"] + real["inactive"] else ""))
+    if not lines:
+        lines.append("no virtual servers")
+    lines.extend(f"problem: {text}" for text in view["problems"])
+    lines.extend(f"drift: {text}" for text in view["drift"])
+    return lines

@@ -1,0 +1,358 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent's life: load, converge, serve, and from then on follow files, the kernel, the clock and signals.
+
+Nothing that is missing ends it. No configuration that can be used, no manifests yet, no ip_vs: it says what it waits for and
+tries again. What only a running agent needs is imported after the first convergence.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..configuration import ConfigurationError, load
+from ..engine.desired.cluster import Cluster
+from ..engine.desired.config import Config
+from ..engine.errors import EngineError
+from ..log import Log
+from ..node import Node, facts
+from ..node import name as host_name
+from ..sources.manifests import Changes, Manifests
+from .loop import Loop, Timer
+from .notify import Notifier
+from .reconcile import Reconciler, Report
+
+if TYPE_CHECKING:
+    from .serving import Serving
+
+_SOURCE_RETRY = 1.0
+_FIRST_RETRY = 1.0
+_FIRST_DRAIN = 1.0
+_DRAIN_SHARE = 0.01  # of one processor, at most, for looking whether connections have ended
+_FACTS_CALM = 0.2
+_MOST_STARTING = 300  # seconds that systemd is asked for while the first convergence goes on
+
+
+class Options(NamedTuple):
+    """What the command line says; "" leaves it to the configuration file or to the node."""
+
+    config: str
+    config_required: bool
+    manifests: str
+    run: str
+    node: str
+    adopt: bool
+
+
+class Agent:
+    """One agent, from :meth:`run` to SIGTERM. What the kernel holds stays when it ends."""
+
+    def __init__(self, options: Options, log: Log) -> None:
+        self.options = options
+        self.log = log
+        self.loop = Loop()
+        self.notifier = Notifier()
+        self.started = time.time()
+        self.config = Config()
+        self.cluster: Cluster | None = None
+        self.source: Manifests | None = None
+        self.reconciler = Reconciler(Node(), options.run)
+        self.reconciler.adopt = options.adopt
+        self.config_problems: list[str] = []
+        self.warnings: list[str] = []
+        self.trouble = ""  # why the last pass did not get through
+        self.last: Report | None = None  # the last full pass
+        self.failures: dict[str, str] = {}  # item -> why the kernel refused it
+        self.conflicts: list[str] = []
+        self._serving: Serving | None = None
+        self._periodic: Timer | None = None
+        self._retry: Timer | None = None
+        self._draining: Timer | None = None
+        self._event: Timer | None = None
+        self._facts: Timer | None = None
+        self._backoff = _FIRST_RETRY
+        self._synced_at = 0.0
+        self._reported: set[str] = set()
+        self._fresh = False  # the cluster was made anew: what it does not want is not wanted
+
+    # life
+
+    def run(self) -> int:
+        """Live; return the exit status."""
+        for number, callback in (
+            (signal.SIGTERM, self._stop),
+            (signal.SIGINT, self._stop),
+            (signal.SIGHUP, self.reload),
+            (signal.SIGUSR1, self._dump),
+        ):
+            self.loop.on_signal(number, callback)
+        self.loop.after(0, self._begin)
+        if self.notifier.watchdog:
+            self._beat()
+        try:
+            self.loop.run()
+        finally:
+            if self._serving is not None:
+                self._serving.close()
+            self.reconciler.close()
+            self.loop.close()
+        return 0
+
+    def _begin(self) -> None:
+        self.notifier.status("starting")
+        self.notifier.extend(_MOST_STARTING)
+        self._configure()
+        self.full("start")
+        from .serving import Serving  # what has to wait until the node is served
+
+        self._serving = Serving(self)
+        if self.last is not None:
+            self._serving.passed(self.last, "start")
+        self._serving.configured()
+        self.notifier.ready()
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+    def _stop(self) -> None:
+        self.notifier.stopping()
+        self.log.info("stopping; what the kernel holds stays in place")
+        self.loop.stop()
+
+    def _beat(self) -> None:
+        self.notifier.alive()
+        self.loop.after(self.notifier.watchdog, self._beat)
+
+    def _dump(self) -> None:
+        from .status import dump
+
+        dump(self)
+
+    def reload(self) -> None:
+        """Read configuration and manifests again and compare everything."""
+        self.log.info("reloading")
+        self.notifier.reloading()
+        self._configure()
+        self.full("reload")
+        if self._serving is not None:
+            self._serving.configured()
+        self.notifier.ready()
+
+    # what is wanted
+
+    def _configure(self) -> None:
+        """Read the configuration; one that cannot be used leaves the last good one in place."""
+        try:
+            config, warnings = load(self.options.config, required=self.options.config_required)
+        except ConfigurationError as error:
+            self.config_problems = error.problems
+            for problem in error.problems:
+                self.log.error("configuration cannot be used", reason=problem)
+            if self.cluster is not None:
+                self.refresh()
+            return
+        self.config_problems = []
+        for warning in warnings:
+            if warning not in self.warnings:
+                self.log.warning("configuration", reason=warning)
+        self.warnings = warnings
+        path = self.options.manifests or config.manifests_directory
+        if self.source is None or self.source.path != path:
+            self.source = Manifests(path)
+        if self.cluster is None or config != self.config:
+            self.config = config
+            self._fresh = True
+            self.cluster = Cluster(config, facts(self.options.node or config.hostname_override or host_name()))
+            for item in self.source.objects():
+                self._put(item)
+        self.reconciler.maximum = config.graceful_max_duration
+        self.refresh()
+
+    def refresh(self, names: set[str] | None = None) -> Changes:
+        """Take over what changed in the manifests (in the files of these names, or anywhere)."""
+        source, cluster = self.source, self.cluster
+        if source is None or cluster is None:
+            return Changes([], [])
+        changes = source.scan(names)
+        for key in changes.removed:
+            cluster.remove(key.kind, key.namespace, key.name)
+        for item in changes.put:
+            self._put(item)
+        for problem in source.problems.values():
+            if problem not in self._reported:
+                self.log.error("manifests", reason=problem)
+        self._reported = set(source.problems.values())
+        return changes
+
+    def _put(self, item: dict[str, Any]) -> None:
+        if self.cluster is not None:
+            try:
+                self.cluster.put(item)
+            except EngineError as error:
+                self.log.error("object cannot be used", reason=str(error))
+
+    @property
+    def waiting(self) -> str:
+        """Say what nothing can be done without, "" if nothing is missing."""
+        if self.cluster is None or self.source is None:
+            return "a configuration that can be used: " + "; ".join(self.config_problems)
+        return self.source.waiting or self.trouble
+
+    # making it so
+
+    def changed(self) -> None:
+        """Something that is wanted has changed: make it so, at once or as soon as ``minSyncPeriod`` allows."""
+        if self._serving is not None:
+            self._serving.health.queued()
+        if self._event is not None and self._event.pending:
+            return
+        wait = self._synced_at + self.config.min_sync_period - time.monotonic()
+        if wait > 0:
+            self._event = self.loop.after(wait, self._changed)
+        else:
+            self._changed()
+
+    def _changed(self) -> None:
+        self._pass(False, "event")
+
+    def full(self, reason: str) -> None:
+        """Compare everything with the kernel and make it right."""
+        self._pass(True, reason)
+
+    def _pass(self, whole: bool, reason: str) -> None:
+        if self.source is not None and self.source.waiting:
+            self.refresh()
+        if self.cluster is None or self.source is None or self.source.waiting:
+            self._wait(_SOURCE_RETRY)
+            return
+        self.reconciler.hold = bool(self.source.unknown)
+        try:
+            if whole:
+                self._set_timeouts()
+            self.reconciler.accept(self.cluster.take(), whole=self._fresh)
+            self._fresh = False
+            report = self.reconciler.full() if whole else self.reconciler.changed()
+        except EngineError as error:
+            self.trouble = str(error)
+            self.reconciler.synced = False
+            self.log.error("cannot converge", reason=self.trouble)
+            self._wait(self._backoff)
+            self._backoff = min(self._backoff * 2, self.config.sync_period)
+            return
+        self.trouble = ""
+        self._synced_at = time.monotonic()
+        if report is not None:
+            self._passed(report, reason)
+
+    def _wait(self, seconds: float) -> None:
+        self.notifier.status(f"waiting for {self.waiting}" if not self.trouble else f"waiting: {self.trouble}")
+        if self._serving is not None:
+            self._serving.health.queued()
+        if self._retry is None or not self._retry.pending:
+            self._retry = self.loop.after(seconds, self._again)
+
+    def _again(self) -> None:
+        if self.cluster is None:
+            self._configure()
+        self.full("retry")
+
+    def _passed(self, report: Report, reason: str) -> None:
+        """Remember and report what a pass did, and arrange for the next."""
+        if report.full:
+            self.last = report
+            self.failures = {}
+            self.conflicts = [conflict.describe() for conflict in report.conflicts]
+            if self._periodic is not None:
+                self._periodic.cancel()
+            self._periodic = self.loop.after(self.config.sync_period, lambda: self.full("period"))
+        for failure in report.failed:
+            self.failures[failure.step.describe()] = failure.message
+            self.log.error("step failed", step=failure.step.describe(), reason=failure.message)
+        for conflict in report.conflicts:
+            self.log.warning("left alone", reason=conflict.describe())
+        if self.log.level >= 7:
+            for step in report.done:
+                self.log.debug("step", step=step.describe())
+        if report.done or reason not in ("period", "event"):
+            self.log.info(
+                "converged" if not report.failed else "converged in part",
+                reason=reason,
+                steps=len(report.done),
+                failed=len(report.failed),
+                seconds=f"{report.seconds:.3f}",
+            )
+        if report.failed:
+            self._wait(self._backoff)
+            self._backoff = min(self._backoff * 2, self.config.sync_period)
+        else:
+            self._backoff = _FIRST_RETRY
+        self._watch_draining(_FIRST_DRAIN)
+        if self._serving is not None:
+            self._serving.passed(report, reason)
+        self.notifier.status(self.summary())
+
+    def summary(self) -> str:
+        """Return the node's state in one line."""
+        want = self.reconciler.want
+        parts = [f"{len(want.get('virtual_server', ()))} virtual servers, {len(want.get('real_server', ()))} real servers"]
+        if self.reconciler.draining:
+            parts.append(f"{len(self.reconciler.draining)} draining")
+        problems = self.problem_count()
+        if problems:
+            parts.append(f"{problems} problem" + ("" if problems == 1 else "s") + " (kubenode status)")
+        if self.reconciler.hold:
+            parts.append("nothing is removed until all manifests can be read")
+        return "; ".join(parts)
+
+    def problem_count(self) -> int:
+        """Return how many things could not be used or done."""
+        found = len(self.config_problems) + len(self.failures) + len(self.conflicts)
+        found += len(self.source.problems) if self.source is not None else 0
+        return found + (len(self.cluster.problems) if self.cluster is not None else 0)
+
+    def _watch_draining(self, seconds: float) -> None:
+        if self.reconciler.draining and (self._draining is None or not self._draining.pending):
+            self._draining = self.loop.after(seconds, self._drain)
+
+    def _drain(self) -> None:
+        start = time.monotonic()
+        try:
+            report = self.reconciler.drain()
+        except EngineError as error:
+            self.log.error("cannot look after draining real servers", reason=str(error))
+            self.reconciler.synced = False
+            self._wait(self._backoff)
+            return
+        if report is not None and (report.done or report.failed):
+            self._passed(report, "draining")
+        self._watch_draining(max(_FIRST_DRAIN, (time.monotonic() - start) / _DRAIN_SHARE))
+
+    def node_changed(self) -> None:
+        """The node's addresses changed: look at them when they have come to rest."""
+        if self._facts is None or not self._facts.pending:
+            self._facts = self.loop.after(_FACTS_CALM, self._use_facts)
+
+    def _use_facts(self) -> None:
+        if self.cluster is None:
+            return
+        try:
+            self.cluster.set_facts(facts(self.cluster.facts.name))
+        except EngineError as error:
+            self.log.error("the node's addresses cannot be read", reason=str(error))
+            return
+        self.changed()
+
+    def _set_timeouts(self) -> None:
+        """Set IPVS's timeouts that the configuration names (0 leaves the kernel's)."""
+        wanted = [int(seconds) for seconds in (self.config.tcp_timeout, self.config.tcp_fin_timeout, self.config.udp_timeout)]
+        if not any(wanted):
+            return
+        from ..engine.kernel import ipvs
+
+        have = ipvs.get_timeouts()
+        if any(want and want != is_ for want, is_ in zip(wanted, have)):
+            ipvs.set_timeouts(ipvs.Timeouts(*wanted))

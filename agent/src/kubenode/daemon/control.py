@@ -1,0 +1,136 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The running agent's local socket: one line of JSON in, one line of JSON out.
+
+``{"command": "status"}`` is answered by the function that is registered as ``status``; an error by ``{"error": "…"}``. Who may
+open the socket is decided by its file mode (0660).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any, Callable
+
+from .loop import Loop
+
+_SECONDS = 10.0
+_LIMIT = 65536
+Command = Callable[[], Any]
+
+
+class Control:
+    """Listens at ``path``; a socket file that a dead agent left is replaced.
+
+    Raises:
+        OSError: the socket cannot be made, or another agent answers there.
+    """
+
+    def __init__(self, loop: Loop, path: str, commands: Mapping[str, Command]) -> None:
+        self._loop = loop
+        self._path = path
+        self._commands = commands
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        if _answers(path):
+            raise OSError(f"another agent is running: it answers at {path}")
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        mask = os.umask(0o117)
+        try:
+            self._socket.bind(path)
+        finally:
+            os.umask(mask)
+        self._socket.listen(8)
+        loop.watch(self._socket, self._accept)
+
+    def close(self) -> None:
+        """Stop listening and remove the file."""
+        self._loop.forget(self._socket)
+        self._socket.close()
+        try:
+            os.unlink(self._path)
+        except OSError:
+            pass
+
+    def _accept(self) -> None:
+        try:
+            connection, _peer = self._socket.accept()
+        except OSError:
+            return
+        connection.setblocking(False)
+        received = bytearray()
+        patience = self._loop.after(_SECONDS, lambda: finish())
+
+        def finish() -> None:
+            patience.cancel()
+            self._loop.forget(connection)
+            connection.close()
+
+        def read() -> None:
+            try:
+                data = connection.recv(4096)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            received.extend(data)
+            if b"\n" in data:
+                self._loop.forget(connection)
+                send(memoryview(self._answer(bytes(received))))
+            elif not data or len(received) > _LIMIT:
+                finish()
+
+        def send(left: memoryview) -> None:
+            try:
+                left = left[connection.send(left) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                left = left[:0]
+            if left:
+                self._loop.watch(connection, lambda: send(left), write=True)
+            else:
+                finish()
+
+        self._loop.watch(connection, read)
+
+    def _answer(self, line: bytes) -> bytes:
+        try:
+            command = json.loads(line)["command"]
+            function = self._commands[command]
+        except (ValueError, KeyError, TypeError):
+            answer: Any = {"error": f"expected a command of {', '.join(self._commands)}"}
+        else:
+            answer = function()
+        return json.dumps(answer, default=str).encode() + b"\n"
+
+
+def ask(path: str, command: str, seconds: float = 30.0) -> Any:
+    """Ask the agent that listens at ``path``.
+
+    Raises:
+        OSError: no agent is running, it does not answer, or we may not ask it.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as channel:
+        channel.settimeout(seconds)
+        channel.connect(path)
+        channel.sendall(json.dumps({"command": command}).encode() + b"\n")
+        parts = []
+        while part := channel.recv(65536):
+            parts.append(part)
+    return json.loads(b"".join(parts))
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as channel:
+        try:
+            channel.connect(path)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hearing of changed links and addresses: rtnetlink's multicast groups (rtnetlink(7))."""
+
+from __future__ import annotations
+
+import socket
+from struct import Struct
+from typing import NamedTuple
+
+from ..engine.kernel.netlink import NETLINK_ROUTE, attributes
+from ..engine.model.net import unpack
+
+_RTM_NEWLINK = 16
+_RTM_DELLINK = 17
+_RTM_NEWADDR = 20
+_RTM_DELADDR = 21
+_RTMGRP_LINK = 0x1
+_RTMGRP_IPV4_IFADDR = 0x10
+_RTMGRP_IPV6_IFADDR = 0x100
+_IFF_UP = 0x1
+_IFLA_IFNAME = 3
+_IFA_ADDRESS = 1
+_IFA_LOCAL = 2
+_HEADER = Struct("=IHHII")  # length, type, flags, sequence, port
+_IFINFO = Struct("=BxHiII")  # family, type, index, flags, change
+_IFADDR = Struct("=BBBBI")  # family, prefix length, flags, scope, index
+_READ_BYTES = 65536
+_QUEUE_BYTES = 1 << 20
+_SO_RCVBUFFORCE = 33
+
+
+class Event(NamedTuple):
+    """``what`` is ``link`` (then ``link`` is its name and ``up`` whether it is up) or ``address``."""
+
+    what: str
+    gone: bool
+    link_index: int
+    link: str = ""
+    up: bool = False
+    address: str = ""
+
+
+class Events:
+    """The events of the thread's network namespace; ready to read when there are some.
+
+    Raises:
+        OSError: netlink cannot be used.
+    """
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, NETLINK_ROUTE
+        )
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _QUEUE_BYTES)
+        except PermissionError:
+            pass  # the usual size then; what is lost makes a full comparison
+        self._socket.bind((0, _RTMGRP_LINK | _RTMGRP_IPV4_IFADDR | _RTMGRP_IPV6_IFADDR))
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._socket.close()
+
+    def read(self) -> list[Event] | None:
+        """Return the events since the last call, or None if some were lost."""
+        found: list[Event] = []
+        lost = False
+        while True:
+            try:
+                packet = self._socket.recv(_READ_BYTES)
+            except BlockingIOError:
+                return None if lost else found
+            except OSError:  # ENOBUFS: more came than the queue holds
+                lost = True
+                continue
+            found.extend(_parse(packet))
+
+
+def _parse(packet: bytes) -> list[Event]:
+    found = []
+    offset = 0
+    while len(packet) - offset >= _HEADER.size:
+        size, kind, _flags, _sequence, _port = _HEADER.unpack_from(packet, offset)
+        body = packet[offset + _HEADER.size : offset + size]
+        if kind in (_RTM_NEWLINK, _RTM_DELLINK):
+            _family, _type, index, bits, _change = _IFINFO.unpack_from(body)
+            name = attributes(body, _IFINFO.size).get(_IFLA_IFNAME, b"").rstrip(b"\0").decode("utf-8", "surrogateescape")
+            found.append(Event("link", kind == _RTM_DELLINK, index, link=name, up=bool(bits & _IFF_UP)))
+        elif kind in (_RTM_NEWADDR, _RTM_DELADDR):
+            index = _IFADDR.unpack_from(body)[4]
+            given = attributes(body, _IFADDR.size)
+            raw = given.get(_IFA_LOCAL) or given.get(_IFA_ADDRESS) or b""
+            if len(raw) in (4, 16):
+                found.append(Event("address", kind == _RTM_DELADDR, index, address=unpack(raw)))
+        offset += size + 3 & ~3
+    return found

@@ -1,0 +1,163 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Is this node's proxy well? The answers of ``/healthz``, ``/livez``, the health check node ports, and of the metrics server.
+
+Paths, status codes, headers and bodies are kube-proxy's (Kubernetes 1.36), since load balancers and kubelets know those.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable
+
+from ..engine.desired.cluster import HealthCheck
+from ..log import Log
+from .exposition import CONTENT_TYPE
+from .http import JSON, NOT_FOUND, Response, Server
+from .loop import Loop
+from .metrics import FAMILIES, Metrics
+
+_NOSNIFF = ("X-Content-Type-Options", "nosniff")
+_PLAIN = "text/plain; charset=utf-8"
+_RETRY = 10.0  # seconds until an address that was taken is tried again
+
+
+class Health:
+    """When the node was last in sync, and since when it is not.
+
+    ``timeout`` is how long an update may wait (kube-proxy: twice the sync period). Not healthy until the first sync.
+    """
+
+    def __init__(self, timeout: float, clock: Callable[[], float] = time.time) -> None:
+        self.timeout = timeout
+        self.eligible = True  # the node is not about to be removed
+        self._clock = clock
+        self._updated = 0.0
+        self._queued = 0.0
+
+    def queued(self) -> None:
+        """Something has to be done."""
+        self._queued = self._queued or self._clock()
+
+    def updated(self) -> None:
+        """All is done."""
+        self._updated = self._clock()
+        self._queued = 0.0
+
+    @property
+    def healthy(self) -> bool:
+        """Tell whether what the node does is fresh."""
+        return bool(self._updated) and (not self._queued or self._clock() - self._queued <= self.timeout)
+
+    def body(self, with_node: bool) -> str:
+        """Return the JSON of ``/healthz`` (``with_node``) or ``/livez``."""
+        now = self._clock()
+        healthy = self.healthy
+        found: dict[str, Any] = {"lastUpdated": _rfc3339(now if healthy else self._updated), "currentTime": _rfc3339(now)}
+        if with_node:
+            found["nodeEligible"] = self.eligible
+        family = {"lastUpdated": _rfc3339(self._updated), "healthy": healthy}
+        found.update(healthy=healthy, status=dict.fromkeys(FAMILIES.values(), family))
+        return json.dumps(found, separators=(",", ":"))
+
+
+class Servers:
+    """The HTTP servers: one for health, one for metrics, one for each health check node port."""
+
+    def __init__(self, loop: Loop, log: Log, health: Health, metrics: Metrics) -> None:
+        self._loop = loop
+        self._log = log
+        self._health = health
+        self._metrics = metrics
+        self._running: dict[tuple[str, str, int], Server] = {}
+        self._wanted: dict[tuple[str, str, int], Callable[[str, str], Response]] = {}
+        self._checks: dict[int, HealthCheck] = {}
+        self._fixed: set[tuple[str, str, int]] = set()
+
+    def serve(self, healthz: tuple[str, int], metrics: tuple[str, int]) -> None:
+        """Have the fixed servers listen on these addresses; port 0 means: not at all."""
+        fixed = {("health", *healthz): self.answer_health, ("metrics", *metrics): self.answer_metrics}
+        self._fixed = {key for key in fixed if key[2]}
+        self._wanted = {key: self._wanted[key] for key in self._wanted if key[0].startswith("Service ")}
+        self._wanted.update((key, fixed[key]) for key in self._fixed)
+        self._adjust()
+
+    def check(self, checks: Mapping[int, HealthCheck], addresses: Iterable[str]) -> None:
+        """Answer on these health check node ports, on these addresses of the node."""
+        self._checks = dict(checks)
+        self._wanted = {key: self._wanted[key] for key in self._fixed}
+        for address in addresses:
+            for port, check in checks.items():
+                key = (f"Service {check.namespace}/{check.name}", address, port)
+                self._wanted[key] = self._checker(port)
+        self._adjust()
+
+    def close(self) -> None:
+        """Stop all servers."""
+        self._wanted = {}
+        self._adjust()
+
+    def _adjust(self) -> None:
+        for key in [key for key in self._running if key not in self._wanted]:
+            self._running.pop(key).close()
+        missing = False
+        for key, handler in self._wanted.items():
+            what, address, port = key
+            if key in self._running:
+                continue
+            try:
+                self._running[key] = Server(self._loop, address, port, handler)
+            except OSError as error:
+                missing = True
+                self._log.error(f"cannot listen for {what}", address=address, port=port, reason=error.strerror)
+        if missing:
+            self._loop.after(_RETRY, self._adjust)
+
+    def answer_health(self, _method: str, path: str) -> Response:
+        """Answer on the health address."""
+        health = self._health
+        if path == "/healthz":
+            status = 200 if health.healthy and health.eligible else 503
+            self._metrics.healthz.add(1, str(status))
+        elif path == "/livez":
+            status = 200 if health.healthy else 503
+            self._metrics.livez.add(1, str(status))
+        else:
+            return NOT_FOUND
+        return Response(status, health.body(path == "/healthz"), JSON, (_NOSNIFF,))
+
+    def answer_metrics(self, method: str, path: str) -> Response:
+        """Answer on the metrics address, which has the health answers too."""
+        if path == "/metrics":
+            return Response(200, self._metrics.text(), CONTENT_TYPE)
+        if path == "/proxyMode":
+            return Response(200, "ipvs", _PLAIN, (_NOSNIFF,))
+        if path == "/healthz":
+            return self.answer_health(method, path)
+        return NOT_FOUND
+
+    def _checker(self, port: int) -> Callable[[str, str], Response]:
+        def answer(_method: str, _path: str) -> Response:
+            check = self._checks[port]
+            count = max(check.local_endpoints.values(), default=0)
+            healthy = self._health.healthy
+            document = {
+                "service": {"namespace": check.namespace, "name": check.name},
+                "localEndpoints": count,
+                "serviceProxyHealthy": healthy,
+            }
+            headers = (_NOSNIFF, ("X-Load-Balancing-Endpoint-Weight", str(count)))
+            return Response(200 if count and healthy else 503, json.dumps(document, indent="\t"), JSON, headers)
+
+        return answer
+
+
+def _rfc3339(seconds: float) -> str:
+    """Return a time as Go prints it; its zero time if there was none."""
+    if not seconds:
+        return "0001-01-01T00:00:00Z"
+    fraction = f"{seconds % 1:.9f}"[1:].rstrip("0").rstrip(".")
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f"{fraction}Z"

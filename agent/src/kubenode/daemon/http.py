@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A small HTTP/1.1 server in the daemon's loop, for health and metrics: no body is read, every answer is whole.
+
+Not :mod:`http.server`, which needs a thread and imports the mail parser. A client is given ten seconds for a request, and no
+request may exceed eight kilobytes.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Callable, NamedTuple
+
+from .loop import Loop
+
+JSON = "application/json"
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
+_LIMIT = 8192
+_CLIENTS = 128
+_SECONDS = 10.0
+
+
+class Response(NamedTuple):
+    """An answer; ``headers`` go between Content-Type and Date."""
+
+    status: int
+    body: str
+    content_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Handler = Callable[[str, str], Response]  # method, path without its query
+NOT_FOUND = Response(404, "404 page not found\n", "text/plain; charset=utf-8", (("X-Content-Type-Options", "nosniff"),))
+
+
+class Server:
+    """Listens on ``address`` (IPv4 or IPv6, without brackets) and ``port``.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
+
+    def __init__(self, loop: Loop, address: str, port: int, handler: Handler) -> None:
+        self._loop = loop
+        self._handler = handler
+        self._clients: set[_Client] = set()
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
+            self._socket.bind((address, port))
+            self._socket.listen(64)
+        except OSError:
+            self._socket.close()
+            raise
+        loop.watch(self._socket, self._accept)
+
+    @property
+    def port(self) -> int:
+        """Return the port, also if it was left to the kernel (0)."""
+        return int(self._socket.getsockname()[1])
+
+    def close(self) -> None:
+        """Stop listening and drop all clients."""
+        self._loop.forget(self._socket)
+        self._socket.close()
+        for client in list(self._clients):
+            client.close()
+
+    def _accept(self) -> None:
+        try:
+            connection, _address = self._socket.accept()
+        except OSError:
+            return  # the client is gone already, or we are out of descriptors
+        if len(self._clients) >= _CLIENTS:
+            connection.close()
+            return
+        self._clients.add(_Client(self._loop, connection, self._handler, self._clients))
+
+
+class _Client:
+    """One connection, kept open between requests if the client wants it so."""
+
+    def __init__(self, loop: Loop, connection: socket.socket, handler: Handler, among: set[_Client]) -> None:
+        connection.setblocking(False)
+        self._loop = loop
+        self._socket = connection
+        self._handler = handler
+        self._among = among
+        self._received = b""
+        self._unsent = b""
+        self._ending = False
+        self._patience = loop.after(_SECONDS, self.close)
+        loop.watch(connection, self._read)
+
+    def close(self) -> None:
+        self._patience.cancel()
+        self._loop.forget(self._socket)
+        self._socket.close()
+        self._among.discard(self)
+
+    def _read(self) -> None:
+        try:
+            data = self._socket.recv(_LIMIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        self._received += data
+        self._answer()
+
+    def _answer(self) -> None:
+        """Answer the requests that are whole, one after the other; the next is looked at when the answer is sent."""
+        head, end, rest = self._received.partition(b"\r\n\r\n")
+        if end:
+            self._received = rest
+            self._patience.cancel()
+            self._patience = self._loop.after(_SECONDS, self.close)
+            self._send(self._respond(head.decode("latin-1")))
+        elif len(self._received) > _LIMIT:
+            self._ending = True
+            self._send(_bytes(Response(431, "", "text/plain"), True, True))
+
+    def _respond(self, head: str) -> bytes:
+        lines = head.split("\r\n")
+        words = lines[0].split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            self._ending = True
+            return _bytes(Response(400, "400 Bad Request", "text/plain; charset=utf-8"), True, True)
+        method, target, version = words
+        options = [line.partition(":")[2].strip().lower() for line in lines[1:] if line.lower().startswith("connection:")]
+        # what might have a body is not read on: whatever follows could be that body
+        self._ending = "close" in options or version == "HTTP/1.0" or method not in ("GET", "HEAD")
+        return _bytes(self._handler(method, target.partition("?")[0]), method != "HEAD", self._ending)
+
+    def _send(self, data: bytes) -> None:
+        self._unsent = data
+        self._loop.watch(self._socket, self._write, write=True)
+        self._write()
+
+    def _write(self) -> None:
+        try:
+            sent = self._socket.send(self._unsent)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+            return
+        self._unsent = self._unsent[sent:]
+        if self._unsent:
+            return
+        if self._ending:
+            self.close()
+            return
+        self._loop.watch(self._socket, self._read)
+        if self._received:
+            self._answer()
+
+
+def _bytes(response: Response, with_body: bool, closing: bool) -> bytes:
+    body = response.body.encode()
+    lines = [f"HTTP/1.1 {response.status} {_REASONS[response.status]}", f"Content-Type: {response.content_type}"]
+    lines.extend(f"{name}: {value}" for name, value in response.headers)
+    lines.append(time.strftime("Date: %a, %d %b %Y %H:%M:%S GMT", time.gmtime()))
+    lines.append(f"Content-Length: {len(body)}")
+    if closing:
+        lines.append("Connection: close")
+    return "\r\n".join([*lines, "", ""]).encode() + (body if with_body else b"")

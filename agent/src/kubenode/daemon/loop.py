@@ -1,0 +1,128 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The daemon's heartbeat: what waits for a file descriptor, a time or a signal, in one thread.
+
+Signals only set flags and wake the loop; what they mean is done between two callbacks, never inside one.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import time
+from heapq import heappop, heappush
+from typing import Any, Callable
+
+Callback = Callable[[], None]
+
+
+class Timer:
+    """A callback to come; ``cancel`` makes it none."""
+
+    __slots__ = ("callback", "when")
+
+    def __init__(self, when: float, callback: Callback) -> None:
+        self.when = when
+        self.callback: Callback | None = callback
+
+    def cancel(self) -> None:
+        """Forget it."""
+        self.callback = None
+
+    @property
+    def pending(self) -> bool:
+        """Tell whether it is still to come."""
+        return self.callback is not None
+
+
+class Loop:
+    """Runs callbacks until :meth:`stop`. A callback that raises ends the loop: what may fail handles its own errors."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._count = 0
+        self._signals: dict[int, Callback] = {}
+        self._raised: list[int] = []
+        self._running = False
+        self._wake, sender = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(sender, False)
+        signal.set_wakeup_fd(sender, warn_on_full_buffer=False)
+        self.watch(self._wake, self._drain)
+
+    def watch(self, file: Any, callback: Callback, *, write: bool = False) -> None:
+        """Call back whenever ``file`` (a descriptor or what has ``fileno``) can be read, or written if ``write``."""
+        events = selectors.EVENT_WRITE if write else selectors.EVENT_READ
+        try:
+            self._selector.register(file, events, callback)
+        except KeyError:
+            self._selector.modify(file, events, callback)
+
+    def forget(self, file: Any) -> None:
+        """Watch ``file`` no more; fine if it was not watched."""
+        try:
+            self._selector.unregister(file)
+        except (KeyError, ValueError):
+            pass
+
+    def after(self, seconds: float, callback: Callback) -> Timer:
+        """Call back once, in ``seconds`` or a little later."""
+        timer = Timer(time.monotonic() + seconds, callback)
+        self._count += 1
+        heappush(self._timers, (timer.when, self._count, timer))
+        return timer
+
+    def on_signal(self, number: int, callback: Callback) -> None:
+        """Call back after the signal came, between two other callbacks."""
+        self._signals[number] = callback
+        signal.signal(number, lambda received, _frame: self._raised.append(received))
+
+    def stop(self) -> None:
+        """End :meth:`run` after the present callback."""
+        self._running = False
+
+    def run(self) -> None:
+        """Run until stopped."""
+        self._running = True
+        while self._running:
+            self._run_signals()
+            self._run_timers()
+            if not self._running:
+                break
+            for key, _events in self._selector.select(self._patience()):
+                if self._running and key.fileobj in self._selector.get_map():
+                    key.data()
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        signal.set_wakeup_fd(-1)
+        self._selector.close()
+
+    def _patience(self) -> float | None:
+        if self._raised:
+            return 0.0
+        while self._timers and not self._timers[0][2].pending:
+            heappop(self._timers)
+        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
+
+    def _run_timers(self) -> None:
+        now = time.monotonic()
+        while self._running and self._timers and self._timers[0][0] <= now:
+            timer = heappop(self._timers)[2]
+            callback = timer.callback
+            timer.cancel()
+            if callback is not None:
+                callback()
+
+    def _run_signals(self) -> None:
+        while self._running and self._raised:
+            self._signals[self._raised.pop(0)]()
+
+    def _drain(self) -> None:
+        try:
+            os.read(self._wake, 4096)
+        except BlockingIOError:
+            pass

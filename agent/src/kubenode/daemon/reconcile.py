@@ -1,0 +1,281 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Making the node as wanted: full comparisons with the kernel, and changes applied on what we believe it holds.
+
+A full comparison reads every table once. An event only plans the items that changed, with the same planner, against what was read
+then and has been written since; if the kernel disagrees, the next full comparison says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable, NamedTuple, Protocol
+
+from ..engine.apply import execute
+from ..engine.kernel import Failure
+from ..engine.ledger import Ledger, node_lock
+from ..engine.model import ReadState, State
+from ..engine.model.kinds import KINDS
+from ..engine.plan import Conflict, Plan, Step, plan
+from ..paths import OWNER
+from . import termination
+
+Items = dict[str, dict[Any, Any]]  # kind -> key -> value
+Delta = Mapping[str, Mapping[Any, Any]]  # kind -> key -> value, or None for what is no longer wanted
+
+# Kinds whose change is rare and depends on more than itself: a full comparison is simpler than being clever.
+_LAYOUT = frozenset(("jump", "link", "sysctl", "set"))
+NOTE = "real_server"  # the kind under which the ledger remembers since when real servers drain
+
+
+class Tables(Protocol):
+    """What is needed of a node; :class:`~..node.Node` is the real one."""
+
+    @property
+    def tables(self) -> Mapping[str, Any]:
+        """Return ``apply`` of each table."""
+
+    def read(self, want: ReadState, owned: Mapping[str, Any]) -> State:
+        """Return what the kernel holds."""
+
+    def connections(self) -> Mapping[Any, tuple[int, int]]:
+        """Return active and inactive connections of real servers."""
+
+
+class Report(NamedTuple):
+    """What a pass did: steps done and failed, what is somebody else's, and how long it took.
+
+    ``drift`` are the steps that nobody had asked for since the last pass: somebody else's changes, undone.
+    """
+
+    full: bool
+    done: list[Step]
+    failed: list[Failure]
+    conflicts: list[Conflict]
+    drift: list[Step]
+    seconds: float
+    tables: dict[str, float]  # seconds spent writing, by table
+
+
+class Reconciler:
+    """Holds what is wanted, what we believe the kernel holds, and what is draining.
+
+    ``hold`` forbids all removals: as long as it is not known what everybody wants. ``maximum`` bounds draining, in seconds (0: none).
+    Every method that writes takes the node's lock. Errors of single items end up in reports; what stops a whole pass is raised
+    (EngineError), and nothing is believed until the next full one.
+    """
+
+    def __init__(self, node: Tables, directory: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.want: Items = {}
+        self.draining: dict[Any, float] = {}
+        self.hold = False
+        self.adopt = False
+        self.maximum = 0.0
+        self.synced = False
+        self.pending: dict[str, set[Any]] = {}  # wanted or unwanted since the last pass that got through
+        self._node = node
+        self._directory = directory
+        self._clock = clock
+        self._have: Items = {}
+        self._owned: dict[str, set[Any]] = {}
+        self._others: dict[str, dict[Any, str]] = {}
+        self._ledger: Ledger | None = None
+        self._noted: dict[Any, float] | None = None
+
+    def close(self) -> None:
+        """Close the ledger."""
+        if self._ledger is not None:
+            self._ledger.close()
+
+    def accept(self, delta: Delta, *, whole: bool = False) -> None:
+        """Take note of what is wanted from now on; if ``whole``, what ``delta`` does not have is not wanted any more."""
+        if whole:
+            gone = {kind: dict.fromkeys(items.keys() - delta.get(kind, {}).keys()) for kind, items in self.want.items()}
+            delta = {kind: {**delta.get(kind, {}), **gone.get(kind, {})} for kind in {*delta, *gone}}
+        for kind, items in delta.items():
+            wanted = self.want.setdefault(kind, {})
+            self.pending.setdefault(kind, set()).update(items)
+            for key, value in items.items():
+                if value is None:
+                    wanted.pop(key, None)
+                else:
+                    wanted[key] = value
+
+    def full(self) -> Report:
+        """Compare everything with the kernel and make it right."""
+        start = self._clock()
+        known, self.synced = self.synced, False
+        with node_lock(self._directory):
+            ledger = self._open()
+            self._owned = ledger.owned(OWNER)
+            self._others = ledger.others(OWNER)
+            self._have = self._node.read(self.want, self._owned)
+            report = self._pass(ledger, self._have, self.want, None, start)
+        if known:
+            asked = self.pending
+            report = report._replace(drift=[step for step in report.done if step.key not in asked.get(step.kind, ())])
+        self._settle(report)
+        return report
+
+    def changed(self) -> Report | None:
+        """Make pending changes true; None if there are none."""
+        pending = {kind: keys for kind, keys in self.pending.items() if keys}
+        if not pending:
+            self.pending = {}
+            return None
+        if not self.synced or not _LAYOUT.isdisjoint(pending):
+            return self.full()
+        report = self._partial(pending)
+        self._settle(report)
+        return report
+
+    def drain(self) -> Report | None:
+        """Look whether connections of draining real servers have ended; None if nothing is draining."""
+        if not self.draining or not self.synced:
+            return None
+        keys: dict[str, set[Any]] = {"real_server": set(self.draining), "virtual_server": {key.server for key in self.draining}}
+        addresses = {server.address for server in keys["virtual_server"]}
+        keys["address"] = {key for key in self._have.get("address", {}) if key.address in addresses}
+        report = self._partial(keys)
+        if report.failed:
+            self._settle(report)
+        return report
+
+    def _partial(self, keys: Mapping[str, Iterable[Any]]) -> Report:
+        start = self._clock()
+        chosen: dict[str, set[Any]] = {"real_server": set(), **{kind: set(some) for kind, some in keys.items()}}
+        for kind, some in list(chosen.items()):
+            parent = KINDS[kind].parent
+            if parent is not None:
+                chosen.setdefault(parent[0], set()).update(parent[1](key) for key in some)
+        with node_lock(self._directory):
+            return self._pass(self._open(), _only(self._have, chosen), _only(self.want, chosen), chosen, start)
+
+    def _pass(self, ledger: Ledger, have: State, want: State, part: Mapping[str, set[Any]] | None, start: float) -> Report:
+        """Plan ``have`` against ``want``, both whole or both the same part, and carry it out."""
+        prepared, verdict = self._prepare(ledger, have, want)
+        elsewhere = {} if part is None else {key: since for key, since in self.draining.items() if key not in part["real_server"]}
+        self._note(ledger, {**elsewhere, **verdict})
+        spent: dict[str, float] = {}
+        outcome = execute(prepared, _timed(self._node.tables, spent, self._clock), ledger, OWNER, keep_going=True)
+        self._believe(outcome.done, prepared)
+        return Report(part is None, outcome.done, outcome.failed, prepared.conflicts, [], self._clock() - start, spent)
+
+    def _settle(self, report: Report) -> None:
+        """What failed is still to be done, and the next pass looks at the whole node."""
+        self.synced = not report.failed
+        self.pending = {}
+        for failure in report.failed:
+            self.pending.setdefault(failure.step.kind, set()).add(failure.step.key)
+
+    def _prepare(self, ledger: Ledger, have: State, want: State) -> tuple[Plan, dict[Any, float]]:
+        """Return the plan, and since when real servers are draining when it is done."""
+        return make_plan(
+            have,
+            want,
+            self._owned,
+            self._others,
+            self._remembered(ledger),
+            connections=self._node.connections,
+            now=self._clock(),
+            maximum=self.maximum,
+            hold=self.hold,
+            adopt=self.adopt,
+        )
+
+    def _remembered(self, ledger: Ledger) -> dict[Any, float]:
+        """Return since when real servers are draining, from before a restart too."""
+        if self._noted is None:
+            self._noted = {key: float(text) for key, text in ledger.notes(OWNER, NOTE).items()}
+            self.draining = dict(self._noted)
+        return self.draining
+
+    def _note(self, ledger: Ledger, draining: dict[Any, float]) -> None:
+        """Remember what drains before it begins, so that a restart goes on with it."""
+        noted = self._noted or {}
+        texts = [(key, repr(since)) for key, since in draining.items() if noted.get(key) != since]
+        texts.extend((key, "") for key in noted if key not in draining)
+        ledger.note(OWNER, NOTE, texts)
+        self._noted = dict(draining)
+        self.draining = draining
+
+    def _believe(self, done: Iterable[Step], prepared: Plan) -> None:
+        for step in done:
+            items = self._have.setdefault(step.kind, {})
+            parent = KINDS[step.kind].parent
+            if step.after is None:
+                items.pop(step.key, None)
+                self._owned.get(step.kind, set()).discard(step.key)
+            else:
+                items[step.key] = step.after
+                if step.before is None and parent is None:
+                    self._owned.setdefault(step.kind, set()).add(step.key)
+        for kind, keys in prepared.adopted.items():
+            self._owned.setdefault(kind, set()).update(keys)
+
+    def owners(self) -> dict[str, int]:
+        """Return how many keys each owner of the ledger claims; nothing if it was never opened."""
+        return self._ledger.owners() if self._ledger is not None else {}
+
+    def _open(self) -> Ledger:
+        if self._ledger is None:
+            self._ledger = Ledger(self._directory)
+        return self._ledger
+
+
+def make_plan(
+    have: State,
+    want: State,
+    owned: Mapping[str, Any],
+    others: Mapping[str, Mapping[Any, str]],
+    draining: Mapping[Any, float],
+    *,
+    connections: Callable[[], Mapping[Any, tuple[int, int]]] | None,
+    now: float,
+    maximum: float = 0.0,
+    hold: bool = False,
+    adopt: bool = False,
+) -> tuple[Plan, dict[Any, float]]:
+    """Plan with graceful termination; without it if there is no way to count ``connections``.
+
+    Sysctls count as ours: like kube-proxy we set them and leave them, they are not in the ledger.
+
+    Returns:
+        The plan, and since when the real servers are draining that it leaves to drain.
+    """
+    ours = {**owned, "sysctl": want.get("sysctl", {}).keys()}
+    if hold:
+        whole = plan(have, want, ours, others=others, adopt=adopt)
+        return Plan([step for step in whole.steps if step.after is not None], whole.conflicts, whole.adopted), dict(draining)
+    servers: Any = owned.get("virtual_server", ())
+    if adopt:
+        servers = {*servers, *want.get("virtual_server", ())}
+    candidates = termination.unwanted(have, want, servers)
+    verdict = termination.Verdict({}, {})
+    if candidates and connections is not None:
+        counted = connections() if termination.countable(have, candidates) else {}
+        verdict = termination.retain(have, want, candidates, counted, draining, now, maximum)
+        want = {**want, **{kind: {**want.get(kind, {}), **items} for kind, items in verdict.keep.items()}}
+    return plan(have, want, ours, others=others, adopt=adopt), verdict.draining
+
+
+def _timed(tables: Mapping[str, Any], spent: dict[str, float], clock: Callable[[], float]) -> dict[str, Any]:
+    """Return the tables' functions, each of which adds the seconds it takes to ``spent``."""
+
+    def timed(name: str, apply: Callable[[list[Step], bool], Any]) -> Callable[[list[Step], bool], Any]:
+        def run(steps: list[Step], keep_going: bool) -> Any:
+            start = clock()
+            try:
+                return apply(steps, keep_going)
+            finally:
+                spent[name] = spent.get(name, 0.0) + clock() - start
+
+        return run
+
+    return {name: timed(name, apply) for name, apply in tables.items()}
+
+
+def _only(state: ReadState, keys: Mapping[str, set[Any]]) -> State:
+    return {kind: {key: state[kind][key] for key in some if key in state.get(kind, {})} for kind, some in keys.items()}

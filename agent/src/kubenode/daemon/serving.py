@@ -1,0 +1,228 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a running agent needs beyond converging: servers, the socket, metrics, and its ears on files and on the kernel."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from .._version import VERSION
+from ..engine.desired.node_addresses import DUMMY
+from ..engine.errors import EngineError
+from ..engine.model.kinds import KINDS
+from ..paths import SOCKET
+from ..sources.watch import Watch, WatchError
+from . import status, udp
+from .control import Control
+from .events import Events
+from .health import Health, Servers
+from .loop import Timer
+from .metrics import FAMILIES, Metrics
+
+if TYPE_CHECKING:
+    from .agent import Agent
+    from .reconcile import Report
+
+_DEBOUNCE = 0.02  # seconds in which further changed files are gathered
+_WATCH_RETRY = 1.0
+_HEALTH_CHECK_ADDRESSES = ("0.0.0.0",)
+
+
+class Serving:
+    """Made after the first pass, whatever came of it."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.metrics = Metrics(VERSION)
+        self.health = Health(2 * agent.config.sync_period)
+        self.health.queued()
+        self.servers = Servers(agent.loop, agent.log, self.health, self.metrics)
+        self._control: Control | None = None
+        self._events: Events | None = None
+        self._watch: Watch | None = None
+        self._changed: set[str] | None = set()  # names of files, None for all
+        self._gathering: Timer | None = None
+        self._queued = 0.0
+        self._listen()
+
+    def close(self) -> None:
+        """Close all there is."""
+        self.servers.close()
+        for thing in (self._control, self._events, self._watch):
+            if thing is not None:
+                thing.close()
+
+    def _listen(self) -> None:
+        agent = self.agent
+        commands: dict[str, Any] = {
+            "status": lambda: status.status(agent),
+            "names": lambda: status.names(agent),
+            "sync": lambda: status.sync(agent),
+        }
+        try:
+            self._control = Control(agent.loop, os.path.join(agent.options.run, SOCKET), commands)
+        except OSError as error:
+            agent.log.error("kubenode status will not work", reason=str(error))
+        try:
+            self._events = Events()
+            agent.loop.watch(self._events, self._heard)
+        except OSError as error:
+            agent.log.error("changed links and addresses are only seen once in a syncPeriod", reason=str(error))
+
+    def configured(self) -> None:
+        """Follow the configuration: addresses to serve on, the directory to watch."""
+        agent = self.agent
+        self.health.timeout = 2 * agent.config.sync_period
+        self.servers.serve(agent.config.healthz, agent.config.metrics)
+        self._check()
+        if self._watch is not None and not self._watch.ended and self._watch.directory == self._directory():
+            return
+        self._watch_files()
+
+    def passed(self, report: Report, reason: str) -> None:
+        """Count what a pass did, and do what follows from it."""
+        metrics, agent = self.metrics, self.agent
+        broken = {KINDS[failure.step.kind].table for failure in report.failed}
+        if not broken & {"iptables"}:
+            self.health.updated()
+        for family in FAMILIES.values():
+            metrics.sync_seconds.observe(report.seconds, family)
+            metrics.last_queued.set(self._queued or time.time(), family)
+            if "iptables" in broken:
+                metrics.restore_failures.add(1, family)
+            else:
+                metrics.last_sync.set(time.time(), family)
+        self._queued = 0.0
+        if report.full:
+            metrics.full_syncs.add(1, reason)
+            metrics.plan_steps.set(len(report.done) + len(report.failed))
+            metrics.items.replace({(kind,): len(items) for kind, items in sorted(agent.reconciler.want.items())})
+            metrics.ledger_keys.replace({(owner,): count for owner, count in agent.reconciler.owners().items()})
+        for step in report.done:
+            metrics.steps.add(1, step.kind, step.verb)
+        for failure in report.failed:
+            metrics.failed_steps.add(1, failure.step.kind, failure.step.verb)
+        for step in report.drift:
+            metrics.drift.add(1, step.kind)
+            agent.log.warning("drift healed", step=step.describe())
+        for table, seconds in report.tables.items():
+            metrics.apply_seconds.observe(seconds, table)
+        metrics.draining.set(len(agent.reconciler.draining))
+        metrics.problems.replace({(about,): count for about, count in status.counts(agent).items()})
+        metrics.endpoints_pending.set(0)
+        metrics.services_pending.set(0)
+        self._clean_conntrack(udp.touched(report.done))
+        self._check()
+
+    def _check(self) -> None:
+        """Follow what the cluster says about health checks."""
+        cluster = self.agent.cluster
+        if cluster is None:
+            return
+        self.servers.check(cluster.health_checks(), _HEALTH_CHECK_ADDRESSES)
+        self.health.eligible = cluster.node is None or cluster.node.eligible
+        self.metrics.no_local_endpoints.replace(
+            {(FAMILIES[family], policy): count for (family, policy), count in cluster.no_local_endpoints().items()}
+        )
+
+    def _clean_conntrack(self, servers: set[Any]) -> None:
+        if not servers:
+            return
+        start = time.monotonic()
+        try:
+            deleted = udp.clean(servers, self.agent.reconciler.want.get("real_server", {}))
+        except EngineError as error:
+            self.agent.log.error("stale UDP flows cannot be removed", reason=str(error))
+            return
+        for family, count in deleted.items():
+            self.metrics.conntrack_deleted.add(count, FAMILIES[family])
+            self.metrics.conntrack_seconds.observe(time.monotonic() - start, FAMILIES[family])
+            if count:
+                self.agent.log.info("stale UDP flows removed", family=FAMILIES[family], flows=count)
+
+    # files
+
+    def _directory(self) -> str:
+        path = self.agent.source.path if self.agent.source is not None else ""
+        return path if os.path.isdir(path) else os.path.dirname(path)
+
+    def _watch_files(self) -> None:
+        """Watch the manifests' directory as soon as there is one, and look at what changed until then."""
+        if self._watch is not None:
+            self.agent.loop.forget(self._watch)
+            self._watch.close()
+            self._watch = None
+        if self.agent.source is None:
+            self.agent.loop.after(_WATCH_RETRY, self._watch_files)
+            return
+        try:
+            self._watch = Watch(self._directory())
+        except WatchError as error:
+            self.agent.log.warning("changed manifests are not noticed", reason=str(error))
+            self.agent.loop.after(_WATCH_RETRY, self._watch_files)
+            return
+        self.agent.loop.watch(self._watch, self._files_changed)
+        self._gather(None)
+
+    def _files_changed(self) -> None:
+        if self._watch is None:
+            return
+        names = self._watch.read()
+        if self._watch.ended:
+            self.agent.loop.forget(self._watch)
+            self.agent.loop.after(_WATCH_RETRY, self._watch_files)
+        if names is None or names:
+            self._gather(names)
+
+    def _gather(self, names: set[str] | None) -> None:
+        self._changed = None if names is None or self._changed is None else self._changed | names
+        if self._gathering is None or not self._gathering.pending:
+            self._queued = time.time()
+            self._gathering = self.agent.loop.after(_DEBOUNCE, self._use_files)
+
+    def _use_files(self) -> None:
+        names, self._changed = self._changed, set()
+        changes = self.agent.refresh(names)
+        services = endpoints = 0
+        for kind in [item["kind"] for item in changes.put] + [key.kind for key in changes.removed]:
+            services += kind == "Service"
+            endpoints += kind == "EndpointSlice"
+        self.metrics.services_total.add(services)
+        self.metrics.endpoints_total.add(endpoints)
+        self.metrics.services_pending.set(services)
+        self.metrics.endpoints_pending.set(endpoints)
+        self.agent.changed()
+
+    # the kernel
+
+    def _heard(self) -> None:
+        """Links or addresses changed: mend what is ours at once, follow what is the node's."""
+        if self._events is None:
+            return
+        events = self._events.read()
+        if events is None:
+            self.agent.node_changed()
+            self.agent.full("events lost")
+            return
+        try:
+            ours = socket.if_nametoindex(DUMMY)
+        except OSError:
+            ours = -1
+        want = self.agent.reconciler.want
+        wanted = {key.address for key in want.get("address", ())} if any(event.link_index == ours for event in events) else set()
+        hurt = node = False
+        for event in events:
+            if event.what == "link":
+                hurt = hurt or (event.link == DUMMY and (event.gone or event.up))
+            elif event.link_index == ours:
+                hurt = hurt or (event.gone and event.address in wanted)
+            else:
+                node = node or not event.address.startswith("fe80:")
+        if node:
+            self.agent.node_changed()
+        if hurt and DUMMY in want.get("link", {}):
+            self.agent.full("kernel event")

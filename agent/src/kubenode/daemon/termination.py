@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Graceful termination: a real server that is no longer wanted goes when its last connection has gone.
+
+Pure functions. As kube-proxy does it: weight 0 (no new connections) until the kernel counts none, retried in the background; UDP
+and SCTP go at once, since their "connections" never end by themselves. Different from kube-proxy: the weight is 0 before connections are
+counted, so none can slip in between; real servers of a deleted Service drain in the same way, and their virtual server and its
+address stay as long; the list survives a restart (the ledger keeps it); there may be a bound; and one that is wanted again just gets its
+weight back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from ..engine.model import ReadState
+from ..engine.model.ipvs import RealServerKey
+
+Connections = Mapping[RealServerKey, tuple[int, int]]  # active, inactive
+Since = Mapping[RealServerKey, float]  # seconds on the monotonic clock, which counts from boot as the kernel's tables do
+
+_GRACEFUL = ("tcp", "fwmark")
+
+
+class Verdict(NamedTuple):
+    """What must stay although it is not wanted, and since when each real server of it is draining."""
+
+    keep: dict[str, dict[Any, Any]]
+    draining: dict[RealServerKey, float]
+
+
+def unwanted(have: ReadState, want: ReadState, owned: Collection[Any]) -> list[RealServerKey]:
+    """Return the real servers that are there, are not wanted, and may drain.
+
+    Args:
+        have: what is there.
+        want: what is wanted.
+        owned: the virtual servers that are ours.
+    """
+    wanted = want.get("real_server", {})
+    return [
+        key
+        for key in have.get("real_server", {})
+        if key not in wanted and key.server in owned and key.server.protocol in _GRACEFUL
+    ]
+
+
+def countable(have: ReadState, candidates: Collection[RealServerKey]) -> bool:
+    """Tell whether connections have to be counted: some candidate takes no new ones already."""
+    reals = have.get("real_server", {})
+    return any(reals[key].weight == 0 for key in candidates)
+
+
+def retain(
+    have: ReadState,
+    want: ReadState,
+    candidates: Collection[RealServerKey],
+    connections: Connections,
+    draining: Since,
+    now: float,
+    maximum: float = 0.0,
+) -> Verdict:
+    """Decide which of the ``candidates`` stay a while.
+
+    Args:
+        have: what is there.
+        want: what is wanted.
+        candidates: see :func:`unwanted`.
+        connections: how many connections each has (missing: none). Only looked at for those whose weight is 0 already.
+        draining: since when those are draining of which that is known.
+        now: seconds on the monotonic clock.
+        maximum: seconds after which a real server goes whatever its connections; 0: never.
+    """
+    keep: dict[str, dict[Any, Any]] = {"real_server": {}, "virtual_server": {}, "address": {}}
+    since: dict[RealServerKey, float] = {}
+    for key in candidates:
+        value = have["real_server"][key]
+        start = min(draining.get(key, now), now)
+        if maximum and key in draining and now - start >= maximum:
+            continue
+        if value.weight == 0 and not any(connections.get(key, (0, 0))):
+            continue
+        keep["real_server"][key] = value._replace(weight=0)
+        since[key] = start
+    servers = {key.server for key in since}
+    for server in servers - want.get("virtual_server", {}).keys():
+        keep["virtual_server"][server] = have["virtual_server"][server]
+    addresses = {server.address for server in keep["virtual_server"]}
+    if addresses:
+        for spot, value in have.get("address", {}).items():
+            if spot.address in addresses and spot not in want.get("address", {}):
+                keep["address"][spot] = value
+    return Verdict(keep, since)

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node that we are on: its tables, read as one state, and facts about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from .engine.desired.facts import NodeFacts
+from .engine.desired.node_addresses import DUMMY
+from .engine.model import ReadState, State
+
+_PROBES = {4: ("AF_INET", "192.0.2.1"), 6: ("AF_INET6", "2001:db8::1")}  # documentation networks: nobody is there
+
+
+class Node:
+    """Reads all tables that the agent works with; writes them through ``tables``."""
+
+    @property
+    def tables(self) -> Mapping[str, Any]:
+        """Return ``apply`` of each table, by the table's name."""
+        from .engine.kernel.tables import TABLES
+
+        return TABLES
+
+    def read(self, want: ReadState, owned: Mapping[str, Collection[Any]]) -> State:
+        """Return what the kernel holds: of sets and sysctls those that are wanted or ours, of all else everything.
+
+        Raises:
+            MissingError: the node lacks a kernel module, a tool or a right.
+        """
+        from .engine.kernel import addresses, ipset, iptables, ipvs, sysctls
+
+        have: State = {}
+        have.update(ipvs.read())
+        have.update(ipset.read({*want.get("set", ()), *owned.get("set", ())}))
+        have.update(iptables.read())
+        have.update(addresses.read({*want.get("link", ()), *owned.get("link", ()), DUMMY}))
+        have.update(sysctls.read(list(want.get("sysctl", ()))))
+        return have
+
+    def connections(self) -> Mapping[Any, tuple[int, int]]:
+        """Return active and inactive connections of every real server."""
+        from .engine.kernel import ipvs
+
+        return ipvs.read_connections()
+
+
+def facts(name: str) -> NodeFacts:
+    """Return what can be seen on this node; what its Node object says goes before it."""
+    from .engine.kernel.addresses import node_addresses
+
+    addresses = tuple((link, address) for link, address, _prefix in node_addresses() if link != DUMMY)
+    found = [_primary(family, addresses) for family in (4, 6)]
+    return NodeFacts(
+        name=name,
+        addresses=addresses,
+        node_ips=tuple(address for address in found if address),
+        kernel=os.uname().release,
+        cpus=os.cpu_count() or 0,
+    )
+
+
+def _primary(family: int, addresses: Collection[tuple[str, str]]) -> str:
+    """Return the address that the node would speak from, or else its first; "" if it has none."""
+    import socket
+
+    name, target = _PROBES[family]
+    try:
+        with socket.socket(getattr(socket, name), socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as probe:
+            probe.connect((target, 9))  # chooses a route; sends nothing
+            chosen = str(probe.getsockname()[0])
+            if chosen in {address for _link, address in addresses}:
+                return chosen
+    except OSError:
+        pass
+    mine = [address for link, address in addresses if link != "lo" and (":" in address) is (family == 6)]
+    return next((address for address in mine if not address.startswith(("fe80:", "169.254."))), "")
+
+
+def name() -> str:
+    """Return this node's name as kube-proxy takes it: the host name in lower case."""
+    return os.uname().nodename.strip().lower()
