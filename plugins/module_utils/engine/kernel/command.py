@@ -18,6 +18,7 @@ PACKAGES = {
     "ip6tables-save": "iptables",
     "ip6tables-restore": "iptables",
     "modprobe": "kmod",
+    "rmmod": "kmod",
 }
 _SYSTEM_DIRECTORIES = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 _SECONDS = 300

@@ -87,11 +87,11 @@ def parameters(name: str) -> dict[str, str]:
 def load(wanted: Mapping[str, str]) -> dict[str, str]:
     """Load modules; values are parameters ("a=1 b=2") or "". Return why, for each that could not be loaded.
 
-    Those without parameters are loaded by one process.
+    Those without parameters are loaded by one process, and last: one of them might pull another in without its parameters.
     """
     plain = [name for name, given in wanted.items() if not given]
-    calls = [["modprobe", "-a", *plain]] if plain else []
-    calls += [["modprobe", name, *given.split()] for name, given in wanted.items() if given]
+    calls = [["modprobe", name, *given.split()] for name, given in wanted.items() if given]
+    calls += [["modprobe", "-a", *plain]] if plain else []
     reasons: dict[str, str] = {}
     for call in calls:
         ended = run(call)
@@ -114,7 +114,7 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
     reasons = load(wanted) if wanted else {}
     going = [step.key for step in steps if step.after is None]
     for name in going:
-        ended = run(["modprobe", "-r", name])
+        ended = run(["rmmod", name])  # modprobe -r would take modules along that somebody wants
         if ended.status:
             reasons[name] = _last_line(ended.errors) or "it cannot be unloaded"
     done = [step for step in steps if step.key not in reasons]

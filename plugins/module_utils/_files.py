@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""Our own files as a table: kind ``file``, key path, value text. Written whole, by a rename."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from .engine.errors import KernelError
+from .engine.kernel import Failure, Result
+
+HEADER = "# Written by kubenode.ipvs.{module} for owner {owner}; changes made here are lost.\n"
+
+
+def read(*paths):
+    """Return those of the files that exist.
+
+    Raises:
+        KernelError: one exists and cannot be read.
+    """
+    found = {}
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+                found[path] = file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise KernelError(f"file {path} cannot be read: {error.strerror}; nothing was changed") from error
+    return found
+
+
+def table(module):
+    """Return the table's ``apply``; ``module`` is the AnsibleModule whose atomic_move writes."""
+
+    def apply(steps, keep_going=False):
+        result = Result([], [])
+        for step in steps:
+            try:
+                _write(module, step.key, step.after)
+                result.done.append(step)
+            except OSError as error:
+                result.failed.append(Failure(step, f"file {step.key} cannot be written: {error.strerror}"))
+                if not keep_going:
+                    break
+        return result
+
+    return apply
+
+
+def _write(module, path, text):
+    if text is None:
+        os.unlink(path)
+        return
+    directory = os.path.dirname(path)
+    os.makedirs(directory, mode=0o755, exist_ok=True)
+    # In the same directory: no space left, or a file system that is read-only, shows before anything is replaced.
+    handle, temporary = tempfile.mkstemp(prefix=".kubenode-", dir=directory)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        module.atomic_move(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)

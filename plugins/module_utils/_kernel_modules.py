@@ -1,0 +1,143 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""Kernel modules: which of several names a kernel knows, what is loaded at boot, and which can be unloaded."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ._argspec import unique
+from ._files import HEADER
+from .engine.errors import InputError, MissingError
+from .engine.kernel.modules import BUILTIN, LOADABLE, LOADED, UNKNOWN, canonical, missing
+
+_NAME = re.compile(r"[A-Za-z0-9_]+\Z")
+_PARAMETER = re.compile(r"[^\s\"'#]+\Z")
+
+
+class Choice(NamedTuple):
+    """What a kernel has of the wanted modules: ``names`` to load or loaded already, and sentences about what it lacks."""
+
+    names: list
+    lacking: list
+    warnings: list
+
+
+def check(params):
+    """Return ``wanted`` and ``optional`` (tuples of alternatives), ``absent`` (names) and ``parameters`` (name to text).
+
+    Raises:
+        EngineError: a name or a parameter is not one, or a name stands there twice.
+    """
+    seen = {}
+    lists = {}
+    for option in ("modules", "optional", "absent"):
+        lists[option] = []
+        for index, text in enumerate(params[option]):
+            place = f"{option}[{index}]"
+            names = tuple(canonical(name) for name in text.split("|"))
+            for name in names:
+                if not _NAME.match(name):
+                    raise InputError(place, "name", text, "a kernel module's name, or several joined by '|'")
+                unique(seen, name, place, f"kernel module {name}")
+            lists[option].append(names)
+    if any(len(names) > 1 for names in lists["absent"]):
+        raise InputError("absent", "name", "|".join(next(names for names in lists["absent"] if len(names) > 1)), "one name each")
+    parameters = {}
+    for name, given in params["parameters"].items():
+        unique(
+            {} if canonical(name) not in parameters else {canonical(name): "parameters"}, canonical(name), f"parameters[{name}]"
+        )
+        if not isinstance(given, dict) or any(not _PARAMETER.match(f"{key}={value}") for key, value in given.items()):
+            raise InputError("parameters", name, given, "a dictionary of names and values without spaces and quotes")
+        parameters[canonical(name)] = " ".join(f"{key}={_plain(value)}" for key, value in given.items())
+    return lists["modules"], lists["optional"], [names[0] for names in lists["absent"]], parameters
+
+
+def _plain(value):
+    return "Y" if value is True else "N" if value is False else value
+
+
+def choose(wanted, optional, states):
+    """Return which names are meant: the first that is there already, else the first that can be loaded.
+
+    A state that nobody can tell (a container) is a warning, not an error.
+    """
+    names, lacking, warnings = [], [], []
+    for required, entries in ((True, wanted), (False, optional)):
+        for names_ in entries:
+            found = next((name for state in ((LOADED, BUILTIN), (LOADABLE,)) for name in names_ if states[name] in state), None)
+            if found is not None:
+                names.append(found)
+            elif any(states[name] == UNKNOWN for name in names_):
+                warnings.append(f"whether the kernel has the module {' or '.join(names_)} cannot be told here (a container?)")
+            elif required:
+                lacking.append(missing(" or ".join(names_)))
+            else:
+                warnings.append(f"optional: {missing(' or '.join(names_))}")
+    return Choice(names, lacking, warnings)
+
+
+def require(choice):
+    """Raise MissingError naming every module that is wanted and not there."""
+    if choice.lacking:
+        raise MissingError("; ".join(choice.lacking) + "; nothing was changed")
+
+
+def files(owner):
+    """Return the paths of an owner's files: what is loaded at boot, and with which parameters."""
+    return f"/etc/modules-load.d/kubenode-{owner}.conf", f"/etc/modprobe.d/kubenode-{owner}.conf"
+
+
+def parse_load(text):
+    """Return the names in a modules-load.d file."""
+    return [line.strip() for line in text.splitlines() if line.strip() and line.strip()[0] not in "#;"]
+
+
+def parse_options(text):
+    """Return the parameters in a modprobe.d file by module name."""
+    found = {}
+    for line in text.splitlines():
+        words = line.split(None, 2)
+        if len(words) == 3 and words[0] == "options":
+            found[canonical(words[1])] = words[2].strip()
+    return found
+
+
+def render_load(owner, names):
+    """Return the text of a modules-load.d file, or None."""
+    return HEADER.format(module="kernel_modules", owner=owner) + "".join(f"{name}\n" for name in names) if names else None
+
+
+def render_options(owner, parameters):
+    """Return the text of a modprobe.d file, or None."""
+    lines = [f"options {name} {parameters[name]}\n" for name in sorted(parameters)]
+    return HEADER.format(module="kernel_modules", owner=owner) + "".join(lines) if lines else None
+
+
+def unloadable(names, path="/proc/modules"):
+    """Return those of the modules that nothing but each other uses, users before what they use."""
+    holders, users = {}, {}
+    try:
+        with open(path, encoding="ascii") as file:
+            for line in file:
+                name, _size, count, above = line.split()[:4]
+                holders[name] = [] if above == "-" else above.rstrip(",").split(",")
+                users[name] = int(count) - len(holders[name])
+    except OSError:
+        return []
+    going = {name for name in names if users.get(name) == 0}
+    while True:
+        kept = {name for name in going if not set(holders[name]) <= going}
+        if not kept:
+            break
+        going -= kept
+    ordered = []
+    while len(ordered) < len(going):
+        ordered += sorted(name for name in going - set(ordered) if set(holders[name]) <= set(ordered))
+    return ordered

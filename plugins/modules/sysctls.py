@@ -1,0 +1,197 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: sysctls
+short_description: Converge kernel parameters, now and at every boot
+version_added: 0.1.0
+description:
+  - Makes sure that kernel parameters have the given values, in one task for many of them. The live values are read from and
+    written to C(/proc/sys), and kept for the next boot in one file of their own, C(/etc/sysctl.d/90-kubenode-OWNER.conf).
+  - Files of others are never changed. If one of them takes effect later and says something else, the task warns and names it.
+  - The values that were there before are remembered under C(/var/lib/kubenode) and come back when a parameter is named in
+    O(absent).
+  - A parameter that does not exist makes the task fail, and the message names the kernel module that it needs. If the kernel
+    refuses a value, everything that this task did before is undone.
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+extends_documentation_fragment:
+  - kubenode.ipvs._attributes
+  - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._ownership
+options:
+  sysctls:
+    description:
+      - Names and values, for example V(net.ipv4.vs.conntrack) and V(1).
+      - The parts of a name are separated by dots or, if one of them has dots itself, by slashes, as for C(sysctl).
+      - Values are compared word by word. YAML's booleans are refused, because V(on) means something else to the kernel than
+        V(1).
+    type: dict
+    default: {}
+  absent:
+    description:
+      - Names of parameters that the O(owner) set earlier and that shall be as they were before.
+    type: list
+    elements: str
+    default: []
+  persist:
+    description:
+      - Whether the values shall be there after a reboot.
+    type: bool
+    default: true
+  purge:
+    description:
+      - Whether parameters that the same O(owner) set earlier and that this task does not name are as if named in O(absent).
+      - V(none) leaves them, V(owned) restores them.
+    type: str
+    choices: [none, owned]
+    default: none
+seealso:
+  - module: kubenode.ipvs.kernel_modules
+"""
+
+EXAMPLES = r"""
+- name: What IPVS wants
+  kubenode.ipvs.sysctls:
+    sysctls:
+      net.ipv4.ip_forward: 1
+      net.ipv4.vs.conntrack: 1
+      net.ipv4.vs.expire_nodest_conn: 1
+      net/ipv4/conf/eth0.100/rp_filter: 2
+
+- name: Have the former value again
+  kubenode.ipvs.sysctls:
+    absent: [net.ipv4.ip_forward]
+
+- name: Take all back that this owner ever set
+  kubenode.ipvs.sysctls:
+    purge: owned
+"""
+
+RETURN = r"""
+path:
+  description: The file that keeps the values for the next boot.
+  returned: success
+  type: str
+  sample: /etc/sysctl.d/90-kubenode-ansible.conf
+overridden:
+  description: Settings of other files that take effect later and say something else.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The parameter.
+      type: str
+    value:
+      description: What the other file says.
+      type: str
+    path:
+      description: The other file.
+      type: str
+plan:
+  description: What was done, or in check mode would be done, in this order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: What kind of thing changes, V(sysctl) or V(file).
+      type: str
+    verb:
+      description: One of V(create), V(change), V(delete).
+      type: str
+    key:
+      description: What identifies the thing.
+      type: raw
+    before:
+      description: What it was, null for a creation.
+      type: raw
+    after:
+      description: What it becomes, null for a deletion.
+      type: raw
+  sample:
+    - {kind: sysctl, verb: change, key: net.ipv4.ip_forward, before: "0", after: "1"}
+lines:
+  description: The same plan, one line for each step.
+  returned: success
+  type: list
+  elements: str
+  sample: ['~ sysctl net.ipv4.ip_forward: 0 -> 1']
+failed_steps:
+  description: The steps that the kernel refused, as in RV(plan), each with a C(message).
+  returned: if the kernel refused something
+  type: list
+  elements: dict
+undone:
+  description: The lines of the steps that were taken back.
+  returned: if the kernel refused something
+  type: list
+  elements: str
+"""
+
+import json
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _files, _sysctls
+from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, check_owner
+from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import (
+    carry_out,
+    compute,
+    failing,
+    report,
+    surroundings,
+)
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel import sysctls
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "sysctls": {"type": "dict", "default": {}},
+            "absent": {"type": "list", "elements": "str", "default": []},
+            "persist": {"type": "bool", "default": True},
+            "purge": {"type": "str", "choices": ["none", "owned"], "default": "none"},
+            **OWNER,
+        },
+        supports_check_mode=True,
+    )
+    with failing(module):
+        result = converge(module)
+    module.exit_json(**result)
+
+
+def converge(module):
+    owner = check_owner(module.params["owner"])
+    values, absent = _sysctls.check(module.params["sysctls"], module.params["absent"])
+    params = {**module.params, "values": values, "absent": absent, "adopt": True}
+    path = _sysctls.own_file(owner)
+    with surroundings(module.check_mode, owner, LASTING) as around:
+        have = {"file": _files.read(path)}
+        kept = _sysctls.parse(have["file"].get(path, ""))
+        sysctls.require(values)
+        have.update(sysctls.read([*values, *_sysctls.leaving(params, around, kept)]))
+        wanted, going, former = _sysctls.wish(params, around, have, kept)
+        made = compute(have, wanted, around, {**params, "purge": "none"})
+        if not module.check_mode:
+            around.ledger.note(owner, "sysctl", [(key, json.dumps(value)) for key, value in former.items()])
+            carry_out(made, wanted, have, {"sysctls": sysctls.apply, "files": _files.table(module)}, around, owner)
+            around.ledger.forget(owner, [("sysctl", key) for key in going])
+            around.ledger.note(owner, "sysctl", [(key, "") for key in going])
+        result = report(module, made)
+    after = _sysctls.parse(wanted.want["file"].get(path, ""))
+    later = _sysctls.overridden(path, after)
+    for name, value, file in later:
+        module.warn(f"{file} sets {name} to {value} after {path} sets it to {after[name]}: at the next boot it is {value}")
+    overridden = [{"name": name, "value": value, "path": file} for name, value, file in later]
+    return {**result, "path": path, "overridden": overridden}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module sysctls against the kernel."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernel.modules import ModuleError, converge, run
+
+FILE = Path("/etc/sysctl.d/90-kubenode-ansible.conf")
+FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+KEEPALIVE = Path("/proc/sys/net/ipv4/tcp_keepalive_time")
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    FORWARD.write_text("0")
+    KEEPALIVE.write_text("7200")
+    yield
+    for owner in ("ansible", "other"):
+        run("sysctls", purge="owned", owner=owner)
+    shutil.rmtree("/var/lib/kubenode")
+
+
+def live(path: Path) -> str:
+    return path.read_text().strip()
+
+
+def test_sets_keeps_and_restores() -> None:
+    result = converge("sysctls", sysctls={"net.ipv4.ip_forward": 1, "net/ipv4/tcp_keepalive_time": "600"})
+    assert result["lines"] == [
+        "~ sysctl net.ipv4.ip_forward: 0 -> 1",
+        "~ sysctl net.ipv4.tcp_keepalive_time: 7200 -> 600",
+        f"+ file {FILE}: 3 lines",
+    ]
+    assert (live(FORWARD), live(KEEPALIVE)) == ("1", "600")
+    assert FILE.read_text().splitlines()[1:] == ["net.ipv4.ip_forward = 1", "net.ipv4.tcp_keepalive_time = 600"]
+    assert FILE.stat().st_mode & 0o777 == 0o644
+    subprocess.run(["sysctl", "-p", str(FILE)], check=True, stdout=subprocess.DEVNULL)
+    # Another task of the same owner leaves what it does not name; drift is healed.
+    FORWARD.write_text("0")
+    converge("sysctls", sysctls={"net.ipv4.ip_forward": 1})
+    assert live(FORWARD) == "1"
+    converge("sysctls", absent=["net.ipv4.ip_forward"])
+    assert (live(FORWARD), live(KEEPALIVE)) == ("0", "600")
+    assert FILE.read_text().splitlines()[1:] == ["net.ipv4.tcp_keepalive_time = 600"]
+    converge("sysctls", purge="owned")
+    assert live(KEEPALIVE) == "7200"
+    assert not FILE.exists()
+
+
+def test_values_are_compared_word_by_word() -> None:
+    before = live(Path("/proc/sys/net/ipv4/tcp_rmem"))
+    assert "\t" in before
+    result = converge("sysctls", sysctls={"net.ipv4.tcp_rmem": before.replace("\t", "   ")})
+    assert [line for line in result["lines"] if "sysctl net" in line] == []
+
+
+def test_names_with_dots_in_them() -> None:
+    commands = "link add name dot type dummy\nlink set dot name d.1\n"
+    subprocess.run(["modprobe", "dummy", "numdummies=0"], check=True)
+    subprocess.run(["ip", "-batch", "-"], input=commands, text=True, check=True)
+    try:
+        converge("sysctls", sysctls={"net/ipv4/conf/d.1/rp_filter": 2})
+        assert live(Path("/proc/sys/net/ipv4/conf/d.1/rp_filter")) == "2"
+        assert "net/ipv4/conf/d.1/rp_filter = 2" in FILE.read_text()
+        subprocess.run(["sysctl", "-p", str(FILE)], check=True, stdout=subprocess.DEVNULL)
+        run("sysctls", purge="owned")
+    finally:
+        subprocess.run(["ip", "link", "delete", "d.1"], check=True)
+
+
+def test_files_that_have_the_last_word_are_named() -> None:
+    other = Path("/etc/sysctl.d/99-other.conf")
+    text = "# theirs\n  -net.ipv4.ip_forward=0\nnet/ipv4/tcp_keepalive_time = 600\n"
+    other.write_text(text)
+    try:
+        result = run("sysctls", sysctls={"net.ipv4.ip_forward": 1, "net.ipv4.tcp_keepalive_time": 600})
+        assert result["overridden"] == [{"name": "net.ipv4.ip_forward", "value": "0", "path": str(other)}]
+        assert [warning for warning in result["warnings"] if str(other) in warning]
+        assert other.read_text() == text
+    finally:
+        other.unlink()
+
+
+def test_without_persist_nothing_is_kept() -> None:
+    converge("sysctls", sysctls={"net.ipv4.ip_forward": 1}, persist=False)
+    assert live(FORWARD) == "1"
+    assert not FILE.exists()
+    converge("sysctls", absent=["net.ipv4.ip_forward"])
+    assert live(FORWARD) == "0"
+
+
+def test_a_refused_value_undoes_the_others() -> None:
+    with pytest.raises(ModuleError, match=r"sysctl net\.ipv4\.tcp_keepalive_time.*'many'"):
+        run("sysctls", sysctls={"net.ipv4.ip_forward": 1, "net.ipv4.tcp_keepalive_time": "many"})
+    assert live(FORWARD) == "0"
+    assert not FILE.exists()
+
+
+def test_two_owners_of_one_parameter() -> None:
+    run("sysctls", sysctls={"net.ipv4.ip_forward": 1}, owner="other")
+    with pytest.raises(ModuleError, match=r"sysctl net\.ipv4\.ip_forward belongs to owner 'other'"):
+        run("sysctls", sysctls={"net.ipv4.ip_forward": 0})
+    assert live(FORWARD) == "1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"sysctls": {"net.ipv4.vs.no_such": 1}},
+            "sysctl net.ipv4.vs.no_such does not exist; the kernel module ip_vs makes it: load that first",
+        ),
+        ({"sysctls": {"net.ipv4.no_such": 1}}, "sysctl net.ipv4.no_such does not exist in this kernel"),
+        (
+            {"sysctls": {"net.ipv4.ip_forward": True}},
+            "sysctls[net.ipv4.ip_forward]: value is True, expected a number or a text (YAML turns yes and on into booleans: quote them)",
+        ),
+        (
+            {"sysctls": {"net.ipv4.ip_forward": 1, "net/ipv4/ip_forward": 0}},
+            "sysctls[net/ipv4/ip_forward] and sysctls[net.ipv4.ip_forward] are both sysctl net.ipv4.ip_forward; name each thing once",
+        ),
+        (
+            {"owner": "../x"},
+            "task: owner is '../x', expected 1 to 63 letters, digits, '_', '.' or '-', beginning with a letter or digit",
+        ),
+        ({"owner": "agent"}, "task: owner is 'agent', expected a name of your own ('agent' is the service proxy's)"),
+    ],
+)
+def test_wrong_input_is_one_clear_message(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModuleError) as error:
+        run("sysctls", **arguments)
+    assert str(error.value) == message
+    os.makedirs("/var/lib/kubenode", exist_ok=True)
+    assert not FILE.exists()
