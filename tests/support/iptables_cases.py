@@ -9,7 +9,9 @@ import time
 
 import pytest
 
+from kubenode.engine.errors import EngineError
 from kubenode.engine.kernel import iptables
+from kubenode.engine.model.ipset import IPSet
 from kubenode.engine.model.iptables import ChainKey, JumpKey, Place
 from kubenode.engine.plan import Step, plan
 
@@ -189,6 +191,32 @@ class IptablesCases:
         assert failure.step.key == key
         assert "RULE_APPEND failed" in failure.message or "the kernel refused the changes of table filter" in failure.message
         assert dump() == before
+
+    def test_any_spelling_becomes_that_of_iptables_save(self) -> None:
+        fresh()
+        key, six = ChainKey(4, "nat", "OURS"), ChainKey(6, "filter", "OURS")
+        jump = JumpKey(4, "nat", "PREROUTING", "--jump OURS --in-interface eth0")
+        asked = {
+            key: (
+                "--proto tcp --destination-port 80 --src 10.0.0.1 -m comment --comment plain -j FOREIGN",
+                "-m set ! --match-set NETS src,dst -j MARK --or-mark 0x4000",
+            ),
+            six: ("-s fd00:0::1 -j REJECT",),
+        }
+        sets = {"NETS": IPSet("hash:net,port", (("family", "inet"), ("hashsize", "9999999"), ("maxelem", "65536")))}
+        assert iptables.mentioned_sets(asked[key]) == {"NETS"}
+        found = iptables.normalise(asked, [jump], sets=sets, known=[ChainKey(4, "nat", "FOREIGN")])
+        assert found.chains == {
+            key: (
+                "-s 10.0.0.1/32 -p tcp -m tcp --dport 80 -m comment --comment plain -j FOREIGN",
+                "-m set ! --match-set NETS src,dst -j MARK --set-xmark 0x4000/0x4000",
+            ),
+            six: ("-s fd00::1/128 -j REJECT --reject-with icmp6-port-unreachable",),
+        }
+        assert found.jumps == {jump: jump._replace(rule="-i eth0 -j OURS")}
+        fresh()
+        with pytest.raises(EngineError, match=r"^IPv4 nat OURS: rule `-p tcp --nosuch`: unknown option"):
+            iptables.normalise({key: ("-j RETURN", "-p tcp --nosuch")}, sets={})
 
     def test_two_thousand_rules(self, capsys: pytest.CaptureFixture[str]) -> None:
         key = ChainKey(4, "filter", "OURS-MANY")

@@ -1,0 +1,113 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How iptables itself spells rules that somebody spelled otherwise: give it the rules and read them back.
+
+Only for a network namespace of one's own, where nobody sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ...errors import EngineError
+from ...model.ipset import IPSet
+from ...model.iptables import BUILT_IN, ChainKey, JumpKey, Rules
+from ..ipset.tool import restore as restore_sets
+from .read import parse
+from .tool import restore, save
+from .words import explain
+
+_SET_OPTIONS = frozenset(("--match-set", "--add-set", "--del-set", "--map-set"))
+# What of a set's header matters to a rule; a big hash table would only cost memory.
+_HEADER = ("family", "range")
+
+
+class Spelled(NamedTuple):
+    """Chains with their rules, and rules of built-in chains under the keys as they were given, all as iptables spells them."""
+
+    chains: dict[ChainKey, Rules]
+    jumps: dict[JumpKey, JumpKey]
+
+
+def mentioned_sets(rules: Iterable[str]) -> set[str]:
+    """Return the names of the sets that rules refer to."""
+    found = set()
+    for rule in rules:
+        words = rule.split()
+        found.update(after for word, after in zip(words, words[1:]) if word in _SET_OPTIONS)
+    return found
+
+
+def normalise(
+    chains: Mapping[ChainKey, Sequence[str]],
+    jumps: Collection[JumpKey] = (),
+    *,
+    sets: Mapping[str, IPSet],
+    known: Collection[ChainKey] = (),
+) -> Spelled:
+    """Return rules in the spelling of ``iptables-save``. Call it in an empty network namespace.
+
+    Args:
+        chains: rules in any spelling that iptables understands.
+        jumps: rules of built-in chains, likewise.
+        sets: the headers of the sets that the rules refer to; those that do not exist are left out.
+        known: further chains that the rules may jump to.
+
+    Raises:
+        EngineError: iptables does not take a rule; the text names chain and rule.
+        MissingError: no iptables, or not root.
+    """
+    if sets:
+        refused = restore_sets([f"create {name} {_plain(header)}" for name, header in sets.items()])
+        if refused is not None:
+            raise EngineError(f"set {list(sets)[refused.line]}: {refused.text}")
+    spelled = Spelled({}, {})
+    for family in sorted({key.family for key in [*chains, *jumps]}):
+        lines = []
+        for table in sorted({key.table for key in [*chains, *jumps] if key.family == family}):
+            lines += _compose(family, table, chains, jumps, known)
+        _restore(family, lines)
+        own, built_in = parse(save(family))
+        spelled.chains.update({key: tuple(own[key.table, key.chain]) for key in chains if key.family == family})
+        given = [key for key in jumps if key.family == family]
+        for place in {(key.table, key.chain) for key in given}:
+            asked = [key for key in given if (key.table, key.chain) == place]
+            spelled.jumps.update({key: key._replace(rule=rule) for key, rule in zip(asked, built_in[place])})
+    return spelled
+
+
+def _compose(
+    family: int,
+    table: str,
+    chains: Mapping[ChainKey, Sequence[str]],
+    jumps: Collection[JumpKey],
+    known: Collection[ChainKey],
+) -> list[str]:
+    here = [key for key in chains if (key.family, key.table) == (family, table)]
+    names = {key.chain: None for key in [*here, *known] if (key.family, key.table) == (family, table)}
+    lines = [f"*{table}"]
+    lines += [f":{chain} - [0:0]" for chain in names if chain not in BUILT_IN[table]]
+    lines += [f"-A {key.chain} {rule}".rstrip() for key in here for rule in chains[key]]
+    lines += [f"-A {key.chain} {key.rule}" for key in jumps if (key.family, key.table) == (family, table)]
+    return [*lines, "COMMIT"]
+
+
+def _restore(family: int, lines: list[str]) -> None:
+    refused = restore(family, lines)
+    if refused is None:
+        return
+    table = ""
+    for line in lines[: refused.line]:
+        if line.startswith("*"):
+            table = line[1:]
+    line = lines[refused.line - 1] if refused.line else ""
+    chain = line.split(" ")[1] if line.startswith("-A ") else ""
+    place = " ".join(part for part in (f"IPv{family}", table, chain) if part)
+    raise EngineError(f"{place}: {explain(family, table, line, refused.text)}")
+
+
+def _plain(header: IPSet) -> str:
+    kept = [(name, value) for name, value in header.options if name in _HEADER]
+    return IPSet(header.type, tuple(kept)).text()
