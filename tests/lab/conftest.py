@@ -1,0 +1,119 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A second clone of the lab, so that what is tested here never touches the labs of this one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "molecule"))
+
+from lab import naming, netns  # noqa: E402
+
+
+class Clone(NamedTuple):
+    """A clone's lab and what there is of it on this machine."""
+
+    root: Path
+
+    @property
+    def command(self) -> Path:
+        return self.root / "molecule/lab/lab"
+
+    @property
+    def run_directory(self) -> Path:
+        return self.root / ".cache/lab/run"
+
+    def lab(self, *arguments: str, status: int = 0) -> str:
+        """Run the command line; returns what it printed, both streams."""
+        done = subprocess.run(
+            [self.command, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout
+        return done.stdout
+
+    @contextlib.contextmanager
+    def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """Start the command line; it is killed at the end of the block if it still runs."""
+        with subprocess.Popen([self.command, *arguments], stderr=subprocess.PIPE, text=True) as process:
+            yield process
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGKILL)
+
+    def namespaces(self) -> list[str]:
+        prefix = naming.clone_prefix(self.root)
+        return [name for name in netns.names() if name.startswith(prefix)]
+
+    def processes(self) -> list[str]:
+        """Command lines of the processes that work with files of this clone: kernels, servers, ssh, builders."""
+        found = []
+        for directory in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                command = (directory / "cmdline").read_bytes()
+                place = os.readlink(directory / "cwd")
+                if int(directory.name) != os.getpid() and (bytes(self.root) in command or place.startswith(str(self.root))):
+                    found.append(command.replace(b"\0", b" ").decode(errors="replace"))
+        return found
+
+    def mounts(self) -> list[str]:
+        return [line for line in Path("/proc/mounts").read_text().splitlines() if str(self.root) in line]
+
+    def left(self) -> list[str]:
+        """Everything that is left of the clone's labs: should be nothing after they are removed."""
+        files = [str(path) for path in self.run_directory.rglob("*")] if self.run_directory.exists() else []
+        building = [str(path) for path in (self.root / ".cache/lab/images").glob(".*")]
+        return self.namespaces() + self.processes() + self.mounts() + files + building
+
+
+@pytest.fixture(scope="session")
+def clone_with_image() -> Iterator[Clone]:
+    """The clone, with this one's images (built if need be); all of it is removed at the end."""
+    if os.geteuid() != 0:
+        pytest.skip("the lab needs root")
+    subprocess.run([ROOT / "molecule/lab/lab", "image", "bookworm"], check=True)
+    (ROOT / ".cache").mkdir(exist_ok=True)
+    root = Path(tempfile.mkdtemp(prefix="lab-test-", dir=ROOT / ".cache"))
+    clone = Clone(root)
+    try:
+        shutil.copytree(ROOT / "molecule/lab", root / "molecule/lab", ignore=shutil.ignore_patterns("__pycache__"))
+        images = ROOT / ".cache/lab/images"
+        shutil.copytree(
+            images,
+            root / ".cache/lab/images",
+            copy_function=os.link,
+            ignore=shutil.ignore_patterns(".*", "bullseye-*", "trixie-*"),
+        )
+        yield clone
+        clone.lab("clean", "--all")
+        assert clone.left() == []
+    finally:
+        shutil.rmtree(root)
+
+
+@pytest.fixture
+def clone(clone_with_image: Clone) -> Iterator[Clone]:
+    """The clone without any lab; what a test leaves is removed."""
+    assert clone_with_image.left() == []
+    yield clone_with_image
+    clone_with_image.lab("clean")

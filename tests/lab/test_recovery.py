@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A lab that is interrupted, at any moment and in any way, leaves nothing that the next command does not remove."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Clone
+
+UP = ("up", "test", "--node", "node1", "--client", "client")
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.2, 0.3, 0.4, 0.6, 1.5])
+def test_killed_while_coming_up_then_down(clone: Clone, seconds: float) -> None:
+    with clone.started(*UP):
+        time.sleep(seconds)
+    clone.lab("down", "test")
+    assert clone.left() == []
+
+
+def test_killed_while_coming_up_then_clean(clone: Clone) -> None:
+    with clone.started(*UP):
+        time.sleep(1)
+    assert clone.namespaces(), "killed too early to prove anything"
+    clone.lab("clean")
+    assert clone.left() == []
+
+
+def test_killed_while_coming_up_then_up(clone: Clone) -> None:
+    with clone.started(*UP):
+        time.sleep(1)
+    assert "not whole" in clone.lab("ls")
+    assert "removing what is left" in clone.lab(*UP)
+    assert clone.lab("ssh", "test", "node1", "hostname").strip() == "node1"
+
+
+def test_killed_while_going_down_then_down(clone: Clone) -> None:
+    clone.lab(*UP)
+    for _ in range(3):
+        with clone.started("down", "test"):
+            time.sleep(0.15)
+    clone.lab("down", "test")
+    assert clone.left() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_ended_while_coming_up_it_removes_everything_itself(clone: Clone, number: signal.Signals) -> None:
+    with clone.started(*UP) as process:
+        time.sleep(1)
+        process.send_signal(number)
+        assert process.wait(timeout=30) == 128 + number
+    assert clone.left() == []
+
+
+def test_record_is_lost(clone: Clone) -> None:
+    clone.lab(*UP)
+    (clone.run_directory / "test/lab.json").unlink()
+    assert "not whole" in clone.lab("ls")
+    clone.lab("down", "test")
+    assert clone.left() == []
+
+
+def test_namespaces_are_lost_as_after_a_restart_of_the_machine(clone: Clone) -> None:
+    clone.lab(*UP)
+    from lab import network
+
+    network.remove(clone.namespaces())
+    assert "damaged" in clone.lab("ls")
+    clone.lab(*UP)
+    assert clone.lab("ssh", "test", "node1", "true") == ""
+
+
+def test_shared_ssh_connection_ends_with_the_lab(clone: Clone) -> None:
+    clone.lab(*UP)
+    clone.lab("ssh", "test", "node1", "true")
+    assert any(line.startswith("ssh:") for line in clone.processes())
+    clone.lab("down", "test")
+    assert clone.left() == []
+
+
+def test_killed_image_builder(clone: Clone) -> None:
+    with clone.started("image", "--rebuild", "bookworm"):
+        time.sleep(8)
+        assert any("mmdebstrap" in line for line in clone.processes()), "killed too early to prove anything"
+    deadline = time.monotonic() + 10
+    while clone.processes() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert clone.processes() == []
+    assert clone.mounts() == []
+    clone.lab("clean")
+    assert clone.left() == []
+    assert clone.lab("image", "bookworm").count("image ready") == 0, "the finished image was lost"
