@@ -33,7 +33,7 @@ class Spelled(NamedTuple):
 
 def mentioned_sets(rules: Iterable[str]) -> set[str]:
     """Return the names of the sets that rules refer to."""
-    found = set()
+    found: set[str] = set()
     for rule in rules:
         words = rule.split()
         found.update(after for word, after in zip(words, words[1:]) if word in _SET_OPTIONS)
@@ -64,9 +64,10 @@ def normalise(
         if refused is not None:
             raise EngineError(f"set {list(sets)[refused.line]}: {refused.text}")
     spelled = Spelled({}, {})
-    for family in sorted({key.family for key in [*chains, *jumps]}):
+    tables = {key[:2] for key in chains} | {key[:2] for key in jumps}
+    for family in sorted({family for family, _table in tables}):
         lines = []
-        for table in sorted({key.table for key in [*chains, *jumps] if key.family == family}):
+        for table in sorted({table for where, table in tables if where == family}):
             lines += _compose(family, table, chains, jumps, known)
         _restore(family, lines)
         own, built_in = parse(save(family))
