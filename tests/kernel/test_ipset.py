@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from support.namespace import fresh, sh
 
-from kubenode.engine.kernel import ipset
+from kubenode.engine.apply import ApplyError, execute
+from kubenode.engine.kernel import Failure, Result, ipset
+from kubenode.engine.ledger import Ledger
 from kubenode.engine.model.ipset import IPSet, MemberKey, same_set
+from kubenode.engine.model.link import Link
 from kubenode.engine.plan import Step, plan
 
 HASH = IPSet("hash:ip,port", (("family", "inet"), ("hashsize", "1024"), ("maxelem", "65536")))
@@ -240,6 +244,30 @@ class TestAnotherHeader:
         result = ipset.apply([step.inverse() for step in reversed(steps)])
         assert result.failed == []
         assert ipset.read()["member"] == have["member"]
+        assert same_set(ipset.read()["set"]["S"], IPS)
+
+    def test_a_failure_in_another_table_brings_everything_back(self, tmp_path: Path) -> None:
+        make({"set": {"S": IPS}, "member": {MemberKey("S", f"10.0.0.{index}"): "" for index in range(7)}})
+        before = sh("ipset", "save", "-sorted")
+        have = ipset.read()
+        want = {
+            "set": {"S": NETS},
+            "member": {MemberKey("S", "10.0.0.0/8"): "timeout 0", MemberKey("S", "10.0.0.6"): "timeout 0"},
+        }
+        broken = Step("link", "kube-ipvs0", None, Link())
+
+        def refuse(steps: list[Step], keep_going: bool) -> Result:
+            return Result([], [Failure(step, "not today") for step in steps])
+
+        made = plan(have, want, {"set": {"S"}})
+        ledger = Ledger(str(tmp_path))
+        with pytest.raises(ApplyError, match=r"not today; .* earlier step"):
+            execute(made._replace(steps=[*made.steps, broken]), {"ipset": ipset.apply, "addresses": refuse}, ledger, "test")
+        ledger.close()
+        after = sh("ipset", "save", "-sorted")
+        assert [line for line in after.splitlines() if line.startswith("add")] == [
+            line for line in before.splitlines() if line.startswith("add")
+        ]
         assert same_set(ipset.read()["set"]["S"], IPS)
 
     def test_what_a_crashed_run_left_is_removed(self) -> None:

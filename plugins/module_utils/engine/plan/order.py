@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..model.ipset import keeps_members
 from .step import Step
 
 ORDER: tuple[tuple[str, str], ...] = (
@@ -53,5 +54,20 @@ _RANK: dict[tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDE
 
 
 def ordered(steps: Iterable[Step]) -> list[Step]:
-    """Sort steps by the table; within one row they keep their order."""
-    return sorted(steps, key=lambda step: _RANK[step.kind, step.verb])
+    """Sort steps by the table; within one row they keep their order.
+
+    A set whose header changes so much that it is filled anew loses its members in that moment: they go where the others come.
+    """
+    steps = list(steps)
+    refilled = {step.key for step in steps if is_refill(step)}
+    if not refilled:
+        return sorted(steps, key=lambda step: _RANK[step.kind, step.verb])
+    at_once = _RANK["member", "change"]
+    return sorted(
+        steps, key=lambda step: at_once if step.kind == "member" and step.key.set in refilled else _RANK[step.kind, step.verb]
+    )
+
+
+def is_refill(step: Step) -> bool:
+    """Tell whether a step exchanges a set for one in which its members would not mean the same."""
+    return step.kind == "set" and step.verb == "change" and not keeps_members(step.before, step.after)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Callable, NamedTuple
 
 from ..model import ReadState
+from ..model.ipset import keeps_members
 from ..model.kinds import KINDS, name
 from .jumps import place
 from .order import ordered
@@ -123,11 +124,11 @@ def plan(
 
 
 def _replaced_sets(have: ReadState, want: ReadState) -> Collection[str]:
-    """Return the sets whose type or family changes: they are swapped for a new set, into which every member is written."""
+    """Return the sets that are exchanged for one in which members mean something else: every member is written into the new one."""
     replaced = set()
     for key, value in want.get("set", {}).items():
         before = have.get("set", {}).get(key)
-        if before is not None and (before.type, before.option("family")) != (value.type, value.option("family")):
+        if before is not None and not keeps_members(before, value):
             replaced.add(key)
     return replaced
 
