@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kubenode.engine.errors import KernelError
+from kubenode.engine.errors import KernelError, MissingError
 from kubenode.engine.kernel import conntrack, ipvs
 from kubenode.engine.kernel.conntrack import Flow
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
@@ -168,3 +168,16 @@ def test_without_the_right_it_is_said(family: int) -> None:
         "connection tracking may not be read: the right CAP_NET_ADMIN is needed (run as root)",
         "UDP flow from 10.0.0.1 port 1 to 10.0.0.2 port 2 cannot be deleted: Operation not permitted",
     ]
+
+
+def test_a_kernel_without_it(family: int) -> None:
+    """The module is taken out and the kernel forbidden to load it."""
+    helper = Path("/proc/sys/kernel/modprobe")
+    former = helper.read_text()
+    run("modprobe", "-r", "nf_conntrack_netlink")
+    try:
+        helper.write_text("/bin/false")
+        with pytest.raises(MissingError, match="load the kernel module nf_conntrack_netlink"):
+            conntrack.udp_flows(family)
+    finally:
+        helper.write_text(former)

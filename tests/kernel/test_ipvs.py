@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from support import ipvs_tables, ipvsadm
+from support import ipvs_tables, ipvsadm, namespace
 from support.ipvs_tables import creations
 
 from kubenode.engine.errors import MissingError
@@ -195,6 +196,28 @@ def test_a_table_that_proc_does_not_show_is_read_by_netlink(monkeypatch: pytest.
     write(state)
     monkeypatch.setattr(table.proc, "PATH", "/proc/net/nothing")
     assert ipvs.read() == state
+
+
+def test_a_thread_in_another_network_namespace_has_a_table_of_its_own() -> None:
+    """Both by netlink and by proc: what it reads and writes is its own, and ours stays."""
+    ours = {"virtual_server": {WEB: VirtualServer()}, "real_server": {REAL: RealServer(5)}}
+    theirs = {"virtual_server": {WEB: VirtualServer("wlc")}, "real_server": {REAL: RealServer(7)}}
+    write(ours)
+    seen: list[dict[str, dict[Any, Any]]] = []
+
+    def inside() -> None:
+        namespace.fresh()
+        namespace.sh("ip", "link", "set", "lo", "up")  # without any route the kernel takes no real server
+        seen.append(ipvs.read())
+        seen.append(ipvs.read(precise=True))
+        ipvs.apply(creations(theirs))
+        seen.append(ipvs.read())
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert seen == [NOTHING, NOTHING, theirs]
+    assert ipvs.read() == ours
 
 
 def test_creating_what_exists_changes_it_and_changing_what_is_gone_creates_it() -> None:

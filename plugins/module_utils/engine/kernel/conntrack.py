@@ -99,15 +99,15 @@ def delete(flows: Iterable[Flow]) -> int:
 
 @contextmanager
 def _connect() -> Iterator[NetlinkSocket]:
-    with NetlinkSocket(NETLINK_NETFILTER) as socket:
-        try:
+    try:
+        with NetlinkSocket(NETLINK_NETFILTER) as socket:
             yield socket
-        except PermissionError:
-            raise MissingError(_FORBIDDEN) from None
-        except OSError as error:
-            if error.errno in (errno.EINVAL, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT):
-                raise MissingError(_MISSING) from None
-            raise KernelError(f"the conversation with the kernel's connection tracking failed: {error.strerror}") from error
+    except PermissionError:
+        raise MissingError(_FORBIDDEN) from None
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT):
+            raise MissingError(_MISSING) from None
+        raise KernelError(f"the conversation with the kernel's connection tracking failed: {error.strerror}") from error
 
 
 def _header(family: int) -> bytes:

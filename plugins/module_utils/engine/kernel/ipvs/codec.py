@@ -27,7 +27,7 @@ from ...model.net import unpack as unpack_address
 from ..genetlink import HEADER_BYTES
 from ..netlink import NLA_F_NESTED, attribute, attributes
 from .attributes import AF_INET, AF_INET6, Dest, Service, Top
-from .limits import MAXIMUM_TIMEOUT
+from .limits import MAXIMUM_NAME, MAXIMUM_TIMEOUT
 
 U8 = Struct("=B")
 U16 = Struct("=H")
@@ -68,13 +68,13 @@ def pack_server(key: VirtualServerKey, value: VirtualServer | None = None) -> by
         if value.timeout > MAXIMUM_TIMEOUT:
             raise ValueError("timeout")
         parts += [
-            attribute(Service.SCHED_NAME, value.scheduler.encode("ascii") + b"\0"),
+            attribute(Service.SCHED_NAME, _pack_name(value.scheduler)),
             attribute(Service.FLAGS, _FLAGS.pack(value.flags & ~HASHED, _ALL_FLAGS)),
             attribute(Service.TIMEOUT, U32.pack(value.timeout)),
             attribute(Service.NETMASK, _pack_netmask(key.family, value.netmask)),
         ]
         if value.pe_name:
-            parts.append(attribute(Service.PE_NAME, value.pe_name.encode("ascii") + b"\0"))
+            parts.append(attribute(Service.PE_NAME, _pack_name(value.pe_name)))
     return attribute(_NESTED_SERVICE, b"".join(parts))
 
 
@@ -152,6 +152,12 @@ def unpack_connections(found: dict[int, bytes]) -> tuple[int, int, int]:
     """Return a real server's active, inactive and persistent connections."""
     numbers = [U32.unpack(found[number])[0] for number in (Dest.ACTIVE_CONNS, Dest.INACT_CONNS, Dest.PERSIST_CONNS)]
     return numbers[0], numbers[1], numbers[2]
+
+
+def _pack_name(name: str) -> bytes:
+    if len(name) > MAXIMUM_NAME:
+        raise ValueError("name")
+    return name.encode("ascii") + b"\0"
 
 
 def _pack_netmask(family: int, prefix: int) -> bytes:

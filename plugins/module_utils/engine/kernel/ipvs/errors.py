@@ -11,7 +11,7 @@ from typing import Any
 
 from ...model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from ...model.kinds import name
-from ...model.net import family
+from ...model.net import family, pack
 from .attributes import Command
 
 MISSING = "ip_vs is not available: load the kernel module ip_vs (modprobe ip_vs), or use a kernel that has it"
@@ -26,11 +26,10 @@ _ANY = {
     errno.ERANGE: "the kernel refused a value as too large or too long",
 }
 _SERVICE = {
-    errno.ENOENT: "scheduler {scheduler} is not available{engine} (kernel module ip_vs_{scheduler}{engine_module})",
+    errno.ENOENT: "scheduler {scheduler}{engine} is not available (kernel module ip_vs_{scheduler}{engine_module})",
     errno.EEXIST: "it exists already",
     errno.ESRCH: "it does not exist",
     errno.EINVAL: "the kernel refused a value ({suspect})",
-    errno.ERANGE: "the name of the scheduler or of the persistence engine is too long (15 characters)",
 }
 _DEST = {
     errno.ENOENT: "it does not exist",
@@ -90,8 +89,17 @@ def _suspect_real(key: RealServerKey, value: RealServer) -> str:
             f"an IPv{other} real server of an IPv{key.server.family} virtual server must be reached by the forwarding method"
             f" tunnel, not {value.forward}"
         )
-    if other != key.server.family:
-        return f"an IPv{other} real server of an IPv{key.server.family} virtual server excludes a synchronisation daemon"
     if value.tunnel_type == "gue" and not value.tunnel_port:
         return "a gue tunnel needs a port"
-    return "the address must be one host's: not multicast, not broadcast, not link-local"
+    if other == key.server.family or not _is_host(key.address):
+        return "the address must be one host's: not multicast, not broadcast, not link-local"
+    return (
+        f"an IPv{other} real server of an IPv{key.server.family} virtual server and a synchronisation daemon exclude each other"
+    )
+
+
+def _is_host(address: str) -> bool:
+    raw = pack(address)
+    if len(raw) == 4:
+        return 0 < raw[0] < 224
+    return raw[0] != 0xFF and raw[:2] != b"\xfe\x80"

@@ -11,6 +11,7 @@ from ...model.ipvs import FORWARDING_METHODS, PROTOCOLS, TUNNEL_TYPES, RealServe
 from ...model.kinds import name
 from ...model.net import canonical, family
 
+MAXIMUM_NAME = 15
 _U32 = (0, 0xFFFFFFFF)
 _PORT = (0, 0xFFFF)
 MAXIMUM_TIMEOUT = 0xFFFFFFFF // 1000  # the kernel counts in ticks, up to 1000 a second, and does not notice an overflow
@@ -60,7 +61,7 @@ def _limits(server: VirtualServerKey, key: Any, value: Any) -> list[tuple[str, A
 def _within(given: Any, expected: Any) -> bool:
     if isinstance(expected, str):
         if expected == "name":
-            return isinstance(given, str) and given.isascii()
+            return isinstance(given, str) and given.isascii() and len(given) <= MAXIMUM_NAME
         try:
             canonical(given)
         except ValueError:
@@ -73,7 +74,7 @@ def _within(given: Any, expected: Any) -> bool:
 
 def _said(expected: Any) -> str:
     if isinstance(expected, str):
-        return "an ASCII name" if expected == "name" else f"an {expected}"
+        return f"an ASCII name of at most {MAXIMUM_NAME} characters" if expected == "name" else f"an {expected}"
     if isinstance(expected[0], str):
         return "one of " + ", ".join(expected)
     return f"a number from {expected[0]} to {expected[1]}"

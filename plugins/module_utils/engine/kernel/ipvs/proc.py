@@ -23,7 +23,7 @@ from socket import AF_INET, AF_INET6, inet_ntop
 
 from ...model.ipvs import DIRECT, LOCAL, MASQUERADE, PROTOCOLS, TUNNEL, VirtualServerKey
 
-PATH = "/proc/net/ip_vs"
+PATH = "/proc/thread-self/net/ip_vs"  # /proc/net is that of the main thread, in another namespace perhaps
 FORWARDING_METHODS = {"Masq": MASQUERADE, "Local": LOCAL, "Tunnel": TUNNEL, "Route": DIRECT}
 UNKNOWN_FAMILY = 0
 

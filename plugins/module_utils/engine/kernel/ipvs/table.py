@@ -159,12 +159,12 @@ def _apply_batch(socket: GenericSocket, batch: Sequence[Step]) -> dict[int, str]
 
 
 def _second_try(batch: Sequence[Step], refusals: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-    """Return what to ask for instead, and again for real servers that were refused because their virtual server was gone."""
+    """Return what to ask for instead; real servers whose virtual server had to be made again are new ones."""
     second = {index: _INSTEAD[refusal] for index, refusal in refusals.items() if refusal in _INSTEAD}
     remade = {batch[index].key for index in second if batch[index].kind == "virtual_server"}
     for index, (command, code) in refusals.items():
-        if code == ESRCH and batch[index].kind == "real_server" and batch[index].key.server in remade:
-            second[index] = command
+        if code == ESRCH and command in (Command.NEW_DEST, Command.SET_DEST) and batch[index].key.server in remade:
+            second[index] = Command.NEW_DEST
     return dict(sorted(second.items()))
 
 
