@@ -29,8 +29,12 @@ def clean() -> Iterator[None]:
 
 
 def unload() -> None:
-    subprocess.run(["ipset", "destroy"], check=False, capture_output=True)
-    subprocess.run(["modprobe", "-r", "-a", "ip_vs_rr", "ip_vs_wrr", "ip_vs", "dummy"], check=False, capture_output=True)
+    if "ip_vs" in loaded():
+        subprocess.run(["ipvsadm", "-C"], check=True)
+    schedulers = sorted(name for name in loaded() if name.startswith("ip_vs_"))
+    for name in ["xt_ipvs", *schedulers, "ip_vs"]:
+        if name in loaded():
+            subprocess.run(["rmmod", name], check=True)
 
 
 def loaded() -> set[str]:

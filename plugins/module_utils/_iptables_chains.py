@@ -1,0 +1,147 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""From the options of ``iptables_chains`` to model items."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ._argspec import FAMILIES, check_owner, unique
+from ._converge import Wish
+from ._iptables_spelling import Rule, spell
+from .engine.errors import InputError
+from .engine.kernel import iptables
+from .engine.model.iptables import BUILT_IN, ChainKey, JumpKey, Place
+
+_NAME = re.compile(r"[^\s!\-,+\"'\\][^\s\"'\\]{0,27}\Z")
+
+
+def prepare(params):
+    """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
+    check_owner(params["owner"])
+    chains, seen = {}, {}
+    for index, chain in enumerate(params["chains"]):
+        place = f"chains[{index}]"
+        check_name(place, chain["name"])
+        rules = [" ".join(rule.split()) if not re.search(r"[\"'\\]", rule) else rule for rule in chain["rules"] or ()]
+        for number, rule in enumerate(rules):
+            check_rule(f"{place}.rules[{number}]", "text", rule)
+        for family in chain["families"]:
+            key = ChainKey(FAMILIES[family], chain["table"], chain["name"])
+            unique(seen, key, place, f"chain {key}")
+            jumps = [(f"{place}.jumps[{number}]", jump) for number, jump in enumerate(chain["jumps"] or ())]
+            for here, jump in jumps:
+                check_jump(here, key, jump)
+            chains[key] = Wanted(
+                place,
+                chain["state"] == "present",
+                None if chain["rules"] is None else tuple(rules),
+                None if chain["jumps"] is None else [(here, jump_into(key, jump), jump["position"]) for here, jump in jumps],
+            )
+
+    def read(around):
+        mine = [key for kind in ("chain", "jump") for key in around.owned.get(kind, ())]
+        about = [*chains, *mine]
+        return iptables.read(sorted({key.family for key in about}), {key.table for key in about})
+
+    return read, lambda have, around: wanted(chains, have, around), {"iptables": iptables.apply}
+
+
+class Wanted(NamedTuple):
+    """A chain as the task wants it: where it stands there, whether it shall be, its rules, its jumps (place, rule, position)."""
+
+    place: str
+    present: bool
+    rules: tuple | None
+    jumps: list | None
+
+
+def check_name(place, name):
+    """Raise InputError unless ``name`` can be a chain of one's own."""
+    if not _NAME.match(name) or any(name in chains for chains in BUILT_IN.values()):
+        raise InputError(
+            place, "name", name, "a chain of your own: 1 to 28 characters without spaces and quotes, not a built-in chain"
+        )
+
+
+def check_rule(place, field, text):
+    """Raise InputError unless ``text`` can be one rule, or a part of one."""
+    if (
+        "\n" in text
+        or text != text.strip()
+        or re.match(r"(-[ADIRPNXFZ]|--(append|insert|delete|replace|new-chain|flush))\b", text)
+    ):
+        raise InputError(place, field, text, "one rule without '-A CHAIN', in the spelling of iptables-save")
+
+
+def check_jump(place, chain, jump):
+    """Raise InputError unless there can be such a jump into ``chain``."""
+    if jump["chain"] not in BUILT_IN[chain.table]:
+        raise InputError(
+            place, "chain", jump["chain"], f"a built-in chain of table {chain.table}: {', '.join(BUILT_IN[chain.table])}"
+        )
+    check_rule(place, "match", jump["match"])
+
+
+def jump_into(chain, jump):
+    """Return the key of a jump into ``chain``."""
+    return JumpKey(chain.family, chain.table, jump["chain"], f"{jump['match']} -j {chain.chain}".strip())
+
+
+def wanted(chains, have, around):
+    """Return what the task wants, seeing what is there and whose it is."""
+    spelled = respell(chains, have)
+    want = {"chain": {}, "jump": {}}
+    absent = {"chain": set(), "jump": set()}
+    seen, orders = {}, {}
+    for key, chain in spelled.items():
+        if not chain.present:
+            absent["chain"].add(key)
+        else:
+            want["chain"][key] = have["chain"].get(key, ()) if chain.rules is None else chain.rules
+        for place, jump, position in chain.jumps or ():
+            unique(seen, jump, place, f"rule in {jump}")
+            spot = (jump[:3], position)
+            orders[spot] = orders.get(spot, 0) + 1
+            want["jump"][jump] = Place(position, orders[spot])
+    for key, chain in spelled.items():
+        if not chain.present or chain.jumps is not None:
+            mine = around.owned.get("jump", ())
+            absent["jump"].update(
+                jump for jump in mine if jump[:2] == key[:2] and target(jump.rule) == key.chain and jump not in want["jump"]
+            )
+    return Wish(want, absent, {}, {"chain": have["chain"], "jump": have["jump"]})
+
+
+def target(rule):
+    """Return the chain that a rule jumps to."""
+    return rule.partition(" # ")[0].rpartition(" ")[2]
+
+
+def respell(chains, have):
+    """Return the chains with their rules and jumps as iptables-save spells them; iptables is only asked if something is not there."""
+    rules = []
+    for key, chain in chains.items():
+        if chain.rules and chain.rules != have["chain"].get(key):
+            rules += [Rule(f"{chain.place}.rules[{number}]", key, rule) for number, rule in enumerate(chain.rules)]
+        for place, jump, _position in chain.jumps or ():
+            if jump not in have["jump"]:
+                rules.append(Rule(place, ChainKey(*jump[:3]), jump.rule))
+    texts = dict(zip(rules, spell(rules, {**have["chain"], **chains})))
+    found = {}
+    for key, chain in chains.items():
+        places = [f"{chain.place}.rules[{number}]" for number in range(len(chain.rules or ()))]
+        found[key] = chain._replace(
+            rules=chain.rules and tuple(texts.get(Rule(place, key, rule), rule) for place, rule in zip(places, chain.rules)),
+            jumps=chain.jumps
+            and [
+                (place, jump._replace(rule=texts.get(Rule(place, ChainKey(*jump[:3]), jump.rule), jump.rule)), position)
+                for place, jump, position in chain.jumps
+            ],
+        )
+    return found
