@@ -140,7 +140,12 @@ BAD = [
     (WEB, VirtualServer(timeout=4294968), "timeout is 4294968, expected a number from 0 to 4294967"),
     (WEB, VirtualServer(flags=2**32), "flags is 4294967296, expected a number from 0 to 4294967295"),
     (WEB, VirtualServer(flags=-1), "flags is -1, expected a number from 0 to 4294967295"),
-    (WEB, VirtualServer("r\u00f6"), "scheduler is 'r\u00f6', expected an ASCII name"),
+    (WEB, VirtualServer("r\u00f6"), "scheduler is 'r\u00f6', expected an ASCII name of at most 15 characters"),
+    (
+        WEB,
+        VirtualServer("rr", pe_name="sixteen-letters-"),
+        "pe_name is 'sixteen-letters-', expected an ASCII name of at most 15 characters",
+    ),
     (REAL._replace(address="10.244.1"), RealServer(), "address is '10.244.1', expected an IP address"),
     (REAL._replace(port=-1), RealServer(), "port is -1, expected a number from 0 to 65535"),
     (REAL, RealServer(2**31), "weight is 2147483648, expected a number from 0 to 2147483647"),
