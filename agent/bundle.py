@@ -69,7 +69,16 @@ def wheels() -> list[Path]:
         pattern = f"{name.lower().replace('-', '_')}-{version}-*.whl"
         present = [path for path in CACHE.iterdir() if Path(path.name.lower()).match(pattern)]
         if not present:
-            command = ["pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(CACHE), f"{name}=={version}"]
+            command = [
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--only-binary=:all:",
+                "--dest",
+                str(CACHE),
+                f"{name}=={version}",
+            ]
             subprocess.run([sys.executable, "-m", *command], check=True)
             present = [path for path in CACHE.iterdir() if Path(path.name.lower()).match(pattern)]
         found.append(sorted(present)[0])
