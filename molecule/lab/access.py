@@ -47,9 +47,9 @@ def ssh_config(lab: Lab) -> str:
     lines += [
         "Host *",
         "  User root",
-        f'  IdentityFile "{lab.directory / "id"}"',
+        f"  IdentityFile {_quoted(lab.directory / 'id')}",
         "  IdentitiesOnly yes",
-        f'  UserKnownHostsFile "{lab.directory / "known_hosts"}"',
+        f"  UserKnownHostsFile {_quoted(lab.directory / 'known_hosts')}",
         "  GlobalKnownHostsFile /dev/null",
         "  StrictHostKeyChecking yes",
         "  BatchMode yes",
@@ -60,7 +60,7 @@ def ssh_config(lab: Lab) -> str:
         "  ProxyUseFdpass yes",
         "  ControlMaster auto",
         "  ControlPersist 10m",
-        f'  ControlPath "{lab.control_directory}/%h"',
+        f"  ControlPath {_quoted(lab.control_directory, '/%h')}",
         # A shared connection whose node is gone ends by itself soon.
         "  ServerAliveInterval 5",
         "  ServerAliveCountMax 4",
@@ -68,11 +68,15 @@ def ssh_config(lab: Lab) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _quoted(path: Path, end: str = "") -> str:
+    return f'"{str(path).replace("%", "%%")}{end}"'
+
+
 def close_connections(lab: Lab) -> None:
     """End the shared ssh connections."""
     for path in lab.control_directory.glob("*") if lab.control_directory.is_dir() else ():
         with contextlib.suppress(LabError):  # its process is gone already
-            run(["ssh", "-F", "none", "-o", f"ControlPath={path}", "-O", "exit", "lab"], timeout=10)
+            run(["ssh", "-F", "none", "-o", f"ControlPath={_quoted(path)}", "-O", "exit", "lab"], timeout=10)
     shutil.rmtree(lab.control_directory, ignore_errors=True)
 
 
@@ -81,7 +85,7 @@ def inventory(lab: Lab) -> dict[str, Any]:
     ssh_args = shlex.join(
         ["-F", str(lab.directory / "ssh_config"), "-o", "ControlMaster=auto", "-o", "ControlPersist=10m"]
         # Again, because Ansible looks for it here to be able to close the connection before it reboots a node.
-        + ["-o", f"ControlPath={lab.control_directory}/%h"]
+        + ["-o", f"ControlPath={_quoted(lab.control_directory, '/%h')}"]
     )
     hosts = {
         node.name: {
@@ -112,7 +116,10 @@ def inventory(lab: Lab) -> dict[str, Any]:
 
 
 def as_yaml(value: dict[str, Any], indent: int = 0) -> str:
-    """Write nested dictionaries as YAML; strings are quoted as in JSON, which YAML understands."""
+    """Write nested dictionaries as YAML; strings are quoted as in JSON, which YAML understands.
+
+    (Not for characters beyond U+FFFF, which JSON writes as two.)
+    """
     text = ""
     for key, inner in value.items():
         if isinstance(inner, dict) and inner:

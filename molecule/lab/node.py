@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .state import Node
 
 _POLL = 0.2
+# Names within the node's directory: the kernel's command line cannot have spaces, as a clone's path can.
+_BASE = "base.ext4"
 _LAUNCHER = Path(__file__).resolve().parent / "kernel"
 
 
@@ -34,7 +36,7 @@ def kernel_command(node: Node, memory: str) -> list[str]:
         "rootfstype=ext4",
         "rw",
         "init=/sbin/lab-init",
-        f"ubd0=disk.cow,{Image(Path(node.image)).disk}",
+        f"ubd0=disk.cow,{_BASE}",
         "ubd1r=settings.tar",
         f"vec0:transport=tap,ifname={naming.tap(node.index)},mac={naming.node_mac(node.index)},depth=128,gro=1",
         "con=null",
@@ -47,6 +49,9 @@ def kernel_command(node: Node, memory: str) -> list[str]:
 
 def start(node: Node, namespace: str, memory: str, memory_directory: Path) -> None:
     """Start a node's kernel in the lab's namespace; returns at once."""
+    base = node.directory / _BASE
+    if not base.is_symlink():
+        base.symlink_to(Image(Path(node.image)).disk)
     with netns.inside(namespace), open(node.console, "ab") as console:
         child = subprocess.Popen(
             kernel_command(node, memory),

@@ -9,10 +9,12 @@ A node is a small Debian as a cloud provider would hand it out: reachable by ssh
 from __future__ import annotations
 
 import hashlib
-import json
+from pathlib import Path
 from typing import NamedTuple
 
 from .errors import UsageError
+
+BUILT_BY = ("recipe.py", "build.py", "repository.py")
 
 RELEASES = ("bookworm", "bullseye", "trixie")
 DISK_SIZE = "3G"  # sparse; what a node writes goes to its own copy-on-write file
@@ -160,27 +162,17 @@ REMOVED = (
 
 
 class Recipe(NamedTuple):
-    """All that decides what is in an image."""
+    """All that decides what is in an image, besides the files that say how it is built."""
 
     release: str  # Debian's code name
     kernel: str  # version of the user-mode kernel, whose modules are in the image
 
     @property
     def digest(self) -> str:
-        """Names the image: equal for equal recipes, 12 hexadecimal digits."""
-        parts = (
-            self,
-            DISK_SIZE,
-            PACKAGES,
-            SERVED,
-            ALTERNATIVES,
-            ENABLED,
-            MASKED,
-            KEPT_GENERATORS,
-            sorted(FILES.items()),
-            REMOVED,
-        )
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+        """Names the image, 12 hexadecimal digits: equal as long as release, kernel and all that builds it are."""
+        directory = Path(__file__).parent
+        parts = [self.release, self.kernel, *((directory / name).read_text() for name in BUILT_BY)]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
     @property
     def name(self) -> str:

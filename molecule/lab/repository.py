@@ -43,6 +43,8 @@ def control_paragraph(package: bytes, name: str) -> str:
         member = package[at : at + 16].decode("ascii").rstrip(" /")
         size = int(package[at + 48 : at + 58])
         at += _AR_HEADER
+        if at + size > len(package):
+            raise LabError(f"{name}: {member} is cut off")
         if member.startswith("control.tar"):
             try:
                 with tarfile.open(fileobj=io.BytesIO(package[at : at + size])) as archive:

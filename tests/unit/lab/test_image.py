@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What decides an image, and where its packages come from."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from lab import mirror, recipe
+from lab.errors import HostError, UsageError
+from lab.mirror import Source
+
+HOST = [
+    Source("http://mirror/debian/", "bookworm"),
+    Source("http://mirror/debian/", "bookworm-updates"),
+    Source("http://mirror/security/", "bookworm-security"),
+    Source("http://elsewhere/", "stable"),
+]
+
+
+@pytest.mark.parametrize("changed", [None, *recipe.BUILT_BY])
+def test_digest_changes_with_release_kernel_and_every_file_that_builds(
+    changed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = recipe.recipe("bookworm", "6.1.1").digest
+    for name in recipe.BUILT_BY:
+        shutil.copy(Path(recipe.__file__).with_name(name), tmp_path)
+    monkeypatch.setattr(recipe, "__file__", str(tmp_path / "recipe.py"))
+    if changed is None:
+        assert recipe.recipe("bookworm", "6.1.1").digest == before
+        assert recipe.recipe("bookworm", "6.1.2").digest != before
+        assert recipe.recipe("trixie", "6.1.1").digest != before
+    else:
+        with (tmp_path / changed).open("a") as file:
+            file.write("# changed\n")
+        assert recipe.recipe("bookworm", "6.1.1").digest != before
+
+
+def test_unknown_release() -> None:
+    with pytest.raises(UsageError, match="release 'sarge': expected one of bookworm, bullseye, trixie"):
+        recipe.recipe("sarge", "6.1.1")
+
+
+def test_sources_of_the_running_release() -> None:
+    assert mirror.sources_for("bookworm", HOST, "bookworm", lambda _: True) == HOST[:3]
+
+
+def test_sources_of_another_release_come_from_the_same_mirrors() -> None:
+    found = mirror.sources_for("trixie", HOST, "bookworm", lambda _: True)
+    assert found == [Source(uri, suite.replace("bookworm", "trixie")) for uri, suite in HOST[:3]]
+
+
+def test_suites_that_a_mirror_lacks_are_left_out() -> None:
+    found = mirror.sources_for("bullseye", HOST, "bookworm", lambda source: source.suite == "bullseye")
+    assert found == [Source("http://mirror/debian/", "bullseye")]
+
+
+def test_no_mirror_has_the_release() -> None:
+    with pytest.raises(
+        HostError, match=r"no package mirror with Debian bullseye \(tried: http://elsewhere/, http://mirror/debian/"
+    ):
+        mirror.sources_for("bullseye", HOST, "bookworm", lambda source: source.suite == "bullseye-security")
+
+
+def test_override(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(mirror.OVERRIDE, "http://archive/debian")
+    found = mirror.sources_for("bullseye", HOST, "bookworm", lambda source: source.uri == "http://archive/debian")
+    assert found == [Source("http://archive/debian", "bullseye"), Source("http://archive/debian", "bullseye-updates")]
