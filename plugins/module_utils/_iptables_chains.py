@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from ._argspec import FAMILIES, check_owner, unique
 from ._converge import Wish
-from ._iptables_spelling import Rule, spell
+from ._scratch import in_scratch
 from .engine.errors import InputError
 from .engine.kernel import iptables
 from .engine.model.iptables import BUILT_IN, ChainKey, JumpKey, Place
 
+_REPEATED = re.compile(r" # \d+\Z")  # how iptables.read tells rules of a built-in chain apart that are the same
 _NAME = re.compile(r"[^\s!\-,+\"'\\][^\s\"'\\]{0,27}\Z")
 
 
@@ -125,23 +126,43 @@ def target(rule):
 
 def respell(chains, have):
     """Return the chains with their rules and jumps as iptables-save spells them; iptables is only asked if something is not there."""
-    rules = []
-    for key, chain in chains.items():
-        if chain.rules and chain.rules != have["chain"].get(key):
-            rules += [Rule(f"{chain.place}.rules[{number}]", key, rule) for number, rule in enumerate(chain.rules)]
-        for place, jump, _position in chain.jumps or ():
-            if jump not in have["jump"]:
-                rules.append(Rule(place, ChainKey(*jump[:3]), jump.rule))
-    texts = dict(zip(rules, spell(rules, {**have["chain"], **chains})))
-    found = {}
-    for key, chain in chains.items():
-        places = [f"{chain.place}.rules[{number}]" for number in range(len(chain.rules or ()))]
-        found[key] = chain._replace(
-            rules=chain.rules and tuple(texts.get(Rule(place, key, rule), rule) for place, rule in zip(places, chain.rules)),
-            jumps=chain.jumps
-            and [
-                (place, jump._replace(rule=texts.get(Rule(place, ChainKey(*jump[:3]), jump.rule), jump.rule)), position)
-                for place, jump, position in chain.jumps
-            ],
+    rules = {key: chain.rules for key, chain in chains.items() if chain.rules and chain.rules != have["chain"].get(key)}
+    jumps = [jump for chain in chains.values() for _place, jump, _position in chain.jumps or () if jump not in have["jump"]]
+    if not rules and not jumps:
+        return chains
+    texts, keys = ask(rules, jumps, {**have["chain"], **chains})
+    return {
+        key: chain._replace(
+            rules=texts.get(key, chain.rules),
+            jumps=chain.jumps and [(place, keys.get(jump, jump), position) for place, jump, position in chain.jumps],
         )
-    return found
+        for key, chain in chains.items()
+    }
+
+
+def ask(rules, jumps, known):
+    """Return the rules of chains, and the keys of rules in built-in chains, as the node's own iptables spells them.
+
+    Raises:
+        EngineError: iptables does not take one; the text names it and says why.
+    """
+    names = iptables.mentioned_sets([*(rule for texts in rules.values() for rule in texts), *(jump.rule for jump in jumps)])
+    sets = _headers(names)
+
+    def asking():
+        spelled = iptables.normalise(rules, jumps, sets=sets, known=known)
+        return list(spelled.chains.items()), list(spelled.jumps.items())
+
+    found_rules, found_jumps = in_scratch(asking) or ((), ())
+    texts = {ChainKey(*key): tuple(found) for key, found in found_rules}
+    keys = {JumpKey(*key): JumpKey(*found[:3], _REPEATED.sub("", found[3])) for key, found in found_jumps}
+    return texts, keys
+
+
+def _headers(names):
+    """Return the headers of sets that rules name; a rule without its set would be refused."""
+    if not names:
+        return {}
+    from .engine.kernel import ipset
+
+    return ipset.read(names, members=False)["set"]

@@ -135,10 +135,10 @@ def test_foreign_chains_are_left_alone() -> None:
             [{"name": "X", "jumps": [{"chain": "INPUT"}, {"chain": "INPUT", "position": "last"}]}],
             "chains[0].jumps[1] and chains[0].jumps[0] are both rule in IPv4 filter INPUT: -j X; name each thing once",
         ),
-        ([{"name": "X", "rules": ["-j ACCEPT", "-p tcp --dport 70000 -j DROP"]}], "chains[0].rules[1] in IPv4 filter: rule `-p tcp --dport 70000"),
-        ([{"name": "X", "rules": ["-m set --match-set nosuch src -j DROP"]}], "chains[0].rules[0] in IPv4 filter: rule `-m set --match-set nosuch"),
-        ([{"name": "X", "rules": ["-s 2001:db8::1 -j DROP"]}], "chains[0].rules[0] in IPv4 filter: rule `-s 2001:db8::1 -j DROP`: "),
-        ([{"name": "X", "rules": ["-j NOSUCH"]}], "chains[0].rules[0] in IPv4 filter: rule `-j NOSUCH`: "),
+        ([{"name": "X", "rules": ["-j ACCEPT", "-p tcp --dport 70000 -j DROP"]}], "IPv4 filter X: rule `-p tcp --dport 70000"),
+        ([{"name": "X", "rules": ["-m set --match-set nosuch src -j DROP"]}], "IPv4 filter X: rule `-m set --match-set nosuch"),
+        ([{"name": "X", "rules": ["-s 2001:db8::1 -j DROP"]}], "IPv4 filter X: rule `-s 2001:db8::1 -j DROP`: "),
+        ([{"name": "X", "rules": ["-j NOSUCH"]}], "IPv4 filter X: rule `-j NOSUCH`: "),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_clear_message(wrong: list[dict[str, Any]], message: str) -> None:
