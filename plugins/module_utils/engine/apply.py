@@ -12,7 +12,7 @@ from typing import Any, Callable, NamedTuple
 from .errors import KernelError
 from .kernel import Failure, Result
 from .ledger import Ledger
-from .model.kinds import KINDS
+from .model.kinds import KINDS, name
 from .plan import Plan, Step
 
 Apply = Callable[[list[Step], bool], Result]
@@ -23,13 +23,20 @@ class ApplyError(KernelError):
     """A step failed. ``failed`` has it and why, ``undone`` what was taken back, ``stuck`` what could not be."""
 
     def __init__(self, failed: list[Failure], undone: list[Step], stuck: list[Failure]) -> None:
-        lines = [f"{failure.step.describe()} failed: {failure.message}" for failure in failed]
+        lines = [_sentence(failure) for failure in failed]
         lines.append(f"{len(undone)} earlier step(s) were undone" if undone else "nothing was changed")
         lines.extend(f"could not be undone: {failure.step.describe()}: {failure.message}" for failure in stuck)
         super().__init__("; ".join(lines))
         self.failed = failed
         self.undone = undone
         self.stuck = stuck
+
+
+def _sentence(failure: Failure) -> str:
+    item = name(failure.step.kind, failure.step.key)
+    if failure.message.startswith(item):
+        return failure.message
+    return f"{failure.step.describe()} failed: {failure.message}"
 
 
 class Outcome(NamedTuple):
@@ -55,15 +62,16 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
 
     Raises:
         ApplyError: a step failed (only without ``keep_going``); everything was undone that could be.
+        KernelError: a table cannot be used at all (only with ``keep_going``); what was done before stays.
     """
     creations = [(step.kind, step.key) for step in plan.steps if step.before is None and KINDS[step.kind].parent is None]
     adopted = [(kind, key) for kind, keys in plan.adopted.items() for key in keys]
     ledger.claim(owner, creations + adopted)
-    done, failed = _run(plan.steps, tables, keep_going)
+    done, failed = _run(plan.steps, tables, keep_going, contained=not keep_going)
     undone: list[Step] = []
     stuck: list[Failure] = []
     if failed and not keep_going:
-        undone, stuck = _run([step.inverse() for step in reversed(done)], tables, True)
+        undone, stuck = _run([step.inverse() for step in reversed(done)], tables, True, contained=True)
     gone = {(step.kind, step.key) for step in done if step.after is None}
     gone.update((failure.step.kind, failure.step.key) for failure in failed if failure.step.before is None)
     if failed and not keep_going:
@@ -75,7 +83,8 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
     return Outcome(done, failed)
 
 
-def _run(steps: list[Step], tables: Tables, keep_going: bool) -> Result:
+def _run(steps: list[Step], tables: Tables, keep_going: bool, contained: bool) -> Result:
+    """Hand runs of steps to their tables; ``contained``: a table that cannot be used at all is a failure like any other."""
     done: list[Step] = []
     failed: list[Failure] = []
     broken: dict[str, set[Any]] = {}
@@ -83,7 +92,12 @@ def _run(steps: list[Step], tables: Tables, keep_going: bool) -> Result:
         run = [step for step in group if not _hangs_on(step, broken)]
         if not run:
             continue
-        result = tables[table](run, keep_going)
+        try:
+            result = tables[table](run, keep_going)
+        except KernelError as error:
+            if not contained:
+                raise
+            result = Result([], [Failure(run[0], str(error))])
         done.extend(result.done)
         for failure in result.failed:
             broken.setdefault(failure.step.kind, set()).add(failure.step.key)

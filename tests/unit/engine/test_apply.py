@@ -12,8 +12,12 @@ import pytest
 from support.paper import PaperNode
 
 from kubenode.engine.apply import ApplyError, execute
+from kubenode.engine.errors import MissingError
+from kubenode.engine.kernel import Result
 from kubenode.engine.ledger import Ledger
+from kubenode.engine.model.ipset import IPSet
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from kubenode.engine.model.link import Link
 from kubenode.engine.plan import plan
 
 GOOD = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
@@ -68,3 +72,15 @@ def test_a_claim_is_written_before_anything_is_made(ledger: Ledger) -> None:
     with pytest.raises(Exception, match="belongs to owner 'other'"):
         execute(plan({}, WANT, {}), node.tables, ledger, "agent")
     assert node.log == []
+
+
+def test_a_table_that_cannot_be_used_undoes_the_ones_before_it(ledger: Ledger) -> None:
+    def unusable(_steps: object, _keep_going: bool) -> Result:
+        raise MissingError("the tool ipset is missing; install the package ipset")
+
+    node = PaperNode({})
+    want = {"link": {"kube-ipvs0": Link()}, "set": {"ONE": IPSet("hash:ip")}}
+    with pytest.raises(ApplyError, match="the tool ipset is missing; install the package ipset; 1 earlier step"):
+        execute(plan({}, want, {}), {**node.tables, "ipset": unusable}, ledger, "site")
+    assert node.state["link"] == {}
+    assert ledger.owned("site") == {}
