@@ -59,7 +59,7 @@ _UNSUPPORTED = {
 
 
 class _Known(NamedTuple):
-    index: int
+    number: int
     link: Link
 
 
@@ -68,7 +68,7 @@ def read(links: Collection[str]) -> dict[str, dict[Any, Any]]:
     with NetlinkSocket(NETLINK_ROUTE) as socket:
         known = _links(socket)
         found = {link: known[link].link for link in links if link in known}
-        names = {known[link].index: link for link in found}
+        names = {known[link].number: link for link in found}
         addresses = {
             AddressKey(names[index], address, prefix): True for index, address, prefix in _addresses(socket) if index in names
         }
@@ -78,7 +78,7 @@ def read(links: Collection[str]) -> dict[str, dict[Any, Any]]:
 def node_addresses() -> list[tuple[str, str, int]]:
     """Return link, address and prefix length of every address of the node."""
     with NetlinkSocket(NETLINK_ROUTE) as socket:
-        names = {known.index: link for link, known in _links(socket).items()}
+        names = {known.number: link for link, known in _links(socket).items()}
         return [(names[index], address, prefix) for index, address, prefix in _addresses(socket) if index in names]
 
 
@@ -141,7 +141,7 @@ def _message(step: Step, known: dict[str, _Known]) -> bytes:
         step.key.prefix,
         _IFA_F_NODAD if len(raw) == 16 else 0,
         0,
-        link.index if link else -1 & 0xFFFFFFFF,
+        link.number if link else -1 & 0xFFFFFFFF,
     )
     fields = attribute(_IFA_LOCAL, raw) + attribute(_IFA_ADDRESS, raw)
     if step.after is None:
