@@ -97,3 +97,13 @@ def test_killed_image_builder(clone: Clone) -> None:
     clone.lab("clean")
     assert clone.left() == []
     assert clone.lab("image", "bookworm").count("image ready") == 0, "the finished image was lost"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_ended_image_builder_removes_everything_itself(clone: Clone, number: signal.Signals) -> None:
+    with clone.started("image", "--rebuild", "bookworm") as process:
+        time.sleep(8)
+        assert any("mmdebstrap" in line for line in clone.processes()), "ended too early to prove anything"
+        process.send_signal(number)
+        assert process.wait(timeout=30) == 128 + number
+    assert clone.left() == []
