@@ -13,7 +13,7 @@ options:
   owner:
     description:
       - The name under which the node's ledger lists what this task creates.
-      - A task changes and removes only what its own owner made (see O(purge) and O(adopt)). Give each role or playbook that
+      - A task changes and removes only what its own owner made (see O(purge)). Give each role or playbook that
         manages a part of the node its own name.
       - The name V(agent) belongs to the service proxy that the role P(kubenode.ipvs.agent#role) installs and is refused.
     type: str

@@ -55,7 +55,7 @@ def prepare(params):
 
     def read(_around):
         return ipset.read(
-            members=members or params["purge"] != "none" or any(given["state"] == "absent" for _, given in sets.values())
+            members=members or params["purge"] != "none" or any(given["state"] == "absent" for _name, given in sets.values())
         )
 
     return read, lambda have, _around: wanted(sets, have), {"ipset": ipset.apply}

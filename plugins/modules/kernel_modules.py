@@ -47,7 +47,7 @@ options:
     default: []
   parameters:
     description:
-      - Parameters by the module's name, for example V({ip_vs: {conn_tab_bits: 18}}).
+      - "Parameters by the module's name, for example V({ip_vs: {conn_tab_bits: 18}})."
       - They take effect when the module is loaded. If it is loaded already with other ones, the task warns.
     type: dict
     default: {}

@@ -50,7 +50,7 @@ def read(subject: str, fields: Fields, path: str, kind: type, default: Any) -> A
     value = fields.get(path[path.rfind(".") + 1 :])
     if value is None:
         return default
-    if type(value) is not kind:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise InputError(subject, path, value, _NAMES[kind])
     return value
 
@@ -63,7 +63,7 @@ def texts(subject: str, fields: Fields, path: str) -> list[str]:
     """
     value = read(subject, fields, path, list, [])
     for index, item in enumerate(value):
-        if type(item) is not str:
+        if not isinstance(item, str):
             raise InputError(subject, f"{path}[{index}]", item, "text")
     return list(value)
 
@@ -74,7 +74,7 @@ def port_number(subject: str, path: str, value: object, lowest: int = 1) -> int:
     Raises:
         InputError: it is not an integer from ``lowest`` to 65535.
     """
-    if type(value) is not int or not lowest <= value <= 65535:
+    if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= 65535:
         raise InputError(subject, path, value, f"a port from {lowest} to 65535")
     return value
 
