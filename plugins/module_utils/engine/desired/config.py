@@ -84,7 +84,7 @@ def parse(documents: Sequence[Mapping[str, Any]]) -> tuple[Config, list[str]]:
     Raises:
         ConfigError: with all that is wrong.
     """
-    from .config_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS, OTHER_MODES, Reader
+    from .config_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS, Reader
 
     settings: dict[str, Any] = {}
     problems: list[str] = []
@@ -112,9 +112,10 @@ def parse(documents: Sequence[Mapping[str, Any]]) -> tuple[Config, list[str]]:
         reader.read(KUBE_PROXY_FIELDS if identity == KUBE_PROXY else AGENT_FIELDS, settings)
         problems.extend(reader.problems)
         warnings.extend(f"{identity[1]}: unknown field {path} is ignored" for path in reader.unknown)
-        others = [path for path in reader.ignored if path.split(".")[0] in OTHER_MODES or path in OTHER_MODES]
-        if others:
-            warnings.append(f"{identity[1]}: fields of other modes are ignored: {', '.join(others)}")
+        if reader.ignored:
+            warnings.append(f"{identity[1]}: fields of other modes are ignored: {', '.join(reader.ignored)}")
+    if ":" in settings.get("bind_address", ""):
+        settings = {"healthz": ("::", 10256), "metrics": ("::1", 10249), **settings}
     config = Config(**settings)
     if not problems:
         from .config_validation import contradictions

@@ -76,10 +76,14 @@ KUBE_PROXY_FIELDS: dict[str, Field | None] = {
     "logging": _IGNORED,
     "showHiddenMetricsForVersion": _IGNORED,
 }
-# The ignored ones that do something in another mode.
-OTHER_MODES = ("iptables.localhostNodePorts", "iptables.syncPeriod", "iptables.minSyncPeriod", "nftables", "winkernel")
-# What kube-proxy writes out for fields of other modes that nobody has set.
-_WRITTEN_OUT = {"iptables.localhostNodePorts": True, "iptables.syncPeriod": "30s", "iptables.minSyncPeriod": "1s", "nftables": 14}
+# The ignored ones that do something in another mode, with the values that kube-proxy writes out if nobody has set them.
+OTHER_MODES: dict[str, tuple[Any, ...]] = {
+    "iptables.localhostNodePorts": (None, True),
+    "iptables.syncPeriod": (None, "0s", "30s"),
+    "iptables.minSyncPeriod": (None, "0s", "1s"),
+    "nftables": (None, False, "0s", 14),
+    "winkernel": (None, False, ""),
+}
 
 AGENT_FIELDS: dict[str, Field | None] = {
     "gracefulTermination.maxDuration": Field("graceful_max_duration", values.duration),
@@ -94,7 +98,7 @@ AGENT_FIELDS: dict[str, Field | None] = {
 
 
 class Reader:
-    """Reads one document by a table; collects what is wrong, unknown, or given without being used."""
+    """Reads one document by a table; collects what is wrong, what is unknown, and what only works in another mode."""
 
     def __init__(self, kind: str, document: Mapping[str, Any]) -> None:
         self.problems: list[str] = []
@@ -131,7 +135,7 @@ class Reader:
 
     def _take(self, path: str, value: Any, field: Field | None, settings: dict[str, Any]) -> None:
         if field is None:
-            if _is_set(path, value):
+            if path in OTHER_MODES and _is_set(value, OTHER_MODES[path]):
                 self.ignored.append(path)
             return
         if value is None or (field.zero and value in ("", 0, "0", "0s")):
@@ -145,8 +149,8 @@ class Reader:
         self.problems.append(f"{self._kind}: {path} is {value!r}, expected {expected}")
 
 
-def _is_set(path: str, value: Any) -> bool:
-    """Tell whether somebody gave a field of another mode, or it only stands there as written-out default."""
+def _is_set(value: Any, unset: tuple[Any, ...]) -> bool:
+    """Tell whether somebody has set a field, or something in a section."""
     if isinstance(value, Mapping):
-        return any(_is_set(path, item) for item in value.values())
-    return value not in (None, "", False, 0, "0s", [], _WRITTEN_OUT.get(path))
+        return any(_is_set(item, unset) for item in value.values())
+    return value not in unset

@@ -113,7 +113,9 @@ SIX = ["[1002:ab8::2:10]:80"]
             {},
             id="an IPv4 service with a slice that lies about its family",
         ),
-        pytest.param([node_port(ip="2020::1")], DUAL, {"tcp [2020::1]:80": [], "tcp [2001:db8::1:1]:3001": []}, id="no endpoints"),
+        pytest.param(
+            [node_port(ip="2020::1")], DUAL, {"tcp [2020::1]:80": [], "tcp [2001:db8::1:1]:3001": []}, id="no endpoints"
+        ),
         pytest.param(
             [node_port("SCTP", "2020::1"), piece(endpoints=[endpoint("2001::1")], ports=ports("SCTP"), family=6)],
             ("2001:db8::1:1", "2001:db8::1:2"),
@@ -294,7 +296,11 @@ def test_services_come_and_go() -> None:
     (check,) = built.health_checks().values()
     assert (check.namespace, check.name, check.port) == ("somewhere", "only-local-load-balancer", 345)
     built.put(service("cluster-ip", ["172.16.55.4"], [port(1235, "somethingelse", "UDP")], namespace="somewhere-else"))
-    for namespace, name in (("somewhere-else", "node-port"), ("somewhere", "load-balancer"), ("somewhere", "only-local-load-balancer")):
+    for namespace, name in (
+        ("somewhere-else", "node-port"),
+        ("somewhere", "load-balancer"),
+        ("somewhere", "only-local-load-balancer"),
+    ):
         built.remove("Service", namespace, name)
     assert servers(built.state()) == {"udp 172.16.55.4:1235": []}
     assert built.health_checks() == {}
@@ -309,12 +315,22 @@ def test_services_come_and_go() -> None:
         service(cluster_ips=["None"], ports=[port(1234, "rpc", "UDP")]),
         service(cluster_ips=["None"], ports=[]),
         service(cluster_ips=["None"], ports=[port(1235, "sip", "SCTP")]),
-        service(cluster_ips=["172.16.55.4"], kind="ExternalName", ports=[port(1235, protocol="UDP")], externalName="foo2.bar.com"),
+        service(
+            cluster_ips=["172.16.55.4"], kind="ExternalName", ports=[port(1235, protocol="UDP")], externalName="foo2.bar.com"
+        ),
         service(labels={"service.kubernetes.io/service-proxy-name": "other"}),
         service(labels={"service.kubernetes.io/service-proxy-name": ""}),
         service(labels={"service.kubernetes.io/headless": ""}),
     ],
-    ids=["headless", "headless without ports", "headless SCTP", "ExternalName", "another proxy's", "label without value", "label"],
+    ids=[
+        "headless",
+        "headless without ports",
+        "headless SCTP",
+        "ExternalName",
+        "another proxy's",
+        "label without value",
+        "label",
+    ],
 )
 def test_services_that_are_not_for_us(obj: dict[str, Any]) -> None:
     built = cluster([obj, V4], node("100.101.102.103"))

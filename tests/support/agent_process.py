@@ -1,0 +1,160 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent as a process of its own, in the network namespace of the test, with directories of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from .namespace import sh
+
+ROOT = Path(__file__).parents[2]
+NODE = "node1"
+
+
+def eventually(what: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """Return the first true answer; fail with the last one."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = what()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what.__doc__ or what}")
+        time.sleep(0.02)
+
+
+class AgentProcess:
+    """Starts, asks and ends agents that share one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.manifests = directory / "manifests"
+        self.manifests.mkdir()
+        self.config = directory / "config.yaml"
+        self.run = directory / "run"
+        self.log = directory / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.configure({})
+
+    def configure(self, kube_proxy: dict[str, Any], **agent: Any) -> None:
+        """Write a configuration: KubeProxyConfiguration, and AgentConfiguration by keywords. JSON is YAML."""
+        first = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "ipvs", **kube_proxy}
+        second = {"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration", **agent}
+        self.config.write_text(json.dumps(first) + "\n" + json.dumps(second))
+
+    def write(self, name: str, objects: Iterable[dict[str, Any]]) -> None:
+        """Put a file of manifests in place, as a careful writer does."""
+        temporary = self.directory / f"{name}.new"
+        temporary.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+        temporary.rename(self.manifests / name)
+
+    def command(self, *words: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
+        """Run the command line to its end."""
+        done = subprocess.run(
+            [sys.executable, "-m", "kubenode", *words], env=self._environment(), capture_output=True, text=True, check=False
+        )
+        assert expect is None or done.returncode == expect, f"kubenode {words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def plan(self) -> list[str]:
+        """What kubenode plan would do."""
+        words = ("plan", *self.options(), "--objects", str(self.manifests))
+        done = self.command(*words, expect=None)
+        assert done.returncode in (0, 2), done.stderr
+        assert bool(done.stdout) == (done.returncode == 2)
+        return done.stdout.splitlines()
+
+    def options(self) -> tuple[str, ...]:
+        """The options that lead a command to our directories."""
+        return ("--config", str(self.config), "--node", NODE, "--run-dir", str(self.run))
+
+    def start(self, *words: str, wait: bool = True, environment: dict[str, str] | None = None) -> None:
+        """Start an agent and wait until the node is as wanted."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "kubenode", "run", *self.options(), "--manifests", str(self.manifests), *words],
+                env={**self._environment(), **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        if wait:
+            self.converged()
+
+    def converged(self, seconds: float = 30.0) -> dict[str, Any]:
+        """Wait until the agent says that the node is as wanted."""
+
+        def asked() -> Any:
+            """the agent converges"""
+            assert self.process is not None
+            assert self.process.poll() is None, self.log.read_text()
+            answer = self.ask("status")
+            return answer if answer and answer["converged"] else None
+
+        try:
+            return dict(eventually(asked, seconds))
+        except AssertionError:
+            raise AssertionError(f"no convergence: {self.ask('status')}\n{self.log.read_text()}") from None
+
+    def ask(self, command: str) -> Any:
+        """Ask the running agent; None if it does not answer."""
+        from kubenode.daemon.control import ask
+
+        try:
+            return ask(str(self.run / "agent.sock"), command)
+        except OSError:
+            return None
+
+    def kill(self, number: int) -> None:
+        """Send a signal."""
+        assert self.process is not None
+        os.kill(self.process.pid, number)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End the agent and return its status."""
+        assert self.process is not None
+        self.kill(number)
+        status = self.process.wait(20)
+        self.process = None
+        return status
+
+    def close(self) -> None:
+        """End what is still running."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "agent/src"),
+            "PYTHONPYCACHEPREFIX": "/tmp/pycache",
+            "PYTHONDONTWRITEBYTECODE": "",
+        }
+
+
+def dump() -> dict[str, str]:
+    """Everything that the native tools say about this namespace, without counters."""
+    return {
+        "ipvs": sh("ipvsadm", "-Sn"),
+        "ipset": sh("ipset", "-sorted", "save"),
+        "iptables": _rules("iptables-save"),
+        "ip6tables": _rules("ip6tables-save"),
+        "addresses": sh("ip", "-o", "addr"),
+        "links": sh("ip", "-o", "link"),
+    }
+
+
+def _rules(tool: str) -> str:
+    lines = [line for line in sh(tool).splitlines() if not line.startswith("#")]
+    return "\n".join(line.partition(" [")[0] if line.startswith(":") else line for line in lines)

@@ -1,0 +1,293 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The configuration file: what kube-proxy reads, what it refuses, and our own settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from support.recorded import GOLDEN
+
+from kubenode.engine.desired.config import AGENT, KUBE_PROXY, Config, ConfigError, parse
+from kubenode.engine.desired.config_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS
+
+
+def kube_proxy(**fields: Any) -> dict[str, Any]:
+    return {"apiVersion": KUBE_PROXY[0], "kind": KUBE_PROXY[1], "mode": "ipvs", **fields}
+
+
+def agent(**fields: Any) -> dict[str, Any]:
+    return {"apiVersion": AGENT[0], "kind": AGENT[1], **fields}
+
+
+def problems(*documents: Any) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        parse(documents)
+    assert str(caught.value) == "; ".join(caught.value.problems)
+    return caught.value.problems
+
+
+def test_nothing_is_all_default() -> None:
+    assert parse([]) == (Config(), [])
+    assert parse([kube_proxy()]) == (Config(), [])
+
+
+def test_what_kube_proxy_writes_out_is_all_default() -> None:
+    """As ``kube-proxy --write-config-to`` and kubeadm's ConfigMap have it: every field, most of them empty."""
+    document = yaml.safe_load((GOLDEN / "kube-proxy-defaults.yaml").read_text())
+    config, warnings = parse([document])
+    assert config._replace(mode="ipvs") == Config()
+    assert warnings == ["KubeProxyConfiguration: mode is iptables; this agent works as mode ipvs does"]
+
+
+def test_what_kubeadm_writes() -> None:
+    nothing: dict[str, Any] = {
+        "bindAddress": "0.0.0.0",
+        "bindAddressHardFail": False,
+        "clientConnection": {
+            "acceptContentTypes": "",
+            "burst": 0,
+            "contentType": "",
+            "kubeconfig": "/x/kubeconfig.conf",
+            "qps": 0,
+        },
+        "clusterCIDR": "10.244.0.0/16",
+        "configSyncPeriod": "0s",
+        "conntrack": {"maxPerCore": None, "min": None, "tcpCloseWaitTimeout": None, "tcpEstablishedTimeout": None},
+        "detectLocal": {"bridgeInterface": "", "interfaceNamePrefix": ""},
+        "detectLocalMode": "",
+        "enableProfiling": False,
+        "healthzBindAddress": "",
+        "hostnameOverride": "",
+        "iptables": {"localhostNodePorts": None, "masqueradeAll": False, "masqueradeBit": None, "minSyncPeriod": "0s"},
+        "ipvs": {"excludeCIDRs": None, "scheduler": "", "strictARP": False, "syncPeriod": "0s", "tcpTimeout": "0s"},
+        "logging": {"flushFrequency": 0, "options": {"json": {"infoBufferSize": "0"}}, "verbosity": 0},
+        "metricsBindAddress": "",
+        "nftables": {"masqueradeAll": False, "masqueradeBit": None, "minSyncPeriod": None, "syncPeriod": None},
+        "nodePortAddresses": None,
+        "oomScoreAdj": None,
+        "portRange": "",
+        "showHiddenMetricsForVersion": "",
+        "winkernel": {"enableDSR": False, "networkName": "", "sourceVip": ""},
+    }
+    config, warnings = parse([kube_proxy(**nothing)])
+    assert config == Config(kubeconfig="/x/kubeconfig.conf", cluster_cidrs=("10.244.0.0/16",))
+    assert warnings == []
+
+
+GIVEN = {
+    "mode": ("ipvs", {}),
+    "bindAddress": ("192.0.2.1", {"bind_address": "192.0.2.1"}),
+    "bindAddressHardFail": (True, {"bind_address_hard_fail": True}),
+    "healthzBindAddress": ("[::]:10300", {"healthz": ("::", 10300)}),
+    "metricsBindAddress": ("0.0.0.0", {"metrics": ("0.0.0.0", 10249)}),
+    "enableProfiling": (True, {"enable_profiling": True}),
+    "hostnameOverride": ("n1", {"hostname_override": "n1"}),
+    "clientConnection.kubeconfig": ("/etc/k", {"kubeconfig": "/etc/k"}),
+    "clientConnection.qps": (50, {"qps": 50.0}),
+    "clientConnection.burst": (100, {"burst": 100}),
+    "clusterCIDR": ("10.244.0.0/16, fd00:244::/32", {"cluster_cidrs": ("10.244.0.0/16", "fd00:244::/32")}),
+    "detectLocalMode": ("NodeCIDR", {"detect_local_mode": "NodeCIDR"}),
+    "detectLocal.bridgeInterface": ("cni0", {"bridge_interface": "cni0"}),
+    "detectLocal.interfaceNamePrefix": ("cali", {"interface_name_prefix": "cali"}),
+    "nodePortAddresses": (["10.99.0.7/24", "FD00::/8"], {"node_port_addresses": ("10.99.0.0/24", "fd00::/8")}),
+    "configSyncPeriod": ("1h2m3.5s", {"config_sync_period": 3723.5}),
+    "oomScoreAdj": (-1000, {"oom_score_adj": -1000}),
+    "iptables.masqueradeAll": (True, {"masquerade_all": True}),
+    "iptables.masqueradeBit": (0, {"masquerade_bit": 0}),
+    "ipvs.scheduler": ("mh", {"scheduler": "mh"}),
+    "ipvs.excludeCIDRs": (["10.96.200.0/24"], {"exclude_cidrs": ("10.96.200.0/24",)}),
+    "ipvs.strictARP": (True, {"strict_arp": True}),
+    "ipvs.syncPeriod": ("1m0s", {"sync_period": 60.0}),
+    "ipvs.minSyncPeriod": ("500ms", {"min_sync_period": 0.5}),
+    "ipvs.tcpTimeout": ("1200s", {"tcp_timeout": 1200.0}),
+    "ipvs.tcpFinTimeout": ("60s", {"tcp_fin_timeout": 60.0}),
+    "ipvs.udpTimeout": ("200s", {"udp_timeout": 200.0}),
+    "conntrack.maxPerCore": (0, {"conntrack_max_per_core": 0}),
+    "conntrack.min": (0, {"conntrack_min": 0}),
+    "conntrack.tcpEstablishedTimeout": ("0s", {"conntrack_tcp_established_timeout": 0.0}),
+    "conntrack.tcpCloseWaitTimeout": ("30m", {"conntrack_tcp_close_wait_timeout": 1800.0}),
+    "conntrack.tcpBeLiberal": (True, {"conntrack_tcp_be_liberal": True}),
+    "conntrack.udpTimeout": ("10s", {"conntrack_udp_timeout": 10.0}),
+    "conntrack.udpStreamTimeout": ("20s", {"conntrack_udp_stream_timeout": 20.0}),
+}
+OURS = {
+    "gracefulTermination.maxDuration": ("15m", {"graceful_max_duration": 900.0}),
+    "localFallback": ("drop", {"local_fallback": "drop"}),
+    "vipPing": (True, {"vip_ping": True}),
+    "localhostNodePorts": (True, {"localhost_node_ports": True}),
+    "bindLoadBalancerIPs": (False, {"bind_load_balancer_ips": False}),
+    "noEndpoints": ("reject", {"no_endpoints": "reject"}),
+    "vipBinding": ("addresses", {}),
+    "source.manifests.directory": ("/srv/manifests", {"manifests_directory": "/srv/manifests"}),
+}
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    first, _dot, rest = path.partition(".")
+    return {first: nested(rest, value) if rest else value}
+
+
+@pytest.mark.parametrize(("path", "value", "wanted"), [(path, *given) for path, given in GIVEN.items()])
+def test_fields_of_kube_proxy(path: str, value: Any, wanted: dict[str, Any]) -> None:
+    assert parse([{**kube_proxy(), **nested(path, value)}]) == (Config(**wanted), [])
+
+
+@pytest.mark.parametrize(("path", "value", "wanted"), [(path, *given) for path, given in OURS.items()])
+def test_fields_of_ours(path: str, value: Any, wanted: dict[str, Any]) -> None:
+    assert parse([agent(**nested(path, value))]) == (Config(**wanted), [])
+
+
+def test_every_field_has_its_case() -> None:
+    assert set(GIVEN) == {path for path, field in KUBE_PROXY_FIELDS.items() if field}
+    assert set(OURS) == {path for path, field in AGENT_FIELDS.items() if field}
+    attributes = {field.attribute for fields in (KUBE_PROXY_FIELDS, AGENT_FIELDS) for field in fields.values() if field}
+    assert attributes <= set(Config._fields)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("mode", "userspace", "one of '', 'iptables', 'ipvs', 'nftables'"),
+        ("bindAddress", "10.0.0", "an IPv4 or IPv6 address"),
+        ("healthzBindAddress", "localhost:10256", "ADDRESS:PORT such as"),
+        ("healthzBindAddress", "0.0.0.0:65536", "a port from 0 to 65535"),
+        ("metricsBindAddress", "::1:10249x", "ADDRESS:PORT such as"),
+        ("clusterCIDR", "10.244.0.0", "networks such as"),
+        ("clusterCIDR", "10.244.0.0/16,10.245.0.0/16", "at most one network of each family"),
+        ("detectLocalMode", "Magic", "one of 'ClusterCIDR'"),
+        ("detectLocal.bridgeInterface", "a-name-that-is-too-long", "at most 15 characters"),
+        ("nodePortAddresses", ["10.0.0.0/33"], "'10.0.0.0/33' is not one"),
+        ("nodePortAddresses", ["primary", "10.0.0.0/8"], "nothing but 'primary'"),
+        ("nodePortAddresses", "10.0.0.0/8", "a list of networks"),
+        ("configSyncPeriod", "-1s", "a duration greater than 0"),
+        ("oomScoreAdj", 1001, "an integer from -1000 to 1000"),
+        ("iptables.masqueradeBit", 32, "an integer from 0 to 31"),
+        ("iptables.masqueradeAll", "yes", "true or false"),
+        ("ipvs.scheduler", "round-robin", "one of 'rr', 'wrr'"),
+        ("ipvs.excludeCIDRs", ["10.0.0.1"], "'10.0.0.1' is not one"),
+        ("ipvs.syncPeriod", "-30s", "a duration greater than 0"),
+        ("ipvs.syncPeriod", 30, "a duration such as"),
+        ("ipvs.syncPeriod", "30", "a duration such as"),
+        ("ipvs.minSyncPeriod", "-1s", "a duration that is not negative"),
+        ("ipvs.tcpTimeout", "-1s", "a duration that is not negative"),
+        ("ipvs.tcpFinTimeout", "-1s", "a duration that is not negative"),
+        ("ipvs.udpTimeout", "-1s", "a duration that is not negative"),
+        ("conntrack.maxPerCore", -1, "an integer from 0"),
+        ("conntrack.min", 1.5, "an integer from 0"),
+        ("conntrack.tcpEstablishedTimeout", "-1s", "not negative"),
+        ("clientConnection.burst", True, "an integer from 0"),
+        ("clientConnection.qps", "many", "a number"),
+        ("ipvs", [], "a mapping"),
+    ],
+)
+def test_invalid_values(path: str, value: Any, expected: str) -> None:
+    (problem,) = problems({**kube_proxy(), **nested(path, value)})
+    assert problem.startswith(f"KubeProxyConfiguration: {path} is {value!r}, expected ")
+    assert expected in problem
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("localFallback", "node", "one of 'cluster', 'drop'"),
+        ("noEndpoints", True, "one of 'none', 'reject'"),
+        ("vipBinding", "routes", "'routes' is not there yet"),
+        ("vipBinding", "x", "one of 'addresses'"),
+        ("gracefulTermination.maxDuration", "-1m", "a duration that is not negative"),
+        ("source.manifests.directory", "manifests", "an absolute path"),
+    ],
+)
+def test_invalid_values_of_ours(path: str, value: Any, expected: str) -> None:
+    (problem,) = problems(agent(**nested(path, value)))
+    assert problem.startswith(f"AgentConfiguration: {path} is {value!r}, expected ")
+    assert expected in problem
+
+
+def test_all_problems_at_once() -> None:
+    found = problems(
+        kube_proxy(ipvs={"scheduler": "x", "syncPeriod": "y"}, oomScoreAdj=5000), agent(vipPing=1), {"kind": None}, 5
+    )
+    assert [problem.split(" is ")[0] for problem in found] == [
+        "KubeProxyConfiguration: ipvs.scheduler",
+        "KubeProxyConfiguration: ipvs.syncPeriod",
+        "KubeProxyConfiguration: oomScoreAdj",
+        "AgentConfiguration: vipPing",
+        "document 3: kind",
+        "document 4",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        (
+            {"ipvs": {"syncPeriod": "10s", "minSyncPeriod": "20s"}},
+            "ipvs.minSyncPeriod is 20s, expected at most ipvs.syncPeriod (10s)",
+        ),
+        (
+            {"detectLocalMode": "BridgeInterface"},
+            "detectLocal.bridgeInterface is '', expected a name, as detectLocalMode is BridgeInterface",
+        ),
+        (
+            {"detectLocalMode": "InterfaceNamePrefix", "detectLocal": {"bridgeInterface": "x"}},
+            "detectLocal.interfaceNamePrefix is '', expected a name, as detectLocalMode is InterfaceNamePrefix",
+        ),
+    ],
+)
+def test_contradictions(fields: dict[str, Any], problem: str) -> None:
+    assert problems(kube_proxy(**fields)) == (f"KubeProxyConfiguration: {problem}",)
+
+
+def test_documents() -> None:
+    assert problems(kube_proxy(), kube_proxy()) == ("KubeProxyConfiguration: there are two documents of this kind, expected one",)
+    old = {"apiVersion": "kubeproxy.config.k8s.io/v1", "kind": KUBE_PROXY[1]}
+    assert problems(old) == (
+        "KubeProxyConfiguration: apiVersion is 'kubeproxy.config.k8s.io/v1', expected 'kubeproxy.config.k8s.io/v1alpha1'",
+    )
+    kubelet = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    config, warnings = parse([kubelet, kube_proxy(ipvs={"scheduler": "lc"}), agent(vipPing=True)])
+    assert config == Config(scheduler="lc", vip_ping=True)
+    assert warnings == ["document 1: kind KubeletConfiguration is not for this agent and is ignored"]
+
+
+def test_unknown_fields_are_named() -> None:
+    _config, warnings = parse(
+        [kube_proxy(ipvs={"schedular": "rr", "syncPeriod": "1s"}, udpIdleTimeout="0s"), agent(vipping=True)]
+    )
+    assert warnings == [
+        "KubeProxyConfiguration: unknown field ipvs.schedular is ignored",
+        "KubeProxyConfiguration: unknown field udpIdleTimeout is ignored",
+        "AgentConfiguration: unknown field vipping is ignored",
+    ]
+
+
+def test_fields_of_other_modes_are_said_once() -> None:
+    document = kube_proxy(
+        iptables={"localhostNodePorts": False, "syncPeriod": "10s", "minSyncPeriod": "1s", "masqueradeAll": True},
+        nftables={"masqueradeBit": 15},
+        winkernel={"enableDSR": True},
+        featureGates={"X": True},
+    )
+    config, warnings = parse([document])
+    assert config == Config(masquerade_all=True)
+    assert warnings == [
+        "KubeProxyConfiguration: fields of other modes are ignored: "
+        "iptables.localhostNodePorts, iptables.syncPeriod, nftables, winkernel"
+    ]
+
+
+def test_an_ipv6_bind_address_moves_the_defaults() -> None:
+    assert parse([kube_proxy(bindAddress="::")])[0] == Config(bind_address="::", healthz=("::", 10256), metrics=("::1", 10249))
+    config, _warnings = parse([kube_proxy(bindAddress="::", metricsBindAddress="0.0.0.0:9999")])
+    assert (config.healthz, config.metrics) == (("::", 10256), ("0.0.0.0", 9999))
+
+
+@pytest.mark.parametrize("mode", ["", "iptables", "nftables"])
+def test_another_mode_is_said(mode: str) -> None:
+    _config, warnings = parse([kube_proxy(mode=mode)])
+    (warning,) = warnings
+    assert warning.endswith("; this agent works as mode ipvs does")
