@@ -14,7 +14,10 @@ from lab.progress import Progress
 
 NAME = "bench"
 ON_NODE = Path(__file__).resolve().parent / "onnode"
+BUNDLE = ROOT / "roles/agent/files/kubenode-agent.tar.gz"
 DIRECTORY = "/root/bench"
+PACKAGES = "ipset ipvsadm iptables conntrack"
+MODULES = "ip_vs ip_vs_rr ip_set nf_conntrack br_netfilter dummy"
 
 
 class Node:
@@ -30,11 +33,11 @@ class Node:
         self.lab = lifecycle.up(NAME, [f"{self.name}:{self.release}"], [], self.memory, progress)
         self.inventory = self.lab.directory / "inventory.yml"
         self.inventory.write_text(access.as_yaml(access.inventory(self.lab)))
-        self.run("apt-get -qq update && apt-get -qq -y install ipset ipvsadm conntrack && modprobe -a ip_vs ip_vs_rr")
+        self.run(f"apt-get -qq update && apt-get -qq -y install {PACKAGES} && modprobe -a {MODULES}")
         self._copy()
 
     def _copy(self) -> None:
-        """Put the engine and the scripts of ``onnode`` on the node."""
+        """Put the engine, the agent and the scripts of ``onnode`` on the node, byte-compiled."""
         sources = [
             (ROOT / "plugins/module_utils", ["engine"]),
             (ROOT / "tests/bench", ["objects.py"]),
@@ -42,7 +45,8 @@ class Node:
         ]
         arguments = [part for directory, names in sources for part in ("-C", str(directory), *names)]
         archive = subprocess.run(["tar", "-c", "--exclude=__pycache__", *arguments], capture_output=True, check=True).stdout
-        self.run(f"mkdir -p {DIRECTORY} && tar -x -C {DIRECTORY} && python3 -m compileall -q {DIRECTORY}", archive)
+        self.run(f"mkdir -p {DIRECTORY}/agent {DIRECTORY}/work && tar -x -C {DIRECTORY}", archive)
+        self.run(f"tar -xz -C {DIRECTORY}/agent && python3 -m compileall -q {DIRECTORY}", BUNDLE.read_bytes())
 
     def run(self, command: str, data: bytes | str = b"", timeout: float = 600) -> str:
         """Run a shell command on the node and return its output.

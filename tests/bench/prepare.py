@@ -30,8 +30,8 @@ SYSCTLS = {
 }
 
 OURS: list[Task] = [
-    {"name": "our modules", "kubenode.ipvs.kernel_modules": {"modules": MODULES}},
-    {"name": "our sysctls", "kubenode.ipvs.sysctls": {"sysctls": SYSCTLS}},
+    {"name": "our modules", "kubenode.ipvs.kernel_modules": {"owner": "bench", "modules": MODULES}},
+    {"name": "our sysctls", "kubenode.ipvs.sysctls": {"owner": "bench", "sysctls": SYSCTLS}},
 ]
 THEIRS: list[Task] = [
     {

@@ -23,8 +23,8 @@ from engine.kernel.ipvs import connect, dump
 from engine.model.ipvs import VirtualServerKey
 from objects import as_list, cluster, endpoint
 
-WORK = Path("/root/bench/agent")
-HEALTH = ("127.0.0.1", 10256)
+WORK = Path("/root/bench/work")
+KUBENODE = ["/usr/bin/python3", "-IS", "/root/bench/agent/bin/kubenode"]  # as the unit starts it
 PATIENCE = 600.0  # seconds
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -50,23 +50,27 @@ class Agent:
         self.changing = {one["kind"]: one for one in objects if one["metadata"]["name"] in changing}
         self.process: subprocess.Popen[bytes] | None = None
 
-    def _command(self, *arguments: str) -> list[str]:
-        return ["/usr/local/bin/kubenode", *arguments]
-
     def write_changing(self) -> None:
         """Write the manifest of the service that changes."""
         write(self.manifests / "changing.json", as_list(list(self.changing.values())))
 
     def start(self) -> float:
-        """Start the agent; returns the seconds until it says that everything is in place."""
-        began = time.perf_counter()
-        with open(WORK / "log", "ab") as log:
-            self.process = subprocess.Popen(self._command("run", "--manifests", str(self.manifests)), stdout=log, stderr=log)
-        while not healthy():
-            if self.process.poll() is not None or time.perf_counter() - began > PATIENCE:
-                sys.exit(f"the agent did not converge:\n{(WORK / 'log').read_text()[-2000:]}")
-            time.sleep(0.02)
-        return time.perf_counter() - began
+        """Start the agent; returns the seconds until it tells its service manager that everything is in place."""
+        address = WORK / "notify"
+        address.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, open(WORK / "log", "wb") as log:
+            manager.bind(str(address))
+            manager.settimeout(PATIENCE)
+            began = time.perf_counter()
+            self.process = subprocess.Popen(
+                [*KUBENODE, "run", "--manifests", str(self.manifests)],
+                env={"NOTIFY_SOCKET": str(address)},
+                stdout=log,
+                stderr=log,
+            )
+            while b"READY=1" not in manager.recv(4096):
+                pass
+            return time.perf_counter() - began
 
     def stop(self) -> None:
         """Stop the agent; what it made stays."""
@@ -76,15 +80,16 @@ class Agent:
 
     def clean(self) -> None:
         """Remove what it made."""
-        subprocess.run(self._command("cleanup"), check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*KUBENODE, "cleanup"], check=True, stdout=subprocess.DEVNULL)
 
     def check(self) -> None:
-        """End unless nothing is left to do."""
+        """End unless everything that is wanted is in place."""
         done = subprocess.run(
-            self._command("plan", "--manifests", str(self.manifests)), capture_output=True, text=True, check=True
+            [*KUBENODE, "plan", "--objects", str(self.manifests)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        if any(line[:2] in ("+ ", "- ", "~ ") for line in done.stdout.splitlines()):
-            sys.exit(f"healthy, but not everything is in place:\n{done.stdout[:2000]}")
+        if done.returncode:
+            log = (WORK / "log").read_text()
+            sys.exit(f"ready, but not everything is in place:\n{done.stdout[:2000]}\nthe agent's log:\n{log[-2000:]}")
 
     def cpu(self) -> float:
         """Return the seconds of CPU that the agent and what it started have used."""
@@ -116,16 +121,6 @@ class Agent:
             return time.perf_counter() - began
 
 
-def healthy() -> bool:
-    """Ask the agent's /healthz."""
-    try:
-        with socket.create_connection(HEALTH, timeout=5) as connection:
-            connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-            return connection.recv(64).split(b" ", 2)[1:2] == [b"200"]
-    except OSError:
-        return False
-
-
 def main(services: int, endpoints: int, starts: int, events: int, steady: float) -> None:
     """Measure."""
     agent = Agent(services, endpoints)
@@ -133,10 +128,10 @@ def main(services: int, endpoints: int, starts: int, events: int, steady: float)
     cold = []
     for left in reversed(range(starts)):
         cold.append(agent.start())
+        agent.check()
         if left:
             agent.stop()
             agent.clean()
-    agent.check()
     time.sleep(2)
     event = []
     for number in range(events):
