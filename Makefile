@@ -36,12 +36,12 @@ help: ## this list
 demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, checked
 	@molecule/demo/run
 
-test: venv ## everything: lint, unit, kernel, sanity, molecule
-	@python tests/tools/whole.py lint unit kernel sanity molecule
+test: venv ## everything: lint, unit, kernel, lab, sanity, molecule
+	@python tests/tools/whole.py lint unit kernel lab sanity molecule
 
 ##### the parts of `make test`; each leaves its report in .cache/results/
 
-.PHONY: lint unit kernel sanity molecule
+.PHONY: lint unit kernel lab sanity molecule
 lint: venv ## ruff, mypy --strict, ansible-lint, yamllint, shellcheck, antsibull
 	@python tests/tools/lint.py
 
@@ -53,6 +53,9 @@ kernel: venv ## engine and modules against real kernels: in one user-mode Linux,
 	molecule/lab/uml-pytest --junitxml $(CACHE)/results/kernel/uml.xml tests/kernel || status=$$?; \
 	pytest --junitxml $(CACHE)/results/kernel/host.xml tests/host || status=$$?; \
 	exit $$status
+
+lab: venv ## the lab itself: nodes that are killed, rebooted, interrupted while they are made
+	@pytest --junitxml $(CACHE)/results/lab/pytest.xml tests/lab
 
 sanity: venv $(ARTIFACT) ## ansible-test sanity on the built and installed artifact
 	@tests/tools/sanity $(ARTIFACT)
@@ -97,6 +100,6 @@ $(STAMPS)/peers: requirements/bench.txt $(STAMPS)/venv
 	@touch $@
 
 clean: ## end the lab's nodes and networks, remove all that was made
-	@molecule/lab/lab clean --all
+	@for lab in $(wildcard $(CACHE)/lab-test-*/molecule/lab/lab) molecule/lab/lab; do $$lab clean --all; done
 	@rm -rf $(VENV) $(CACHE) .ansible .hypothesis .pytest_cache .mypy_cache .ruff_cache $(BUNDLE)
 	@find . -name __pycache__ -prune -exec rm -rf {} + -o -name '*.egg-info' -prune -exec rm -rf {} +
