@@ -20,7 +20,7 @@ FORMATS = {
 
 
 def render(state: ReadState, fmt: str) -> str:
-    """Return a state as text, sorted, with a newline at its end.
+    """Return a state as text: lines, sorted, each with its newline.
 
     Args:
         state: the state.

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where we differ from kube-proxy, if asked to: what each setting and each annotation changes in the state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.objects import endpoint, piece, port, service
+from support.wanted import cluster, members, node, servers
+
+from kubenode.engine.desired.config import Config
+from kubenode.engine.model.iptables import ChainKey
+
+NODE_IP = node("10.99.0.11", "fd00:99::11")
+ENDS = piece(endpoints=[endpoint("10.180.0.1")])
+
+
+def balancer(**more: Any) -> dict[str, Any]:
+    return service(ports=[port(node_port=3001)], kind="LoadBalancer", ingress=[{"ip": "1.2.3.4"}], **more)
+
+
+def test_load_balancer_addresses_need_not_be_bound() -> None:
+    obj = balancer(externalIPs=["50.60.70.81"])
+    state = cluster([obj, ENDS], NODE_IP, Config(bind_load_balancer_ips=False)).state()
+    assert sorted(key.address for key in state["address"]) == ["10.20.30.41", "50.60.70.81"]
+    assert members(state, "KUBE-IPVS-IPS") == ["10.20.30.41", "50.60.70.81"]
+    usual = cluster([obj, ENDS], NODE_IP).state()
+    assert members(usual, "KUBE-IPVS-IPS") == ["1.2.3.4", "10.20.30.41", "50.60.70.81"]
+    for kind in ("virtual_server", "real_server", "chain"):
+        assert state[kind] == usual[kind]
+
+
+def test_node_ports_on_localhost() -> None:
+    state = cluster([balancer(), ENDS], NODE_IP, Config(localhost_node_ports=True)).state()
+    assert servers(state)["tcp 127.0.0.1:3001"] == ["10.180.0.1:80"]
+    assert "127.0.0.1" not in {key.address for key in state["address"]}
+    assert state["sysctl"]["net.ipv4.conf.all.route_localnet"] == "1"
+    first, second = state["chain"][ChainKey(4, "nat", "KUBE-SERVICES")][:2]
+    assert first == "-s 127.0.0.0/8 -d 127.0.0.0/8 -p tcp -m set --match-set KUBE-NODE-PORT-TCP dst -j KUBE-MARK-MASQ"
+    assert second == "-s 127.0.0.0/8 -j RETURN"
+    guard = "! -s 127.0.0.0/8 -d 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"
+    assert state["chain"][ChainKey(4, "filter", "KUBE-IPVS-FILTER")][0] == guard
+    # the kernel has no route_localnet for IPv6
+    usual = cluster([balancer(), ENDS], NODE_IP).state()
+    assert {key: rules for key, rules in state["chain"].items() if key.family == 6} == {
+        key: rules for key, rules in usual["chain"].items() if key.family == 6
+    }
+
+
+def test_reject_without_endpoints() -> None:
+    config = Config(no_endpoints="reject")
+    built = cluster([balancer()], NODE_IP, config)
+    state = built.state()
+    assert members(state, "KUBE-NO-ENDPOINTS") == ["1.2.3.4,tcp:80", "10.20.30.41,tcp:80", "10.99.0.11,tcp:3001"]
+    rule = "-m set --match-set KUBE-NO-ENDPOINTS dst,dst -j REJECT --reject-with icmp-port-unreachable"
+    for chain in ("KUBE-IPVS-FILTER", "KUBE-IPVS-OUT-FILTER"):
+        assert state["chain"][ChainKey(4, "filter", chain)][0] == rule
+        assert not any("NO-ENDPOINTS" in rule for rule in state["chain"][ChainKey(6, "filter", chain)])
+    built.put(ENDS)
+    assert members(built.state(), "KUBE-NO-ENDPOINTS") == []
+    assert not any("NO-ENDPOINTS" in rule for rules in built.state()["chain"].values() for rule in rules)
+    assert "KUBE-NO-ENDPOINTS" not in cluster([], NODE_IP).state()["set"]
+
+
+def test_local_fallback() -> None:
+    """Without fall-back nobody answers where a policy is Local and nothing is local; the cluster IP has its own policy."""
+    obj = balancer(externalTrafficPolicy="Local")
+    both = ["10.180.0.1:80"]
+    kept = servers(cluster([obj, ENDS], NODE_IP).state())
+    assert set(map(tuple, kept.values())) == {tuple(both)}
+    dropped = servers(cluster([obj, ENDS], NODE_IP, Config(local_fallback="drop")).state())
+    assert dropped == {"tcp 10.20.30.41:80": both, "tcp 1.2.3.4:80": [], "tcp 10.99.0.11:3001": []}
+    inside = balancer(internalTrafficPolicy="Local")
+    dropped = servers(cluster([inside, ENDS], NODE_IP, Config(local_fallback="drop")).state())
+    assert dropped == {"tcp 10.20.30.41:80": [], "tcp 1.2.3.4:80": both, "tcp 10.99.0.11:3001": both}
+
+
+@pytest.mark.parametrize(
+    ("notes", "wanted"),
+    [
+        ({}, ("mh", 0x10)),
+        ({"kubenode.ipvs/scheduler": "wrr"}, ("wrr", 0)),
+        ({"kubenode.ipvs/scheduler": "sh"}, ("sh", 0)),
+        ({"kubenode.ipvs/scheduler": "sh", "kubenode.ipvs/scheduler-flags": "sh-port,sh-fallback"}, ("sh", 0x18)),
+        ({"kubenode.ipvs/scheduler-flags": "mh-fallback"}, ("mh", 0x8)),
+        ({"kubenode.ipvs/scheduler-flags": ""}, ("mh", 0)),
+    ],
+)
+def test_scheduler_of_one_service(notes: dict[str, str], wanted: tuple[str, int]) -> None:
+    state = cluster([balancer(annotations=notes), service("other", ["10.0.0.1"])], NODE_IP, Config(scheduler="mh")).state()
+    found = {str(key): (value.scheduler, value.flags) for key, value in state["virtual_server"].items()}
+    assert found.pop("tcp 10.0.0.1:80") == ("mh", 0x10)
+    assert set(found.values()) == {wanted}
+
+
+def test_weights() -> None:
+    light = piece(endpoints=[endpoint("10.180.0.1")], name="light", annotations={"kubenode.ipvs/weight": "3"})
+    none = piece(endpoints=[endpoint("10.180.0.2")], name="none", annotations={"kubenode.ipvs/weight": "0"})
+    built = cluster([service(), light, none, piece(endpoints=[endpoint("10.180.0.3")], name="usual")])
+    assert {key.address: value.weight for key, value in built.state()["real_server"].items()} == {
+        "10.180.0.1": 3,
+        "10.180.0.2": 0,
+        "10.180.0.3": 1,
+    }
+    built.take()
+    light["metadata"]["annotations"] = {"kubenode.ipvs/weight": "4"}
+    built.put(light)
+    assert [(key.address, value.weight) for key, value in built.take()["real_server"].items()] == [("10.180.0.1", 4)]
