@@ -322,3 +322,12 @@ def test_a_hundred_thousand_members(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(f"\n100,000 members: write {written:.2f} s, ipset save {save:.2f} s, read {read:.2f} s, compare {compare:.2f} s")
     assert read - save + compare <= 3 * save
+
+
+def test_what_the_kernel_counts_is_no_difference() -> None:
+    header = IPSet("hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "9"), ("timeout", "600"), ("counters", "")))
+    want = {"set": {"S": header}, "member": {MemberKey("S", "10.0.0.1"): "timeout 500", MemberKey("S", "10.0.0.2"): "timeout 0"}}
+    make(want)
+    sh("ipset", "-exist", "add", "S", "10.0.0.1", "timeout", "400", "packets", "7", "bytes", "70")
+    assert "packets 7" in members("S")["10.0.0.1"]
+    assert plan(ipset.read(), want, {"set": {"S"}}).steps == []

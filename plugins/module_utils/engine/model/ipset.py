@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# What the kernel chooses or changes by itself; says nothing about what somebody wanted.
-VOLATILE_OPTIONS = frozenset(("hashsize", "bucketsize", "initval"))
+# What the kernel chooses or changes by itself, or (forceadd) never tells; says nothing about what somebody wanted.
+VOLATILE_OPTIONS = frozenset(("hashsize", "bucketsize", "initval", "forceadd"))
 
 # What a member may be, and what it stands for.
 _MEANING = ("family", "range", "netmask", "bitmask", "markmask")
