@@ -32,6 +32,14 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def _same_member(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    from .ipset_member import same_options
+
+    return same_options(one, other)
+
+
 def _fields(_key: Any, value: Any) -> str:
     return " ".join(f"{name} {text}" for name, text in value._asdict().items())
 
@@ -81,7 +89,7 @@ KINDS: dict[str, Kind] = {
         "ipset",
         "member",
         lambda raw: MemberKey(*raw),
-        _equal,
+        _same_member,
         lambda _key, value: str(value),
         ("set", lambda key: key.set),
     ),
