@@ -56,6 +56,8 @@ def _machine_problems() -> list[str]:
     tun = Path("/dev/net/tun")
     if not tun.exists() or not stat.S_ISCHR(tun.stat().st_mode):
         problems.append("/dev/net/tun: modprobe tun; in a container start it with --device /dev/net/tun --privileged")
+    if not Path("/proc/sys/net/ipv6").exists():
+        problems.append("IPv6: the lab's network has both families; start this machine without ipv6.disable=1")
     return problems
 
 

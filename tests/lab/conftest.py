@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,6 +85,14 @@ class Clone(NamedTuple):
         return self.namespaces() + self.processes() + self.mounts() + files + building
 
 
+def _remove_stale() -> None:
+    """Remove the clones of test runs that were killed; ``make clean`` does so too."""
+    for root in ROOT.glob(".cache/lab-test-*"):
+        if not Path("/proc", root.name.rpartition("-")[2]).exists():
+            Clone(root).lab("clean", "--all")
+            shutil.rmtree(root)
+
+
 @pytest.fixture(scope="session")
 def clone_with_image() -> Iterator[Clone]:
     """The clone, with this one's images (built if need be); all of it is removed at the end."""
@@ -93,7 +100,9 @@ def clone_with_image() -> Iterator[Clone]:
         pytest.skip("the lab needs root")
     subprocess.run([ROOT / "molecule/lab/lab", "image", "bookworm"], check=True)
     (ROOT / ".cache").mkdir(exist_ok=True)
-    root = Path(tempfile.mkdtemp(prefix="lab-test-", dir=ROOT / ".cache"))
+    _remove_stale()
+    root = ROOT / f".cache/lab-test-{os.getpid()}"
+    root.mkdir()
     clone = Clone(root)
     try:
         shutil.copytree(ROOT / "molecule/lab", root / "molecule/lab", ignore=shutil.ignore_patterns("__pycache__"))
