@@ -175,7 +175,7 @@ def converge(module):
     with surroundings(module.check_mode, owner, LASTING) as around:
         have = {"file": _files.read(path)}
         kept = _sysctls.parse(have["file"].get(path, ""))
-        sysctls.require(values)
+        sysctls.require(values if not module.check_mode else _sysctls.never(values))
         have.update(sysctls.read([*values, *_sysctls.leaving(params, around, kept)]))
         wanted, going, former = _sysctls.wish(params, around, have, kept)
         made = compute(have, wanted, around, {**params, "purge": "none"})

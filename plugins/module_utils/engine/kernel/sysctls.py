@@ -109,8 +109,12 @@ def _explain(step: Step, error: OSError) -> str:
     return f"{item_name('sysctl', step.key)}: {words.get(error.errno or 0, error.strerror)}"
 
 
+def provider(name: str) -> str:
+    """Return the kernel module that makes a sysctl, "" if the kernel itself does."""
+    return PROVIDERS.get(max((prefix for prefix in PROVIDERS if name.startswith(prefix)), key=len, default=""), "")
+
+
 def _missing(name: str) -> str:
-    provider = max((prefix for prefix in PROVIDERS if name.startswith(prefix)), key=len, default="")
-    if provider:
-        return f"sysctl {name} does not exist; the kernel module {PROVIDERS[provider]} makes it: load that first"
+    if provider(name):
+        return f"sysctl {name} does not exist; the kernel module {provider(name)} makes it: load that first"
     return f"sysctl {name} does not exist in this kernel"

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sends the agent's bundle to a node, but only if the node does not have it: a run that changes nothing is one remote execution."""
+
+from __future__ import annotations
+
+import hashlib
+
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.plugins.action import ActionBase
+
+MODULE = "kubenode.ipvs.agent_install"
+
+
+class ActionModule(ActionBase):
+    """The controller's half of ``agent_install``."""
+
+    TRANSFERS_FILES = True
+
+    def run(self, tmp=None, task_vars=None):
+        """Run the module with the bundle's digest, and once more with the bundle where the node lacks it."""
+        result = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        bundle = arguments.pop("bundle", None)
+        if bundle is None:
+            result.update(self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))
+            return result
+        try:
+            source = self._find_needle("files", bundle)
+        except AnsibleError as error:
+            raise AnsibleActionFail(
+                f"bundle {bundle} of the agent is not there ('make bundle' builds it in a checkout)"
+            ) from error
+        arguments["digest"] = digest(source)
+        first = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+        if not first.pop("bundle_needed", False) or first.get("failed") or self._task.check_mode:
+            result.update(first)
+            return result
+        path = self._connection._shell.join_path(self._make_tmp_path(), "bundle.tar.gz")
+        self._transfer_file(source, path)
+        self._fixup_perms2((self._connection._shell.tmpdir, path))
+        arguments["bundle"] = path
+        result.update(self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))
+        self._remove_tmp_path(self._connection._shell.tmpdir)
+        return result
+
+
+def digest(path):
+    """Return what names a release: the first 16 hexadecimal digits of the bundle's SHA-256."""
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            found.update(block)
+    return found.hexdigest()[:16]

@@ -1,0 +1,186 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_check
+short_description: Tell whether a node is fit for IPVS, and why not
+version_added: 0.1.0
+description:
+  - Looks at a node and reports what IPVS needs of it, what is there and what is not. Changes nothing.
+  - Reads files only and starts no process, so that it costs less than gathering facts. The role
+    P(kubenode.ipvs.prepare#role) decides by it what is left to do.
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+extends_documentation_fragment:
+  - kubenode.ipvs._attributes
+  - kubenode.ipvs._attributes.info
+  - kubenode.ipvs._attributes.actiongroup_all
+options:
+  modules:
+    description:
+      - The kernel modules whose state is reported.
+      - Names joined by C(|) are alternatives, one of which must be there.
+    type: list
+    elements: str
+    default: [ip_vs, ip_vs_rr, 'nf_conntrack|nf_conntrack_ipv4', dummy, ip_set, xt_set]
+  commands:
+    description:
+      - The commands that are looked for.
+    type: list
+    elements: str
+    default: [ipset, iptables-restore]
+  files:
+    description:
+      - Files whose presence is reported.
+    type: list
+    elements: path
+    default: []
+  fstab:
+    description:
+      - The file that lists swap areas.
+    type: path
+    default: /etc/fstab
+seealso:
+  - module: kubenode.ipvs.kernel_modules
+"""
+
+EXAMPLES = r"""
+- name: Look at the node
+  kubenode.ipvs.node_check:
+  register: node
+
+- name: Stop on nodes that cannot do IPVS
+  ansible.builtin.assert:
+    that: node.fit
+    fail_msg: "{{ node.problems | join('; ') }}"
+"""
+
+RETURN = r"""
+fit:
+  description: Whether there are no RV(problems).
+  returned: success
+  type: bool
+problems:
+  description: Why the node cannot do IPVS as it is, one sentence each.
+  returned: success
+  type: list
+  elements: str
+  sample: ['command ipset is not installed']
+commands:
+  description: Where each command is, null if it is nowhere.
+  returned: success
+  type: dict
+  sample: {ipset: /usr/sbin/ipset, ipvsadm: null}
+files:
+  description: Whether each of O(files) is there.
+  returned: success
+  type: dict
+  sample: {/etc/systemd/system/kubenode-agent.service: true}
+modules:
+  description: >-
+    The state of each kernel module, V(loaded), V(builtin), V(loadable), V(absent), or V(unknown) where the kernel does not
+    tell (a container, a kernel without modules).
+  returned: success
+  type: dict
+  sample: {ip_vs: loaded, dummy: builtin}
+ipvs:
+  description: The version of the kernel's IPVS, null if it is not loaded.
+  returned: success
+  type: str
+  sample: 1.2.1
+iptables:
+  description: The back end of the command C(iptables), V(legacy) or V(nft), null if there is none or it cannot be told.
+  returned: success
+  type: str
+  sample: nft
+kernel:
+  description: The release of the kernel.
+  returned: success
+  type: str
+  sample: 6.1.0-18-amd64
+python:
+  description: The version of the Python that modules run on.
+  returned: success
+  type: str
+  sample: 3.11.2
+distribution:
+  description: The distribution in the words of C(/etc/os-release), with the family that its packages are named after.
+  returned: success
+  type: dict
+  contains:
+    id:
+      description: The distribution.
+      type: str
+    version:
+      description: Its version, empty for a rolling one.
+      type: str
+    family:
+      description: One of V(debian), V(redhat), V(suse), V(arch), V(flatcar) or V(unknown).
+      type: str
+  sample: {id: debian, version: "12", family: debian}
+container:
+  description: Whether the node is a container, which shares its kernel.
+  returned: success
+  type: bool
+systemd:
+  description: Whether systemd runs the node.
+  returned: success
+  type: bool
+services:
+  description: Which services that meddle with links and rules are running, out of V(NetworkManager) and V(firewalld).
+  returned: success
+  type: list
+  elements: str
+  sample: [NetworkManager]
+swap:
+  description: Where swap comes from.
+  returned: success
+  type: dict
+  contains:
+    active:
+      description: Swap areas in use.
+      type: list
+      elements: str
+    fstab:
+      description: Swap areas that the file O(fstab) would turn on at the next boot.
+      type: list
+      elements: str
+    units:
+      description: Unit files of systemd that would do so.
+      type: list
+      elements: str
+  sample: {active: [/dev/sda2], fstab: [UUID=0b1c], units: []}
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils._node import survey
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "modules": {
+                "type": "list",
+                "elements": "str",
+                "default": ["ip_vs", "ip_vs_rr", "nf_conntrack|nf_conntrack_ipv4", "dummy", "ip_set", "xt_set"],
+            },
+            "commands": {"type": "list", "elements": "str", "default": ["ipset", "iptables-restore"]},
+            "files": {"type": "list", "elements": "path", "default": []},
+            "fstab": {"type": "path", "default": "/etc/fstab"},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    found = survey(params["modules"], params["commands"], params["fstab"])
+    module.exit_json(changed=False, files={path: os.path.exists(path) for path in params["files"]}, **found)
+
+
+if __name__ == "__main__":
+    main()
