@@ -53,7 +53,7 @@ def contents() -> dict[str, bytes]:
     for wheel in wheels():
         with zipfile.ZipFile(wheel) as package:
             for name in package.namelist():
-                if name.endswith(".py") or KEPT_METADATA.search(name):
+                if name.endswith(".py") or (KEPT_METADATA.search(name) and not name.endswith("/")):
                     files[f"lib/{name}"] = package.read(name)
     return files
 
