@@ -50,7 +50,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Render."""
+    import gc
     import sys
+
+    gc.disable()  # nothing of a whole cluster is garbage, and the process ends soon
 
     from ..engine.desired.config import parse
     from ..engine.desired.facts import NodeFacts
