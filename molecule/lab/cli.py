@@ -153,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # So that what is half done is undone, whoever ends us.
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, _interrupted)
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])  # `su` leaves them out
     parsed = _parser().parse_args(arguments)
     try:
         parsed.action(parsed)

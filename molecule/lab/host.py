@@ -78,8 +78,7 @@ def check(needs: tuple[Need, ...], disk: int = 0) -> None:
         HostError: it cannot; lists everything that is missing and how to get it.
     """
     problems = _machine_problems()
-    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-    missing = [need for need in needs if not shutil.which(need.program, path=path)]
+    missing = [need for need in needs if not shutil.which(need.program)]
     if missing:
         packages = " ".join(sorted({need.package for need in missing}))
         problems.append(f"{', '.join(need.program for need in missing)}: apt-get install --no-install-recommends {packages}")
