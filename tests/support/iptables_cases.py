@@ -13,8 +13,10 @@ from kubenode.engine.errors import EngineError
 from kubenode.engine.kernel import iptables
 from kubenode.engine.model.ipset import IPSet
 from kubenode.engine.model.iptables import ChainKey, JumpKey, Place
+from kubenode.engine.model.rule_text import canonical_rule
 from kubenode.engine.plan import Step, plan
 
+from .iptables_spelling import CHAIN, SET, examples
 from .namespace import fresh, sh
 
 FOREIGN = """\
@@ -217,6 +219,18 @@ class IptablesCases:
         fresh()
         with pytest.raises(EngineError, match=r"^IPv4 nat OURS: rule `-p tcp --nosuch`: unknown option"):
             iptables.normalise({key: ("-j RETURN", "-p tcp --nosuch")}, sets={})
+
+    @pytest.mark.parametrize("table", ["filter", "nat", "mangle"])
+    @pytest.mark.parametrize("family", [4, 6])
+    def test_iptables_spells_rules_as_the_model_does(self, family: int, table: str) -> None:
+        fresh()
+        rules = examples(family, table, 300)
+        key = ChainKey(family, table, "OURS")
+        sets = {SET: IPSet("hash:net,port", (("family", "inet" if family == 4 else "inet6"),))}
+        told = iptables.normalise({key: rules}, sets=sets, known=[ChainKey(family, table, CHAIN)]).chains[key]
+        for rule, spelled in zip(rules, told, strict=True):
+            assert canonical_rule(family, rule) == spelled, rule
+            assert canonical_rule(family, spelled) == spelled
 
     def test_two_thousand_rules(self, capsys: pytest.CaptureFixture[str]) -> None:
         key = ChainKey(4, "filter", "OURS-MANY")

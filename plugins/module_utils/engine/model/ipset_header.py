@@ -11,6 +11,7 @@ from socket import AF_INET, AF_INET6, inet_ntop
 from ..errors import InputError
 from .ipset import IPSet
 from .net import canonical, pack
+from .spelling import integer
 
 # What the members of each type are made of.
 PARTS: dict[str, tuple[str, ...]] = {
@@ -111,18 +112,6 @@ def _spell(name: str, value: object, set_type: str, subject: str) -> str:
         return canonical(text)
     except ValueError:
         raise InputError(subject, name, value, "a mask that looks like an address") from None
-
-
-def integer(text: str) -> int | None:
-    """Return a number written as ipset reads it: decimal, ``0x`` hexadecimal or ``0`` octal; None if it is none."""
-    try:
-        if text[:2] in ("0x", "0X"):
-            return int(text[2:], 16) if text[2:].isalnum() else None
-        if not (text.isascii() and text.isdigit()):
-            return None
-        return int(text, 8) if len(text) > 1 and text[0] == "0" else int(text)
-    except ValueError:
-        return None
 
 
 def _ports(text: str) -> str:

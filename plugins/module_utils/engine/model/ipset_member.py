@@ -13,8 +13,9 @@ from typing import Callable, NamedTuple
 
 from ..errors import InputError
 from .ipset import IPSet
-from .ipset_header import PARTS, integer, masked
+from .ipset_header import PARTS, masked
 from .net import canonical, network, pack
+from .spelling import AskError, integer
 
 _PROTOCOLS = {
     "tcp": "tcp",
@@ -47,10 +48,6 @@ class Member(NamedTuple):
 
     member: str
     options: str
-
-
-class AskError(Exception):
-    """Only ipset can tell how it spells this."""
 
 
 def canonical_member(header: IPSet, text: str, subject: str = "member") -> Member | None:

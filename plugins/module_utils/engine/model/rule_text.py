@@ -1,0 +1,197 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules in the spelling of ``iptables-save``, from the spellings that people use.
+
+Knows the usual matches and targets. What it does not know it does not touch: then only iptables itself can tell
+(:mod:`~..kernel.iptables`, ``normalise``).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .rule_options import (
+    IMPLIED,
+    MARK_FORMS,
+    MATCHES,
+    REJECT_WITH,
+    TARGETS,
+    UNKNOWN_TARGETS,
+    Option,
+    address,
+    set_xmark,
+)
+from .spelling import AskError
+
+# Long forms of the options that belong to no extension.
+_LONG = {
+    "--source": "-s",
+    "--src": "-s",
+    "--destination": "-d",
+    "--dst": "-d",
+    "--in-interface": "-i",
+    "--out-interface": "-o",
+    "--protocol": "-p",
+    "--proto": "-p",
+    "--match": "-m",
+    "--jump": "-j",
+    "--goto": "-g",
+}
+_HEAD = ("-s", "-d", "-i", "-o", "-p")  # in this order, before the matches
+_PROTOCOLS = {
+    4: {"6": "tcp", "17": "udp", "1": "icmp", "132": "sctp"},
+    6: {"6": "tcp", "17": "udp", "58": "ipv6-icmp", "132": "sctp", "icmpv6": "ipv6-icmp"},
+}
+_ANY = {4: "0.0.0.0/0", 6: "::/0"}
+
+
+class _Extension(NamedTuple):
+    """A match or target of the rule, and its options that were given: name to text."""
+
+    name: str
+    known: tuple[Option, ...]
+    given: dict[str, str]
+
+    def text(self, flag: str) -> str:
+        """Return it as ``iptables-save`` prints it."""
+        return " ".join([f"{flag} {self.name}"] + [self.given[option.name] for option in self.known if option.name in self.given])
+
+
+def canonical_rule(family: int, rule: str) -> str | None:
+    """Return a rule (without ``-A CHAIN``) as ``iptables-save`` prints it; None if only iptables itself can tell."""
+    try:
+        return _Reader(family, words(rule)).text()
+    except (AskError, IndexError):
+        return None
+
+
+def words(rule: str) -> list[str]:
+    """Take a rule apart as iptables-restore does: double quotes, and backslashes within them.
+
+    Raises:
+        AskError: a quote is not closed.
+    """
+    if '"' not in rule:
+        return rule.split()
+    found: list[str] = []
+    word: list[str] | None = None
+    inside = False
+    characters = iter(rule)
+    for char in characters:
+        if inside and char == "\\":
+            char = next(characters, "")
+        elif char == '"':
+            inside = not inside
+            word = [] if word is None else word
+            continue
+        elif char.isspace() and not inside:
+            if word is not None:
+                found.append("".join(word))
+            word = None
+            continue
+        word = [] if word is None else word
+        word.append(char)
+    if inside:
+        raise AskError
+    return found if word is None else [*found, "".join(word)]
+
+
+class _Reader:
+    """Reads the words of one rule from left to right."""
+
+    def __init__(self, family: int, given: list[str]) -> None:
+        self.family = family
+        self.left = iter(given)
+        self.head: dict[str, str] = {}
+        self.protocol = ""
+        self.matches: list[_Extension] = []
+        self.target: _Extension | None = None
+        self.target_flag = ""
+
+    def text(self) -> str:
+        """Read all and return the rule."""
+        inverted = False
+        for word in self.left:
+            if word == "!":
+                if inverted:
+                    raise AskError
+                inverted = True
+                continue
+            self._word(_LONG.get(word, word), inverted)
+            inverted = False
+        if inverted:
+            raise AskError
+        parts = [self.head[flag] for flag in _HEAD if self.head.get(flag)]
+        parts += [match.text("-m") for match in self.matches]
+        if self.target:
+            if self.target.name == "REJECT":
+                self.target.given.setdefault("--reject-with", f"--reject-with {REJECT_WITH[self.family]}")
+            parts.append(self.target.text(self.target_flag))
+        return " ".join(parts)
+
+    def _next(self) -> str:
+        word = next(self.left, None)
+        if word is None or word == "!":
+            raise AskError
+        return word
+
+    def _word(self, word: str, inverted: bool) -> None:
+        if word in _HEAD:
+            if word in self.head:
+                raise AskError
+            self.head[word] = self._head(word, self._next(), inverted)
+        elif word == "-m":
+            name = self._next()
+            if inverted or name not in MATCHES:
+                raise AskError
+            self.matches.append(_Extension(name, MATCHES[name], {}))
+        elif word in ("-j", "-g"):
+            name = self._next()
+            if inverted or self.target or name in UNKNOWN_TARGETS:
+                raise AskError
+            self.target, self.target_flag = _Extension(name, TARGETS.get(name, ()), {}), word
+        else:
+            self._option(word, inverted)
+
+    def _head(self, flag: str, value: str, inverted: bool) -> str:
+        if flag in ("-s", "-d"):
+            value = address(self.family, value)
+            if value == _ANY[self.family]:
+                if inverted:
+                    raise AskError
+                return ""
+        elif flag == "-p":
+            value = _PROTOCOLS[self.family].get(value.lower(), value.lower())
+            if value not in _PROTOCOLS[self.family].values():
+                raise AskError
+            self.protocol = "" if inverted else value
+        elif value == "+":
+            raise AskError
+        return f"! {flag} {value}" if inverted else f"{flag} {value}"
+
+    def _option(self, word: str, inverted: bool) -> None:
+        extension, option = self._find(word)
+        if option.name in extension.given:
+            raise AskError
+        if word == "--syn":
+            arguments = ["FIN,SYN,RST,ACK", "SYN"]
+        elif option.name == "--set-xmark":
+            arguments = [set_xmark(word, self._next())]
+        else:
+            arguments = [spell(self._next()) for spell in option.arguments]
+        if option.name in ("--sport", "--dport") and arguments == ["0:65535"]:
+            raise AskError
+        extension.given[option.name] = " ".join((["!"] if inverted else []) + [option.name, *arguments])
+
+    def _find(self, word: str) -> tuple[_Extension, Option]:
+        wanted = "--set-xmark" if word in MARK_FORMS else "--tcp-flags" if word == "--syn" else word
+        for extension in ([self.target] if self.target else []) + self.matches[::-1]:
+            for option in extension.known:
+                if wanted == option.name or wanted in option.synonyms:
+                    return extension, option
+        implied = IMPLIED.get(self.protocol)
+        if implied and all(match.name != implied for match in self.matches):
+            self.matches.append(_Extension(implied, MATCHES[implied], {}))
+            return self._find(word)
+        raise AskError
