@@ -9,7 +9,7 @@ ranges (which are several members) are left to ipset itself.
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple
+from typing import NamedTuple
 
 from ..errors import InputError
 from .ipset import IPSet
@@ -51,23 +51,8 @@ class Member(NamedTuple):
 
 
 def canonical_member(header: IPSet, text: str, subject: str = "member") -> Member | None:
-    """Return what ``ipset save`` prints for a member after ``ipset add``; None if only ipset itself can tell.
-
-    Options that the header implies (its timeout, counters from 0) are there even if ``text`` has none.
-
-    Args:
-        header: the set's header, canonical (:func:`~.ipset_header.header`).
-        text: the member and its options in the words of ``ipset add``.
-        subject: how to call the set in errors.
-
-    Raises:
-        InputError: it cannot be a member of such a set.
-    """
-    member, _blank, options = text.strip().partition(" ")
-    try:
-        return Member(_element(header, member, subject), _options(header, options.strip(), subject))
-    except AskError:
-        return None
+    """Return what :class:`Speller` returns, for a single member."""
+    return Speller(header, subject)(text)
 
 
 def same_options(have: str, want: str) -> bool:
@@ -116,111 +101,147 @@ def pairs(options: str) -> list[tuple[str, str]]:
     return found
 
 
-def _element(header: IPSet, text: str, subject: str) -> str:
-    kinds = PARTS[header.type]
-    parts = text.split(",", len(kinds) - 1)
-    if len(parts) != len(kinds) and header.type != "bitmap:ip,mac":
-        raise InputError(subject, "member", text, f"{header.type.partition(':')[2]}")
-    spelled = []
-    for kind, part in zip(kinds, parts):
+class Speller:
+    """Spells members of one set; made once for many.
+
+    Args:
+        header: the set's header, canonical (:func:`~.ipset_header.header`).
+        subject: how to call the set in errors.
+    """
+
+    def __init__(self, header: IPSet, subject: str = "member") -> None:
+        self.header = header
+        self.subject = subject
+        self._kinds = PARTS[header.type]
+        self._six = header.option("family") == "inet6"
+        self._full = "128" if self._six else "32"
+        self._netmask = header.option("netmask")
+        self._bitmask = header.option("bitmask")
+        self._markmask = int(header.option("markmask", "0xffffffff"), 16)
+        self._has = {name for name, _value in header.options}
+        self._spell = [getattr(self, f"_{kind}") for kind in self._kinds]
+        self._implied = self._options("")
+
+    def __call__(self, text: str) -> Member | None:
+        """Return what ``ipset save`` prints for a member after ``ipset add``; None if only ipset itself can tell.
+
+        Options that the header implies (its timeout, counters from 0) are there even if ``text``, the member and its options in
+        the words of ``ipset add``, has none.
+
+        Raises:
+            InputError: it cannot be a member of such a set.
+        """
+        member, _blank, options = text.strip().partition(" ")
         try:
-            spelled.append(_SPELL[kind](header, part))
-        except ValueError:
-            raise InputError(subject, "member", text, f"{_EXPECTED[kind]} instead of {part!r}") from None
-    return ",".join(spelled)
+            return Member(self._element(member), self._options(options.strip()) if options else self._implied)
+        except AskError:
+            return None
 
+    def _element(self, text: str) -> str:
+        parts = text.split(",", len(self._kinds) - 1)
+        if len(parts) != len(self._kinds) and self.header.type != "bitmap:ip,mac":
+            raise InputError(self.subject, "member", text, self.header.type.partition(":")[2])
+        spelled = []
+        for index, part in enumerate(parts):
+            try:
+                spelled.append(self._spell[index](part))
+            except ValueError:
+                expected = f"{_EXPECTED[self._kinds[index]]} instead of {part!r}"
+                raise InputError(self.subject, "member", text, expected) from None
+        return ",".join(spelled)
 
-def _ip(header: IPSet, text: str) -> str:
-    base, slash, _length = text.partition("/")
-    address = _address(header, base)
-    prefix = header.option("netmask")
-    if slash and int(network(text).partition("/")[2]) < int(prefix or _full(header)):
-        raise AskError
-    if prefix:
-        return network(f"{address}/{prefix}").partition("/")[0]
-    mask = header.option("bitmask")
-    return masked(address, pack(mask)) if mask else address
+    def _ip(self, text: str) -> str:
+        base, slash, _length = text.partition("/")
+        address = self._address(base)
+        if slash and int(network(text).partition("/")[2]) < int(self._netmask or self._full):
+            raise AskError
+        if self._netmask:
+            return network(f"{address}/{self._netmask}").partition("/")[0]
+        return masked(address, pack(self._bitmask)) if self._bitmask else address
 
+    def _net(self, text: str) -> str:
+        base, slash, length = text.partition("/")
+        address = self._address(base)
+        if self._netmask or self._bitmask:
+            raise AskError
+        if not slash:
+            return address
+        spelled = network(f"{address}/{length}")
+        return address if length == self._full else spelled
 
-def _net(header: IPSet, text: str) -> str:
-    base, slash, length = text.partition("/")
-    address = _address(header, base)
-    if header.option("netmask") or header.option("bitmask"):
-        raise AskError
-    if not slash:
-        return address
-    spelled = network(f"{address}/{length}")
-    return address if length == _full(header) else spelled
+    def _address(self, text: str) -> str:
+        if text.startswith("[") and text.endswith("]"):
+            text = text[1:-1]
+        if "-" in text:
+            for part in text.split("-"):
+                self._address(part)
+            raise AskError
+        if (":" in text) != self._six:
+            raise ValueError("the other family")
+        return canonical(text)
 
+    def _port(self, text: str) -> str:
+        protocol, colon, port = text.rpartition(":")
+        if not colon:
+            protocol = "tcp"
+        name = _PROTOCOLS.get(protocol.lower())
+        if name is None:
+            if not protocol.replace("-", "").isalnum():
+                raise ValueError("no protocol")
+            raise AskError
+        return f"{name}:{self._number(port)}"
 
-def _address(header: IPSet, text: str) -> str:
-    if text.startswith("[") and text.endswith("]"):
-        text = text[1:-1]
-    if "-" in text:
-        for part in text.split("-"):
-            _address(header, part)
-        raise AskError
-    if (":" in text) != (header.option("family") == "inet6"):
-        raise ValueError("the other family")
-    return canonical(text)
+    def _number(self, text: str) -> str:
+        if text.isascii() and text.isdigit() and (text == "0" or text[0] != "0"):
+            if int(text) > 65535:
+                raise ValueError("over 65535")
+            return text
+        if text[:1].isalnum() and text.isascii():
+            raise AskError  # a range or the name of a service
+        raise ValueError("no port")
 
+    def _mark(self, text: str) -> str:
+        number = integer(text)
+        if number is None or number >> 32:
+            raise ValueError("no mark")
+        return f"{number & self._markmask:#010x}"
 
-def _full(header: IPSet) -> str:
-    return "128" if header.option("family") == "inet6" else "32"
+    def _mac(self, text: str) -> str:
+        parts = text.split(":")
+        if len(parts) != 6 or not all(1 <= len(part) <= 2 and _HEX.issuperset(part) for part in parts):
+            raise ValueError("no MAC address")
+        return ":".join(part.upper().rjust(2, "0") for part in parts)
 
-
-def _port(header: IPSet, text: str) -> str:
-    protocol, colon, port = text.rpartition(":")
-    if not colon:
-        protocol = "tcp"
-    name = _PROTOCOLS.get(protocol.lower())
-    if name is None:
-        if not protocol.replace("-", "").isalnum():
-            raise ValueError("no protocol")
-        raise AskError
-    return f"{name}:{_number(header, port)}"
-
-
-def _number(_header: IPSet, text: str) -> str:
-    if text.isascii() and text.isdigit() and (text == "0" or text[0] != "0"):
-        if int(text) > 65535:
-            raise ValueError("over 65535")
+    def _iface(self, text: str) -> str:
+        if not 1 <= len(text.encode()) <= 31:
+            raise ValueError("no name")
         return text
-    if text[:1].isalnum() and text.isascii():
-        raise AskError  # a range or the name of a service
-    raise ValueError("no port")
+
+    _set = _iface
+
+    def _options(self, text: str) -> str:
+        try:
+            given = dict(pairs(text))
+        except ValueError as error:
+            raise InputError(self.subject, "options", text, f"options of ipset add ({error})") from None
+        for name in given:
+            if name in ("before", "after") and self.header.type == "list:set":
+                raise AskError
+            if name not in OPTIONS or (name == "wildcard" and self.header.type != "hash:net,iface"):
+                raise InputError(self.subject, "option", name, "one of " + ", ".join(OPTIONS))
+            if OPTIONS[name] and OPTIONS[name] not in self._has:
+                raise InputError(self.subject, "option", name, f"a set that is made with {OPTIONS[name]}")
+            if name == "nomatch" and "net" not in self.header.type:
+                raise InputError(self.subject, "option", name, "a set of a type with networks")
+        if "timeout" in self._has:
+            given.setdefault("timeout", self.header.option("timeout"))
+        if "counters" in self._has:
+            given.setdefault("packets", "0")
+            given.setdefault("bytes", "0")
+        spelled = [_option(name, given[name], self.subject) for name in OPTIONS if name in given]
+        return " ".join(option for option in spelled if option)
 
 
-def _mark(header: IPSet, text: str) -> str:
-    number = integer(text)
-    if number is None or number >> 32:
-        raise ValueError("no mark")
-    return f"{number & int(header.option('markmask', '0xffffffff'), 16):#010x}"
-
-
-def _mac(_header: IPSet, text: str) -> str:
-    parts = text.split(":")
-    if len(parts) != 6 or not all(1 <= len(part) <= 2 and _HEX.issuperset(part) for part in parts):
-        raise ValueError("no MAC address")
-    return ":".join(part.upper().rjust(2, "0") for part in parts)
-
-
-def _name(_header: IPSet, text: str) -> str:
-    if not 1 <= len(text.encode()) <= 31:
-        raise ValueError("no name")
-    return text
-
-
-_SPELL: dict[str, Callable[[IPSet, str], str]] = {
-    "ip": _ip,
-    "net": _net,
-    "port": _port,
-    "number": _number,
-    "mark": _mark,
-    "mac": _mac,
-    "iface": _name,
-    "set": _name,
-}
 _EXPECTED = {
     "ip": "an address of the set's family",
     "net": "an address or network of the set's family",
@@ -231,32 +252,6 @@ _EXPECTED = {
     "iface": "the name of an interface",
     "set": "the name of a set",
 }
-
-
-def _options(header: IPSet, text: str, subject: str) -> str:
-    has = {name for name, _value in header.options}
-    if not text and has.isdisjoint(("timeout", "counters")):
-        return ""
-    try:
-        given = dict(pairs(text))
-    except ValueError as error:
-        raise InputError(subject, "options", text, f"options of ipset add ({error})") from None
-    for name in given:
-        if name in ("before", "after") and header.type == "list:set":
-            raise AskError
-        if name not in OPTIONS or (name == "wildcard" and header.type != "hash:net,iface"):
-            raise InputError(subject, "option", name, "one of " + ", ".join(OPTIONS))
-        if OPTIONS[name] and OPTIONS[name] not in has:
-            raise InputError(subject, "option", name, f"a set that is made with {OPTIONS[name]}")
-        if name == "nomatch" and "net" not in header.type:
-            raise InputError(subject, "option", name, "a set of a type with networks")
-    if "timeout" in has:
-        given.setdefault("timeout", header.option("timeout"))
-    if "counters" in has:
-        given.setdefault("packets", "0")
-        given.setdefault("bytes", "0")
-    spelled = [_option(name, given[name], subject) for name in OPTIONS if name in given]
-    return " ".join(option for option in spelled if option)
 
 
 def _option(name: str, value: str, subject: str) -> str:
