@@ -54,6 +54,7 @@ def script(lab: Lab, node: str, pods: Sequence[Pod], port: int) -> str:
             "ip -batch - <<END",
             f"link add {cable} type veth peer name eth0 netns {pod.name}",
             f"link set {cable} master {BRIDGE} up",
+            f"link set {cable} type bridge_slave hairpin on",  # as flannel does: a pod may reach itself through a service
             "END",
             f"ip -n {pod.name} -batch - <<END",
             "link set lo up",

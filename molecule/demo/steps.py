@@ -43,7 +43,18 @@ def boot(screen: Screen, services: dict[str, Service]) -> Lab:
     pods.start(lab, everyone, port=next(iter(services.values())).target_port)
     for pod in everyone:
         screen.note(f"pod {pod.name} {pod.address} on {pod.node}")
+    copy_manifests(lab)
+    for service in services.values():
+        node_port = f", node port {service.node_port}" if service.node_port else ""
+        screen.note(f"service {service.name} {service.protocol} {service.address}:{service.port}{node_port}")
     return lab
+
+
+def copy_manifests(lab: Lab) -> None:
+    """Put the manifests where the agent will look for them."""
+    lines = ["set -e", f"mkdir -p {scale.MANIFESTS}", f"cd {scale.MANIFESTS}"]
+    lines += [f"cat > {path.name} <<'END'\n{path.read_text()}END" for path in sorted(cluster.MANIFESTS.glob("*.yaml"))]
+    places.at_once(lambda node: lab.run(places.node(node), "sh", "\n".join([*lines, ""])), NODES)
 
 
 def bootstrap(screen: Screen, lab: Lab) -> None:
@@ -94,9 +105,12 @@ def balance(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:
 
 
 def show(screen: Screen, lab: Lab) -> None:
-    """Print a node's own view."""
-    screen.heading(f"What {NODES[0]} says of itself: kubenode show")
+    """Ask every node whether all is as wanted, and print one node's own view."""
+    screen.heading(f"What {NODES[0]} says of itself: kubenode status, kubenode show")
+    said = places.at_once(lambda node: lab.run(places.node(node), "kubenode status"), NODES)  # fails where it is not
+    screen.text(said[0])
     screen.text(lab.run(places.node(NODES[0]), "kubenode show"))
+    screen.passed("all nodes are as wanted")
 
 
 def scaled(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:
