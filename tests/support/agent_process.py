@@ -48,7 +48,13 @@ class AgentProcess:
 
     def configure(self, kube_proxy: dict[str, Any], **agent: Any) -> None:
         """Write a configuration: KubeProxyConfiguration, and AgentConfiguration by keywords. JSON is YAML."""
-        first = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "ipvs", **kube_proxy}
+        first = {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "mode": "ipvs",
+            "conntrack": {"maxPerCore": 0},  # nf_conntrack_max is the machine's: not to be written in a network namespace
+            **kube_proxy,
+        }
         second = {"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration", **agent}
         self.config.write_text(json.dumps(first) + "\n" + json.dumps(second))
 
@@ -91,7 +97,7 @@ class AgentProcess:
         if wait:
             self.converged()
 
-    def converged(self, seconds: float = 30.0) -> dict[str, Any]:
+    def converged(self, seconds: float = 10.0) -> dict[str, Any]:
         """Wait until the agent says that the node is as wanted."""
 
         def asked() -> Any:

@@ -148,7 +148,7 @@ class Serving:
 
     def _directory(self) -> str:
         path = self.agent.source.path if self.agent.source is not None else ""
-        return path if os.path.isdir(path) else os.path.dirname(path)
+        return os.path.dirname(path) if os.path.isfile(path) else path
 
     def _watch_files(self) -> None:
         """Watch the manifests' directory as soon as there is one, and look at what changed until then."""

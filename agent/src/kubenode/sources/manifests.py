@@ -68,7 +68,8 @@ class Manifests:
             # Gone all at once (a file system that was unmounted, a moved directory) is not the same as emptied.
             self.waiting = f"{self.path} cannot be read: {error.strerror}"
             return Changes([], [])
-        self.waiting = ""
+        if self.waiting:
+            names, self.waiting = None, ""  # not read yet, or not for a while
         looked_at = set(present) | set(self._files) | set(self._broken)
         if names is not None:
             looked_at &= set(names)

@@ -1,0 +1,260 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent against a real kernel: converge, follow, heal, restart, clean up."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import objects
+from support.agent_process import NODE, AgentProcess, dump, eventually
+from support.namespace import fresh, sh
+
+MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
+WEB = "10.96.0.10"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _modules() -> None:
+    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[AgentProcess]:
+    fresh()
+    sh("ip", "link", "set", "lo", "up")
+    sh("ip", "link", "add", "eth0", "type", "dummy")
+    sh("ip", "addr", "add", "192.0.2.1/24", "dev", "eth0")
+    sh("ip", "link", "set", "eth0", "up")
+    found = AgentProcess(tmp_path)
+    found.write("web.json", web(2))
+    yield found
+    found.close()
+
+
+def web(count: int, name: str = "web", ip: str = WEB, node_port: int = 30080) -> list[objects.Object]:
+    """A NodePort service with ``count`` endpoints."""
+    ports = [objects.port(80, "http", node_port=node_port)]
+    addresses = [f"10.244.1.{number}" for number in range(1, count + 1)]
+    return [
+        objects.service(name, [ip], ports, kind="NodePort"),
+        objects.piece(name, [objects.endpoint(address, NODE) for address in addresses], [objects.port(8080, "http")]),
+    ]
+
+
+def real_servers(address: str = WEB, port: int = 80) -> list[str]:
+    """Address:port and weight of each real server, as ipvsadm sees them."""
+    found = []
+    for line in sh("ipvsadm", "-Sn").splitlines():
+        words = line.split()
+        if words[0] == "-a" and words[2] == f"{address}:{port}":
+            found.append(f"{words[4]} {words[7]}")
+    return sorted(found)
+
+
+def test_converges_and_has_nothing_left_to_do(agent: AgentProcess) -> None:
+    agent.start()
+    assert real_servers() == ["10.244.1.1:8080 1", "10.244.1.2:8080 1"]
+    assert real_servers("192.0.2.1", 30080) == real_servers()
+    assert f"{WEB}/32" in sh("ip", "addr", "show", "dev", "kube-ipvs0")
+    assert "30080" in sh("ipset", "save", "KUBE-NODE-PORT-TCP")
+    assert "-A KUBE-SERVICES" in sh("iptables-save", "-t", "nat")
+    assert sh("sysctl", "-n", "net.ipv4.vs.conntrack").strip() == "1"
+    assert agent.plan() == []
+    assert agent.stop() == 0
+    assert real_servers() != []  # goes on balancing
+
+
+def test_follows_edits_within_a_tenth_of_a_second(agent: AgentProcess) -> None:
+    agent.start()
+    import time
+
+    agent.write("web.json", web(3))
+    start = time.monotonic()
+    eventually(lambda: "0AF40103:1F90" in Path("/proc/net/ip_vs").read_text(), 2)
+    assert time.monotonic() - start < 0.5  # a tenth on a node; here hostfs and pytest share the processor
+    agent.write("other.json", web(1, "other", "10.96.0.11", 30081))
+    eventually(lambda: real_servers("10.96.0.11"))
+    (agent.manifests / "other.json").unlink()
+    eventually(lambda: not real_servers("10.96.0.11"))
+    eventually(lambda: "10.96.0.11" not in sh("ipvsadm", "-Sn"))
+    eventually(lambda: "10.96.0.11/32" not in sh("ip", "addr"))
+    assert agent.plan() == []
+
+
+def test_a_bad_file_keeps_its_last_good_version_and_stops_nobody(agent: AgentProcess) -> None:
+    agent.start()
+    (agent.manifests / "web.json").write_text('{"kind": "List", "items": [')
+    agent.write("other.json", web(1, "other", "10.96.0.11", 30081))
+    eventually(lambda: real_servers("10.96.0.11"))
+    assert len(real_servers()) == 2
+    (problem,) = [item["text"] for item in agent.ask("status")["problems"]]
+    assert "web.json:1: not valid JSON" in problem
+    assert "its last good version stays in place" in problem
+    agent.write("web.json", web(1))
+    eventually(lambda: len(real_servers()) == 1)
+    assert agent.ask("status")["problems"] == []
+
+
+def test_a_bad_service_is_reported_and_the_others_converge(agent: AgentProcess) -> None:
+    bad = objects.service("bad", ["10.96.0.12"], [objects.port(70000, "http")])
+    agent.write("bad.json", [bad, *web(1, "other", "10.96.0.11", 30081)])
+    agent.start()
+    assert real_servers("10.96.0.11")
+    (problem,) = [item for item in agent.ask("status")["problems"]]
+    assert problem["name"] == "ns1/bad"
+    assert "70000" in problem["text"]
+    agent.write("bad.json", web(1, "bad", "10.96.0.12", 30082))
+    eventually(lambda: real_servers("10.96.0.12"))
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        ("ipvsadm", "-C"),
+        ("ipvsadm", "-d", "-t", f"{WEB}:80", "-r", "10.244.1.1:8080"),
+        ("ipset", "flush", "KUBE-CLUSTER-IP"),
+        ("iptables", "-t", "nat", "-D", "PREROUTING", "1"),
+        ("iptables", "-t", "filter", "-F", "KUBE-FORWARD"),
+        ("ip", "addr", "del", f"{WEB}/32", "dev", "kube-ipvs0"),
+        ("ip", "link", "del", "kube-ipvs0"),
+        ("ip", "link", "set", "kube-ipvs0", "up"),
+        ("sysctl", "-w", "net.ipv4.vs.expire_nodest_conn=0"),
+    ],
+    ids=" ".join,
+)
+def test_heals_drift(agent: AgentProcess, harm: tuple[str, ...]) -> None:
+    agent.configure({"ipvs": {"syncPeriod": "2s"}})
+    agent.start()
+    before = dump()
+    sh(*harm)
+    told = harm[0] == "ip"
+    eventually(lambda: _same(dump(), before), 2 if told else 8)
+    eventually(lambda: agent.plan() == [])
+    assert any("drift healed" in line for line in agent.log.read_text().splitlines())
+
+
+def _same(one: dict[str, str], other: dict[str, str]) -> bool:
+    """Compare dumps; an interface that was made anew has another number and other hardware addresses."""
+    return all(one[part] == other[part] for part in one if part not in ("links", "addresses")) and _plain(one) == _plain(other)
+
+
+def _plain(dumped: dict[str, str]) -> list[str]:
+    lines = [line.split(": ", 1)[1] for line in dumped["addresses"].splitlines()]
+    lines += [line.split(": ", 1)[1].split(" mtu")[0].split("@")[0] for line in dumped["links"].splitlines()]
+    return sorted(lines)
+
+
+def test_a_deleted_set_comes_back(agent: AgentProcess) -> None:
+    agent.configure({"ipvs": {"syncPeriod": "2s"}})
+    agent.start()
+    before = dump()
+    sh("iptables", "-F")
+    sh("iptables", "-t", "nat", "-F")
+    sh("ipset", "destroy", "KUBE-NODE-PORT-TCP")
+    eventually(lambda: _same(dump(), before), 10)
+
+
+def test_restart_finds_nothing_to_do_and_a_reload_takes_the_configuration(agent: AgentProcess) -> None:
+    agent.start()
+    before = dump()
+    agent.stop()
+    assert dump() == before
+    agent.start()
+    assert agent.ask("status")["last_full_sync"]["steps"] == 0
+    assert dump() == before
+    agent.configure({"ipvs": {"scheduler": "wrr"}, "clusterCIDR": "10.244.0.0/16"})
+    agent.kill(signal.SIGHUP)
+    eventually(lambda: f"-A -t {WEB}:80 -s wrr" in sh("ipvsadm", "-Sn"))
+    eventually(lambda: "! -s 10.244.0.0/16" in sh("iptables-save", "-t", "nat"))
+    agent.config.write_text("mode: [")
+    agent.kill(signal.SIGHUP)
+    eventually(lambda: any(item["about"] == "configuration" for item in agent.ask("status")["problems"]))
+    assert f"-A -t {WEB}:80 -s wrr" in sh("ipvsadm", "-Sn")
+
+
+def test_cleanup_leaves_what_others_have_made_byte_for_byte(agent: AgentProcess) -> None:
+    sh("ipvsadm", "-A", "-t", "203.0.113.9:443", "-s", "wrr")
+    sh("ipvsadm", "-a", "-t", "203.0.113.9:443", "-r", "203.0.113.10:8443", "-m", "-w", "7")
+    sh("ipset", "create", "mine", "hash:ip")
+    sh("ipset", "add", "mine", "198.51.100.1")
+    sh("iptables", "-N", "MINE")
+    sh("iptables", "-A", "INPUT", "-p", "tcp", "--dport", "22", "-j", "ACCEPT")
+    sh("iptables", "-t", "nat", "-A", "PREROUTING", "-d", "198.51.100.1/32", "-j", "RETURN")
+    sh("ip6tables", "-N", "MINE6")
+    for tool in ("iptables", "ip6tables"):
+        for table in ("nat", "filter"):
+            sh(tool, "-t", table, "-S")  # a table that nobody used yet is not saved
+    before = dump()
+    agent.start()
+    assert "203.0.113.9:443" in sh("ipvsadm", "-Sn")
+    refused = agent.command("cleanup", "--run-dir", str(agent.run), expect=1)
+    assert "the agent is running" in refused.stderr
+    agent.stop()
+    agent.command("cleanup", "--check", "--run-dir", str(agent.run), expect=2)
+    agent.command("cleanup", "--run-dir", str(agent.run))
+    assert dump() == before
+    agent.command("cleanup", "--check", "--run-dir", str(agent.run), expect=0)
+
+
+def test_a_foreign_virtual_server_is_left_alone_and_named(agent: AgentProcess) -> None:
+    sh("ipvsadm", "-A", "-t", f"{WEB}:80", "-s", "sh")
+    agent.write("other.json", web(1, "other", "10.96.0.11", 30081))
+    agent.start()
+    assert f"-A -t {WEB}:80 -s sh" in sh("ipvsadm", "-Sn")
+    assert real_servers() == []
+    assert real_servers("10.96.0.11")
+    assert any(f"tcp {WEB}:80 exists already" in item["text"] for item in agent.ask("status")["problems"])
+    agent.stop()
+    agent.start("--adopt")
+    assert len(real_servers()) == 2
+
+
+def test_waits_for_its_manifests_and_never_removes_what_it_cannot_read(agent: AgentProcess) -> None:
+    agent.start()
+    agent.stop()
+    hidden = agent.directory / "away"
+    agent.manifests.rename(hidden)
+    agent.start(wait=False)
+    answer = eventually(lambda: agent.ask("status"))
+    assert "cannot be read" in answer["waiting"]
+    assert len(real_servers()) == 2
+    (hidden / "web.json").write_text("{")
+    hidden.rename(agent.manifests)
+    answer = eventually(lambda: (found := agent.ask("status"))["holding_removals"] and found)
+    assert len(real_servers()) == 2
+    assert "nothing of this file is known" in answer["problems"][0]["text"]
+    agent.write("web.json", web(1))
+    eventually(lambda: len(real_servers()) == 1, 5)
+
+
+def test_show_and_check(agent: AgentProcess) -> None:
+    agent.start()
+    text = agent.command("show", *agent.options()).stdout
+    assert f"tcp {WEB}:80 rr   agent   ns1/web:http" in text
+    assert "10.244.1.1:8080" in text
+    assert agent.command("status", "--run-dir", str(agent.run)).stdout.startswith(f"node {NODE}")
+    agent.stop()
+    assert "the agent is not running" in agent.command("status", "--run-dir", str(agent.run), expect=1).stderr
+    text = agent.command("show", "--objects", str(agent.manifests), *agent.options()).stdout
+    assert f"tcp {WEB}:80 rr   agent   ns1/web:http" in text
+    checked = agent.command("check", "--run-dir", str(agent.run), expect=None)
+    assert "IPVS with the scheduler rr: a virtual server could be made" in checked.stdout
+
+
+def test_apply_once(agent: AgentProcess) -> None:
+    words = ("--objects", str(agent.manifests), *agent.options())
+    agent.command("apply", "--check", *words, expect=2)
+    assert real_servers() == []
+    agent.command("apply", *words)
+    assert len(real_servers()) == 2
+    assert agent.plan() == []
+    agent.write("web.json", web(1))
+    agent.command("apply", *words)
+    assert real_servers() == ["10.244.1.1:8080 1"]
