@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the tests of traffic share: one cluster network, and for each of their files an agent of its own."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from support.cluster_net import Network
+from support.conversation import Servers
+from support.traffic import Cluster, serve_pods
+
+_MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "nf_conntrack_netlink", "ip_set", "xt_set", "xt_ipvs")
+_MODULES += ("dummy", "veth", "bridge", "br_netfilter", "sctp")
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """The network with a server in every pod."""
+    subprocess.run(["modprobe", "-a", *_MODULES], check=True)
+    network = Network()
+    found = Servers()
+    serve_pods(found)
+    yield found
+    found.close()
+    network.close()
+
+
+@pytest.fixture(scope="module")
+def bare_cluster(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster whose agent has not been started; the node is as clean when the module ends as when it began."""
+    found = Cluster(tmp_path_factory.mktemp("cluster"), servers)
+    before = found.node()
+    yield found
+    found.close()
+    assert found.node() == before
+
+
+@pytest.fixture(params=[4, 6], ids=["IPv4", "IPv6"])
+def family(request: pytest.FixtureRequest) -> int:
+    return int(request.param)

@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Traffic through every kind of Service, by every protocol, in both families: who answers, and which client it sees.
+
+A pod of the node that sees masqueraded traffic sees the pod bridge's address (GATEWAY); one elsewhere sees node1's.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from support import objects
+from support.cluster_net import APPLIANCE_IP, GATEWAY, HOSTS, NODE
+from support.conversation import FORBIDDEN, REFUSED, UNREACHABLE, Target, ask, asked
+from support.traffic import POD_PORT, PROTOCOLS, Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
+
+EVERY, HAIRPIN, EMPTY, OTHER_PROXY, APPLIANCE, GONE = 10, 11, 12, 13, 14, 15
+NODE_PORT = 30010
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_cluster: Cluster) -> Cluster:
+    cluster = bare_cluster
+    cluster.write("every", service(EVERY, ["p1", "r1"], protocols=PROTOCOLS, node_port=NODE_PORT, external=True, balancer=True))
+    cluster.write("hairpin", service(HAIRPIN, ["p1"], protocols=PROTOCOLS))
+    cluster.write("empty", service(EMPTY, [], protocols=PROTOCOLS, node_port=30012, external=True, balancer=True))
+    other = {"service.kubernetes.io/service-proxy-name": "another"}
+    cluster.write("other", service(OTHER_PROXY, ["p1"], labels=other))
+    ingress = [{"ip": APPLIANCE_IP[family].format(1), "ipMode": "Proxy"} for family in (4, 6)]
+    cluster.write("appliance", service(APPLIANCE, ["p1"], node_port=30014, kind="LoadBalancer", ingress=ingress))
+    cluster.start()
+    return cluster
+
+
+def masqueraded(family: int) -> dict[str, int]:
+    """Four answers of the Service EVERY to a client whose address is hidden behind the node's."""
+    return {f"p1 sees {GATEWAY[family]}": 2, f"r1 sees {HOSTS[NODE].ip[family]}": 2}
+
+
+def targets(number: int, port: int, family: int, protocol: str) -> dict[str, Target]:
+    return {
+        "cluster IP": cluster_ip(number, family, protocol=protocol),
+        "external IP": external_ip(number, family, protocol=protocol),
+        "balancer IP": balancer_ip(number, family, protocol=protocol),
+        "node port": node_port(port, family, protocol),
+    }
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_pod_that_uses_a_cluster_ip_is_seen_as_it_is(cluster: Cluster, family: int, protocol: str) -> None:
+    mine = HOSTS["p3"].ip[family]
+    assert asked("p3", cluster_ip(EVERY, family, protocol=protocol)) == {f"p1 sees {mine}": 2, f"r1 sees {mine}": 2}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("what", ["external IP", "balancer IP", "node port"])
+def test_a_pod_that_uses_an_address_for_others_is_masqueraded(cluster: Cluster, family: int, protocol: str, what: str) -> None:
+    assert asked("p3", targets(EVERY, NODE_PORT, family, protocol)[what]) == masqueraded(family)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("what", ["cluster IP", "external IP", "balancer IP", "node port"])
+def test_the_node_itself(cluster: Cluster, family: int, protocol: str, what: str) -> None:
+    assert asked(NODE, targets(EVERY, NODE_PORT, family, protocol)[what]) == masqueraded(family)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("what", ["cluster IP", "external IP", "balancer IP", "node port"])
+def test_a_client_outside_is_masqueraded(cluster: Cluster, family: int, protocol: str, what: str) -> None:
+    assert asked("client1", targets(EVERY, NODE_PORT, family, protocol)[what]) == masqueraded(family)
+
+
+def test_a_node_port_is_on_every_address_of_the_node(cluster: Cluster, family: int) -> None:
+    assert asked("p3", Target(GATEWAY[family], NODE_PORT)) == masqueraded(family)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_pod_that_reaches_itself(cluster: Cluster, family: int, protocol: str) -> None:
+    assert ask("p1", cluster_ip(HAIRPIN, family, protocol=protocol)) == f"p1 sees {GATEWAY[family]}"
+
+
+@pytest.mark.parametrize("where", ["p3", NODE, "client1"])
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_without_endpoints_the_kernel_refuses(cluster: Cluster, family: int, protocol: str, where: str) -> None:
+    chosen = [cluster_ip(EMPTY, family, protocol=protocol), node_port(30012, family, protocol)]
+    found = {target: ask(where, target) for target in chosen}
+    assert found == dict.fromkeys(chosen, FORBIDDEN if (where, protocol) == (NODE, "udp") else REFUSED)
+
+
+def test_what_another_proxy_serves_is_not_ours(cluster: Cluster, family: int) -> None:
+    target = cluster_ip(OTHER_PROXY, family)
+    assert target.address not in cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
+    assert ask("client1", target) == UNREACHABLE
+
+
+@pytest.mark.parametrize("where", ["p3", NODE, "client1"])
+def test_a_load_balancer_that_is_a_proxy_gets_its_traffic(cluster: Cluster, family: int, where: str) -> None:
+    target = Target(APPLIANCE_IP[family].format(1), 80)
+    assert ask(where, target) == f"appliance sees {HOSTS[where].ip[family]}"
+    assert ask(where, node_port(30014, family)) == f"p1 sees {GATEWAY[family]}"
+
+
+def test_a_service_follows_its_manifest(cluster: Cluster, family: int) -> None:
+    target = cluster_ip(GONE, family)
+    cluster.write("gone", service(GONE, ["p1"]))
+    cluster.becomes(target, {"p1": 1})
+    assert ask("client1", target) == f"p1 sees {GATEWAY[family]}"
+    cluster.write("gone", service(GONE, ["p2", "r2"]))
+    cluster.becomes(target, {"p1": 0, "p2": 1, "r2": 1})
+    assert asked("client1", target) == {f"p2 sees {GATEWAY[family]}": 2, f"r2 sees {HOSTS[NODE].ip[family]}": 2}
+    # numeric target port: the Service's port changes, the pods' stays
+    things = service(GONE, ["p2"])
+    things[0]["spec"]["ports"] = [objects.port(81, "p-tcp")]
+    cluster.write("gone", things)
+    cluster.becomes(target._replace(port=81), {"p2": 1})
+    assert ask("client1", target._replace(port=81)) == f"p2 sees {GATEWAY[family]}"
+    cluster.write("gone", [])
+    cluster.becomes(target._replace(port=81), {"p2": 0})
+
+
+def test_the_pods_themselves_are_reached_as_ever(cluster: Cluster, family: int) -> None:
+    pod = Target(HOSTS["p1"].ip[family], POD_PORT)
+    assert ask("client1", pod) == f"p1 sees {HOSTS['client1'].ip[family]}"

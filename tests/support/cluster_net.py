@@ -1,0 +1,166 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A little cluster's network: namespaces, each a machine or a pod, joined as a flannel host-gw cluster is.
+
+::
+
+    client1  client2  balancer  node2 (routes to its pods r1, r2)
+       |        |         |       |
+    ---+--------+----+----+-------+---  the wire, 10.99.0.0/24 and fd00:99::/64
+                   node1                the node under test
+                     |
+    ----+--------+---+----+-----------  its pod bridge, 10.244.1.0/24 and fd00:244:1::/64
+       p1       p2       p3
+
+Everything is in the kernel that runs the test, and is gone with :meth:`Network.close` or with the kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from .namespace import sh
+
+_CLONE_NEWNET = 0x40000000
+
+
+class Host(NamedTuple):
+    """A machine or pod: the namespace it is in, and its address in each family."""
+
+    namespace: str
+    ip: dict[int, str]
+
+
+def _machine(namespace: str, number: int) -> Host:
+    return Host(namespace, {4: f"10.99.0.{number}", 6: f"fd00:99::{number}"})
+
+
+def _pod(node: int, number: int, namespace: str) -> Host:
+    return Host(namespace, {4: f"10.244.{node}.{number}", 6: f"fd00:244:{node}::{number}"})
+
+
+NODE = "node1"
+CLUSTER_CIDRS = "10.244.0.0/16,fd00:244::/32"
+GATEWAY = _pod(1, 1, NODE).ip  # what a pod of the node sees of masqueraded traffic
+HOSTS = {
+    NODE: _machine(NODE, 1),
+    "node2": _machine("node2", 2),
+    "balancer": _machine("balancer", 9),
+    "client1": _machine("client1", 11),
+    "client2": _machine("client2", 12),
+    "p1": _pod(1, 11, "p1"),
+    "p2": _pod(1, 12, "p2"),
+    "p3": _pod(1, 13, "p3"),
+    "r1": _pod(2, 11, "node2"),
+    "r2": _pod(2, 12, "node2"),
+}
+LOCAL_PODS = ("p1", "p2", "p3")
+REMOTE_PODS = ("r1", "r2")
+MACHINES = (NODE, "node2", "balancer", "client1", "client2")
+
+# Where virtual addresses come from: the last part is a number that a test chooses.
+CLUSTER_IP = {4: "10.96.0.{}", 6: "fd00:96::{}"}
+EXTERNAL_IP = {4: "198.51.100.{}", 6: "2001:db8:51::{}"}
+BALANCER_IP = {4: "203.0.113.{}", 6: "2001:db8:113::{}"}
+# Addresses of load balancers that are machines of their own (ipMode Proxy), held by "balancer".
+APPLIANCE_IP = {4: "192.0.2.{}", 6: "2001:db8:2::{}"}
+_TO_NODE = {
+    4: ("10.96.0.0/16", "198.51.100.0/24", "203.0.113.0/24"),
+    6: ("fd00:96::/64", "2001:db8:51::/64", "2001:db8:113::/64"),
+}
+_TO_BALANCER = {4: "192.0.2.0/24", 6: "2001:db8:2::/64"}
+_PREFIX = {4: 24, 6: 64}
+_WIRE = "wire"
+
+
+@contextmanager
+def inside(namespace: str) -> Iterator[None]:
+    """Have this thread, and the processes it starts, be in a namespace; sockets made there stay there."""
+    with open("/proc/thread-self/ns/net", "rb") as home, open(f"/run/netns/{namespace}", "rb") as there:
+        _enter(there.fileno())
+        try:
+            yield
+        finally:
+            _enter(home.fileno())
+
+
+def _enter(descriptor: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(descriptor, _CLONE_NEWNET):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+class Network:
+    """Makes the namespaces when it is made."""
+
+    def __init__(self) -> None:
+        names = {_WIRE, *(host.namespace for host in HOSTS.values())}
+        self._names = sorted(names)
+        _batch(None, [f"netns add {name}" for name in self._names])
+        self._join(_WIRE, [(name, "eth0") for name in MACHINES])
+        self._join(NODE, [(name, "eth0") for name in LOCAL_PODS], bridge="cni0")
+        # as CNI's hairpinMode: what a pod sends to itself through a Service leaves by the port it came in by
+        _batch(NODE, [f"link set to-{name} type bridge_slave hairpin on" for name in LOCAL_PODS])
+        for family in (4, 6):
+            self._route(family)
+        for name in (NODE, "node2", "balancer"):
+            with inside(name):
+                sh("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+        with inside(NODE):  # as the role prepare does: replies between pods of one bridge must pass IPVS too
+            sh("sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=1", "net.bridge.bridge-nf-call-ip6tables=1")
+            # a refusal to every question: by default, the kernel sends one ICMP error a second to the same client
+            sh("sysctl", "-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")
+            for tool in ("iptables", "ip6tables"):  # a table that was used once stays, empty
+                sh(tool, "-t", "nat", "-S")
+                sh(tool, "-t", "filter", "-S")
+
+    def close(self) -> None:
+        """Remove the namespaces and all that is in them."""
+        _batch(None, [f"netns del {name}" for name in self._names])
+
+    def _join(self, namespace: str, members: Iterable[tuple[str, str]], bridge: str = "bridge") -> None:
+        """Make a bridge in a namespace and plug the others' interfaces into it."""
+        lines = ["link set lo up", f"link add {bridge} type bridge", f"link set {bridge} up"]
+        for name, link in members:
+            lines += [
+                f"link add to-{name} type veth peer name {link} netns {name}",
+                f"link set to-{name} master {bridge} up",
+            ]
+        _batch(namespace, lines)
+        for name, link in members:
+            lines = ["link set lo up", f"link set {link} up"]
+            lines += [f"addr add {HOSTS[name].ip[family]}/{_PREFIX[family]} dev {link}{_no_dad(family)}" for family in (4, 6)]
+            _batch(name, lines)
+
+    def _route(self, family: int) -> None:
+        default = "0.0.0.0/0" if family == 4 else "::/0"
+        node, other = HOSTS[NODE].ip[family], HOSTS["node2"].ip[family]
+        pods = {number: f"{_pod(number, 0, '').ip[family]}/{_PREFIX[family]}" for number in (1, 2)}
+        for name in LOCAL_PODS:
+            _batch(name, [f"route add {default} via {GATEWAY[family]}"])
+        appliance = f"route add {_TO_BALANCER[family]} via {HOSTS['balancer'].ip[family]}"
+        lines = [f"addr add {GATEWAY[family]}/{_PREFIX[family]} dev cni0{_no_dad(family)}", f"route add {pods[2]} via {other}"]
+        _batch(NODE, [*lines, appliance])
+        host = 32 if family == 4 else 128
+        lines = [f"addr add {HOSTS[name].ip[family]}/{host} dev lo{_no_dad(family)}" for name in REMOTE_PODS]
+        _batch("node2", [*lines, f"route add {pods[1]} via {node}"])
+        _batch("balancer", [f"addr add {APPLIANCE_IP[family].format(1)}/{host} dev lo{_no_dad(family)}"])
+        for name in ("client1", "client2", "balancer"):
+            lines = [f"route add {net} via {node}" for net in (*_TO_NODE[family], pods[1])]
+            lines += [f"route add {pods[2]} via {other}"]
+            _batch(name, lines if name == "balancer" else [*lines, appliance])
+
+
+def _no_dad(family: int) -> str:
+    return " nodad" if family == 6 else ""
+
+
+def _batch(namespace: str | None, lines: Iterable[str]) -> None:
+    words = ("ip", *(("-n", namespace) if namespace else ()), "-batch", "-")
+    sh(*words, text="\n".join(lines) + "\n")

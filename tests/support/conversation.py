@@ -1,0 +1,201 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Servers that say who they are and whom they see, and clients that ask them; TCP, UDP and SCTP, in any namespace.
+
+All servers share one thread: a server's name is its pod's, and each line it is sent comes back as ``NAME CLIENT-ADDRESS CLIENT-PORT LINE``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import selectors
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .cluster_net import inside
+
+FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+_KINDS = {
+    "tcp": (socket.SOCK_STREAM, socket.IPPROTO_TCP),
+    "udp": (socket.SOCK_DGRAM, socket.IPPROTO_UDP),
+    "sctp": (socket.SOCK_STREAM, socket.IPPROTO_SCTP),
+}
+REFUSED = "refused"
+SILENCE = "no answer"
+UNREACHABLE = "unreachable"
+FORBIDDEN = "may not send"  # what this machine's own filter says to a program of this machine
+
+
+class Target(NamedTuple):
+    """Where a client connects to."""
+
+    address: str
+    port: int
+    protocol: str = "tcp"
+
+    @property
+    def family(self) -> int:
+        return 6 if ":" in self.address else 4
+
+
+class Servers:
+    """The servers; they answer from when they are added until :meth:`close`."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._ours, self._wake = os.pipe()
+        self._selector.register(self._ours, selectors.EVENT_READ, None)
+        self._lock = threading.Lock()
+        self._ending = False
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def add(self, name: str, namespace: str, target: Target) -> None:
+        """Answer as ``name`` on an address in a namespace."""
+        with inside(namespace):
+            found = socket.socket(FAMILIES[target.family], *_KINDS[target.protocol])
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if target.family == 6:
+            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        found.bind((target.address, target.port))
+        found.setblocking(False)
+        if target.protocol == "udp":
+            self._register(found, lambda: self._datagram(name, found))
+        else:
+            found.listen(64)
+            self._register(found, lambda: self._accept(name, found))
+
+    def close(self) -> None:
+        """End all servers and their connections."""
+        self._ending = True
+        os.write(self._wake, b"x")
+        self._thread.join(5)
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+        self._selector.close()
+        os.close(self._ours)
+        os.close(self._wake)
+
+    def _register(self, found: socket.socket, callback: Callable[[], None]) -> None:
+        with self._lock:
+            self._selector.register(found, selectors.EVENT_READ, callback)
+        os.write(self._wake, b"x")
+
+    def _serve(self) -> None:
+        while not self._ending:
+            for key, _events in self._selector.select(1):
+                if key.data is None:
+                    os.read(self._ours, 100)
+                else:
+                    key.data()
+
+    def _accept(self, name: str, listener: socket.socket) -> None:
+        try:
+            connection, peer = listener.accept()
+        except OSError:
+            return  # the client was faster
+        connection.setblocking(False)
+        self._register(connection, lambda: self._line(name, connection, peer))
+
+    def _line(self, name: str, connection: socket.socket, peer: tuple[str, int]) -> None:
+        try:
+            data = connection.recv(4096)
+            if data:
+                connection.send(_said(name, peer, data))
+                return
+        except OSError:
+            pass
+        with self._lock:
+            self._selector.unregister(connection)
+        connection.close()
+
+    def _datagram(self, name: str, found: socket.socket) -> None:
+        try:
+            data, peer = found.recvfrom(4096)
+            found.sendto(_said(name, peer, data), peer)
+        except OSError:
+            pass  # an ICMP error of an earlier answer
+
+
+def _said(name: str, peer: tuple[str, int], data: bytes) -> bytes:
+    return f"{name} {peer[0]} {peer[1]} ".encode() + data
+
+
+class Said(NamedTuple):
+    """An answer: who gave it, and the client's address and port as they were seen there."""
+
+    name: str
+    client: str
+    port: int
+    line: str
+
+
+class Talk:
+    """One client socket: a connection, or for UDP the one source port that datagrams are sent from."""
+
+    def __init__(self, namespace: str, target: Target, *, timeout: float = 3.0, source: str = "") -> None:
+        with inside(namespace):
+            self.socket = socket.socket(FAMILIES[target.family], *_KINDS[target.protocol])
+        self.socket.settimeout(timeout)
+        try:
+            if source:
+                self.socket.bind((source, 0))
+            self.socket.connect(target[:2])
+        except OSError:
+            self.socket.close()
+            raise
+
+    def say(self, line: str = "hello") -> Said:
+        """Send a line and return what the server says of it."""
+        self.socket.send(f"{line}\n".encode())
+        answer = self.socket.recv(4096)
+        if not answer:
+            raise ConnectionResetError("the server has closed the connection")
+        name, client, port, echo = answer.decode().split(maxsplit=3)
+        return Said(name, client, int(port), echo.rstrip("\n"))
+
+    def close(self) -> None:
+        """End the connection as a program does."""
+        self.socket.close()
+
+    def abort(self) -> None:
+        """End the connection by a reset, which leaves no TIME_WAIT behind."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+
+def ask(namespace: str, target: Target, *, timeout: float = 3.0, source: str = "") -> str:
+    """Ask once; return ``NAME sees CLIENT-ADDRESS``, or one of the constants for failures."""
+    try:
+        talk = Talk(namespace, target, timeout=timeout, source=source)
+    except OSError as error:
+        return _failure(error)
+    try:
+        said = talk.say()
+        return f"{said.name} sees {said.client}"
+    except OSError as error:
+        return _failure(error)
+    finally:
+        talk.close()
+
+
+def asked(namespace: str, target: Target, times: int = 4, *, timeout: float = 3.0, source: str = "") -> dict[str, int]:
+    """Ask several times, from a new port each; return how often each answer came."""
+    return dict(Counter(ask(namespace, target, timeout=timeout, source=source) for _time in range(times)))
+
+
+def _failure(error: OSError) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return REFUSED
+    if isinstance(error, TimeoutError):
+        return SILENCE
+    if isinstance(error, PermissionError):
+        return FORBIDDEN
+    return UNREACHABLE if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH) else f"{type(error).__name__}: {error}"

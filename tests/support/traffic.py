@@ -1,0 +1,189 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A cluster to send traffic through: the network, a server in every pod, and a real agent on node1."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from . import objects
+from .agent_process import AgentProcess, dump, eventually
+from .cluster_net import (
+    APPLIANCE_IP,
+    BALANCER_IP,
+    CLUSTER_CIDRS,
+    CLUSTER_IP,
+    EXTERNAL_IP,
+    HOSTS,
+    LOCAL_PODS,
+    NODE,
+    REMOTE_PODS,
+    inside,
+)
+from .conversation import Servers, Target
+from .namespace import sh
+from .objects import Object
+
+POD_PORT = 8080
+PROTOCOLS = ("tcp", "udp", "sctp")
+
+
+def serve_pods(servers: Servers) -> None:
+    """Have a server for every protocol and family in every pod."""
+    for name in (*LOCAL_PODS, *REMOTE_PODS):
+        host = HOSTS[name]
+        for address in host.ip.values():
+            for protocol in PROTOCOLS:
+                servers.add(name, host.namespace, Target(address, POD_PORT, protocol))
+    for family in (4, 6):
+        servers.add("appliance", "balancer", Target(APPLIANCE_IP[family].format(1), 80))
+
+
+class Cluster:
+    """node1 with an agent, which runs from :meth:`start` to :meth:`close`; the network and the servers are there already."""
+
+    def __init__(self, directory: Path, servers: Servers) -> None:
+        self.servers = servers
+        self.agent = AgentProcess(directory)
+        self.configure()
+
+    def close(self) -> None:
+        """End the agent and remove what it has made."""
+        if self.agent.process is not None:
+            self.agent.stop()
+            with inside(NODE):
+                self.agent.command("cleanup", "--run-dir", str(self.agent.run))
+
+    def node(self) -> dict[str, str]:
+        """Everything that the native tools say about node1."""
+        with inside(NODE):
+            return dump()
+
+    def configure(self, kube_proxy: dict[str, Any] | None = None, **agent: Any) -> None:
+        """Write the agent's configuration: KubeProxyConfiguration over ours, and AgentConfiguration by keywords."""
+        self.agent.configure({"clusterCIDR": CLUSTER_CIDRS, **(kube_proxy or {})}, **agent)
+
+    def start(self) -> None:
+        """Start the agent on node1, and wait until the node is as wanted."""
+        with inside(NODE):
+            self.agent.start()
+
+    def reconfigure(self, kube_proxy: dict[str, Any] | None = None, **agent: Any) -> None:
+        """Have the running agent take another configuration; return when it has."""
+        before = self._reloads()
+        self.configure(kube_proxy, **agent)
+        self.agent.kill(signal.SIGHUP)
+        eventually(lambda: self._reloads() > before)
+        self.agent.converged()
+
+    def _reloads(self) -> int:
+        return self.agent.log.read_text().count("reason=reload")
+
+    def write(self, name: str, things: Iterable[Object]) -> None:
+        """Put manifests in place; a running agent notices by itself."""
+        self.agent.write(f"{name}.json", things)
+
+    def restart(self) -> None:
+        """End the agent and start another."""
+        assert self.agent.stop() == 0
+        self.start()
+
+    def run(self, *words: str) -> str:
+        """Run a command on node1."""
+        with inside(NODE):
+            return sh(*words)
+
+    def weights(self, target: Target) -> dict[str, int]:
+        """The kernel's real servers of a virtual server, by the pod's name; those that are draining have weight 0."""
+        names = {address: name for name, host in HOSTS.items() for address in host.ip.values()}
+        found: dict[str, int] = {}
+        option = {"tcp": "-t", "udp": "-u", "sctp": "--sctp-service"}[target.protocol]
+        where = f"[{target.address}]:{target.port}" if target.family == 6 else f"{target.address}:{target.port}"
+        for line in self.run("ipvsadm", "-Sn").splitlines():
+            words = line.split()
+            if words[:3] == ["-a", option, where]:
+                address = words[4].rpartition(":")[0].strip("[]")
+                found[names.get(address, address)] = int(words[7])
+        return found
+
+    def becomes(self, target: Target, wanted: dict[str, int], seconds: float = 5.0) -> None:
+        """Wait until a virtual server has these real servers and weights."""
+        try:
+            eventually(lambda: self.weights(target) == wanted, seconds)
+        except AssertionError:
+            raise AssertionError(
+                f"{target}: {self.weights(target)}, not {wanted}\n{self.agent.log.read_text()[-2000:]}"
+            ) from None
+
+
+def cluster_ip(number: int, family: int, port: int = 80, protocol: str = "tcp") -> Target:
+    return Target(CLUSTER_IP[family].format(number), port, protocol)
+
+
+def external_ip(number: int, family: int, port: int = 80, protocol: str = "tcp") -> Target:
+    return Target(EXTERNAL_IP[family].format(number), port, protocol)
+
+
+def balancer_ip(number: int, family: int, port: int = 80, protocol: str = "tcp") -> Target:
+    return Target(BALANCER_IP[family].format(number), port, protocol)
+
+
+def node_port(port: int, family: int, protocol: str = "tcp") -> Target:
+    return Target(HOSTS[NODE].ip[family], port, protocol)
+
+
+def pod(name: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    """A pod as an endpoint in a certain condition (see :func:`objects.endpoint`)."""
+    return name, more
+
+
+def service(
+    number: int,
+    pods: Iterable[str | tuple[str, dict[str, Any]]],
+    *,
+    protocols: Iterable[str] = ("tcp",),
+    node_port: int = 0,
+    annotations: dict[str, str] | None = None,
+    weights: dict[str, str] | None = None,
+    **spec: Any,
+) -> list[Object]:
+    """A dual-stack Service of port 80 in front of the pods' servers, with its EndpointSlices.
+
+    Args:
+        number: names it, and is the last part of its virtual addresses.
+        pods: its endpoints.
+        protocols: one port for each.
+        node_port: of all protocols.
+        annotations: of the Service.
+        weights: pods with a weight of their own; each gets an EndpointSlice of its own.
+        spec: more of the Service, as :func:`objects.service` takes it; ``external=True`` and ``balancer=True`` give it an external
+            address and one of a load balancer.
+    """
+    listed = [item if isinstance(item, tuple) else (item, {}) for item in pods]
+    name = f"svc{number}"
+    ports = [objects.port(80, f"p-{protocol}", protocol.upper(), node_port) for protocol in protocols]
+    if spec.pop("external", False):
+        spec["externalIPs"] = [EXTERNAL_IP[family].format(number) for family in (4, 6)]
+    if spec.pop("balancer", False):
+        spec["ingress"] = [{"ip": BALANCER_IP[family].format(number)} for family in (4, 6)]
+    kind = spec.pop("kind", "LoadBalancer" if "ingress" in spec else "NodePort" if node_port else "ClusterIP")
+    ips = [CLUSTER_IP[family].format(number) for family in (4, 6)]
+    found = [objects.service(name, ips, ports, kind=kind, annotations=annotations, **spec)]
+    pod_ports = [objects.port(POD_PORT, f"p-{protocol}", protocol.upper()) for protocol in protocols]
+    weights = weights or {}
+    for family in (4, 6):
+        for weight in ["", *dict.fromkeys(weights.values())]:
+            endpoints = [_endpoint(pod, more, family) for pod, more in listed if weights.get(pod, "") == weight]
+            note = {"kubenode.ipvs/weight": weight} if weight else None
+            found.append(
+                objects.piece(name, endpoints, pod_ports, name=f"{name}-{family}-{weight}", family=family, annotations=note)
+            )
+    return found
+
+
+def _endpoint(name: str, more: dict[str, Any], family: int) -> Object:
+    return objects.endpoint(HOSTS[name].ip[family], NODE if name in LOCAL_PODS else "node2", **more)
