@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.namespace import fresh, sh
 
+from kubenode.engine.errors import InputError
 from kubenode.engine.kernel import ipset
 from kubenode.engine.model.ipset import same_set
 from kubenode.engine.model.ipset_header import PARTS, header
@@ -130,3 +131,27 @@ def test_ipset_agrees(kind: str, chosen: dict[str, Any]) -> None:
     # and what is canonical stays as it is
     again = [canonical_member(have["set"][key.set], f"{key.member} {options}") for key, options in have["member"].items()]
     assert [tuple(each) for each in again if each] == [(key.member, options) for key, options in have["member"].items()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen", "text"),
+    [
+        ("hash:ip", {}, "0.0.0.0"),
+        ("hash:ip", {"family": "inet6", "netmask": 64}, "::7"),
+        ("hash:mac", {}, "0:0:0:0:0:0"),
+        ("hash:net", {}, "10.0.0.0/0"),
+        ("hash:net,net", {"family": "inet6"}, "fd00::/8,::/0"),
+        ("hash:net,port", {}, "0.0.0.0/0,80"),
+        ("hash:ip,port,net", {}, "10.0.0.1,80,0.0.0.0/0"),
+        ("bitmap:port", {"range": "0-99"}, "100"),
+        ("bitmap:ip", {"range": "10.0.0.0/24"}, "10.0.1.0"),
+    ],
+)
+def test_ipset_refuses_what_the_model_refuses(kind: str, chosen: dict[str, Any], text: str) -> None:
+    fresh()
+    want = header(kind, chosen)
+    sh("ipset", "create", "S", *want.text().split())
+    with pytest.raises(InputError):
+        canonical_member(want, text)
+    with pytest.raises(AssertionError, match="ipset add S"):
+        sh("ipset", "add", "S", text)

@@ -41,6 +41,7 @@ OPTIONS = {
     "skbqueue": "skbinfo",
 }
 _BARE = ("nomatch", "wildcard")
+_WITH_ZERO_NETS = ("hash:net,iface", "hash:net,port,net")
 
 
 class Member(NamedTuple):
@@ -118,6 +119,7 @@ class Speller:
         self._netmask = header.option("netmask")
         self._bitmask = header.option("bitmask")
         self._markmask = int(header.option("markmask", "0xffffffff"), 16)
+        self._range = _range(header)
         self._has = {name for name, _value in header.options}
         self._spell = [getattr(self, f"_{kind}") for kind in self._kinds]
         self._implied = self._options("")
@@ -155,9 +157,18 @@ class Speller:
         address = self._address(base)
         if slash and int(network(text).partition("/")[2]) < int(self._netmask or self._full):
             raise AskError
+        if self._range and not self._range[0] <= int.from_bytes(pack(address), "big") <= self._range[1]:
+            self._refuse(text, f"an address within {self.header.option('range')}")
         if self._netmask:
-            return network(f"{address}/{self._netmask}").partition("/")[0]
-        return masked(address, pack(self._bitmask)) if self._bitmask else address
+            address = network(f"{address}/{self._netmask}").partition("/")[0]
+        elif self._bitmask:
+            address = masked(address, pack(self._bitmask))
+        if address in ("0.0.0.0", "::") and self.header.type == "hash:ip":
+            self._refuse(text, "another address: hash:ip cannot hold that one")
+        return address
+
+    def _refuse(self, text: str, expected: str) -> None:
+        raise InputError(self.subject, "member", text, expected)
 
     def _net(self, text: str) -> str:
         base, slash, length = text.partition("/")
@@ -167,6 +178,8 @@ class Speller:
         if not slash:
             return address
         spelled = network(f"{address}/{length}")
+        if length == "0" and self.header.type not in _WITH_ZERO_NETS:
+            self._refuse(text, f"a prefix length of at least 1: {self.header.type} cannot hold /0 (two halves can)")
         return address if length == self._full else spelled
 
     def _address(self, text: str) -> str:
@@ -195,6 +208,8 @@ class Speller:
         if text.isascii() and text.isdigit() and (text == "0" or text[0] != "0"):
             if int(text) > 65535:
                 raise ValueError("over 65535")
+            if self._range and not self._range[0] <= int(text) <= self._range[1]:
+                self._refuse(text, f"a port within {self.header.option('range')}")
             return text
         if text[:1].isalnum() and text.isascii():
             raise AskError  # a range or the name of a service
@@ -210,7 +225,10 @@ class Speller:
         parts = text.split(":")
         if len(parts) != 6 or not all(1 <= len(part) <= 2 and _HEX.issuperset(part) for part in parts):
             raise ValueError("no MAC address")
-        return ":".join(part.upper().rjust(2, "0") for part in parts)
+        spelled = ":".join(part.upper().rjust(2, "0") for part in parts)
+        if spelled == "00:00:00:00:00:00" and self.header.type == "hash:mac":
+            self._refuse(text, "another address: hash:mac cannot hold that one")
+        return spelled
 
     def _iface(self, text: str) -> str:
         if not 1 <= len(text.encode()) <= 31:
@@ -240,6 +258,16 @@ class Speller:
             given.setdefault("bytes", "0")
         spelled = [_option(name, given[name], self.subject) for name in OPTIONS if name in given]
         return " ".join(option for option in spelled if option)
+
+
+def _range(header: IPSet) -> tuple[int, int] | None:
+    """Return the lowest and the highest port or address of a bitmap as numbers."""
+    low, dash, high = header.option("range").partition("-")
+    if not dash:
+        return None
+    if header.type == "bitmap:port":
+        return int(low), int(high)
+    return int.from_bytes(pack(low), "big"), int.from_bytes(pack(high), "big")
 
 
 _EXPECTED = {
