@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-
 from support.cluster_net import Network
 from support.conversation import Servers
 from support.traffic import Cluster, serve_pods

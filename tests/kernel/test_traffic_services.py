@@ -9,7 +9,6 @@ A pod of the node that sees masqueraded traffic sees the pod bridge's address (G
 from __future__ import annotations
 
 import pytest
-
 from support import objects
 from support.cluster_net import APPLIANCE_IP, GATEWAY, HOSTS, NODE
 from support.conversation import FORBIDDEN, REFUSED, UNREACHABLE, Target, ask, asked
