@@ -16,6 +16,8 @@ from ._scratch import in_scratch
 from .engine.errors import EngineError, InputError
 from .engine.kernel import ipset
 from .engine.model.ipset import VOLATILE_OPTIONS, IPSet, MemberKey, same_set
+from .engine.model.ipset_header import header as full_header
+from .engine.model.ipset_member import Speller
 
 # Creation options in the order of ``ipset save``: module option, whether it takes a value.
 OPTIONS = (
@@ -106,8 +108,10 @@ def wanted(sets, have):
         present[name] = Spelling(place, header(place, given), words(given["members"]), words(given["absent_members"]))
         if given["members"] is None or not given["purge_members"]:
             lenient.add(name)
-    unclear = {name: spelling for name, spelling in present.items() if not _is_there(name, spelling, have)}
-    for name, (value, members, gone) in {**plainly(present), **spelled(unclear, present, have)}.items():
+    different = {name: spelling for name, spelling in present.items() if not _is_there(name, spelling, have)}
+    known = {name: found for name, found in ((name, known_spelling(name, each)) for name, each in different.items()) if found}
+    unclear = {name: spelling for name, spelling in different.items() if name not in known}
+    for name, (value, members, gone) in {**plainly(present), **known, **spelled(unclear, present, have)}.items():
         there = have["set"].get(name)
         want["set"][name] = there if there is not None and same_set(there, value) else value
         for key, options in members.items():
@@ -151,6 +155,33 @@ def _is_there(name, spelling, have):
 def _by_key(name, texts):
     pairs = (text.partition(" ") for text in texts)
     return {MemberKey(name, member): options for member, _space, options in pairs}
+
+
+def known_spelling(name, each):
+    """Return header, members and absent members of a set in ipset's spelling; None if only ipset can tell it, or what is wrong."""
+    options = dict(each.header.options)
+    if each.header.type == "hash:mac":
+        options.pop("family", None)
+    if each.header.type == "list:set":
+        return None  # whether its members are there is for the kernel to say
+    members, gone = {}, set()
+    try:
+        value = full_header(each.header.type, options)
+        speller = Speller(value)
+        for text in each.members:
+            found = speller(text)
+            if found is None or (name, found.member) in members:
+                return None
+            members[MemberKey(name, found.member)] = found.options
+        for text in each.gone:
+            found = speller(text)
+            if found is None or (name, found.member) in gone or (name, found.member) in members:
+                return None
+            gone.add(MemberKey(name, found.member))
+    except InputError:
+        return None
+    limit = value.option("maxelem")
+    return None if limit and len(members) > int(limit) else (value, members, gone)
 
 
 def settled(options, there):
@@ -214,7 +245,8 @@ def spelled(unclear, present, have):
     for name, each in unclear.items():
         given = dict(each.header.options)
         kept = tuple((key, text) for key, text in heads[name][1:] if key in given or key not in VOLATILE_OPTIONS)
-        found[name] = (IPSet(heads[name][0], kept), {}, set())
+        silent = tuple(pair for pair in each.header.options if pair[0] == "forceadd")  # ipset never prints it
+        found[name] = (IPSet(heads[name][0], kept + silent), {}, set())
     for name, text, options in members:
         if name in unclear:
             found[name][1][MemberKey(name, text)] = options
