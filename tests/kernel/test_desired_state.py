@@ -83,7 +83,7 @@ def everything() -> Cluster:
             )
         )
         for family, pods in ((4, ("10.244.1.1", "10.244.2.1")), (6, ("fd00:244:1::1", "fd00:244:2::1"))):
-            ends = [objects.endpoint(pod, node) for pod, node in zip(pods, ("n1", "n2"))]
+            ends = [objects.endpoint(pod, node) for pod, node in zip(pods, ("n1", "n2"), strict=True)]
             found.put(objects.piece(name, ends, [{"name": "p", "protocol": protocol, "port": 8080}], family=family))
     for flags in ("sh-port", "sh-fallback,sh-port"):
         notes = {"kubenode.ipvs/scheduler": "sh", "kubenode.ipvs/scheduler-flags": flags}

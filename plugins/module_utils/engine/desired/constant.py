@@ -71,7 +71,8 @@ class Constant:
             )
             if changed or filled != self._filled.get(fam):
                 self._filled[fam] = filled
-                chains.update(rules.chains(self._layouts[fam], filled, sorted(union.rules[fam].values())))
+                own = [rule for _key, its in sorted(union.rules[fam].items()) for rule in its]
+                chains.update(rules.chains(self._layouts[fam], filled, own))
         union.resized.clear()
         before = self._items.setdefault("chain", {})
         for key, value in chains.items():

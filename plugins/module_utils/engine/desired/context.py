@@ -52,8 +52,6 @@ def known(config: Config, facts: NodeFacts, node: Node | None) -> NodeFacts:
 def context(fam: int, config: Config, facts: NodeFacts) -> Context:
     """Return one family's view of the node."""
     ips = node_port_addresses(fam, facts.addresses, config.node_port_addresses, facts.node_ips)
-    if fam == 4 and config.localhost_node_ports:
-        ips = (*ips, "127.0.0.1")
     node_ip = next((ip for ip in facts.node_ips if family(ip) == fam), "")
     own = frozenset(node_addresses(fam, facts.addresses))
     return Context(fam, facts.name, facts.zone, node_ip, own, ips, full_prefix(fam), config)

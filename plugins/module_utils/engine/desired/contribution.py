@@ -21,12 +21,15 @@ from . import sets
 from .context import Context, in_any
 from .endpoints import Candidate, Target, candidates, choose, targets
 from .node_addresses import DUMMY
+from .rules import LOCALHOST, OUT_FILTER
 
 Name = tuple[str, str]
+ChainRule = tuple[str, str]  # chain, rule
+_WHOLE = 1 << 31
 
 
 class Claim(NamedTuple):
-    """A virtual server and what comes with it: real servers, set members, the address on kube-ipvs0, a rule of OUT-FILTER.
+    """A virtual server and what comes with it: real servers, set members, the address on kube-ipvs0, rules with their chain.
 
     ``position`` and ``role`` ("port" or "nodePort") say which of the Service's ports it comes from.
     """
@@ -35,7 +38,7 @@ class Claim(NamedTuple):
     targets: tuple[Target, ...]
     members: tuple[MemberKey, ...]
     address: AddressKey | None
-    rule: str
+    rules: tuple[ChainRule, ...]
     position: int
     role: str
 
@@ -139,22 +142,24 @@ class _Family:
             if service.external_local and accessible:
                 self.no_local.add((fam, "external"))
         entry = f"{self.cluster_ip},{port.protocol}:{port.port}"
-        self._claim(port, self.cluster_ip, internal, [(sets.CLUSTER_IP, entry)], True, "", "port")
+        self._claim(port, self.cluster_ip, internal, [(sets.CLUSTER_IP, entry)], True, (), "port")
         for ip in self.external_ips:
             wanted = sets.EXTERNAL_IP_LOCAL if service.external_local else sets.EXTERNAL_IP
             entry = f"{ip},{port.protocol}:{port.port}"
-            self._claim(port, ip, external, [(wanted, entry)], ip not in context.own, "", "port")
+            self._claim(port, ip, external, [(wanted, entry)], ip not in context.own, (), "port")
         for ip in self.balancer_ips:
-            entries, rule = self._balancer(port, ip)
+            entries, rules = self._balancer(port, ip)
             bound = ip not in context.own and context.config.bind_load_balancer_ips
-            self._claim(port, ip, external, entries, bound, rule, "port")
+            self._claim(port, ip, external, entries, bound, rules, "port")
         if not port.node_port:
             self._health_check()
         elif context.node_port_ips:
+            localhost = tuple(self._localhost(port, external))
             for ip in context.node_port_ips:
                 node_port = port._replace(port=port.node_port)
                 entries = list(self._node_port(port, ip))
-                self._claim(node_port, ip, external, entries, False, "", "nodePort")
+                self._claim(node_port, ip, external, entries, False, localhost, "nodePort")
+                localhost = ()
             self._health_check()
 
     def _health_check(self) -> None:
@@ -163,14 +168,14 @@ class _Family:
             name = sets.set_name(self.context.family, sets.HEALTH_CHECK_NODE_PORT)
             self.members[MemberKey(name, str(number))] = None
 
-    def _balancer(self, port: ServicePort, ip: str) -> tuple[list[tuple[str, str]], str]:
-        """Return a load balancer address' members, and its rule of OUT-FILTER."""
+    def _balancer(self, port: ServicePort, ip: str) -> tuple[list[tuple[str, str]], tuple[ChainRule, ...]]:
+        """Return a load balancer address' members, and its rule of OUT-FILTER, if it has one."""
         entry = f"{ip},{port.protocol}:{port.port}"
         entries = [(sets.LOAD_BALANCER, entry)]
         if self.service.external_local:
             entries.append((sets.LOAD_BALANCER_LOCAL, entry))
         if not self.ranges:
-            return entries, ""
+            return entries, ()
         entries.append((sets.LOAD_BALANCER_FW, entry))
         full = f"/{self.context.prefix}"
         for net in self.ranges:
@@ -179,15 +184,25 @@ class _Family:
             entries.append((sets.LOAD_BALANCER_SOURCE_CIDR, f"{entry},{shown}"))
         if self.node_inside:
             entries.append((sets.LOAD_BALANCER_SOURCE_IP, f"{entry},{ip}"))
-            return entries, ""
-        number = PROTOCOLS[port.protocol]
-        return entries, f"-s {ip}{full} -m ipvs --vproto {number} --vaddr {ip} --vport {port.port} -j DROP"
+            return entries, ()
+        match = f"-m ipvs --vproto {PROTOCOLS[port.protocol]} --vaddr {ip} --vport {port.port}"
+        return entries, ((OUT_FILTER, f"-s {ip}{full} {match} -j DROP"),)
 
     def _node_port(self, port: ServicePort, ip: str) -> Iterator[tuple[str, str]]:
         entry = f"{ip},sctp:{port.node_port}" if port.protocol == "sctp" else str(port.node_port)
         yield sets.NODE_PORT[port.protocol], entry
         if self.service.external_local:
             yield sets.NODE_PORT_LOCAL[port.protocol], entry
+
+    def _localhost(self, port: ServicePort, found: tuple[Target, ...]) -> Iterator[ChainRule]:
+        """Yield the rules that lead connections to 127.0.0.1 to the endpoints, each with the same chance."""
+        if self.context.family != 4 or not self.context.config.localhost_node_ports:
+            return
+        match = f"-p {port.protocol} -m {port.protocol} --dport {port.node_port}"
+        for left, (ip, number, _weight) in zip(range(len(found), 0, -1), found):
+            # the kernel counts in parts of 2**31, and iptables prints those
+            share = f" -m statistic --mode random --probability {round(_WHOLE / left) / _WHOLE:.11f}" if left > 1 else ""
+            yield LOCALHOST, f"{match}{share} -j DNAT --to-destination {ip}:{number}"
 
     def _claim(
         self,
@@ -196,7 +211,7 @@ class _Family:
         found: tuple[Target, ...],
         entries: list[tuple[str, str]],
         bound: bool,
-        rule: str,
+        rules: tuple[ChainRule, ...],
         role: str,
     ) -> None:
         fam = self.context.family
@@ -212,8 +227,8 @@ class _Family:
             # one address in two roles: it has the members of both, and the real servers of the later one
             members = tuple(dict.fromkeys(earlier.members + members))
             address = address or earlier.address
-            rule = rule or earlier.rule
-        self.claims[key] = Claim(self.server, found, members, address, rule, port.position, role)
+            rules = rules or earlier.rules
+        self.claims[key] = Claim(self.server, found, members, address, rules, port.position, role)
 
 
 def _server(service: Service, context: Context) -> VirtualServer:

@@ -9,7 +9,7 @@ KUBE-IPVS-OUT-FILTER, whose rules come from the services). The layout is kube-pr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Callable, NamedTuple
 
 from ..model.iptables import ChainKey, JumpKey, Place, Rules
@@ -26,6 +26,9 @@ CHAINS = {
         "KUBE-IPVS-OUT-FILTER",
     ),
 }
+# The chains whose rules come from the Services; the second is ours, not kube-proxy's, with localhostNodePorts only.
+OUT_FILTER = "KUBE-IPVS-OUT-FILTER"
+LOCALHOST = "KUBE-LOCALHOST-NODE-PORT"
 # Table, built-in chain, comment, our chain: in the order of traversal within each built-in chain.
 _JUMPS = (
     ("nat", "PREROUTING", "kubernetes service portals", "KUBE-SERVICES"),
@@ -70,21 +73,24 @@ def jumps(family: int) -> dict[JumpKey, Place]:
     return found
 
 
-def chains(layout: Layout, filled: Collection[str], out_filter: list[str]) -> dict[ChainKey, Rules]:
+def chains(layout: Layout, filled: Collection[str], own: Iterable[tuple[str, str]]) -> dict[ChainKey, Rules]:
     """Return all chains with their rules.
 
     Args:
         layout: the settings.
         filled: the sets (by their IPv4 names) that have members.
-        out_filter: the rules of KUBE-IPVS-OUT-FILTER, in order.
+        own: the rules that come from Services, as (chain, rule), in order.
     """
     found: dict[ChainKey, list[str]] = {
         ChainKey(layout.family, table, chain): [] for table, names in CHAINS.items() for chain in names
     }
+    if _on_localhost(layout):
+        found[ChainKey(layout.family, "nat", LOCALHOST)] = []
     for table, chain, needs, rule in _rules(layout):
         if needs is None or needs in filled:
             found[ChainKey(layout.family, table, chain)].append(rule)
-    found[ChainKey(layout.family, "filter", "KUBE-IPVS-OUT-FILTER")].extend(out_filter)
+    for chain, rule in own:
+        found[ChainKey(layout.family, "nat" if chain == LOCALHOST else "filter", chain)].append(rule)
     return {key: tuple(rules) for key, rules in found.items()}
 
 
@@ -101,12 +107,16 @@ def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
         return f'-m comment --comment "{comment}" {match(name, flags)}'
 
     # nat KUBE-SERVICES
-    if layout.localhost_node_ports and family == 4:
-        # a pod cannot answer 127.0.0.1: always masquerade, whatever the policy
-        for protocol, flags in (("tcp", "dst"), ("udp", "dst"), ("sctp", "dst,dst")):
+    if _on_localhost(layout):
+        # IPVS refuses to send what comes from 127.0.0.1 to another machine, so these connections are led to the endpoints
+        # before it sees them; no pod can answer 127.0.0.1, so they are masqueraded, whatever the policy. Only what this node
+        # sends itself leaves through lo.
+        for protocol, matched in (("tcp", "dst"), ("udp", "dst"), ("sctp", "")):
             name = sets.NODE_PORT[protocol]
-            rule = f"-s {_LOOPBACK[4]} -d {_LOOPBACK[4]} -p {protocol} {match(name, flags)} -j KUBE-MARK-MASQ"
+            which = f" {match(name, matched)}" if matched else ""  # the SCTP set has the node's addresses in it
+            rule = f"-s {_LOOPBACK[4]} -d {_LOOPBACK[4]} -o lo -p {protocol}{which} -j {LOCALHOST}"
             yield "nat", "KUBE-SERVICES", name, rule
+        yield "nat", LOCALHOST, None, "-j KUBE-MARK-MASQ"
     yield "nat", "KUBE-SERVICES", None, f"-s {_LOOPBACK[family]} -j RETURN"
     yield "nat", "KUBE-SERVICES", sets.LOAD_BALANCER, f"{said(sets.LOAD_BALANCER)} -j KUBE-LOAD-BALANCER"
     yield "nat", "KUBE-SERVICES", sets.CLUSTER_IP, f"{_cluster_ip(layout, said)} -j KUBE-MARK-MASQ"
@@ -152,12 +162,13 @@ def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
 
     # filter: what of the node itself may be reached through the addresses on kube-ipvs0 (kubernetes/kubernetes#72236)
     reject = f"-j REJECT --reject-with {_REJECT[family]}"
-    if layout.localhost_node_ports and family == 4:
-        martian = f"! -s {_LOOPBACK[4]} -d {_LOOPBACK[4]} -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT"
+    if _on_localhost(layout):
+        # route_localnet lets strangers speak to 127.0.0.1; nobody but this node may
+        martian = f"-d {_LOOPBACK[4]} ! -i lo -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT"
         yield "filter", "KUBE-IPVS-FILTER", None, f"{martian} -j DROP"
     if layout.reject_no_endpoints:
-        for chain in ("KUBE-IPVS-FILTER", "KUBE-IPVS-OUT-FILTER"):
-            yield "filter", chain, sets.NO_ENDPOINTS, f"{match(sets.NO_ENDPOINTS)} {reject}"
+        # what the node itself sends, IPVS refuses before it comes to any filter
+        yield "filter", "KUBE-IPVS-FILTER", sets.NO_ENDPOINTS, f"{match(sets.NO_ENDPOINTS)} {reject}"
     for name in (sets.LOAD_BALANCER, sets.CLUSTER_IP, sets.EXTERNAL_IP, sets.EXTERNAL_IP_LOCAL):
         yield "filter", "KUBE-IPVS-FILTER", None, f"{match(name)} -j RETURN"
     yield "filter", "KUBE-IPVS-FILTER", None, f"{match(sets.HEALTH_CHECK_NODE_PORT, 'dst')} -j RETURN"
@@ -166,6 +177,10 @@ def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
         yield "filter", "KUBE-IPVS-FILTER", None, f"-p {protocol} {match(sets.IPVS_IPS, 'dst')} {echo} -j RETURN"
     refused = f"-m conntrack --ctstate NEW {match(sets.IPVS_IPS, 'dst')} {reject}"
     yield "filter", "KUBE-IPVS-FILTER", None, refused
+
+
+def _on_localhost(layout: Layout) -> bool:
+    return layout.localhost_node_ports and layout.family == 4  # the kernel has no route_localnet for IPv6
 
 
 def _cluster_ip(layout: Layout, said: Callable[..., str]) -> str:

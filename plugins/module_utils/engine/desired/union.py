@@ -11,7 +11,7 @@ from typing import Any
 from ..model import Items, State
 from ..model.ipset import MemberKey
 from ..model.ipvs import RealServer, RealServerKey, VirtualServerKey
-from .contribution import Claim
+from .contribution import ChainRule, Claim
 
 _KINDS = ("member", "virtual_server", "real_server", "address")
 
@@ -23,7 +23,7 @@ class Union:
         self.items: State = {kind: {} for kind in _KINDS}
         self.set_sizes: dict[str, int] = {}
         self.resized: set[str] = set()
-        self.rules: dict[int, dict[VirtualServerKey, str]] = {4: {}, 6: {}}
+        self.rules: dict[int, dict[VirtualServerKey, tuple[ChainRule, ...]]] = {4: {}, 6: {}}
         self._rules_changed = {4: True, 6: True}
         self._changes: State = {kind: {} for kind in _KINDS}
         self._again: dict[Hashable, int] = {}  # how often an item is wanted beyond the first time
@@ -36,7 +36,7 @@ class Union:
         return changes
 
     def rules_changed(self, fam: int) -> bool:
-        """Tell, once, whether the rules of OUT-FILTER have changed."""
+        """Tell, once, whether the rules that come from Services have changed."""
         changed = self._rules_changed[fam]
         self._rules_changed[fam] = False
         return changed
@@ -50,8 +50,8 @@ class Union:
             reals[real] = changes[real] = self._real(weight)
         self.add_members(claim.members)
         self._add_address(claim)
-        if claim.rule:
-            self._set_rule(key, claim.rule)
+        if claim.rules:
+            self._set_rules(key, claim.rules)
 
     def remove(self, key: VirtualServerKey, claim: Claim) -> None:
         """Take a claim's items away."""
@@ -60,8 +60,8 @@ class Union:
             self._drop("real_server", RealServerKey(key, address, port))
         self.remove_members(claim.members)
         self._remove_address(claim)
-        if claim.rule:
-            self._set_rule(key, "")
+        if claim.rules:
+            self._set_rules(key, ())
 
     def replace(self, key: VirtualServerKey, old: Claim, new: Claim) -> None:
         """Change a claim's items into another's; what both have is not touched."""
@@ -79,8 +79,8 @@ class Union:
         if old.address != new.address:
             self._remove_address(old)
             self._add_address(new)
-        if old.rule != new.rule:
-            self._set_rule(key, new.rule)
+        if old.rules != new.rules:
+            self._set_rules(key, new.rules)
 
     def replace_members(self, old: tuple[MemberKey, ...], new: tuple[MemberKey, ...]) -> None:
         """Want ``new`` instead of ``old``."""
@@ -129,10 +129,10 @@ class Union:
         if claim.address is not None and not self._still_wanted(claim.address):
             self._drop("address", claim.address)
 
-    def _set_rule(self, key: VirtualServerKey, rule: str) -> None:
+    def _set_rules(self, key: VirtualServerKey, rules: tuple[ChainRule, ...]) -> None:
         self._rules_changed[key.family] = True
-        if rule:
-            self.rules[key.family][key] = rule
+        if rules:
+            self.rules[key.family][key] = rules
         else:
             del self.rules[key.family][key]
 

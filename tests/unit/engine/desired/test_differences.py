@@ -34,15 +34,29 @@ def test_load_balancer_addresses_need_not_be_bound() -> None:
 
 
 def test_node_ports_on_localhost() -> None:
-    state = cluster([balancer(), ENDS], NODE_IP, Config(localhost_node_ports=True)).state()
-    assert servers(state)["tcp 127.0.0.1:3001"] == ["10.180.0.1:80"]
-    assert "127.0.0.1" not in {key.address for key in state["address"]}
+    """IPVS sends nothing that comes from 127.0.0.1 elsewhere: rules lead it to the endpoints, and nobody else gets in."""
+    ends = piece(endpoints=[endpoint(f"10.180.0.{last}") for last in (1, 2, 3)])
+    built = cluster([balancer(), ends], node("10.99.0.11", "10.99.0.12", "fd00:99::11"), Config(localhost_node_ports=True))
+    state = built.state()
+    assert "tcp 127.0.0.1:3001" not in servers(state)
     assert state["sysctl"]["net.ipv4.conf.all.route_localnet"] == "1"
     first, second = state["chain"][ChainKey(4, "nat", "KUBE-SERVICES")][:2]
-    assert first == "-s 127.0.0.0/8 -d 127.0.0.0/8 -p tcp -m set --match-set KUBE-NODE-PORT-TCP dst -j KUBE-MARK-MASQ"
+    lo = "-s 127.0.0.0/8 -d 127.0.0.0/8 -o lo"
+    assert first == f"{lo} -p tcp -m set --match-set KUBE-NODE-PORT-TCP dst -j KUBE-LOCALHOST-NODE-PORT"
     assert second == "-s 127.0.0.0/8 -j RETURN"
-    guard = "! -s 127.0.0.0/8 -d 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"
+    by_chance = "-p tcp -m tcp --dport 3001 -m statistic --mode random --probability"
+    assert state["chain"][ChainKey(4, "nat", "KUBE-LOCALHOST-NODE-PORT")] == (
+        "-j KUBE-MARK-MASQ",
+        f"{by_chance} 0.33333333349 -j DNAT --to-destination 10.180.0.1:80",
+        f"{by_chance} 0.50000000000 -j DNAT --to-destination 10.180.0.2:80",
+        "-p tcp -m tcp --dport 3001 -j DNAT --to-destination 10.180.0.3:80",
+    )
+    guard = "-d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"
     assert state["chain"][ChainKey(4, "filter", "KUBE-IPVS-FILTER")][0] == guard
+    built.remove("Service", "ns1", "svc1")
+    assert built.state()["chain"][ChainKey(4, "nat", "KUBE-LOCALHOST-NODE-PORT")] == ("-j KUBE-MARK-MASQ",)
+    assert all("LOCALHOST" not in key.chain for key in cluster([balancer()], NODE_IP).state()["chain"])
+    state = cluster([balancer(), ENDS], NODE_IP, Config(localhost_node_ports=True)).state()
     # the kernel has no route_localnet for IPv6
     usual = cluster([balancer(), ENDS], NODE_IP).state()
     assert {key: rules for key, rules in state["chain"].items() if key.family == 6} == {
@@ -56,9 +70,8 @@ def test_reject_without_endpoints() -> None:
     state = built.state()
     assert members(state, "KUBE-NO-ENDPOINTS") == ["1.2.3.4,tcp:80", "10.20.30.41,tcp:80", "10.99.0.11,tcp:3001"]
     rule = "-m set --match-set KUBE-NO-ENDPOINTS dst,dst -j REJECT --reject-with icmp-port-unreachable"
-    for chain in ("KUBE-IPVS-FILTER", "KUBE-IPVS-OUT-FILTER"):
-        assert state["chain"][ChainKey(4, "filter", chain)][0] == rule
-        assert not any("NO-ENDPOINTS" in rule for rule in state["chain"][ChainKey(6, "filter", chain)])
+    assert state["chain"][ChainKey(4, "filter", "KUBE-IPVS-FILTER")][0] == rule
+    assert not any("NO-ENDPOINTS" in rule for key, rules in state["chain"].items() if key.family == 6 for rule in rules)
     built.put(ENDS)
     assert members(built.state(), "KUBE-NO-ENDPOINTS") == []
     assert not any("NO-ENDPOINTS" in rule for rules in built.state()["chain"].values() for rule in rules)
