@@ -17,6 +17,7 @@ from ._scratch import in_scratch
 from .engine.errors import InputError
 from .engine.kernel import iptables
 from .engine.model.iptables import BUILT_IN, ChainKey, JumpKey, Place
+from .engine.model.rule_text import canonical_rule
 
 _REPEATED = re.compile(r" # \d+\Z")  # how iptables.read tells rules of a built-in chain apart that are the same
 _NAME = re.compile(r"[^\s!\-,+\"'\\][^\s\"'\\]{0,27}\Z")
@@ -126,18 +127,40 @@ def target(rule):
 
 def respell(chains, have):
     """Return the chains with their rules and jumps as iptables-save spells them; iptables is only asked if something is not there."""
-    rules = {key: chain.rules for key, chain in chains.items() if chain.rules and chain.rules != have["chain"].get(key)}
-    jumps = [jump for chain in chains.values() for _place, jump, _position in chain.jumps or () if jump not in have["jump"]]
-    if not rules and not jumps:
-        return chains
-    texts, keys = ask(rules, jumps, {**have["chain"], **chains})
+    plain = {key: plainly(chain, key.family) for key, chain in chains.items()}
+    rules = {key: chains[key].rules for key, chain in plain.items() if chain.rules and chain.rules != have["chain"].get(key)}
+    jumps = [
+        given
+        for key, chain in plain.items()
+        for (_place, given, _position), (_same, jump, _there) in zip(chains[key].jumps or (), chain.jumps or ())
+        if jump not in have["jump"]
+    ]
+    texts, keys = ask(rules, jumps, {**have["chain"], **chains}) if rules or jumps else ({}, {})
     return {
         key: chain._replace(
             rules=texts.get(key, chain.rules),
-            jumps=chain.jumps and [(place, keys.get(jump, jump), position) for place, jump, position in chain.jumps],
+            jumps=chain.jumps
+            and [
+                (place, keys.get(given, jump), position)
+                for (place, jump, position), (_same, given, _there) in zip(chain.jumps, chains[key].jumps)
+            ],
         )
-        for key, chain in chains.items()
+        for key, chain in plain.items()
     }
+
+
+def plainly(chain, family):
+    """Return a chain with those rules and jumps respelled that need no asking."""
+    return chain._replace(
+        rules=chain.rules and tuple(_plain(family, rule) for rule in chain.rules),
+        jumps=chain.jumps
+        and [(place, jump._replace(rule=_plain(family, jump.rule)), position) for place, jump, position in chain.jumps],
+    )
+
+
+def _plain(family, rule):
+    spelled = canonical_rule(family, rule)
+    return rule if spelled is None else spelled
 
 
 def ask(rules, jumps, known):
