@@ -49,8 +49,9 @@ SPARE = Pod("web-4", "node2", "10.244.2.14")
 
 
 def read() -> dict[str, Service]:
-    """Return the services of all manifests, by name."""
-    return {service.name: service for service in map(_service, sorted(MANIFESTS.glob("*.yaml")))}
+    """Return the services of all manifests by name, in the order of their addresses."""
+    services = sorted(map(_service, MANIFESTS.glob("*.yaml")), key=lambda service: service.address)
+    return {service.name: service for service in services}
 
 
 def pods(services: dict[str, Service]) -> list[Pod]:

@@ -14,7 +14,7 @@ from lab.errors import LabError
 from lab.paths import ROOT
 from lab.progress import Progress
 
-from . import machine, prepare, report, tables
+from . import agent, machine, prepare, render, report, tables
 from .node import Node
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
 SECTIONS: dict[str, tuple[str, Callable[[Node], list[Row]]]] = {
     "prepare": ("Ansible", prepare.measure),
     "tables": ("The IPVS table", tables.measure),
+    "agent": ("The agent", agent.measure),
+    "render": ("Rendering", render.measure),
 }
 
 
