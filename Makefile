@@ -22,7 +22,6 @@ SOURCES := $(call files,galaxy.yml README.md changelogs docs meta playbooks plug
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export ANSIBLE_HOME := $(CURDIR)/$(CACHE)/ansible
-export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/$(CACHE)/hypothesis
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(CACHE)/pycache
 
 .PHONY: help
@@ -101,5 +100,5 @@ $(STAMPS)/peers: requirements/bench.txt $(STAMPS)/venv
 
 clean: ## end the lab's nodes and networks, remove all that was made
 	@for lab in $(wildcard $(CACHE)/lab-test-*/molecule/lab/lab) molecule/lab/lab; do $$lab clean --all; done
-	@rm -rf $(VENV) $(CACHE) .ansible .hypothesis .pytest_cache .mypy_cache .ruff_cache $(BUNDLE)
+	@rm -rf $(VENV) $(CACHE) .ansible $(BUNDLE)
 	@find . -name __pycache__ -prune -exec rm -rf {} + -o -name '*.egg-info' -prune -exec rm -rf {} +
