@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from lab.errors import LabError
 from lab.paths import ROOT
@@ -19,6 +20,7 @@ from .node import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from .report import Row
 
@@ -40,8 +42,13 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
+def _interrupted(number: int, _: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
 def main() -> int:
     """Measure the sections asked for; writes the page if all were."""
+    signal.signal(signal.SIGTERM, _interrupted)  # so that the node goes with us
     wanted = _arguments().section or list(SECTIONS)
     progress = Progress("bench: ")
     try:

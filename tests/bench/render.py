@@ -31,8 +31,8 @@ def _run(objects: Path, output: Path) -> tuple[float, float]:
     command = [
         sys.executable,
         "-S",
-        "-c",
-        _MAIN,
+        "-m",
+        "kubenode",
         "render",
         "--objects",
         str(objects),
