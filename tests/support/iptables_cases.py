@@ -220,6 +220,15 @@ class IptablesCases:
         with pytest.raises(EngineError, match=r"^IPv4 nat OURS: rule `-p tcp --nosuch`: unknown option"):
             iptables.normalise({key: ("-j RETURN", "-p tcp --nosuch")}, sets={})
 
+    @pytest.mark.parametrize("bad", [0, 3, 7])
+    def test_a_rule_that_only_the_kernel_refuses_is_found(self, bad: int) -> None:
+        fresh()
+        rules = [f"-s 10.0.0.{index} -j ACCEPT" for index in range(8)]
+        rules[bad] = "-j MASQUERADE"  # not in this table
+        chains = {ChainKey(4, "nat", "GOOD"): ("-j RETURN",), ChainKey(4, "filter", "BAD"): rules}
+        with pytest.raises(EngineError, match=r"^IPv4 filter BAD: rule `-j MASQUERADE`: "):
+            iptables.normalise(chains, sets={})
+
     @pytest.mark.parametrize("table", ["filter", "nat", "mangle"])
     @pytest.mark.parametrize("family", [4, 6])
     def test_iptables_spells_rules_as_the_model_does(self, family: int, table: str) -> None:

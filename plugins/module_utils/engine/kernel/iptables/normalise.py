@@ -16,7 +16,7 @@ from ...model.ipset import IPSet
 from ...model.iptables import BUILT_IN, ChainKey, JumpKey, Rules
 from ..ipset.tool import restore as restore_sets
 from .read import parse
-from .tool import restore, save
+from .tool import Complaint, restore, save
 from .words import explain
 
 _SET_OPTIONS = frozenset(("--match-set", "--add-set", "--del-set", "--map-set"))
@@ -99,14 +99,35 @@ def _restore(family: int, lines: list[str]) -> None:
     refused = restore(family, lines)
     if refused is None:
         return
+    number, words = refused
+    if number and lines[number - 1] == "COMMIT":
+        number, words = _bisect(family, lines[:number], refused)
     table = ""
-    for line in lines[: refused.line]:
+    for line in lines[:number]:
         if line.startswith("*"):
             table = line[1:]
-    line = lines[refused.line - 1] if refused.line else ""
+    line = lines[number - 1] if number else ""
     chain = line.split(" ")[1] if line.startswith("-A ") else ""
     place = " ".join(part for part in (f"IPv{family}", table, chain) if part)
-    raise EngineError(f"{place}: {explain(family, table, line, refused.text)}")
+    raise EngineError(f"{place}: {explain(family, table, line, words)}")
+
+
+def _bisect(family: int, lines: list[str], refused: Complaint) -> Complaint:
+    """Find the rule without which the kernel would have taken the table that ends with these lines: it does not say which it is."""
+    first = max(index for index, line in enumerate(lines) if line.startswith("*"))
+    rules = [index for index, line in enumerate(lines) if index > first and line.startswith("-A ")]
+    if not rules:
+        return refused
+    head = lines[first : rules[0]]
+    good, bad, words = 0, len(rules), refused.text
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        found = restore(family, [*head, *(lines[index] for index in rules[:middle]), "COMMIT"])
+        if found is None:
+            good = middle
+        else:
+            bad, words = middle, found.text
+    return Complaint(rules[good] + 1, words)
 
 
 def _plain(header: IPSet) -> str:

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Running tools: real processes, made by the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kubenode.engine.errors import KernelError, MissingError
+from kubenode.engine.kernel import command
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return tmp_path
+
+
+def tool(directory: Path, name: str, script: str, mode: int = 0o755) -> None:
+    (directory / name).write_text(f"#!/bin/sh\n{script}\n")
+    (directory / name).chmod(mode)
+
+
+def test_input_output_status_and_language(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    tool(here, "echo-tool", 'cat; echo "$LC_ALL $1" >&2; exit 3')
+    assert command.run(["echo-tool", "a b; $HOME"], "öne\ntwo\n") == (3, "öne\ntwo\n", "C a b; $HOME\n")
+
+
+def test_without_input_there_is_nothing_to_read(here: Path) -> None:
+    tool(here, "reader", "cat; echo end")
+    assert command.run(["reader"]).output == "end\n"
+
+
+def test_bytes_that_are_no_text_come_back_as_they_were(here: Path) -> None:
+    tool(here, "same", "cat")
+    tool(here, "bytes", "printf 'a\\377b'")
+    odd = command.run(["bytes"]).output
+    assert odd.encode("utf-8", "surrogateescape") == b"a\xffb"
+    assert command.run(["same"], odd).output == odd
+
+
+def test_much_in_both_directions_does_not_block(here: Path) -> None:
+    tool(here, "both", "cat; cat /dev/null; head -c 1000000 /dev/zero | tr '\\0' x >&2")
+    ended = command.run(["both"], "line of text\n" * 100_000)
+    assert len(ended.output) == 1_300_000
+    assert len(ended.errors) == 1_000_000
+
+
+@pytest.mark.parametrize(("name", "package"), [("ip6tables-restore", "iptables"), ("modprobe", "kmod"), ("ipset", "ipset")])
+def test_a_missing_tool_names_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(command, "_SYSTEM_DIRECTORIES", str(tmp_path))
+    with pytest.raises(MissingError, match=f"^the tool {name} is missing; install the package {package}$"):
+        command.run([name])
+
+
+def test_tools_outside_of_path_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool(tmp_path, "hidden-tool", "echo found")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(command, "_SYSTEM_DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
+    assert command.run(["hidden-tool"]).output == "found\n"
+
+
+def test_a_tool_that_may_not_be_run(here: Path) -> None:
+    tool(here, "locked", "echo", mode=0o644)
+    with pytest.raises(MissingError, match="locked must not be run by this user"):
+        command.run(["locked"])
+
+
+def test_a_tool_that_does_not_end(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool(here, "endless", "exec sleep 60")
+    monkeypatch.setattr(command, "_SECONDS", 0.2)
+    with pytest.raises(KernelError, match=r"endless now did not end in 0\.2 seconds and was stopped"):
+        command.run(["endless", "now"])
