@@ -63,13 +63,13 @@ def objects(text: str) -> dict[ObjectKey, Object]:
     for line, document in documents(text):
         for where, item in _flatten(document, "", {}):
             try:
-                key = _key(item)
+                key = key_of(item)
                 if key in found:
                     raise ValueError(f"{key} is there twice")
             except ValueError as error:
                 raise DocumentError(line, f"{where}: {error}" if where else str(error)) from None
             if key is not None:
-                found[key] = _lean(item)
+                found[key] = lean(item)
     return found
 
 
@@ -96,7 +96,7 @@ def _kind(document: Object) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def _key(item: Any) -> ObjectKey | None:
+def key_of(item: Any) -> ObjectKey | None:
     """Return the key of an object, or None for one of a kind that is none of our business."""
     if not isinstance(item, dict):
         raise ValueError(f"expected an object of the Kubernetes API, found {_shown(item)}")
@@ -117,7 +117,7 @@ def _key(item: Any) -> ObjectKey | None:
     return ObjectKey(kind, namespace, name)
 
 
-def _lean(item: Object) -> Object:
+def lean(item: Object) -> Object:
     """Return the object with its namespace, and without what no proxy reads and takes most of the memory."""
     metadata = {key: value for key, value in item["metadata"].items() if key not in ("managedFields", "ownerReferences")}
     if item["kind"] not in _CLUSTER_WIDE:
@@ -134,7 +134,7 @@ def _lean(item: Object) -> Object:
 _conditions: dict[tuple[Any, ...], Any] = {}
 
 
-def _smaller_endpoint(item: Object) -> Object:
+def smaller_endpoint(item: Object) -> Object:
     """Drop what no proxy reads from an endpoint, while it is being parsed: most of a large cluster's text is that."""
     conditions = item.get("conditions")
     if type(conditions) is dict and "addresses" in item:
@@ -156,7 +156,7 @@ def _shown(value: Any) -> str:
 
 def _json(text: str) -> Iterator[tuple[int, Any]]:
     """Parse one JSON document, or several behind each other."""
-    decoder = json.JSONDecoder(object_hook=_smaller_endpoint)
+    decoder = json.JSONDecoder(object_hook=smaller_endpoint)
     offset, end = 0, len(text)
     while True:
         while offset < end and text[offset] in " \t\r\n":
