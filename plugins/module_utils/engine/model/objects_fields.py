@@ -10,11 +10,13 @@ from typing import Any
 
 from ..errors import InputError
 from .net import canonical
+from .objects import PROTOCOLS
 
 Fields = Mapping[str, Any]
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 # Objects with one of these labels are another proxy's, or nobody's (kube-proxy's label selector on its watches).
 NOT_OURS = ("service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless")
+_NAME = "a name of letters, digits, '-' and '.'"
 _NAMES: dict[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "an integer", bool: "true or false"}
 
 
@@ -22,16 +24,20 @@ def identity(kind: str, obj: Fields) -> tuple[str, str]:
     """Return (namespace, name); a namespaced object without a namespace is in ``default``.
 
     Raises:
-        InputError: there is no name.
+        InputError: there is no name, or none that Kubernetes would take.
     """
     metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
-        raise InputError(f"a {kind}", "metadata.name", name, "a name")
+    if not isinstance(metadata, dict) or not _is_name(name):
+        raise InputError(f"a {kind}", "metadata.name", name, _NAME)
     namespace = metadata.get("namespace") or "default"
-    if not isinstance(namespace, str):
-        raise InputError(f"{kind} {name}", "metadata.namespace", namespace, "text")
-    return namespace, name
+    if not _is_name(namespace):
+        raise InputError(f"{kind} {name}", "metadata.namespace", namespace, _NAME)
+    return namespace, str(name)
+
+
+def _is_name(text: object) -> bool:
+    return isinstance(text, str) and text.isascii() and text.replace("-", "").replace(".", "").isalnum()
 
 
 def read(subject: str, fields: Fields, path: str, kind: type, default: Any) -> Any:
@@ -77,6 +83,18 @@ def port_number(subject: str, path: str, value: object, lowest: int = 1) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= 65535:
         raise InputError(subject, path, value, f"a port from {lowest} to 65535")
     return value
+
+
+def protocol(subject: str, path: str, value: object) -> str:
+    """Return a protocol in lower case; TCP if none is given.
+
+    Raises:
+        InputError: it is none that a Service can have.
+    """
+    found = PROTOCOLS.get(value or "TCP") if value is None or type(value) is str else None
+    if found is None:
+        raise InputError(subject, path, value, "TCP, UDP or SCTP")
+    return found
 
 
 def address(subject: str, path: str, value: object) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 from ..errors import InputError
 from .ipvs import SCHED1, SCHED2, SCHED3, SCHEDULERS
 from .net import family, network
-from .objects import PROTOCOLS, Service, ServicePort
-from .objects_fields import Fields, address, identity, notes, ours, port_number, read, texts
+from .objects import Service, ServicePort
+from .objects_fields import Fields, address, identity, notes, ours, port_number, protocol, read, texts
 
 SCHEDULER = "kubenode.ipvs/scheduler"
 SCHEDULER_FLAGS = "kubenode.ipvs/scheduler-flags"
@@ -152,13 +152,10 @@ def _ports(subject: str, spec: Fields) -> tuple[ServicePort, ...]:
         path = f"spec.ports[{index}]"
         if not isinstance(item, dict):
             raise InputError(subject, path, item, "a mapping")
-        protocol = item.get("protocol") or "TCP"
-        if protocol not in PROTOCOLS:
-            raise InputError(subject, f"{path}.protocol", protocol, "TCP, UDP or SCTP")
         port = ServicePort(
             index,
             read(subject, item, f"{path}.name", str, ""),
-            PROTOCOLS[protocol],
+            protocol(subject, f"{path}.protocol", item.get("protocol")),
             port_number(subject, f"{path}.port", item.get("port")),
             port_number(subject, f"{path}.nodePort", item.get("nodePort") or 0, 0),
         )

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import InputError
 from .net import canonical
-from .objects import PROTOCOLS, READY, SERVING, TERMINATING, Endpoint, EndpointSlice
-from .objects_fields import SERVICE_NAME_LABEL, Fields, identity, labels, notes, ours, port_number, read
+from .objects import READY, SERVING, TERMINATING, Endpoint, EndpointSlice
+from .objects_fields import SERVICE_NAME_LABEL, Fields, identity, labels, notes, ours, port_number, protocol, read
 
 WEIGHT = "kubenode.ipvs/weight"
 MOST_ENDPOINTS = 1000  # of one slice, as the API server has it
@@ -55,14 +55,12 @@ def _ports(subject: str, items: list[Any]) -> dict[tuple[str, str], int]:
         path = f"ports[{index}]"
         if not isinstance(item, dict):
             raise InputError(subject, path, item, "a mapping")
-        protocol = item.get("protocol") or "TCP"
-        if protocol not in PROTOCOLS:
-            raise InputError(subject, f"{path}.protocol", protocol, "TCP, UDP or SCTP")
+        kind = protocol(subject, f"{path}.protocol", item.get("protocol"))
         number = item.get("port")
         if number is None:
             continue  # "all ports": nothing that a Service's port could be mapped to
         name = read(subject, item, f"{path}.name", str, "")
-        found[intern(name), PROTOCOLS[protocol]] = port_number(subject, f"{path}.port", number)
+        found[intern(name), kind] = port_number(subject, f"{path}.port", number)
     return found
 
 

@@ -158,9 +158,9 @@ def test_host_bits_are_cleared_and_said() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Service", "EndpointSlice", "Node"])
-@pytest.mark.parametrize("metadata", [None, {}, {"name": ""}, {"name": 5}, "x"])
+@pytest.mark.parametrize("metadata", [None, {}, {"name": ""}, {"name": 5}, {"name": "a\nb"}, "x"])
 def test_an_object_without_a_name_is_refused(kind: str, metadata: Any) -> None:
-    with pytest.raises(InputError, match=f"a {kind}: metadata.name is .*, expected a name"):
+    with pytest.raises(InputError, match=f"a {kind}: metadata.name is .*, expected a name of letters"):
         cluster([]).put({"kind": kind, "metadata": metadata})
 
 

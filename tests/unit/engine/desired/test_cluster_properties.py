@@ -10,12 +10,16 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.objects import service
 from support.random_cluster import FACTS, RandomCluster
 
 from kubenode.engine.desired.cluster import Cluster
 from kubenode.engine.desired.config import Config
+from kubenode.engine.errors import InputError
 from kubenode.engine.model import State
+from kubenode.engine.model.ipvs import VirtualServerKey
 from kubenode.engine.plan import plan
+from kubenode.engine.render import FORMATS, render
 
 CONFIGS = (
     Config(),
@@ -114,3 +118,61 @@ def test_the_random_clusters_are_worth_something() -> None:
         seen["broken"] += any("that no older service has" not in text for text in problems)
         seen["drop"] += any(rules for key, rules in state["chain"].items() if key.chain == "KUBE-IPVS-OUT-FILTER")
     assert min(seen.values()) >= 10, seen
+
+
+JUNK: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    70000,
+    1.5,
+    1 << 70,
+    "",
+    "x",
+    "\ud800",
+    "::",
+    "10.0.0.1/8",
+    [],
+    [None],
+    ["x"],
+    [[]],
+    {},
+    {"a": {}},
+    {"name": 5},
+)
+
+
+def spoiled(value: Any, random: Random) -> Any:
+    """Return a copy with junk in one random place, or with one random thing left out."""
+    if isinstance(value, dict) and value and random.random() < 0.9:
+        key = random.choice(list(value))
+        if random.random() < 0.1:
+            return {name: item for name, item in value.items() if name != key}
+        return {**value, key: spoiled(value[key], random)}
+    if isinstance(value, list) and value and random.random() < 0.9:
+        index = random.randrange(len(value))
+        return [*value[:index], spoiled(value[index], random), *value[index + 1 :]]
+    return random.choice(JUNK)
+
+
+@given(seeds)
+@settings(max_examples=600, deadline=None)
+def test_junk_is_said_and_nothing_else_happens(seed: int) -> None:
+    """Whatever stands in an object: it is used, or it is a problem; the other Service is there all the same."""
+    source = RandomCluster(seed)
+    cluster = Cluster(Config(), FACTS[0])
+    cluster.put(service("good", ["10.96.9.9"], namespace="other"))
+    for make in (source.service, source.piece, source.node):
+        obj = spoiled(make(), source.random)
+        if isinstance(obj, dict):
+            try:
+                cluster.put(obj)
+            except InputError as error:
+                assert error.field.startswith("metadata.")
+    state = cluster.state()
+    assert VirtualServerKey("tcp", "10.96.9.9", 80, 4) in state["virtual_server"]
+    for texts in cluster.problems.values():
+        assert all(text.isprintable() for text in texts)
+    for fmt in FORMATS:
+        render(state, fmt)
