@@ -130,8 +130,8 @@ class Spelling(NamedTuple):
 
 
 def words(texts):
-    """Return members with single spaces between their words."""
-    return [" ".join(text.split()) for text in texts or ()]
+    """Return members with single spaces between their words, but for what stands in quotes."""
+    return [text.strip() if '"' in text else " ".join(text.split()) for text in texts or ()]
 
 
 def plainly(spellings):

@@ -44,7 +44,7 @@ def test_whatever_spelling_the_second_run_changes_nothing() -> None:
     sets(
         {"name": "a", "type": "hash:ip,port", "members": ["192.0.2.1,80", "192.0.2.2-192.0.2.5,tcp:http", "192.0.2.9,udp:53"]},
         {"name": "b", "type": "hash:ip", "family": "inet6", "timeout": 0, "comment": True, "counters": True,
-         "members": ["2001:DB8:0::1 timeout 300", '2001:db8::2 comment "two words"', "2001:db8::3"]},
+         "members": ["2001:DB8:0::1 timeout 300", '2001:db8::2 comment "two  words"', "2001:db8::3"]},
         {"name": "c", "type": "bitmap:port", "range": "30000-32767", "members": ["30080", "31000-31003"]},
         {"name": "d", "type": "list:set", "members": ["a", "b", "e"]},
         {"name": "e", "type": "hash:net,port,net", "members": ["10.0.0.1/8,tcp:80,192.0.2.0/24"], "maxelem": 1000, "hashsize": 2048},
