@@ -105,7 +105,7 @@ def plain(text: str) -> list[str]:
 
 def members_sorted(text: str) -> list[str]:
     """Lines of ipset save, set by set in the order of their names, without what the kernel chooses."""
-    return sorted(re.sub(r" (bucketsize|initval) \S+", "", line) for line in text.splitlines())
+    return sorted(re.sub(r" initval \S+", "", line) for line in text.splitlines())
 
 
 CLUSTERS: list[Any] = [

@@ -62,7 +62,7 @@ def sets(text: str) -> tuple[dict[str, str], dict[str, set[str]]]:
     for line in text.splitlines():
         verb, name, rest = line.split(" ", 2)
         if verb == "create":
-            headers[name] = re.sub(r" (hashsize|bucketsize|initval) \S+", "", rest)
+            headers[name] = re.sub(r" (hashsize|initval) \S+", "", rest)
             members.setdefault(name, set())
         else:
             members[name].add(rest)

@@ -1,12 +1,15 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets as ``ipset save`` prints them, but for the hash seed, which no one can want."""
+"""Sets as ``ipset save`` prints them on a current kernel, but for the hash seed, which no one can want."""
 
 from __future__ import annotations
 
 from ..model import ReadState
 from ..model.ipset import MemberKey
+
+# What kernels since 5.11 choose for every hash, and print. Not part of a set's wanted options: older tools do not know it.
+_BUCKETS = "bucketsize 12"
 
 
 def render(state: ReadState) -> str:
@@ -16,7 +19,8 @@ def render(state: ReadState) -> str:
         members.setdefault(item[0].set, []).append(item)
     lines = []
     for name, value in sorted(state.get("set", {}).items()):
-        lines.append(f"create {name} {value.text()}")
+        buckets = f" {_BUCKETS}" if value.type.startswith("hash:") and not value.option("bucketsize") else ""
+        lines.append(f"create {name} {value.text()}{buckets}")
         for key, options in sorted(members.get(name, ())):
             lines.append(f"add {name} {key.member} {options}".rstrip())
     return "\n".join([*lines, ""])

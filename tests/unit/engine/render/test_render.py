@@ -67,7 +67,7 @@ def test_sets() -> None:
         "member": {MemberKey("A", "10.0.0.2"): 'comment "x"', MemberKey("A", "10.0.0.1"): ""},
     }
     assert render(state, "ipset").splitlines() == [
-        "create A hash:ip family inet comment",
+        "create A hash:ip family inet comment bucketsize 12",
         "add A 10.0.0.1",
         'add A 10.0.0.2 comment "x"',
         "create B bitmap:port range 0-65535",
