@@ -315,8 +315,18 @@ class Agent:
         return found + (len(self.cluster.problems) if self.cluster is not None else 0)
 
     def _watch_draining(self, seconds: float) -> None:
-        if self.reconciler.draining and (self._draining is None or not self._draining.pending):
-            self._draining = self.loop.after(seconds, self._drain)
+        """Look after the draining real servers in so many seconds, or when the first of them has drained as long as it may."""
+        if not self.reconciler.draining:
+            return
+        now, bound = time.monotonic(), self.reconciler.bound()
+        pending = self._draining is not None and self._draining.pending
+        due = self._draining.when if self._draining is not None and pending else now + seconds
+        if now < bound < due:
+            if self._draining is not None:
+                self._draining.cancel()
+            pending, due = False, bound
+        if not pending:
+            self._draining = self.loop.after(due - now, self._drain)
 
     def _drain(self) -> None:
         start = time.monotonic()

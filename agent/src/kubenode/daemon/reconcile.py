@@ -9,6 +9,7 @@ then and has been written since; if the kernel disagrees, the next full comparis
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Callable, NamedTuple, Protocol
@@ -107,6 +108,7 @@ class Reconciler:
         """Compare everything with the kernel and make it right."""
         start = self._clock()
         known, self.synced = self.synced, False
+        kept = self._kept()
         with node_lock(self._directory):
             ledger = self._open()
             self._owned = ledger.owned(OWNER)
@@ -114,10 +116,18 @@ class Reconciler:
             self._have = self._node.read(self.want, self._owned)
             report = self._pass(ledger, self._have, self.want, None, start)
         if known:
-            asked = self.pending
-            report = report._replace(drift=[step for step in report.done if step.key not in asked.get(step.kind, ())])
+            report = report._replace(drift=[step for step in report.done if not self._expected(step, kept)])
         self._settle(report)
         return report
+
+    def _expected(self, step: Step, kept: Mapping[str, set[Any]]) -> bool:
+        """Tell whether a step was asked for, or only ends what had been kept for draining real servers."""
+        asked = step.key in self.pending.get(step.kind, ())
+        return asked or (step.after is None and step.key in kept.get(step.kind, ()))
+
+    def bound(self) -> float:
+        """Return when (on the clock) the first draining real server has drained as long as it may; infinity if never."""
+        return min(self.draining.values(), default=math.inf) + self.maximum if self.maximum else math.inf
 
     def changed(self) -> Report | None:
         """Make pending changes true; None if there are none."""
@@ -135,13 +145,17 @@ class Reconciler:
         """Look whether connections of draining real servers have ended; None if nothing is draining."""
         if not self.draining or not self.synced:
             return None
-        keys: dict[str, set[Any]] = {"real_server": set(self.draining), "virtual_server": {key.server for key in self.draining}}
-        addresses = {server.address for server in keys["virtual_server"]}
-        keys["address"] = {key for key in self._have.get("address", {}) if key.address in addresses}
-        report = self._partial(keys)
+        report = self._partial(self._kept())
         if report.failed:
             self._settle(report)
         return report
+
+    def _kept(self) -> dict[str, set[Any]]:
+        """Return the draining real servers, and what may be there only because of them."""
+        servers = {key.server for key in self.draining}
+        addresses = {server.address for server in servers}
+        spots = {key for key in self._have.get("address", {}) if key.address in addresses}
+        return {"real_server": set(self.draining), "virtual_server": servers, "address": spots}
 
     def _partial(self, keys: Mapping[str, Iterable[Any]]) -> Report:
         start = self._clock()

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Draining, as the reconciler keeps account of it (on a fake node)."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.paper import PaperNode
+
+from kubenode.daemon.reconcile import Reconciler
+from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from kubenode.engine.model.link import AddressKey, Link
+
+WEB = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
+STAYS = RealServerKey(WEB, "10.244.1.1", 8080)
+LEAVES = RealServerKey(WEB, "10.244.1.2", 8080)
+ADDRESS = AddressKey("kube-ipvs0", "10.96.0.10", 32)
+
+
+class FakeNode(PaperNode):
+    """A node on paper, whose connections are as the test says."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.open: dict[RealServerKey, tuple[int, int]] = {}
+
+    def read(self, _want: Any, _owned: Any) -> Any:
+        return {kind: dict(items) for kind, items in self.state.items()}
+
+    def connections(self) -> Any:
+        return self.open
+
+
+@pytest.fixture
+def node() -> FakeNode:
+    return FakeNode()
+
+
+@pytest.fixture
+def now() -> list[float]:
+    return [100.0]
+
+
+@pytest.fixture
+def reconciler(node: FakeNode, now: list[float], tmp_path: Path) -> Reconciler:
+    """One whose Service has lost an endpoint with a connection at second 100, and which has seen the kernel since."""
+    found = Reconciler(node, str(tmp_path), clock=lambda: now[0])
+    server = VirtualServer("rr", 0, 0, 32)
+    reals = {STAYS: RealServer(1), LEAVES: RealServer(1)}
+    found.accept(
+        {"link": {"kube-ipvs0": Link()}, "virtual_server": {WEB: server}, "real_server": reals, "address": {ADDRESS: True}}
+    )
+    found.full()
+    node.open = {LEAVES: (1, 0)}
+    found.accept({"real_server": {LEAVES: None}})
+    found.changed()
+    assert node.state["real_server"][LEAVES].weight == 0
+    assert found.draining == {LEAVES: 100.0}
+    return found
+
+
+def test_the_end_of_draining_is_not_drift(reconciler: Reconciler, node: FakeNode) -> None:
+    assert reconciler.full().drift == []
+    node.open = {}
+    report = reconciler.full()
+    assert [step.key for step in report.done] == [LEAVES]
+    assert report.drift == []
+
+
+def test_what_a_deleted_service_leaves_behind_is_not_drift(reconciler: Reconciler, node: FakeNode) -> None:
+    reconciler.accept({"virtual_server": {WEB: None}, "real_server": {STAYS: None}, "address": {ADDRESS: None}})
+    reconciler.changed()
+    assert WEB in node.state["virtual_server"]
+    node.open = {}
+    report = reconciler.full()
+    assert {step.key for step in report.done} == {LEAVES, STAYS, WEB, ADDRESS}
+    assert report.drift == []
+    assert reconciler.draining == {}
+
+
+def test_harm_while_something_drains_is_drift(reconciler: Reconciler, node: FakeNode) -> None:
+    node.state["real_server"].clear()
+    del node.state["virtual_server"][WEB]
+    assert {step.key for step in reconciler.full().drift} == {WEB, STAYS}
+    del node.state["address"][ADDRESS]
+    assert [step.key for step in reconciler.full().drift] == [ADDRESS]
+
+
+def test_when_the_first_has_drained_as_long_as_it_may(reconciler: Reconciler, node: FakeNode, now: list[float]) -> None:
+    assert reconciler.bound() == math.inf
+    reconciler.maximum = 30.0
+    assert reconciler.bound() == 130.0
+    now[0] = 129.0
+    reconciler.drain()
+    assert LEAVES in node.state["real_server"]
+    now[0] = 130.0
+    reconciler.drain()
+    assert LEAVES not in node.state["real_server"]
+    assert reconciler.bound() == math.inf
