@@ -60,3 +60,14 @@ attributes:
     membership:
       - kubenode.ipvs.all
 """
+
+    ACTIONGROUP_CONVERGING = r"""
+options: {}
+attributes:
+  action_group:
+    description: Use C(group/kubenode.ipvs.converging) in C(module_defaults) to set O(owner) for all modules that have it.
+    support: full
+    membership:
+      - kubenode.ipvs.all
+      - kubenode.ipvs.converging
+"""

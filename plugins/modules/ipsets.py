@@ -12,8 +12,9 @@ version_added: 0.1.0
 description:
   - Makes sure that the kernel holds the given IP sets with the given members, in one task for many of them.
   - Reads all sets once and writes only what differs, in one batch.
-  - A set whose type or options change is replaced by swapping in a new one. There is no moment at which the set is missing or
-    incomplete.
+  - A set whose options change is replaced by swapping in a new one. There is no moment at which the set is missing or incomplete.
+    So is a set whose type changes, unless rules or other sets refer to it and the new type holds other sorts of things. The kernel
+    does not exchange those, and the task fails.
   - If the kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -21,7 +22,7 @@ requirements:
   - The command C(ipset) on the node.
 extends_documentation_fragment:
   - kubenode.ipvs._attributes
-  - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
   - kubenode.ipvs._ownership.purge
 options:

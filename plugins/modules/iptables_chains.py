@@ -22,7 +22,7 @@ requirements:
   - The commands C(iptables-save) and C(iptables-restore) on the node, for IPv6 C(ip6tables-save) and C(ip6tables-restore).
 extends_documentation_fragment:
   - kubenode.ipvs._attributes
-  - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
   - kubenode.ipvs._ownership.purge
 options:

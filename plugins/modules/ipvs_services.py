@@ -22,7 +22,7 @@ requirements:
   - The kernel module C(ip_vs) and the modules of the schedulers used (see M(kubenode.ipvs.kernel_modules)).
 extends_documentation_fragment:
   - kubenode.ipvs._attributes
-  - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
   - kubenode.ipvs._ownership.purge
 options:

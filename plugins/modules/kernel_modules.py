@@ -21,7 +21,7 @@ requirements:
   - The command C(modprobe) on the node, where something must be loaded.
 extends_documentation_fragment:
   - kubenode.ipvs._attributes
-  - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
 options:
   modules:

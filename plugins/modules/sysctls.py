@@ -21,7 +21,7 @@ author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
   - kubenode.ipvs._attributes
-  - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
 options:
   sysctls:

@@ -38,6 +38,12 @@ def test_the_action_group_has_every_module() -> None:
     assert groups["all"] == sorted(groups["all"])
 
 
+def test_the_converging_modules_take_an_owner() -> None:
+    groups = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]
+    texts = {path.stem: path.read_text() for path in (ROOT / "plugins/modules").glob("*.py")}
+    assert groups["converging"] == sorted(name for name, text in texts.items() if "kubenode.ipvs._ownership" in text)
+
+
 @pytest.mark.parametrize("package", requirements("dev.txt") + requirements("debian.txt"))
 def test_every_dependency_has_a_reason(package: str) -> None:
     assert f"`{package}`" in DEPENDENCIES
