@@ -30,9 +30,9 @@ def boolean(value: Any) -> bool:
 
 
 def number(value: Any) -> float:
-    """Return a number that is not negative."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise ValueError("a number that is not negative")
+    """Return a number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("a number")
     return float(value)
 
 
@@ -94,28 +94,20 @@ def ip(value: Any) -> str:
         raise ValueError("an IPv4 or IPv6 address") from None
 
 
-def host_port(default: int) -> Callable[[Any], tuple[str, int]]:
-    """Return the reader of ``ADDRESS:PORT``; an address alone gets the default port."""
-
-    def convert(value: Any) -> tuple[str, int]:
-        expected = "ADDRESS:PORT such as 0.0.0.0:10256 or [::]:10256"
-        if not isinstance(value, str):
-            raise ValueError(expected)
-        host, colon, port = value.rpartition(":")
-        try:
-            return canonical(value.strip("[]")), default
-        except ValueError:
-            pass
-        if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
-            raise ValueError(expected)
-        if not (port.isascii() and port.isdigit() and 0 <= int(port) <= 65535):
-            raise ValueError(f"{expected} with a port from 0 to 65535")
-        try:
-            return (canonical(host.strip("[]")) if host else "0.0.0.0"), int(port)
-        except ValueError:
-            raise ValueError(expected) from None
-
-    return convert
+def host_port(value: Any) -> tuple[str, int]:
+    """Return the address and the port of ``ADDRESS:PORT``."""
+    expected = "ADDRESS:PORT such as 0.0.0.0:10256 or [::]:10256"
+    host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    # brackets around IPv6 addresses, and only around those
+    if not colon or (":" in bare) is (bare == host):
+        raise ValueError(expected)
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        raise ValueError(f"{expected} with a port from 1 to 65535")
+    try:
+        return canonical(bare), int(port)
+    except ValueError:
+        raise ValueError(expected) from None
 
 
 def networks(value: Any) -> tuple[str, ...]:
