@@ -278,22 +278,20 @@ class TestAnotherHeader:
         make({"set": {"S": narrow}}, ipset.read(["S"]), {"set": {"S"}})
         assert ipset.read()["set"] == {"S": narrow}
 
-    def test_there_is_no_moment_without_the_set(self) -> None:
+    def test_there_is_no_moment_without_the_set(self, tmp_path: Path) -> None:
         """Another process asks for the set, over and over, while its header changes again and again."""
         make({"set": {"S": IPS}, "member": {MemberKey("S", "10.0.0.7"): ""}})
         watcher = subprocess.Popen(
-            ["sh", "-c", "n=0; while [ $n -lt 60 ]; do ipset -q test S 10.0.0.7 || echo missed; n=$((n+1)); done"],
+            ["sh", "-c", "while [ ! -e $0 ]; do ipset -q test S 10.0.0.7 || echo missed; done", str(tmp_path / "enough")],
             stdout=subprocess.PIPE,
             text=True,
         )
-        changes = 0
-        while watcher.poll() is None:
+        for changes in range(20):
             limit = str(1000 + changes)
             header = IPSet("hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", limit)))
             assert ipset.apply([Step("set", "S", ipset.read(["S"])["set"]["S"], header)]).failed == []
-            changes += 1
+        (tmp_path / "enough").touch()
         assert watcher.communicate()[0] == ""
-        assert changes > 3
 
 
 def test_a_hundred_thousand_members(capsys: pytest.CaptureFixture[str]) -> None:
@@ -318,7 +316,7 @@ def test_a_hundred_thousand_members(capsys: pytest.CaptureFixture[str]) -> None:
         saves.append(saved - start)
         reads.append(read - saved)
         compares.append(time.perf_counter() - read)
-    save, read, compare = (sorted(times)[2] for times in (saves, reads, compares))
+    save, read, compare = min(saves), min(reads), min(compares)  # the least disturbed by whatever else the machine does
     with capsys.disabled():
         print(f"\n100,000 members: write {written:.2f} s, ipset save {save:.2f} s, read {read:.2f} s, compare {compare:.2f} s")
     assert read - save + compare <= 3 * save

@@ -256,7 +256,7 @@ class IptablesCases:
             assert plan(iptables.read((4,)), want, {"chain": {key}}).steps == []
             reads.append(time.perf_counter() - saved)
             saves.append(saved - start)
-        save, read = sorted(saves)[2], sorted(reads)[2]
+        save, read = min(saves), min(reads)  # the least disturbed by whatever else the machine does
         with capsys.disabled():
             print(
                 f"\n{self.backend}, 2,000 rules: write {written:.3f} s, iptables-save {save:.3f} s, read and compare {read:.3f} s"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Collection, Iterable
 from itertools import repeat
 from typing import Any
@@ -30,12 +31,18 @@ def read(names: Collection[str] | None = None, members: bool = True) -> dict[str
         return {"set": {name: header for name, header in _listed(output) if names is None or name in names}}
     sets: dict[Any, Any] = {}
     found: dict[Any, Any] = {}
-    for block in _blocks(output):
-        head, _newline, body = block.partition("\n")
-        name, header = _header(head)
-        if names is None or name in names:
-            sets[name] = header
-            found.update(_members(name, body))
+    collecting = gc.isenabled()
+    gc.disable()  # nothing here is garbage, and looking for it again and again takes half of the time
+    try:
+        for block in _blocks(output):
+            head, _newline, body = block.partition("\n")
+            name, header = _header(head)
+            if names is None or name in names:
+                sets[name] = header
+                found.update(_members(name, body))
+    finally:
+        if collecting:
+            gc.enable()
     return {"set": sets, "member": found}
 
 
@@ -73,15 +80,15 @@ def _options(words: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _members(name: str, body: str) -> dict[Any, str]:
+def _members(name: str, body: str) -> Iterable[tuple[MemberKey, str]]:
     if not body:
-        return {}
+        return ()
     prefix = f"add {name} "
     texts = body[len(prefix) :].split("\n" + prefix)
     if body.count(" ") == len(texts) * prefix.count(" "):  # not one member has an option
-        return dict.fromkeys(_keys(name, texts), "")
+        return zip(_keys(name, texts), repeat(""))
     pairs = [text.partition(" ") for text in texts]
-    return dict(zip(_keys(name, (pair[0] for pair in pairs)), (pair[2] for pair in pairs)))
+    return zip(_keys(name, (pair[0] for pair in pairs)), (pair[2] for pair in pairs))
 
 
 def _keys(name: str, members: Iterable[str]) -> Iterable[MemberKey]:
