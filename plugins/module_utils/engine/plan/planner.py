@@ -85,8 +85,9 @@ def plan(
         mine = _ownership(kind, owned, want, adopt)
         blocked = refused.setdefault(kind, set())
         foreign = others.get(kind, {})
-        for key in wants:
-            if parent and parent[1](key) in refused.get(parent[0], ()):
+        unwelcome = refused.get(parent[0]) if parent else None
+        for key in wants if unwelcome or foreign else ():
+            if parent and unwelcome and parent[1](key) in unwelcome:
                 blocked.add(key)
             elif key in foreign:
                 conflicts.append(Conflict(kind, key, foreign[key]))
@@ -107,6 +108,8 @@ def plan(
             if key in blocked:
                 continue
             before = has.get(key)
+            if before == value and not adopt and not replaced:
+                continue  # nearly all of a large state
             ours = mine(key)
             changes = before is None or not same(before, value) or (replaced and key.set in replaced)
             foreign_parent = parent is not None and not ours and parent[1](key) in have.get(parent[0], {})
