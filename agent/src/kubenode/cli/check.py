@@ -24,7 +24,6 @@ _MAYBE = {
 }
 _OLDEST_IPSET = (6, 0)
 _CAP_NET_ADMIN = 12
-_SCRATCH = "198.51.100.0"  # TEST-NET-2, as kube-proxy takes for its own check
 _CLONE_NEWNET = 0x40000000
 Finding = tuple[str, str]  # "ok", "note" or "FAIL"; words
 
@@ -93,7 +92,7 @@ def _tools() -> Iterator[Finding]:
         yield "FAIL", str(error)
     try:
         ours = iptables.version()
-        yield "ok", f"iptables {'.'.join(map(str, ours[0])) if isinstance(ours[0], tuple) else ours[0]}"
+        yield "ok", f"iptables {'.'.join(map(str, ours.numbers))} ({ours.backend})"
     except EngineError as error:
         yield "FAIL", str(error)
 
@@ -125,16 +124,12 @@ def _try(scheduler: str) -> str:
     """Return "" if a virtual server with this scheduler can be made in a new network namespace, or else why not."""
     import ctypes
 
-    from ..engine.kernel import ipvs
-    from ..engine.model.ipvs import VirtualServer, VirtualServerKey
-    from ..engine.plan import Step
+    from ..engine.kernel.ipvs.preflight import scheduler_problem
 
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(_CLONE_NEWNET) < 0:
         return f"the scheduler {scheduler} cannot be tried out in a network namespace: {os.strerror(ctypes.get_errno())}"
-    step = Step("virtual_server", VirtualServerKey("tcp", _SCRATCH, 20000, 4), None, VirtualServer(scheduler))
-    result = ipvs.apply([step])
-    return "; ".join(failure.message for failure in result.failed)
+    return scheduler_problem(scheduler)
 
 
 def _others() -> Iterator[Finding]:

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""kill -9 at any moment of an apply, then a start: the same state, and nothing that nobody owns."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from support import objects
+from support.agent_process import NODE, AgentProcess, dump
+from support.namespace import fresh, sh
+
+MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
+ROUNDS = 8
+
+
+def services(count: int) -> list[objects.Object]:
+    found = []
+    for number in range(1, count + 1):
+        found.append(objects.service(f"s{number}", [f"10.96.1.{number}"], [objects.port(80, "p")]))
+        endpoints = [objects.endpoint(f"10.244.{number}.{host}", NODE) for host in range(1, 6)]
+        found.append(objects.piece(f"s{number}", endpoints, [objects.port(8080, "p")]))
+    return found
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+    fresh()
+    sh("ip", "link", "set", "lo", "up")
+    for tool in ("iptables", "ip6tables"):
+        for table in ("nat", "filter"):
+            sh(tool, "-t", table, "-S")
+    empty = dump()
+    agent = AgentProcess(tmp_path)
+    chance = random.Random(20261121)
+    try:
+        agent.write("all.json", services(120))
+        agent.start()
+        whole = dump()
+        agent.stop()
+        agent.command("cleanup", "--run-dir", str(agent.run))
+        assert dump() == empty
+        partly = 0
+        for _round in range(ROUNDS):
+            agent.start(wait=False)
+            deadline = time.monotonic() + 20
+            while "starting" in agent.log.read_text() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            # the apply begins when the link appears; it takes about a second
+            while "kube-ipvs0" not in sh("ip", "-o", "link") and time.monotonic() < deadline:
+                time.sleep(0.005)
+            time.sleep(chance.uniform(0, 0.6))
+            agent.stop(signal.SIGKILL)
+            partly += dump()["ipvs"] != whole["ipvs"]
+            if chance.random() < 0.5:
+                agent.start()
+                after = dump()
+                for part in ("ipvs", "ipset", "iptables", "ip6tables"):
+                    assert set(after[part].splitlines()) ^ set(whole[part].splitlines()) == set()
+                assert agent.plan() == []
+                agent.stop()
+            agent.command("cleanup", "--run-dir", str(agent.run))
+            assert dump() == empty
+        assert partly, "no kill came in the middle of an apply: choose other moments"
+    finally:
+        agent.close()
