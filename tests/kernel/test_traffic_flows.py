@@ -1,0 +1,174 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which pod a client gets again: session affinity, UDP flows whose pod went away, schedulers and weights."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from support.agent_process import eventually
+from support.cluster_net import GATEWAY, HOSTS, NODE
+from support.conversation import Talk, Target, asked
+from support.traffic import Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
+
+STICKY, STICKY_UDP, STICKY_GONE = 60, 61, 62
+FLOW, STEADY, LATE = 63, 64, 68
+WEIGHTED, HASHED, UNWEIGHTED = 65, 66, 67
+AFFINITY = 2  # seconds
+CLIENT_IP = {"sessionAffinity": "ClientIP"}
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_cluster: Cluster) -> Cluster:
+    cluster = bare_cluster
+    short = {"clientIP": {"timeoutSeconds": AFFINITY}}
+    pods = ["p1", "p2"]
+    cluster.write("sticky", service(STICKY, pods, node_port=30060, balancer=True, externalTrafficPolicy="Local", **CLIENT_IP))
+    cluster.write("sticky-udp", service(STICKY_UDP, pods, protocols=["udp"], **CLIENT_IP, sessionAffinityConfig=short))
+    wrr = {"kubenode.ipvs/scheduler": "wrr"}
+    cluster.write("weighted", service(WEIGHTED, ["p1", "p2", "p3"], annotations=wrr, weights={"p1": "3", "p3": "0"}))
+    cluster.write("hashed", service(HASHED, ["p1", "p2", "p3"], annotations={"kubenode.ipvs/scheduler": "sh"}))
+    cluster.write("unweighted", service(UNWEIGHTED, ["p1", "p2"], weights={"p1": "3"}))
+    cluster.start()
+    return cluster
+
+
+def pods_of(cluster: Cluster, where: str, target: Target, times: int = 4) -> list[str]:
+    """The names of the pods that answer, each once."""
+    return sorted({answer.split()[0] for answer in asked(where, target, times)})
+
+
+# session affinity
+
+
+@pytest.mark.parametrize("where", ["cluster IP", "node port", "balancer IP"])
+def test_a_client_gets_its_pod_again_and_another_client_another(cluster: Cluster, family: int, where: str) -> None:
+    found = {"cluster IP": cluster_ip(STICKY, family), "balancer IP": balancer_ip(STICKY, family)}
+    target = found.get(where, node_port(30060, family))
+    first, second = pods_of(cluster, "client1", target), pods_of(cluster, "client2", target)
+    assert sorted(first + second) == ["p1", "p2"]
+    assert pods_of(cluster, "client1", target) == first
+
+
+def test_a_client_whose_pod_goes_gets_another_at_once(cluster: Cluster, family: int) -> None:
+    target = cluster_ip(STICKY_GONE, family)
+    cluster.write("sticky-gone", service(STICKY_GONE, ["p1", "p2"], **CLIENT_IP))
+    cluster.becomes(target, {"p1": 1, "p2": 1})
+    (mine,) = pods_of(cluster, "client1", target)
+    (other,) = {"p1", "p2"} - {mine}
+    cluster.write("sticky-gone", service(STICKY_GONE, [other], **CLIENT_IP))
+    cluster.becomes(target, {mine: 0, other: 1})
+    assert pods_of(cluster, "client1", target) == [other]
+    cluster.write("sticky-gone", [])
+    cluster.becomes(target, {mine: 0, other: 0})
+
+
+# UDP
+
+
+def tracked(cluster: Cluster, family: int, pod: str) -> list[str]:
+    """The UDP flows that a pod answers."""
+    option = "ipv4" if family == 4 else "ipv6"
+    return [
+        line
+        for line in cluster.run("conntrack", "-L", "-f", option, "-p", "udp").splitlines()
+        if f"src={HOSTS[pod].ip[family]} dst=" in line.partition("dport=")[2]
+    ]
+
+
+def test_a_udp_client_whose_pod_goes_reaches_another_from_the_same_port(cluster: Cluster, family: int) -> None:
+    every = {"protocols": ["udp"], "node_port": 30063, "external": True, "balancer": True}
+    cluster.write("flow", service(FLOW, ["p1"], **every))
+    targets = [
+        cluster_ip(FLOW, family, protocol="udp"),
+        external_ip(FLOW, family, protocol="udp"),
+        balancer_ip(FLOW, family, protocol="udp"),
+        node_port(30063, family, "udp"),
+    ]
+    for target in targets:
+        cluster.becomes(target, {"p1": 1})
+    talks = [Talk("client1", target) for target in targets]
+    try:
+        assert [(said.name, said.client) for said in (talk.say() for talk in talks)] == [("p1", GATEWAY[family])] * 4
+        assert len(tracked(cluster, family, "p1")) == 4
+        cluster.write("flow", service(FLOW, ["r1"], **every))
+        for target in targets:
+            cluster.becomes(target, {"r1": 1})
+        eventually(lambda: not tracked(cluster, family, "p1"))
+        # not one datagram is lost once the flow is forgotten
+        assert [(said.name, said.client) for said in (talk.say() for talk in talks)] == [("r1", HOSTS[NODE].ip[family])] * 4
+    finally:
+        for talk in talks:
+            talk.close()
+
+
+def test_a_udp_client_that_sent_before_there_was_a_service(cluster: Cluster, family: int) -> None:
+    """What connection tracking has seen without a virtual server would never be masqueraded."""
+    target = node_port(30068, family, "udp")
+    talk = Talk("client1", target)
+    try:
+        with pytest.raises(ConnectionRefusedError):
+            talk.say()
+        own = f"src={target.address} dst={HOSTS['client1'].ip[family]}"
+        flows = ["conntrack", "-L", "-f", f"ipv{family}", "-p", "udp", "--orig-port-dst", "30068"]
+        assert own in cluster.run(*flows)
+        cluster.write("late", service(LATE, ["r1"], protocols=["udp"], node_port=30068))
+        cluster.becomes(target, {"r1": 1})
+        eventually(lambda: own not in cluster.run(*flows))
+        said = talk.say()
+        assert (said.name, said.client) == ("r1", HOSTS[NODE].ip[family])
+    finally:
+        talk.close()
+    cluster.write("late", [])
+    cluster.becomes(target, {})
+
+
+def test_udp_flows_whose_pod_stays_are_not_disturbed(cluster: Cluster, family: int) -> None:
+    target = cluster_ip(STEADY, family, protocol="udp")
+    cluster.write("steady", service(STEADY, ["p1"], protocols=["udp"]))
+    cluster.becomes(target, {"p1": 1})
+    talk = Talk("p3", target)
+    try:
+        first = talk.say()
+        cluster.write("steady", service(STEADY, ["p1", "p2"], protocols=["udp"]))
+        cluster.becomes(target, {"p1": 1, "p2": 1})
+        assert len(tracked(cluster, family, "p1")) == 1
+        assert talk.say() == first
+    finally:
+        talk.close()
+    cluster.write("steady", [])
+
+
+# schedulers and weights
+
+
+def test_weights_share_out_connections(cluster: Cluster, family: int) -> None:
+    seen = GATEWAY[family]
+    assert asked("client1", cluster_ip(WEIGHTED, family), 8) == {f"p1 sees {seen}": 6, f"p2 sees {seen}": 2}
+
+
+def test_the_default_scheduler_goes_round_whatever_the_weights(cluster: Cluster, family: int) -> None:
+    seen = GATEWAY[family]
+    assert cluster.weights(cluster_ip(UNWEIGHTED, family)) == {"p1": 3, "p2": 1}
+    assert asked("client1", cluster_ip(UNWEIGHTED, family), 8) == {f"p1 sees {seen}": 4, f"p2 sees {seen}": 4}
+
+
+def test_source_hashing_keeps_a_client_with_its_pod(cluster: Cluster, family: int) -> None:
+    assert len(pods_of(cluster, "client1", cluster_ip(HASHED, family), 6)) == 1
+
+
+# the last test: it changes the configuration
+
+
+def test_after_the_timeout_a_client_gets_the_next_pod(cluster: Cluster, family: int) -> None:
+    cluster.reconfigure({"ipvs": {"udpTimeout": "1s"}})  # affinity lasts at least as long as the client's connections
+    target = cluster_ip(STICKY_UDP, family, protocol="udp")
+    first = pods_of(cluster, "client1", target)
+    assert len(first) == 1
+    time.sleep(AFFINITY / 2)
+    assert pods_of(cluster, "client1", target) == first
+    time.sleep(AFFINITY + 1.5)
+    second = pods_of(cluster, "client1", target)
+    assert sorted(first + second) == ["p1", "p2"]

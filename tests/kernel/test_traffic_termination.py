@@ -1,0 +1,190 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Connections that outlive their endpoint: graceful termination with real connections, across restarts, with and without a bound."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from support.agent_process import eventually
+from support.cluster_net import GATEWAY, HOSTS, NODE
+from support.conversation import REFUSED, Talk, Target, ask, asked
+from support.traffic import Cluster, cluster_ip, node_port, service
+
+LEAVES, RETURNS, DELETED, LAST, IDLE, BOUND, ROLLING, SCTP, ENDS = 70, 71, 72, 73, 74, 75, 76, 77, 78
+FAMILIES = (4, 6)
+CLOSED = 10  # seconds that IPVS counts a connection which was reset
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_cluster: Cluster) -> Cluster:
+    bare_cluster.start()
+    return bare_cluster
+
+
+def serve(cluster: Cluster, number: int, pods: list[str], protocol: str = "tcp") -> None:
+    """Serve a Service by these pods, and return when it is: those that leave may be there with weight 0."""
+    cluster.write(f"svc{number}", service(number, pods, protocols=[protocol], node_port=30000 + number))
+    for family in FAMILIES:
+        for target in (cluster_ip(number, family, protocol=protocol), node_port(30000 + number, family, protocol)):
+            eventually(lambda target=target: {pod for pod, weight in cluster.weights(target).items() if weight} == set(pods))
+
+
+def connections(number: int, pod: str, protocol: str = "tcp") -> list[Talk]:
+    """Connections to one pod of a Service: from a pod to the cluster IP, from outside to the node port, in both families."""
+    found = []
+    for family in FAMILIES:
+        for where, target in (
+            ("p3", cluster_ip(number, family, protocol=protocol)),
+            ("client1", node_port(30000 + number, family, protocol)),
+        ):
+            talk = Talk(where, target)
+            if talk.say().name != pod:
+                talk.abort()
+                talk = Talk(where, target)  # round robin: the next one
+            found.append(talk)
+    assert names(found) == [pod] * 4
+    return found
+
+
+def names(talks: list[Talk]) -> list[str]:
+    return [talk.say().name for talk in talks]
+
+
+def virtual_servers(number: int) -> list[Target]:
+    return [target for family in FAMILIES for target in (cluster_ip(number, family), node_port(30000 + number, family))]
+
+
+def test_a_connection_lives_on_when_its_endpoint_leaves_and_across_a_restart(cluster: Cluster) -> None:
+    serve(cluster, LEAVES, ["p1", "p2"])
+    talks = connections(LEAVES, "p1")
+    serve(cluster, LEAVES, ["p2"])
+    for target in virtual_servers(LEAVES):
+        assert cluster.weights(target) == {"p1": 0, "p2": 1}, target
+    assert names(talks) == ["p1"] * 4
+    for target in virtual_servers(LEAVES):
+        assert asked("client2", target) == {f"p2 sees {GATEWAY[target.family]}": 4}
+    # until the first look at connections, and after it
+    time.sleep(1.5)
+    assert names(talks) == ["p1"] * 4
+    draining = cluster.agent.ask("status")["draining"]
+    assert len([item for item in draining if ":8080" in item["real_server"]]) >= 4
+
+    cluster.restart()
+    for target in virtual_servers(LEAVES):
+        assert cluster.weights(target) == {"p1": 0, "p2": 1}, target
+        assert asked("client2", target, 2) == {f"p2 sees {GATEWAY[target.family]}": 2}
+    assert names(talks) == ["p1"] * 4
+    assert min(item["seconds"] for item in cluster.agent.ask("status")["draining"]) >= 1  # counted from before the restart
+
+    for talk in talks:
+        talk.abort()
+
+
+def test_an_endpoint_that_returns_gets_its_weight_back_in_place(cluster: Cluster) -> None:
+    serve(cluster, RETURNS, ["p1", "p2"])
+    talks = connections(RETURNS, "p1")
+    serve(cluster, RETURNS, ["p2"])
+    serve(cluster, RETURNS, ["p1", "p2"])
+    assert names(talks) == ["p1"] * 4
+    for target in virtual_servers(RETURNS):
+        assert cluster.weights(target) == {"p1": 1, "p2": 1}
+        assert sorted(asked("client2", target)) == [f"p1 sees {GATEWAY[target.family]}", f"p2 sees {GATEWAY[target.family]}"]
+    assert not [item for item in cluster.agent.ask("status")["draining"] if f"10.96.0.{RETURNS}:" in item["real_server"]]
+    time.sleep(1.5)
+    assert names(talks) == ["p1"] * 4
+    for talk in talks:
+        talk.abort()
+
+
+def test_connections_of_a_deleted_service_live_on_and_nothing_is_left_when_they_end(cluster: Cluster) -> None:
+    serve(cluster, DELETED, ["p1"])
+    talks = connections(DELETED, "p1")
+    cluster.write(f"svc{DELETED}", [])
+    for target in virtual_servers(DELETED):
+        cluster.becomes(target, {"p1": 0})
+    time.sleep(1.5)
+    assert names(talks) == ["p1"] * 4
+    for target in virtual_servers(DELETED):
+        assert ask("client2", target) == REFUSED, target
+    serve(cluster, ENDS, ["p1", "p2"])
+    talks += connections(ENDS, "p1")
+    serve(cluster, ENDS, ["p2"])
+
+    for talk in talks:
+        talk.abort()
+    start = time.monotonic()
+    for target in virtual_servers(ENDS):
+        cluster.becomes(target, {"p2": 1}, CLOSED + 8)
+    assert time.monotonic() - start > CLOSED / 2  # not before the kernel counted none
+    for target in virtual_servers(DELETED):
+        cluster.becomes(target, {})
+    listed = cluster.run("ipvsadm", "-Sn")
+    for target in virtual_servers(DELETED):
+        assert f"{target.address}:{target.port} " not in listed.replace("[", "").replace("]", "")
+    addresses = cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
+    assert f"10.96.0.{DELETED}/32" not in addresses
+    assert f"fd00:96::{DELETED}/128" not in addresses
+
+
+def test_connections_live_on_when_the_last_endpoint_leaves(cluster: Cluster) -> None:
+    serve(cluster, LAST, ["p1"])
+    talks = connections(LAST, "p1")
+    serve(cluster, LAST, [])
+    assert names(talks) == ["p1"] * 4
+    for target in virtual_servers(LAST):
+        assert ask("client2", target) == REFUSED, target
+    serve(cluster, LAST, ["p1"])
+    assert names(talks) == ["p1"] * 4
+    for talk in talks:
+        talk.abort()
+
+
+def test_without_connections_an_endpoint_leaves_soon(cluster: Cluster) -> None:
+    serve(cluster, IDLE, ["p1", "p2"])
+    serve(cluster, IDLE, ["p2"])
+    for target in virtual_servers(IDLE):
+        cluster.becomes(target, {"p2": 1}, CLOSED - 2)
+
+
+def test_sctp_does_not_drain(cluster: Cluster) -> None:
+    serve(cluster, SCTP, ["p1", "p2"], "sctp")
+    talks = connections(SCTP, "p1", "sctp")
+    serve(cluster, SCTP, ["p2"], "sctp")
+    for family in FAMILIES:
+        assert cluster.weights(cluster_ip(SCTP, family, protocol="sctp")) == {"p2": 1}
+        assert ask("client1", cluster_ip(SCTP, family, protocol="sctp")) == f"p2 sees {GATEWAY[family]}"
+    for talk in talks:
+        talk.abort()
+
+
+def test_no_request_is_lost_while_endpoints_come_and_go(cluster: Cluster) -> None:
+    serve(cluster, ROLLING, ["p1", "p2"])
+    found: dict[str, int] = {}
+    for pods in (["p2", "p3"], ["p3", "p1"], ["r1"], ["r1", "r2"], ["p1", "p2", "p3"], ["p2"]):
+        cluster.write(f"svc{ROLLING}", service(ROLLING, pods, node_port=30000 + ROLLING))
+        for _time in range(8):  # while the agent is at it
+            for target in virtual_servers(ROLLING):
+                answer = ask("client1", target)
+                found[answer] = found.get(answer, 0) + 1
+        serve(cluster, ROLLING, pods)
+    seen = {*GATEWAY.values(), *HOSTS[NODE].ip.values()}
+    assert not [answer for answer in found if answer.split(" sees ")[-1] not in seen], found
+
+
+def test_a_bound_ends_draining_and_the_connection(cluster: Cluster) -> None:
+    cluster.reconfigure(gracefulTermination={"maxDuration": "3s"})
+    serve(cluster, BOUND, ["p1", "p2"])
+    talks = connections(BOUND, "p1")
+    serve(cluster, BOUND, ["p2"])
+    start = time.monotonic()
+    assert names(talks) == ["p1"] * 4
+    for target in virtual_servers(BOUND):
+        cluster.becomes(target, {"p2": 1}, 8)
+    assert time.monotonic() - start > 2
+    for talk in talks:
+        with pytest.raises(OSError):  # noqa: PT011 (reset, or no answer any more)
+            talk.say()
+        talk.close()
