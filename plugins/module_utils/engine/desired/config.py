@@ -26,7 +26,8 @@ class Config(NamedTuple):
     """All settings, with kube-proxy's defaults. Durations are in seconds, addresses and networks canonical.
 
     ``cluster_cidrs`` has at most one network per family; ``node_port_addresses`` is empty for all addresses, or
-    ``("primary",)``. ``healthz`` and ``metrics`` are (address, port). The last ten are AgentConfiguration's.
+    ``("primary",)``. ``healthz`` and ``metrics`` are (address, port). From ``graceful_max_duration`` on they are
+    AgentConfiguration's.
     """
 
     mode: str = "ipvs"
@@ -71,8 +72,10 @@ class Config(NamedTuple):
     bind_load_balancer_ips: bool = True  # load balancer addresses on kube-ipvs0
     no_endpoints: str = "none"  # virtual servers without endpoints: "none" (as the kernel does) or "reject"
     vip_binding: str = "addresses"
-    source: str = "manifests"
+    source: str = "manifests"  # where objects come from: "manifests" or "kubernetes"
     manifests_directory: str = "/etc/kubenode/manifests"
+    kubernetes_kubeconfig: str = ""  # "" = clientConnection.kubeconfig, or else the service account of the pod
+    kubernetes_server: str = ""  # goes before the kubeconfig's
 
 
 def parse(documents: Sequence[Mapping[str, Any]]) -> tuple[Config, list[str]]:
@@ -110,6 +113,8 @@ def parse(documents: Sequence[Mapping[str, Any]]) -> tuple[Config, list[str]]:
         seen.add(identity)
         reader = Reader(identity[1], document)
         reader.read(KUBE_PROXY_FIELDS if identity == KUBE_PROXY else AGENT_FIELDS, settings)
+        if identity == AGENT:
+            settings["source"] = reader.one_section_of("source", ("manifests", "kubernetes"))
         problems.extend(reader.problems)
         warnings.extend(f"{identity[1]}: unknown field {path} is ignored" for path in reader.unknown)
         if reader.ignored:

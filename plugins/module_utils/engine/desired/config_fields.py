@@ -93,7 +93,9 @@ AGENT_FIELDS: dict[str, Field | None] = {
     "bindLoadBalancerIPs": Field("bind_load_balancer_ips", values.boolean),
     "noEndpoints": Field("no_endpoints", values.one_of("none", "reject")),
     "vipBinding": Field("vip_binding", values.vip_binding),
-    "source.manifests.directory": Field("manifests_directory", values.directory),
+    "source.manifests.directory": Field("manifests_directory", values.path),
+    "source.kubernetes.kubeconfig": Field("kubernetes_kubeconfig", values.path, True),
+    "source.kubernetes.server": Field("kubernetes_server", values.url, True),
 }
 
 
@@ -112,6 +114,14 @@ class Reader:
         sections = {path[:cut] for path in fields for cut in range(len(path)) if path[cut] == "."}
         rest = {key: value for key, value in self._document.items() if key not in ("apiVersion", "kind", "metadata")}
         self._walk("", rest, fields, sections, settings)
+
+    def one_section_of(self, path: str, names: tuple[str, ...]) -> str:
+        """Return which section of a section is given, if only empty; the first if none is. Two are a problem."""
+        section = self._document.get(path)
+        given = [name for name in names if isinstance(section, Mapping) and name in section]
+        if len(given) > 1:
+            self.problems.append(f"{self._kind}: {path} has {' and '.join(given)}, expected one of them")
+        return given[0] if given else names[0]
 
     def _walk(
         self,

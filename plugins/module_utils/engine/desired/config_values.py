@@ -156,7 +156,14 @@ def interface(value: Any) -> str:
     return value
 
 
-def directory(value: Any) -> str:
+def url(value: Any) -> str:
+    """Return the URL of a server."""
+    if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s/]+(/\S*)?", value):
+        raise ValueError("a URL such as https://192.0.2.1:6443")
+    return value
+
+
+def path(value: Any) -> str:
     """Return an absolute path."""
     if not isinstance(value, str) or not value.startswith("/"):
         raise ValueError("an absolute path")

@@ -13,6 +13,8 @@ from support.recorded import GOLDEN
 
 from kubenode.engine.desired.config import AGENT, KUBE_PROXY, Config, ConfigError, parse
 from kubenode.engine.desired.config_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS
+from kubenode.engine.model.objects_service import SCHEDULER, SCHEDULER_FLAGS
+from kubenode.engine.model.objects_slice import WEIGHT
 
 
 def kube_proxy(**fields: Any) -> dict[str, Any]:
@@ -123,6 +125,11 @@ OURS = {
     "noEndpoints": ("reject", {"no_endpoints": "reject"}),
     "vipBinding": ("addresses", {}),
     "source.manifests.directory": ("/srv/manifests", {"manifests_directory": "/srv/manifests"}),
+    "source.kubernetes.kubeconfig": ("/etc/k", {"source": "kubernetes", "kubernetes_kubeconfig": "/etc/k"}),
+    "source.kubernetes.server": (
+        "https://[fd00::1]:6443",
+        {"source": "kubernetes", "kubernetes_server": "https://[fd00::1]:6443"},
+    ),
 }
 
 
@@ -146,6 +153,13 @@ def test_every_field_has_its_case() -> None:
     assert set(OURS) == {path for path, field in AGENT_FIELDS.items() if field}
     attributes = {field.attribute for fields in (KUBE_PROXY_FIELDS, AGENT_FIELDS) for field in fields.values() if field}
     assert attributes <= set(Config._fields)
+
+
+def test_every_field_is_documented() -> None:
+    page = (GOLDEN.parents[1] / "docs/reference/configuration.md").read_text()
+    fields = {path for fields in (KUBE_PROXY_FIELDS, AGENT_FIELDS) for path, field in fields.items() if field}
+    assert {path for path in fields if f"`{path}`" not in page} == set()
+    assert {name for name in (SCHEDULER, SCHEDULER_FLAGS, WEIGHT) if f"`{name}`" not in page} == set()
 
 
 @pytest.mark.parametrize(
@@ -205,6 +219,9 @@ def test_invalid_values(path: str, value: Any, expected: str) -> None:
         ("vipBinding", "x", "one of 'addresses'"),
         ("gracefulTermination.maxDuration", "-1m", "a duration that is not negative"),
         ("source.manifests.directory", "manifests", "an absolute path"),
+        ("source.kubernetes.kubeconfig", "kubeconfig", "an absolute path"),
+        ("source.kubernetes.server", "192.0.2.1:6443", "a URL such as https://192.0.2.1:6443"),
+        ("source.kubernetes", "yes", "a mapping"),
     ],
 )
 def test_invalid_values_of_ours(path: str, value: Any, expected: str) -> None:
@@ -246,6 +263,15 @@ def test_all_problems_at_once() -> None:
 )
 def test_contradictions(fields: dict[str, Any], problem: str) -> None:
     assert problems(kube_proxy(**fields)) == (f"KubeProxyConfiguration: {problem}",)
+
+
+@pytest.mark.parametrize("section", [None, {}])
+def test_the_source_is_the_section_that_is_given(section: Any) -> None:
+    assert parse([agent(source={"kubernetes": section})])[0] == Config(source="kubernetes")
+    assert parse([agent(source={"manifests": section})])[0] == Config()
+    assert parse([agent(source=section)])[0] == Config()
+    both = {"manifests": {"directory": "/srv"}, "kubernetes": section}
+    assert problems(agent(source=both)) == ("AgentConfiguration: source has manifests and kubernetes, expected one of them",)
 
 
 def test_documents() -> None:
