@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import platform
 import subprocess
@@ -26,9 +27,11 @@ def _first(path: str, key: str) -> str:
     return "unknown"
 
 
-def _peer(path: str) -> str:
-    import json
+def _memory() -> int:
+    return int(_first("/proc/meminfo", "MemTotal").split()[0])  # KiB
 
+
+def _peer(path: str) -> str:
     info = json.loads((_PEERS / path / "MANIFEST.json").read_text())["collection_info"]
     return f"{info['namespace']}.{info['name']} {info['version']}"
 
@@ -43,8 +46,9 @@ def describe(node: Node) -> dict[str, str]:
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "commit": commit or "not a git checkout",
-        "machine": f"{_first('/proc/cpuinfo', 'model name')}, {os.cpu_count()} cores, {_first('/proc/meminfo', 'MemTotal')} of memory, "
-        f"Linux {platform.release()}, Python {platform.python_version()}",
+        "machine": f"{_first('/proc/cpuinfo', 'model name')}, {os.cpu_count()} cores, {_memory() >> 10} MiB of memory, "
+        f"Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}",
+        "load": f"{os.getloadavg()[1]:.1f} processes on average in the five minutes before",
         "node": f"user-mode Linux {kernel}, one CPU, {node.memory} of memory, Debian {node.release}, {python}",
         "peers": ", ".join(["ipvsadm " + ipvsadm.split()[1], ansible, _peer("ansible/posix"), _peer("community/general")]),
     }
