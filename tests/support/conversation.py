@@ -9,6 +9,7 @@ All servers share one thread: a server's name is its pod's, and each line it is 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import selectors
 import socket
@@ -29,6 +30,7 @@ _KINDS = {
 REFUSED = "refused"
 SILENCE = "no answer"
 UNREACHABLE = "unreachable"
+_ECHOES = itertools.count(1)
 FORBIDDEN = "may not send"  # what this machine's own filter says to a program of this machine
 
 
@@ -199,3 +201,27 @@ def _failure(error: OSError) -> str:
     if isinstance(error, PermissionError):
         return FORBIDDEN
     return UNREACHABLE if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH) else f"{type(error).__name__}: {error}"
+
+
+def ping(namespace: str, address: str, *, timeout: float = 1.0) -> str:
+    """Send one echo request; return ``pong``, or one of the constants for failures."""
+    six = ":" in address
+    protocol = socket.IPPROTO_ICMPV6 if six else socket.IPPROTO_ICMP
+    with inside(namespace), socket.socket(FAMILIES[6 if six else 4], socket.SOCK_RAW, protocol) as found:
+        found.settimeout(timeout)
+        found.connect((address, 0))
+        number = next(_ECHOES)
+        request = struct.pack("!BBHHH", 128 if six else 8, 0, 0, os.getpid() & 0xFFFF, number)
+        if not six:  # the kernel adds the checksum of ICMPv6 only
+            total = sum(struct.unpack("!4H", request))
+            request = request[:2] + struct.pack("!H", ~(total + (total >> 16)) & 0xFFFF) + request[4:]
+        try:
+            found.send(request)
+            for _packet in range(20):
+                answer = found.recv(2048)
+                answer = answer if six else answer[20:]
+                if answer[0] == (129 if six else 0) and answer[4:8] == request[4:8]:
+                    return "pong"
+        except OSError as error:
+            return _failure(error)
+    return SILENCE

@@ -1,0 +1,195 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What settings do to traffic; each is given to the running agent by a reload. And what others have made, which is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.cluster_net import APPLIANCE_IP, GATEWAY, HOSTS, NODE, inside
+from support.conversation import FORBIDDEN, REFUSED, SILENCE, Target, ask, asked, ping
+from support.namespace import sh
+from support.traffic import Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
+
+WEB, EMPTY, APPLIANCE, LOCAL = 80, 81, 82, 83
+HOST_PORT = 2222
+FOREIGN_PORT = 7000
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_cluster: Cluster) -> Iterator[Cluster]:
+    cluster = bare_cluster
+    every = ("tcp", "udp", "sctp")
+    cluster.write("web", service(WEB, ["p1", "r1"], protocols=every, node_port=30080, external=True, balancer=True))
+    cluster.write("empty", service(EMPTY, [], protocols=["tcp", "udp"], node_port=30081, external=True, balancer=True))
+    ingress = [{"ip": APPLIANCE_IP[family].format(1)} for family in (4, 6)]
+    cluster.write("appliance", service(APPLIANCE, ["p1"], kind="LoadBalancer", ingress=ingress))
+    cluster.write("local", service(LOCAL, ["p1"], node_port=30083, externalTrafficPolicy="Local"))
+    for address in ("0.0.0.0", "::"):
+        cluster.servers.add("host", NODE, Target(address, HOST_PORT))
+    for family in (4, 6):
+        where, real = node_port(FOREIGN_PORT, family), HOSTS["r2"].ip[family]
+        bracket = "{}" if family == 4 else "[{}]"
+        virtual, server = (bracket.format(address) for address in (where.address, real))
+        cluster.run("ipvsadm", "-A", "-t", f"{virtual}:{FOREIGN_PORT}", "-s", "rr")
+        cluster.run("ipvsadm", "-a", "-t", f"{virtual}:{FOREIGN_PORT}", "-r", f"{server}:8080", "-m")
+    cluster.start()
+    yield cluster
+    for family in (4, 6):
+        address = HOSTS[NODE].ip[family]
+        cluster.run("ipvsadm", "-D", "-t", f"{address if family == 4 else f'[{address}]'}:{FOREIGN_PORT}")
+
+
+def masqueraded(family: int) -> dict[str, int]:
+    return {f"p1 sees {GATEWAY[family]}": 2, f"r1 sees {HOSTS[NODE].ip[family]}": 2}
+
+
+# the defaults
+
+
+def test_ports_of_the_node_itself_are_not_reached_through_virtual_addresses(cluster: Cluster, family: int) -> None:
+    client = HOSTS["client1"].ip[family]
+    assert ask("client1", Target(HOSTS[NODE].ip[family], HOST_PORT)) == f"host sees {client}"
+    for virtual in (cluster_ip(WEB, family), external_ip(WEB, family), balancer_ip(WEB, family)):
+        for where in ("client1", "p3"):
+            assert ask(where, virtual._replace(port=HOST_PORT)) == REFUSED, (where, virtual)
+
+
+def test_a_virtual_address_refuses_echo_requests(cluster: Cluster, family: int) -> None:
+    assert ping("client1", HOSTS[NODE].ip[family]) == "pong"
+    assert ping("client1", cluster_ip(WEB, family).address) == REFUSED
+
+
+def test_a_virtual_server_of_somebody_else_goes_on(cluster: Cluster, family: int) -> None:
+    assert cluster.weights(node_port(FOREIGN_PORT, family)) == {"r2": 1}
+    # r2 answers; nobody masquerades for it, so only the node itself can hear the answer
+    assert ask(NODE, node_port(FOREIGN_PORT, family)) == f"r2 sees {HOSTS[NODE].ip[family]}"
+
+
+def test_a_load_balancer_address_is_taken_by_the_node(cluster: Cluster, family: int) -> None:
+    assert ask("p3", Target(APPLIANCE_IP[family].format(1), 80)) == f"p1 sees {GATEWAY[family]}"
+
+
+# KubeProxyConfiguration
+
+
+def test_masquerade_all(cluster: Cluster, family: int) -> None:
+    cluster.reconfigure({"iptables": {"masqueradeAll": True}})
+    assert asked("p3", cluster_ip(WEB, family)) == masqueraded(family)
+
+
+@pytest.mark.parametrize(
+    "detect",
+    [
+        {"detectLocalMode": "BridgeInterface", "detectLocal": {"bridgeInterface": "cni0"}},
+        {"detectLocalMode": "InterfaceNamePrefix", "detectLocal": {"interfaceNamePrefix": "cni"}},
+    ],
+    ids=["bridge", "prefix"],
+)
+def test_pods_known_by_their_interface(cluster: Cluster, family: int, detect: dict[str, object]) -> None:
+    cluster.reconfigure({"clusterCIDR": "", **detect})
+    mine = HOSTS["p3"].ip[family]
+    assert asked("p3", cluster_ip(WEB, family)) == {f"p1 sees {mine}": 2, f"r1 sees {mine}": 2}
+    assert asked("client1", cluster_ip(WEB, family)) == masqueraded(family)
+    assert asked(NODE, cluster_ip(WEB, family)) == masqueraded(family)
+
+
+@pytest.mark.parametrize("selected", [["10.99.0.0/24", "fd00:99::/64"], ["primary"]], ids=["networks", "primary"])
+def test_node_port_addresses(cluster: Cluster, family: int, selected: list[str]) -> None:
+    cluster.reconfigure({"nodePortAddresses": selected})
+    for protocol in ("tcp", "sctp"):
+        assert asked("client1", node_port(30080, family, protocol)) == masqueraded(family)
+    assert ask("p3", Target(GATEWAY[family], 30080)) == REFUSED
+
+
+def test_excluded_networks_and_what_is_in_them(cluster: Cluster, family: int) -> None:
+    cluster.reconfigure({"ipvs": {"excludeCIDRs": ["10.99.0.0/24", "fd00:99::/64"]}})
+    assert ask(NODE, node_port(FOREIGN_PORT, family)) == f"r2 sees {HOSTS[NODE].ip[family]}"
+    assert asked("client1", node_port(30080, family)) == masqueraded(family)
+
+
+def test_another_mark(cluster: Cluster, family: int) -> None:
+    cluster.reconfigure({"iptables": {"masqueradeBit": 20}})
+    assert "0x100000" in cluster.run("iptables-save" if family == 4 else "ip6tables-save")
+    assert asked("client1", node_port(30080, family)) == masqueraded(family)
+
+
+# AgentConfiguration
+
+
+def test_vip_ping(cluster: Cluster, family: int) -> None:
+    cluster.reconfigure(vipPing=True)
+    for where in ("client1", "p3", NODE):
+        for target in (cluster_ip(WEB, family), external_ip(WEB, family), balancer_ip(WEB, family)):
+            assert ping(where, target.address) == "pong", (where, target)
+    # and nothing else
+    assert ask("client1", cluster_ip(WEB, family, port=HOST_PORT)) == REFUSED
+
+
+@pytest.mark.parametrize("where", ["client1", "p3", NODE])
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_reject_without_endpoints(cluster: Cluster, family: int, protocol: str, where: str) -> None:
+    cluster.reconfigure(noEndpoints="reject")
+    before = rejected(cluster, family)
+    targets = [cluster_ip(EMPTY, family, protocol=protocol), node_port(30081, family, protocol)]
+    # what the node itself sends IPVS refuses, before any filter
+    wanted = FORBIDDEN if (where, protocol) == (NODE, "udp") else REFUSED
+    assert {target: ask(where, target) for target in targets} == dict.fromkeys(targets, wanted)
+    assert (rejected(cluster, family) > before) is (where != NODE)
+    assert asked("client1", cluster_ip(WEB, family)) == masqueraded(family)
+
+
+def rejected(cluster: Cluster, family: int) -> int:
+    """Packets that the rule for virtual servers without endpoints has rejected."""
+    name = "KUBE-NO-ENDPOINTS" if family == 4 else "KUBE-6-NO-ENDPOINTS"
+    lines = cluster.run("iptables-save" if family == 4 else "ip6tables-save", "-c", "-t", "filter").splitlines()
+    (line,) = [line for line in lines if f"--match-set {name} " in line and " KUBE-IPVS-FILTER " in line]
+    return int(line[1:].partition(":")[0])
+
+
+def test_load_balancer_addresses_that_are_not_bound(cluster: Cluster, family: int) -> None:
+    cluster.reconfigure(bindLoadBalancerIPs=False)
+    target = Target(APPLIANCE_IP[family].format(1), 80)
+    assert f" {target.address}/" not in cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
+    for where in ("client1", "p3"):
+        assert ask(where, target).startswith("appliance sees "), where
+
+
+def test_node_ports_on_localhost(cluster: Cluster) -> None:
+    target = Target("127.0.0.1", 30080)
+    assert ask(NODE, target) == REFUSED
+    cluster.reconfigure(localhostNodePorts=True)
+    for protocol in ("tcp", "udp", "sctp"):
+        assert asked(NODE, target._replace(protocol=protocol), 16).keys() == masqueraded(4).keys(), protocol
+    assert ask(NODE, target._replace(port=30083)) == f"p1 sees {GATEWAY[4]}"  # the policy Local too
+    assert asked("client1", node_port(30080, 4)) == masqueraded(4)
+    assert asked(NODE, node_port(30080, 4)) == masqueraded(4)
+
+
+@pytest.fixture
+def intruder(cluster: Cluster) -> Iterator[str]:
+    """A machine of the node's network that sends what is for 127.0.0.1 to the node."""
+    name, node = "client2", HOSTS[NODE].ip[4]
+    with inside(name):
+        sh("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
+        sh("ip", "addr", "del", "127.0.0.1/8", "dev", "lo")
+        sh("ip", "route", "add", "127.0.0.1/32", "via", node, "src", HOSTS[name].ip[4])
+    yield name
+    with inside(name):
+        sh("ip", "route", "del", "127.0.0.1/32")
+        sh("ip", "addr", "add", "127.0.0.1/8", "dev", "lo")
+        sh("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=0")
+    cluster.run("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=0")
+
+
+def test_node_ports_on_localhost_open_it_to_nobody_else(cluster: Cluster, intruder: str) -> None:
+    target = Target("127.0.0.1", HOST_PORT)
+    cluster.reconfigure()
+    cluster.run("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
+    assert ask(intruder, target) == f"host sees {HOSTS[intruder].ip[4]}"  # the sysctl alone lets everybody in
+    cluster.reconfigure(localhostNodePorts=True)
+    assert ask(intruder, target, timeout=1) == SILENCE
+    assert ask(intruder, target._replace(port=30080), timeout=1) == SILENCE
+    assert ask(NODE, target) == "host sees 127.0.0.1"
