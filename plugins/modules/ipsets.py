@@ -124,7 +124,6 @@ options:
         choices: [present, absent]
         default: present
 seealso:
-  - module: kubenode.ipvs.ipset_info
   - module: kubenode.ipvs.iptables_chains
 """
 

@@ -92,7 +92,6 @@ options:
         choices: [present, absent]
         default: present
 seealso:
-  - module: kubenode.ipvs.iptables_info
   - module: kubenode.ipvs.ipsets
 """
 

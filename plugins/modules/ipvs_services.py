@@ -176,7 +176,6 @@ options:
         choices: [present, absent]
         default: present
 seealso:
-  - module: kubenode.ipvs.ipvs_info
   - module: kubenode.ipvs.virtual_addresses
 """
 

@@ -73,7 +73,6 @@ notes:
     others are never removed by it.
   - A link of this O(owner) that carries addresses of another owner is not purged.
 seealso:
-  - module: kubenode.ipvs.address_info
   - module: kubenode.ipvs.ipvs_services
 """
 
