@@ -104,12 +104,15 @@ def plan(
             continue
         same = KINDS[kind].same
         replaced = _replaced_sets(have, want) if kind == "member" else ()
+        unwanted = len(has)
         for key, value in wants.items():
+            before = has.get(key)
+            if before is not None:
+                unwanted -= 1
+                if before == value and not adopt and not replaced:
+                    continue  # nearly all of a large state
             if key in blocked:
                 continue
-            before = has.get(key)
-            if before == value and not adopt and not replaced:
-                continue  # nearly all of a large state
             ours = mine(key)
             changes = before is None or not same(before, value) or (replaced and key.set in replaced)
             foreign_parent = parent is not None and not ours and parent[1](key) in have.get(parent[0], {})
@@ -120,7 +123,7 @@ def plan(
                 steps.append(Step(kind, key, before, value))
             if adopt and before is not None and parent is None and key not in owned.get(kind, ()):
                 adopted.setdefault(kind, []).append(key)
-        for key, value in has.items():
+        for key, value in has.items() if unwanted else ():
             if key not in wants and mine(key):
                 steps.append(Step(kind, key, value, None))
     return Plan(ordered(steps), conflicts, adopted)
