@@ -143,8 +143,9 @@ def _hand_over(directory: str, path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
     except FileExistsError:
         return
-    if os.geteuid() == 0:
-        holder = os.stat(directory)
+    holder = os.stat(directory)
+    # Only where it is needed: the agent's unit may not chown at all.
+    if os.geteuid() == 0 and (holder.st_uid, holder.st_gid) != (0, os.getegid()):
         os.chown(path, holder.st_uid, holder.st_gid)
 
 
