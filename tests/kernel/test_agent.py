@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from support import objects
 from support.agent_process import NODE, AgentProcess, dump, eventually
 from support.namespace import fresh, sh
@@ -107,7 +106,7 @@ def test_a_bad_service_is_reported_and_the_others_converge(agent: AgentProcess) 
     agent.write("bad.json", [bad, *web(1, "other", "10.96.0.11", 30081)])
     agent.start()
     assert real_servers("10.96.0.11")
-    (problem,) = [item for item in agent.ask("status")["problems"]]
+    (problem,) = agent.ask("status")["problems"]
     assert problem["name"] == "ns1/bad"
     assert "70000" in problem["text"]
     agent.write("bad.json", web(1, "bad", "10.96.0.12", 30082))

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from support import objects
 from support.agent_process import NODE, AgentProcess, eventually
 from support.namespace import fresh, sh

@@ -47,11 +47,7 @@ class Loop:
         self._signals: dict[int, Callback] = {}
         self._raised: list[int] = []
         self._running = False
-        self._wake, sender = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(sender, False)
-        signal.set_wakeup_fd(sender, warn_on_full_buffer=False)
-        self.watch(self._wake, self._drain)
+        self._wake: tuple[int, int] | None = None  # a pipe that signals write to
 
     def watch(self, file: Any, callback: Callback, *, write: bool = False) -> None:
         """Call back whenever ``file`` (a descriptor or what has ``fileno``) can be read, or written if ``write``."""
@@ -77,6 +73,12 @@ class Loop:
 
     def on_signal(self, number: int, callback: Callback) -> None:
         """Call back after the signal came, between two other callbacks."""
+        if self._wake is None:
+            self._wake = os.pipe()
+            for end in self._wake:
+                os.set_blocking(end, False)
+            signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
+            self.watch(self._wake[0], self._drain)
         self._signals[number] = callback
         signal.signal(number, lambda received, _frame: self._raised.append(received))
 
@@ -98,8 +100,12 @@ class Loop:
 
     def close(self) -> None:
         """Give the descriptors back."""
-        signal.set_wakeup_fd(-1)
         self._selector.close()
+        if self._wake is not None:
+            signal.set_wakeup_fd(-1)
+            for end in self._wake:
+                os.close(end)
+            self._wake = None
 
     def _patience(self) -> float | None:
         if self._raised:
@@ -123,6 +129,7 @@ class Loop:
 
     def _drain(self) -> None:
         try:
-            os.read(self._wake, 4096)
+            if self._wake is not None:
+                os.read(self._wake[0], 4096)
         except BlockingIOError:
             pass

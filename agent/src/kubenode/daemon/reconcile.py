@@ -153,9 +153,12 @@ class Reconciler:
     def _kept(self) -> dict[str, set[Any]]:
         """Return the draining real servers, and what may be there only because of them."""
         servers = {key.server for key in self.draining}
+        return {"real_server": set(self.draining), "virtual_server": servers, "address": self._spots(servers)}
+
+    def _spots(self, servers: Iterable[Any]) -> set[Any]:
+        """Return the addresses on links of ours that virtual servers have."""
         addresses = {server.address for server in servers}
-        spots = {key for key in self._have.get("address", {}) if key.address in addresses}
-        return {"real_server": set(self.draining), "virtual_server": servers, "address": spots}
+        return {key for key in self._have.get("address", {}) if key.address in addresses} if addresses else set()
 
     def _partial(self, keys: Mapping[str, Iterable[Any]]) -> Report:
         start = self._clock()
@@ -164,6 +167,11 @@ class Reconciler:
             parent = KINDS[kind].parent
             if parent is not None:
                 chosen.setdefault(parent[0], set()).update(parent[1](key) for key in some)
+        if chosen.get("virtual_server"):
+            # what drains is not wanted, so no event names it; but it keeps its virtual server and the address of that
+            draining = {key for key in self.draining if key.server in chosen["virtual_server"]}
+            chosen["real_server"].update(draining)
+            chosen.setdefault("address", set()).update(self._spots(key.server for key in draining))
         with node_lock(self._directory):
             return self._pass(self._open(), _only(self._have, chosen), _only(self.want, chosen), chosen, start)
 

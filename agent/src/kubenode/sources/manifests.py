@@ -77,7 +77,7 @@ class Manifests:
         for name in sorted(looked_at):
             if name not in present:
                 self._forget(name, before)
-            elif names is not None or self._signature(name) != self._signatures.get(name):
+            elif names is not None or name not in self._signatures or self._signature(name) != self._signatures[name]:
                 self._read(name, before)
         return self._changes(before)
 

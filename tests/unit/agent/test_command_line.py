@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command line: manuals, exit statuses, what each command imports, rendering."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import objects as make
+
+from kubenode.cli import COMMANDS, USAGE_ERROR, main
+
+ROOT = Path(__file__).parents[3]
+
+
+def kubenode(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        [sys.executable, "-m", "kubenode", *words], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_manual(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: kubenode {command}")
+    assert "Exit status" in text
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["render"], ["render", "--nonsense"], ["status", "--wait", "x"]])
+def test_wrong_usage_is_64(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        status = main(words)
+    except SystemExit as caught:
+        status = int(str(caught.code))
+    assert status == USAGE_ERROR == 64
+    out, err = capsys.readouterr()
+    assert out + err
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("kubenode 0.")
+    assert all(f"  {name} " in out for name in COMMANDS)
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    path = tmp_path / "m.json"
+    web = make.service("web", ["10.96.0.10"], [make.port(80, "http", node_port=30080)], kind="NodePort")
+    bad = make.service("bad", ["10.96.0.11"], [make.port(70000)])
+    piece = make.piece("web", [make.endpoint("10.244.1.5", "n1")], [make.port(8080, "http")])
+    path.write_text(json.dumps({"kind": "List", "items": [web, bad, piece]}))
+    return path
+
+
+def test_render_imports_neither_daemon_nor_kernel_nor_yaml(manifests: Path) -> None:
+    script = (
+        "import sys; from kubenode.cli import main; main(sys.argv[1:]);"
+        "print(*sorted(name for name in sys.modules), file=sys.stderr)"
+    )
+    words = ("render", "--objects", str(manifests), "--node", "n1", "--format", "ipvsadm")
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        env={"PYTHONPATH": str(ROOT / "agent/src")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = done.stderr.splitlines()[-1].split()
+    unwanted = ("kubenode.daemon", "kubenode.engine.kernel", "yaml", "sqlite3", "subprocess", "logging", "ctypes")
+    assert [name for name in loaded if name.startswith(unwanted)] == []
+
+
+def test_render(manifests: Path) -> None:
+    words = ("render", "--objects", str(manifests), "--node", "n1", "--node-address", "192.0.2.1")
+    done = kubenode(*words, "--format", "ipvsadm")
+    assert done.stdout.splitlines() == [
+        "-A -t 10.96.0.10:80 -s rr",
+        "-a -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 1",
+        "-A -t 192.0.2.1:30080 -s rr",
+        "-a -t 192.0.2.1:30080 -r 10.244.1.5:8080 -m -w 1",
+    ]
+    assert done.returncode == 0
+    assert "Service ns1/bad" in done.stderr
+    assert "70000" in done.stderr
+    found = json.loads(kubenode(*words).stdout)
+    assert list(found) == ["virtual_servers", "sets", "iptables", "addresses", "sysctls"]
+    assert found["addresses"] == ["10.96.0.10/32"]
+
+
+def test_render_of_what_cannot_be_read(tmp_path: Path, manifests: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("a: [")
+    done = kubenode("render", "--objects", str(tmp_path / "bad.yaml"), "--node", "n1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{tmp_path}/bad.yaml:1: not valid YAML" in done.stderr
+    done = kubenode("render", "--objects", str(tmp_path / "none"), "--node", "n1")
+    assert done.returncode == 1
+    assert "No such file" in done.stderr
+    (tmp_path / "c.yaml").write_text(
+        "kind: KubeProxyConfiguration\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nipvs: {scheduler: 7}\n"
+    )
+    done = kubenode("render", "--objects", str(manifests), "--node", "n1", "--config", str(tmp_path / "c.yaml"))
+    assert done.returncode == 1
+    assert "ipvs.scheduler" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_config_map_is_unpacked(tmp_path: Path, manifests: Path) -> None:
+    inner = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nipvs: {scheduler: lc}\n"
+    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-proxy"}, "data": {"config.conf": inner}}
+    (tmp_path / "c.json").write_text(json.dumps(document))
+    words = ("--objects", str(manifests), "--node", "n1", "--config", str(tmp_path / "c.json"), "--format", "ipvsadm")
+    assert "-A -t 10.96.0.10:80 -s lc" in kubenode("render", *words).stdout
+
+
+def test_completion_is_bash_and_knows_every_option() -> None:
+    script = kubenode("completion", "bash").stdout
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    ask = 'COMP_WORDS=(kubenode render --format ""); COMP_CWORD=3; _kubenode; echo "${COMPREPLY[@]}"\n'
+    ask += 'COMP_WORDS=(kubenode st); COMP_CWORD=1; _kubenode; echo "${COMPREPLY[@]}"\n'
+    ask += 'COMP_WORDS=(kubenode apply --); COMP_CWORD=2; _kubenode; echo "${COMPREPLY[@]}"\n'
+    done = subprocess.run(["bash", "-c", script + ask], capture_output=True, text=True, check=True)
+    formats, commands, options = done.stdout.splitlines()
+    assert formats.split() == ["json", "ipvsadm", "ipset", "iptables", "ip6tables", "addresses"]
+    assert commands == "status"
+    assert "--adopt" in options.split()

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From text to objects, and what is said about text that cannot be used."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from support import objects as make
+
+from kubenode.sources.documents import DocumentError, ObjectKey, objects
+
+WEB = make.service("web", ["10.96.0.10"], namespace="shop")
+SLICE = make.piece("web", [make.endpoint("10.244.1.5")], namespace="shop")
+KEYS = [ObjectKey("Service", "shop", "web"), ObjectKey("EndpointSlice", "shop", "web-4")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        yaml.safe_dump_all([WEB, SLICE]),
+        yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [WEB, SLICE]}),
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [WEB, SLICE]}, indent=4),
+        json.dumps(WEB) + "\n" + json.dumps(SLICE),
+        json.dumps([WEB, SLICE]),
+        "---\n---\n"
+        + yaml.safe_dump_all([WEB, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}, SLICE]),
+    ],
+    ids=["documents", "list", "kubectl -o json", "json behind json", "json array", "empty and other documents"],
+)
+def test_every_form_gives_the_same_objects(text: str) -> None:
+    found = objects(text)
+    assert list(found) == KEYS
+    assert found[KEYS[0]]["spec"] == WEB["spec"]
+    assert found[KEYS[1]]["endpoints"] == SLICE["endpoints"]
+
+
+def test_items_of_a_typed_list_inherit_kind_and_version() -> None:
+    bare = {key: value for key, value in WEB.items() if key not in ("kind", "apiVersion")}
+    found = objects(json.dumps({"apiVersion": "v1", "kind": "ServiceList", "items": [bare]}))
+    assert list(found) == KEYS[:1]
+
+
+def test_what_clients_write_about_themselves_is_left_out_and_the_namespace_is_put_in() -> None:
+    metadata = {"name": "web", "managedFields": [{"manager": "x"}]}
+    metadata["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "kubenode.ipvs/scheduler": "lc"}
+    (found,) = objects(json.dumps({**WEB, "metadata": metadata})).values()
+    assert found["metadata"] == {
+        "name": "web",
+        "namespace": "default",
+        "annotations": {"kubenode.ipvs/scheduler": "lc"},
+    }
+
+
+def test_a_time_stays_text() -> None:
+    text = "apiVersion: v1\nkind: Node\nmetadata:\n  name: n\n  creationTimestamp: 2026-01-01T00:00:00Z\n"
+    (found,) = objects(text).values()
+    assert found["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: [1,\nb: }", 2, "not valid YAML"),
+        ("kind: Service\n\ttab: 1", 2, "not valid YAML"),
+        ('{"kind": "Service",\n  "metadata": }', 2, "not valid JSON"),
+        ("---\napiVersion: v1\nmetadata: {name: x}\n", 2, "kind is missing"),
+        ("apiVersion: v1\nkind: Service\n", 1, "metadata.name is missing"),
+        ("kind: Node\napiVersion: v1\nmetadata: {name: n}\n---\njust text\n", 5, "found 'just text'"),
+        ("apiVersion: v1\nkind: EndpointSlice\nmetadata: {name: x}", 1, "expected 'discovery.k8s.io/v1'"),
+        ("apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: 7}", 1, "namespace is 7"),
+        (json.dumps({"kind": "List", "items": [WEB, WEB]}), 1, "items[1]: Service shop/web is there twice"),
+        (json.dumps({"kind": "List", "items": [WEB, 5]}), 1, "items[1]: expected an object"),
+        ("[" * 100_000, 1, "nested too deeply"),
+        ("a: \x07", 0, "not valid YAML"),
+    ],
+)
+def test_one_clear_problem(text: str, line: int, words: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        objects(text)
+    assert caught.value.line == line
+    assert words in caught.value.what
+
+
+@given(st.text(max_size=200) | st.from_regex(r"[\[\]{}:,\"a1 \n&*!-]{0,60}", fullmatch=True))
+def test_no_text_at_all_raises_anything_else(text: str) -> None:
+    try:
+        found = objects(text)
+    except DocumentError:
+        return
+    assert all(isinstance(key, ObjectKey) for key in found)

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Metrics: kube-proxy's names, types, labels and buckets, as recorded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kubenode.daemon.exposition import Histogram, Metric, exposition
+from kubenode.daemon.metrics import Metrics
+
+RECORDED = Path(__file__).parents[2] / "golden/http/metrics.txt"
+
+
+def test_text() -> None:
+    counter = Metric("counter", "a_total", "All.", ["code"])
+    counter.add(2, "200")
+    counter.add(1, 'o"\n\\dd')
+    histogram = Histogram("b_seconds", "Time.", ["f"], [0.5, 1, 2.5])
+    for value in (0.5, 0.6, 3):
+        histogram.observe(value, "x")
+    assert exposition([histogram, Metric("gauge", "c", "Nothing yet."), counter]).splitlines() == [
+        "# HELP a_total All.",
+        "# TYPE a_total counter",
+        'a_total{code="200"} 2',
+        'a_total{code="o\\"\\n\\\\dd"} 1',
+        "# HELP b_seconds Time.",
+        "# TYPE b_seconds histogram",
+        'b_seconds_bucket{f="x",le="0.5"} 1',
+        'b_seconds_bucket{f="x",le="1"} 2',
+        'b_seconds_bucket{f="x",le="2.5"} 2',
+        'b_seconds_bucket{f="x",le="+Inf"} 3',
+        'b_seconds_sum{f="x"} 4.1',
+        'b_seconds_count{f="x"} 3',
+    ]
+
+
+def shape(text: str) -> dict[str, tuple[str, str, set[str]]]:
+    """Name to type, help text, and the label sets of the samples (with le, without values of code)."""
+    found: dict[str, tuple[str, str, set[str]]] = {}
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            _hash, _help, name, words = line.split(" ", 3)
+            found[name] = ("", words, set())
+        elif line.startswith("# TYPE "):
+            _hash, _type, name, kind = line.split(" ")
+            found[name] = (kind, found[name][1], set())
+        elif line.startswith("kubeproxy_"):
+            sample = line.rpartition(" ")[0]
+            family = re.sub(r"(_bucket|_sum|_count)?(\{.*)?$", "", sample)
+            found[family if family in found else sample.partition("{")[0]][2].add(sample)
+    return found
+
+
+@pytest.fixture
+def used() -> Metrics:
+    metrics = Metrics("1")
+    for family in ("IPv4", "IPv6"):
+        metrics.sync_seconds.observe(1, family)
+        metrics.last_sync.set(1, family)
+        metrics.last_queued.set(1, family)
+        for policy in ("internal", "external"):
+            metrics.no_local_endpoints.set(0, family, policy)
+    metrics.conntrack_seconds.observe(1, "IPv4")
+    metrics.conntrack_deleted.add(0, "IPv4")
+    metrics.healthz.add(1, "200")
+    metrics.livez.add(1, "200")
+    return metrics
+
+
+def test_as_kube_proxy_has_them(used: Metrics) -> None:
+    ours = shape(used.text())
+    recorded = shape(RECORDED.read_text(encoding="utf-8"))
+    assert len(recorded) > 10
+    for name, wanted in recorded.items():
+        assert ours[name] == wanted
+
+
+def test_the_process_is_measured(used: Metrics) -> None:
+    values = dict(line.rsplit(" ", 1) for line in used.text().splitlines() if not line.startswith("#"))
+    assert float(values["process_resident_memory_bytes"]) > 10**6
+    assert float(values["process_start_time_seconds"]) > 10**9
+    assert float(values["process_open_fds"]) >= 3

@@ -1,0 +1,164 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The HTTP server on real sockets, and the health answers as kube-proxy gives them (recorded)."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kubenode.daemon.health import Health, Servers
+from kubenode.daemon.http import NOT_FOUND, Response, Server
+from kubenode.daemon.loop import Loop
+from kubenode.daemon.metrics import Metrics
+from kubenode.engine.desired.cluster import HealthCheck
+from kubenode.log import Log
+
+RECORDED = Path(__file__).parents[2] / "golden/http/health.txt"
+
+
+def answer(_method: str, path: str) -> Response:
+    return Response(200, path, "text/plain") if path != "/big" else Response(200, "x" * 3_000_000, "text/plain")
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    ready, stop = threading.Event(), threading.Event()
+    ports: list[int] = []
+
+    def serve() -> None:
+        loop = Loop()
+        server = Server(loop, "127.0.0.1", 0, answer)
+        ports.append(server.port)
+        ready.set()
+
+        def look() -> None:
+            if stop.is_set():
+                loop.stop()
+            else:
+                loop.after(0.02, look)
+
+        look()
+        loop.run()
+        server.close()
+        loop.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    assert ready.wait(5)
+    yield ports[0]
+    stop.set()
+    thread.join(5)
+
+
+def talk(port: int, request: bytes) -> bytes:
+    """Send, and return everything until the server closes."""
+    with socket.create_connection(("127.0.0.1", port), 5) as client:
+        client.sendall(request)
+        client.shutdown(socket.SHUT_WR)
+        parts = []
+        while part := client.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def test_get_head_post_and_several_in_one_connection(port: int) -> None:
+    found = talk(
+        port, b"GET /a?x=1 HTTP/1.1\r\nHost: h\r\n\r\nHEAD /bb HTTP/1.1\r\n\r\nPOST /c HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi"
+    )
+    assert re.findall(rb"HTTP/1.1 200 OK", found) == [b"HTTP/1.1 200 OK"] * 3
+    assert found.count(b"\r\n\r\n/a") == 1
+    assert b"Content-Length: 3\r\n\r\nHTTP" in found  # HEAD: no body
+    assert found.endswith(b"Connection: close\r\n\r\n/c")
+
+
+def test_an_answer_larger_than_any_buffer(port: int) -> None:
+    assert len(talk(port, b"GET /big HTTP/1.0\r\n\r\n")) > 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [(b"nonsense\r\n\r\n", b"400"), (b"GET / HTTP/1.1\r\nX: " + b"x" * 9000, b"431"), (b"GET / SPDY/9\r\n\r\n", b"400")],
+)
+def test_nonsense(port: int, request_: bytes, status: bytes) -> None:
+    assert talk(port, request_).startswith(b"HTTP/1.1 " + status)
+
+
+# answers as recorded
+
+
+def recorded(request: str) -> tuple[int, list[str], str]:
+    """Status, headers (without Date and Content-Length) and body of a recorded answer."""
+    block = RECORDED.read_text(encoding="utf-8").split(f"# {request}\n", 1)[1]
+    head, _blank, rest = block.partition("\n\n")
+    lines = head.split("\n")
+    length = int(next(line for line in lines if line.startswith("Content-Length")).split()[1])
+    headers = [line for line in lines[1:] if not line.startswith(("Date:", "Content-Length:"))]
+    return int(lines[0].split()[1]), headers, rest[:length]
+
+
+def ours(response: Response) -> tuple[int, list[str], str]:
+    headers = [f"Content-Type: {response.content_type}", *(f"{name}: {value}" for name, value in response.headers)]
+    return response.status, headers, response.body
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[Servers, Health]]:
+    loop = Loop()
+    health = Health(60)
+    found = Servers(loop, Log(), health, Metrics("1"))
+    yield found, health
+    found.close()
+    loop.close()
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez"])
+def test_health_as_recorded(servers: tuple[Servers, Health], path: str) -> None:
+    server, health = servers
+    health.updated()
+    status, headers, body = ours(server.answer_health("GET", path))
+    wanted = recorded(f"GET {path} on port 10256")
+    assert (status, headers) == wanted[:2]
+    one, other = json.loads(body), json.loads(wanted[2])
+    assert list(one) == list(other)
+    assert [list(value) for value in one["status"].values()] == [list(value) for value in other["status"].values()]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", one["currentTime"])
+    assert ": " not in body
+
+
+def test_unknown_path_as_recorded() -> None:
+    assert ours(NOT_FOUND) == recorded("GET /other on port 10256")
+
+
+@pytest.mark.parametrize(("port", "name", "count"), [(32111, "web", 2), (32112, "empty", 0)])
+def test_health_check_node_port_as_recorded(servers: tuple[Servers, Health], port: int, name: str, count: int) -> None:
+    server, health = servers
+    health.updated()
+    server._checks = {port: HealthCheck("default", name, port, {4: count, 6: 0})}
+    path = "/healthz"
+    assert ours(server._checker(port)("GET", path)) == recorded(f"GET {path} on port {port}")
+
+
+def test_when_the_node_is_well() -> None:
+    now = [1000.0]
+    health = Health(60, lambda: now[0])
+    assert not health.healthy  # nothing was ever in place
+    health.queued()
+    health.updated()
+    assert health.healthy
+    health.queued()
+    now[0] += 60
+    assert health.healthy
+    now[0] += 1
+    assert not health.healthy
+    health.updated()
+    assert health.healthy
+    now[0] += 10**6
+    assert health.healthy  # nothing to do is well

@@ -1,0 +1,178 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The loop, systemd's protocol, the socket, the log."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from kubenode.daemon.control import Control, ask
+from kubenode.daemon.loop import Loop
+from kubenode.daemon.notify import Notifier
+from kubenode.log import Log
+
+
+def test_timers_run_in_order_and_cancelled_ones_do_not() -> None:
+    loop = Loop()
+    seen: list[str] = []
+    loop.after(0.02, lambda: seen.append("late"))
+    loop.after(0, lambda: seen.append("soon"))
+    loop.after(0.01, lambda: seen.append("never")).cancel()
+    loop.after(0.03, loop.stop)
+    loop.run()
+    loop.close()
+    assert seen == ["soon", "late"]
+
+
+def test_a_signal_wakes_the_loop_between_callbacks() -> None:
+    loop = Loop()
+    seen: list[float] = []
+    before = signal.getsignal(signal.SIGUSR2)
+    try:
+        loop.on_signal(signal.SIGUSR2, lambda: (seen.append(time.monotonic()), loop.stop()))
+        loop.after(0.01, lambda: os.kill(os.getpid(), signal.SIGUSR2))
+        start = time.monotonic()
+        loop.after(5, loop.stop)
+        loop.run()
+        assert seen
+        assert seen[0] - start < 1
+    finally:
+        loop.close()
+        signal.signal(signal.SIGUSR2, before)
+
+
+def test_a_callback_may_forget_its_neighbour() -> None:
+    loop = Loop()
+    pairs = [socket.socketpair() for _number in range(2)]
+    seen = []
+
+    def make(index: int) -> None:
+        def heard() -> None:
+            seen.append(index)
+            for pair in pairs:
+                loop.forget(pair[0])
+            loop.stop()
+
+        loop.watch(pairs[index][0], heard)
+
+    for index, pair in enumerate(pairs):
+        make(index)
+        pair[1].send(b"x")
+    loop.run()
+    loop.close()
+    for pair in pairs:
+        pair[0].close()
+        pair[1].close()
+    assert len(seen) == 1
+
+
+def test_notify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(2)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "60000000")
+        notifier = Notifier()
+        assert "NOTIFY_SOCKET" not in os.environ  # not for the tools that we start
+        assert notifier.watchdog == 30
+        notifier.status("waiting for x")
+        notifier.status("waiting for x")
+        notifier.ready()
+        notifier.alive()
+        notifier.reloading()
+        notifier.stopping()
+        heard = [manager.recv(1000).decode() for _number in range(5)]
+    assert heard[:3] == ["STATUS=waiting for x", "READY=1", "WATCHDOG=1"]
+    assert heard[3].startswith("RELOADING=1\nMONOTONIC_USEC=")
+    assert heard[4] == "STOPPING=1"
+
+
+def test_a_watchdog_for_somebody_else_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "60000000")
+    monkeypatch.setenv("WATCHDOG_PID", "1")
+    assert Notifier().watchdog == 0
+
+
+def test_control(tmp_path: Path) -> None:
+    path = str(tmp_path / "run/agent.sock")
+    answers = []
+    loop = Loop()
+    control = Control(loop, path, {"status": lambda: {"big": "x" * 500_000}})
+    assert os.stat(path).st_mode & 0o777 == 0o660
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            answers.append(ask(path, "status"))
+            answers.append(ask(path, "nonsense"))
+            status = 0 if len(answers[0]["big"]) == 500_000 and answers[1] == {"error": "expected a command of status"} else 2
+        finally:
+            os._exit(status)
+
+    def look() -> None:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            answers.append(os.waitstatus_to_exitcode(status))
+            loop.stop()
+        else:
+            loop.after(0.01, look)
+
+    look()
+    loop.run()
+    with pytest.raises(OSError, match="another agent is running"):
+        Control(loop, path, {})
+    control.close()
+    loop.close()
+    assert answers == [0]
+    assert not os.path.exists(path)
+
+
+def test_a_dead_agents_socket_is_replaced(tmp_path: Path) -> None:
+    path = str(tmp_path / "agent.sock")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+    loop = Loop()
+    Control(loop, path, {}).close()
+    loop.close()
+
+
+def lines(level: str = "info", form: str = "text", journal: bool = False) -> tuple[Log, list[str], list[float]]:
+    written: list[str] = []
+    now = [0.0]
+    return Log(level, form, write=written.append, journal=journal, clock=lambda: now[0]), written, now
+
+
+def test_log_text() -> None:
+    log, written, _now = lines(journal=True)
+    log.error("cannot", object="shop/web", reason='a "b"')
+    log.debug("never")
+    assert written == ['<3>cannot object=shop/web reason="a \\"b\\""\n']
+
+
+def test_log_json() -> None:
+    log, written, _now = lines("debug", "json")
+    log.debug("step", seconds=1.5, key=("a", 1))
+    record = json.loads(written[0])
+    assert (record["level"], record["message"], record["seconds"], record["key"]) == ("debug", "step", 1.5, ["a", 1])
+
+
+def test_repeated_lines_are_counted_not_written() -> None:
+    log, written, now = lines(journal=True)
+    for _time in range(5):
+        log.error("cannot", reason="x")
+    log.error("cannot", reason="y")
+    assert len(written) == 2
+    now[0] = 301
+    log.error("cannot", reason="x")
+    assert written[2] == "<3>cannot reason=x repeated=4\n"
+    log.info("same")
+    log.info("same")
+    assert len(written) == 5

@@ -1,0 +1,192 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reconciliation on a fake node: events do what a fresh start would do, and what was not asked for is drift."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import objects as make
+from support.paper import PaperNode
+
+from kubenode.daemon.reconcile import Reconciler
+from kubenode.engine.desired.cluster import Cluster
+from kubenode.engine.desired.config import Config
+from kubenode.engine.desired.facts import NodeFacts
+from kubenode.engine.errors import KernelError
+
+FACTS = NodeFacts("n1", (("eth0", "192.0.2.1"),), ("192.0.2.1",))
+CONFIG = Config(conntrack_tcp_established_timeout=0, conntrack_tcp_close_wait_timeout=0)
+
+
+class FakeNode(PaperNode):
+    """A node on paper on which nobody ever connects; it counts how often it is read."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.reads = 0
+        self.broken = False
+
+    def read(self, _want: Any, _owned: Any) -> Any:
+        if self.broken:
+            raise KernelError("broken")
+        self.reads += 1
+        return {kind: dict(items) for kind, items in self.state.items()}
+
+    def connections(self) -> Any:
+        return {}
+
+
+def web(name: str, host: int, endpoints: int, protocol: str = "TCP") -> list[dict[str, Any]]:
+    port = [make.port(80, "p", protocol)]
+    slices = [make.endpoint(f"10.244.{host}.{number}", "n1") for number in range(1, endpoints + 1)]
+    return [make.service(name, [f"10.96.0.{host}"], port), make.piece(name, slices, port)]
+
+
+class Driver:
+    """A cluster and a reconciler that follows it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.node = FakeNode()
+        self.cluster = Cluster(CONFIG, FACTS)
+        self.reconciler = Reconciler(self.node, str(directory))
+
+    def put(self, *items: dict[str, Any]) -> None:
+        for item in items:
+            self.cluster.put(item)
+
+    def full(self) -> Any:
+        self.reconciler.accept(self.cluster.take())
+        return self.reconciler.full()
+
+    def event(self) -> Any:
+        self.reconciler.accept(self.cluster.take())
+        return self.reconciler.changed()
+
+    def settle(self) -> None:
+        """Let everything drain."""
+        for _time in range(3):
+            self.reconciler.drain()
+
+    def wanted(self) -> Any:
+        state = {kind: dict(items) for kind, items in self.cluster.state().items() if items}
+        state["jump"] = set(state["jump"])
+        return state
+
+    def held(self) -> Any:
+        state = {kind: dict(items) for kind, items in self.node.state.items() if items}
+        state["jump"] = set(state["jump"])
+        return state
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Driver:
+    found = Driver(tmp_path)
+    found.put(*web("a", 1, 2))
+    found.full()
+    return found
+
+
+def test_a_full_pass_makes_it_so_and_a_second_does_nothing(driver: Driver) -> None:
+    assert driver.held() == driver.wanted()
+    again = driver.full()
+    assert (again.done, again.failed, again.drift) == ([], [], [])
+
+
+def test_an_event_reads_nothing_and_touches_only_what_changed(driver: Driver) -> None:
+    driver.node.log.clear()
+    reads = driver.node.reads
+    driver.put(*web("a", 1, 3))
+    report = driver.event()
+    assert driver.node.reads == reads
+    assert {(step.kind, step.verb) for step in report.done} == {("real_server", "create"), ("member", "create")}
+    assert len(driver.node.log) == 2
+    assert driver.held() == driver.wanted()
+
+
+def test_what_nobody_asked_for_is_drift(driver: Driver) -> None:
+    lost = next(iter(driver.node.state["real_server"]))
+    del driver.node.state["real_server"][lost]
+    driver.put(*web("b", 2, 1))
+    report = driver.full()
+    assert [step.key for step in report.drift] == [lost]
+    assert driver.held() == driver.wanted()
+
+
+def test_a_refused_step_is_retried_by_a_full_pass_and_is_no_drift(driver: Driver) -> None:
+    driver.put(*web("b", 2, 1))
+    driver.node.refuse = {key for key in driver.cluster.state()["virtual_server"] if key.address == "10.96.0.2"}
+    report = driver.event()
+    assert [failure.step.kind for failure in report.failed] == ["virtual_server"]
+    assert not driver.reconciler.synced
+    driver.node.refuse = set()
+    report = driver.full()
+    assert report.drift == []
+    assert driver.held() == driver.wanted()
+
+
+def test_after_a_pass_that_did_not_get_through_the_next_is_full(driver: Driver) -> None:
+    driver.node.broken = True
+    with pytest.raises(KernelError):
+        driver.full()
+    driver.node.broken = False
+    driver.put(*web("b", 2, 1))
+    reads = driver.node.reads
+    driver.event()
+    assert driver.node.reads == reads + 1
+    assert driver.held() == driver.wanted()
+
+
+def test_while_removals_are_held_nothing_goes(driver: Driver) -> None:
+    driver.cluster.remove("Service", "ns1", "a")
+    driver.put(*web("b", 2, 1))
+    driver.reconciler.hold = True
+    driver.full()
+    assert {key.address for key in driver.node.state["virtual_server"]} == {"10.96.0.1", "10.96.0.2"}
+    assert all(value.weight == 1 for value in driver.node.state["real_server"].values())
+    driver.reconciler.hold = False
+    driver.full()
+    driver.settle()
+    assert driver.held() == driver.wanted()
+
+
+def test_a_cluster_made_anew_takes_the_place_of_the_old(driver: Driver) -> None:
+    driver.cluster = Cluster(CONFIG, FACTS)
+    driver.put(*web("b", 2, 1))
+    driver.reconciler.accept(driver.cluster.take(), whole=True)
+    driver.reconciler.full()
+    driver.settle()
+    assert driver.held() == driver.wanted()
+
+
+def test_draining_is_remembered_by_the_next_agent(driver: Driver, tmp_path: Path) -> None:
+    driver.put(*web("a", 1, 1))
+    driver.event()
+    (leaving,) = driver.reconciler.draining
+    driver.reconciler.close()
+    heir = Reconciler(driver.node, str(tmp_path))
+    heir.accept(driver.cluster.state())
+    driver.node.connections = lambda: {leaving: (1, 0)}  # type: ignore[method-assign]
+    heir.full()
+    assert heir.draining.keys() == {leaving}
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 3), st.booleans(), st.booleans()), max_size=12))
+def test_any_history_ends_as_a_fresh_start_does(tmp_path_factory: pytest.TempPathFactory, history: list[Any]) -> None:
+    driver = Driver(tmp_path_factory.mktemp("run"))
+    driver.full()
+    for name, endpoints, udp, whole in history:
+        if endpoints < 0:
+            driver.cluster.remove("Service", "ns1", name)
+        else:
+            driver.put(*web(name, ord(name) - ord("a") + 1, endpoints, "UDP" if udp else "TCP"))
+        driver.full() if whole else driver.event()
+    driver.settle()
+    assert driver.held() == driver.wanted()
+    assert driver.full().done == []

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Graceful termination: who stays, with which weight, until when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubenode.daemon.termination import countable, retain, unwanted
+from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from kubenode.engine.model.link import AddressKey
+
+TCP = VirtualServerKey("tcp", "10.96.0.1", 80, 4)
+UDP = VirtualServerKey("udp", "10.96.0.1", 80, 4)
+A, B = (RealServerKey(TCP, f"10.244.0.{number}", 8080) for number in (1, 2))
+VIP = AddressKey("kube-ipvs0", "10.96.0.1", 32)
+OTHER = AddressKey("kube-ipvs0", "10.96.0.2", 32)
+
+
+def state(*reals: tuple[RealServerKey, int], servers: Any = (TCP,), addresses: Any = (VIP, OTHER)) -> Any:
+    return {
+        "virtual_server": {key: VirtualServer() for key in servers},
+        "real_server": {key: RealServer(weight) for key, weight in reals},
+        "address": dict.fromkeys(addresses, True),
+    }
+
+
+def test_only_ours_and_only_what_has_an_end() -> None:
+    of_udp = RealServerKey(UDP, "10.244.0.1", 53)
+    have = state((A, 1), (B, 1), (of_udp, 1), servers=(TCP, UDP))
+    want = state((B, 1), servers=(TCP, UDP))
+    assert unwanted(have, want, {TCP, UDP}) == [A]
+    assert unwanted(have, want, {UDP}) == []
+
+
+def test_first_no_new_connections_then_wait_for_the_old_ones() -> None:
+    want = state((B, 1))
+    have = state((A, 3), (B, 1))
+    assert not countable(have, [A])
+    verdict = retain(have, want, [A], {}, {}, 100.0)
+    assert verdict.keep == {"real_server": {A: RealServer(0)}, "virtual_server": {}, "address": {}}
+    assert verdict.draining == {A: 100.0}
+    have = state((A, 0), (B, 1))
+    assert countable(have, [A])
+    for counts in ((1, 0), (0, 1)):
+        assert retain(have, want, [A], {A: counts}, verdict.draining, 160.0).draining == {A: 100.0}
+    assert retain(have, want, [A], {A: (0, 0)}, verdict.draining, 160.0) == (
+        {"real_server": {}, "virtual_server": {}, "address": {}},
+        {},
+    )
+
+
+def test_the_bound() -> None:
+    have, want = state((A, 0)), state()
+    assert retain(have, want, [A], {A: (1, 0)}, {A: 100.0}, 109.0, 10.0).draining
+    assert not retain(have, want, [A], {A: (1, 0)}, {A: 100.0}, 110.0, 10.0).draining
+    assert retain(have, want, [A], {A: (1, 0)}, {A: 100.0}, 10**6, 0.0).draining
+
+
+def test_a_deleted_service_keeps_its_virtual_server_and_address_as_long() -> None:
+    have, want = state((A, 1)), state(servers=(), addresses=(OTHER,))
+    verdict = retain(have, want, [A], {}, {}, 1.0)
+    assert verdict.keep["virtual_server"] == {TCP: VirtualServer()}
+    assert verdict.keep["address"] == {VIP: True}
+
+
+def test_a_weight_of_zero_from_before_a_restart_is_counted_at_once() -> None:
+    have, want = state((A, 0)), state()
+    assert retain(have, want, [A], {A: (2, 0)}, {}, 7.0).draining == {A: 7.0}
+    assert not retain(have, want, [A], {}, {}, 7.0).draining
+
+
+@given(
+    st.dictionaries(st.sampled_from([A, B]), st.integers(0, 2)),
+    st.dictionaries(st.sampled_from([A, B]), st.tuples(st.integers(0, 1), st.integers(0, 1))),
+    st.dictionaries(st.sampled_from([A, B]), st.floats(0, 100)),
+    st.floats(0, 100),
+    st.sampled_from([0.0, 5.0]),
+)
+def test_nobody_with_connections_goes_before_the_bound(
+    reals: Any, connections: Any, draining: Any, now: float, maximum: float
+) -> None:
+    have = state(*reals.items())
+    verdict = retain(have, state(), list(reals), connections, draining, now, maximum)
+    for key, weight in reals.items():
+        expired = maximum and key in draining and now - min(draining[key], now) >= maximum
+        busy = weight > 0 or any(connections.get(key, (0, 0)))
+        assert (key in verdict.draining) == (busy and not expired)
+    assert verdict.keep["real_server"].keys() == verdict.draining.keys()
+    assert all(value.weight == 0 for value in verdict.keep["real_server"].values())
+
+
+def test_every_virtual_server_of_a_kept_real_server_is_kept() -> None:
+    with pytest.raises(KeyError):
+        retain({"real_server": {A: RealServer(1)}}, {}, [A], {}, {}, 0.0)
