@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 
 from .engine.errors import EngineError, InputError
-from .engine.model import net
 
 OWNER = {"owner": {"type": "str", "default": "ansible"}}
 PURGE = {
@@ -52,6 +51,8 @@ def address(subject, field, value):
     Raises:
         InputError: it is none.
     """
+    from .engine.model import net
+
     try:
         return net.canonical(value)
     except ValueError:

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .engine.apply import ApplyError, execute
 from .engine.errors import ConflictError, EngineError
 from .engine.ledger import DIRECTORY, Ledger, node_lock
 from .engine.model.kinds import KINDS, name
@@ -52,14 +51,12 @@ def failing(module):
     """Turn the engine's errors into the module's failure."""
     try:
         yield
-    except ApplyError as error:
-        module.fail_json(
-            msg=str(error),
-            failed_steps=[dict(failure.step.as_json(), message=failure.message) for failure in error.failed],
-            undone=[step.describe() for step in error.undone],
-        )
     except EngineError as error:
-        module.fail_json(msg=str(error))
+        details = {}
+        if hasattr(error, "undone"):  # an ApplyError, whose module is only imported where something is applied
+            details["failed_steps"] = [dict(failure.step.as_json(), message=failure.message) for failure in error.failed]
+            details["undone"] = [step.describe() for step in error.undone]
+        module.fail_json(msg=str(error), **details)
 
 
 @contextmanager
@@ -196,6 +193,8 @@ def _shown(kind, key, value):
 def carry_out(made, wish, have, tables, around, owner):
     """Execute a plan, and strike out claims on things that shall not be and are not there any more."""
     if made.steps or made.adopted:
+        from .engine.apply import execute
+
         execute(made, tables, around.ledger, owner)
     gone = [(kind, key) for kind, keys in wish.absent.items() for key in keys if key not in have.get(kind, ())]
     around.ledger.forget(owner, [(kind, key) for kind, key in gone if key in around.owned.get(kind, ())])

@@ -16,7 +16,7 @@ from ._argspec import unique
 from ._converge import Wish
 from ._files import HEADER
 from .engine.errors import InputError
-from .engine.kernel import modules, sysctls
+from .engine.kernel import sysctls
 
 # A file of an earlier directory hides those of the same name in later ones (sysctl.d(5)).
 DIRECTORIES = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
@@ -109,6 +109,8 @@ def wish(params, around, have, kept):
 
 def never(names):
     """Return those of the names that could not be there even if a kernel module were loaded that can be; check mode refuses only those."""
+    from .engine.kernel import modules
+
     missing = [name for name in names if not os.path.exists(sysctls.path(name))]
     providers = {name: sysctls.provider(name) for name in missing}
     states = modules.states({provider for provider in providers.values() if provider})
