@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import difflib
+import json
+import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import cluster, places, traffic
 from .places import NODES
+from .screen import fail
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .cluster import Service
     from .places import Lab, Place
     from .screen import Screen
@@ -23,6 +27,7 @@ BAR = 1.0  # seconds after the edit
 MANIFESTS = "/etc/kubenode/manifests"
 SETTLE = 2.5  # seconds of load before, between and after the edits
 INTERVAL = 0.02  # seconds between requests of one sender
+AT_MOST = 3000  # requests of one sender
 
 
 class Edit(NamedTuple):
@@ -59,20 +64,73 @@ class Follow(NamedTuple):
         return [f"{self.source} to {self.virtual_server}: {text}" for text in found]
 
 
-def edit(lab: Lab, service: Service) -> Edit:
-    """Put a service's manifest with the given pods on all nodes, each time in one piece."""
-    text = cluster.edited(service)
-    path = f"{MANIFESTS}/{service.name}.yaml"
+class Editor:
+    """An open shell on every node, so that an edit is at once everywhere and not as slow as a login."""
 
-    def stage(node: str) -> str:
-        return lab.run(places.node(node), f"cat > {path}.edited", text)
+    def __init__(self, lab: Lab, versions: Sequence[Service]) -> None:
+        """Put the manifests to come beside the one in place, by their number."""
+        self.path = f"{MANIFESTS}/{versions[0].name}.yaml"
+        for number, version in enumerate(versions):
+            text = cluster.edited(version)
+            places.at_once(
+                lambda node, name=f"{self.path}.{number}", text=text: lab.run(places.node(node), f"cat > {name}", text), NODES
+            )
+        self.shells = {
+            node: subprocess.Popen(
+                lab.command(places.node(node), "bash -s"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            )
+            for node in NODES
+        }
+        for node in NODES:
+            self._answer(node, "echo ready")
 
-    def rename(node: str) -> float:
-        return float(lab.run(places.node(node), f"date +%s.%N; mv {path}.edited {path}"))
+    def _write(self, node: str, command: str) -> None:
+        self.shells[node].stdin.write(command + "\n")
 
-    places.at_once(stage, NODES)
-    begun = time.time()
-    return Edit(begun, dict(zip(NODES, places.at_once(rename, NODES), strict=True)))
+    def _answer(self, node: str, command: str = "") -> str:
+        if command:
+            self._write(node, command)
+        if not (line := self.shells[node].stdout.readline()):
+            fail(f"{node}: the shell that edits {self.path} has ended")
+        return line.strip()
+
+    def edit(self, number: int) -> Edit:
+        """Put a version in place, in one piece on each node."""
+        begun = time.time()
+        for node in NODES:
+            self._write(node, f"echo $EPOCHREALTIME; mv {self.path}.{number} {self.path} && echo done")
+        moments = {node: float(self._answer(node)) for node in NODES}
+        for node in NODES:
+            if self._answer(node) != "done":
+                fail(f"{node}: {self.path} could not be edited")
+        return Edit(begun, moments)
+
+    def close(self) -> None:
+        """End the shells."""
+        for shell in self.shells.values():
+            shell.stdin.close()
+            shell.wait(10)
+
+
+class Sender:
+    """Requests from one place to several virtual servers in turn, from now until :meth:`stop`, and no more than AT_MOST."""
+
+    def __init__(self, lab: Lab, place: Place, service: Service, targets: list[tuple[str, int]]) -> None:
+        self.place, self.targets = place, targets
+        job = traffic.order(targets, service.protocol, AT_MOST, INTERVAL, until_end=True)
+        self.process = subprocess.Popen(
+            lab.command(place, traffic.sender(place)),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.process.stdin.write(json.dumps([job]) + "\n")
+        self.process.stdin.flush()
+
+    def stop(self) -> list[Answer]:
+        """Send no more, and return all answers."""
+        output, errors = self.process.communicate(timeout=60)
+        if self.process.returncode:
+            fail(f"{self.place.name}: the sender ended with status {self.process.returncode}:\n{errors.strip()}")
+        return traffic.parse(output)[0]
 
 
 def difference(before: Service, after: Service) -> str:
@@ -94,30 +152,25 @@ def under_load(lab: Lab, screen: Screen, service: Service, gone: str, inside: st
     """
     fewer = service.without(gone)
     more = fewer.including(cluster.SPARE)
-    sender = places.pod(next(pod for pod in service.pods if pod.name == inside))
-    targets = {
-        places.client(): [[lab.address(node), service.node_port] for node in NODES],
-        sender: [[service.address, service.port]],
-    }
-    count = int(3 * SETTLE / INTERVAL)
-
-    def load(place: Place) -> list[Answer]:
-        order = {"protocol": service.protocol, "targets": targets[place], "count": count, "interval": INTERVAL}
-        return traffic.send(lab, place, [order])[0]
-
-    with ThreadPoolExecutor(len(targets)) as pool:
-        loads = {place: pool.submit(load, place) for place in targets}
-        time.sleep(SETTLE)
-        screen.note(f"{gone} goes:\n{difference(service, fewer)}")
-        out = edit(lab, fewer)
-        time.sleep(SETTLE)
-        screen.note(f"{cluster.SPARE.name} comes:\n{difference(fewer, more)}")
-        into = edit(lab, more)
-        answers = {place: each.result() for place, each in loads.items()}
+    pod = places.pod(next(pod for pod in service.pods if pod.name == inside))
+    editor = Editor(lab, [fewer, more])
+    senders = [
+        Sender(lab, places.client(), service, [(lab.address(node), service.node_port) for node in NODES]),
+        Sender(lab, pod, service, [(service.address, service.port)]),
+    ]
+    time.sleep(SETTLE)
+    screen.note(f"{gone} goes:\n{difference(service, fewer)}")
+    out = editor.edit(0)
+    time.sleep(SETTLE)
+    screen.note(f"{cluster.SPARE.name} comes:\n{difference(fewer, more)}")
+    into = editor.edit(1)
+    time.sleep(SETTLE)
+    answers = [sender.stop() for sender in senders]
+    editor.close()
     return [
-        follow(place, f"{service.protocol} {address}:{port}", [a for a in answers[place] if a.target == index], gone, out, into)
-        for place in targets
-        for index, (address, port) in enumerate(targets[place])
+        follow(each.place, f"{service.protocol} {address}:{port}", [one for one in got if one.target == index], gone, out, into)
+        for each, got in zip(senders, answers, strict=True)
+        for index, (address, port) in enumerate(each.targets)
     ]
 
 

@@ -26,7 +26,6 @@ class Job(NamedTuple):
     service: Service
     via: str = ""
     count: int = 30
-    interval: float = 0.0
 
     def target(self, lab: Lab) -> tuple[str, int]:
         """Return address and port."""
@@ -49,10 +48,20 @@ class Answer(NamedTuple):
     seen: str
 
 
-def send(lab: Lab, place: Place, jobs: Sequence[dict[str, object]], seconds: float = 120) -> list[list[Answer]]:
-    """Send the requests of jobs (see onnode/ask.py) from one place, one job after the other; returns the answers of each."""
-    directory = DIRECTORY if place.node else ON_NODE
-    output = lab.run(place, f"python3 -S {directory}/ask.py", json.dumps(jobs), timeout=seconds)
+def sender(place: Place) -> str:
+    """Return the shell command that sends requests from a place (see onnode/ask.py)."""
+    return f"python3 -S {DIRECTORY if place.node else ON_NODE}/ask.py"
+
+
+def order(
+    targets: Sequence[tuple[str, int]], protocol: str, count: int, interval: float = 0.0, **more: object
+) -> dict[str, object]:
+    """Return one job for a sender."""
+    return {"targets": targets, "protocol": protocol, "count": count, "interval": interval, "until_end": False, **more}
+
+
+def parse(output: str) -> list[list[Answer]]:
+    """Return what a sender printed: the answers of each of its jobs."""
     return [[Answer(*line) for line in lines] for lines in json.loads(output)]
 
 
@@ -64,11 +73,9 @@ def send_all(lab: Lab, jobs: Sequence[Job]) -> dict[Job, list[Answer]]:
 
     def one(place: Place) -> list[tuple[Job, list[Answer]]]:
         mine = by_place[place]
-        orders: list[dict[str, object]] = [
-            {"protocol": job.service.protocol, "targets": [job.target(lab)], "count": job.count, "interval": job.interval}
-            for job in mine
-        ]
-        return list(zip(mine, send(lab, place, orders), strict=True))
+        orders = [order([job.target(lab)], job.service.protocol, job.count) for job in mine]
+        results = parse(lab.run(place, sender(place), json.dumps(orders) + "\n"))
+        return list(zip(mine, results, strict=True))
 
     return {job: answers for results in places.at_once(one, by_place) for job, answers in results}
 

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sends requests, each over a new connection, and says for each when it was sent and who answered.
 
-Standard input: a JSON list of jobs ``{"protocol": "tcp" | "udp", "targets": [[address, port], …], "count": N, "interval": S}``;
-the targets of a job take turns; its requests start ``interval`` seconds apart if the answers let them.
+Standard input: in one line, a JSON list of jobs ``{"protocol": "tcp" | "udp", "targets": [[address, port], …], "count": N,
+"interval": S, "until_end": bool}``; the targets of a job take turns; its requests start ``interval`` seconds apart if the answers let
+them; with ``until_end`` it sends no more once standard input has ended, even if that makes fewer than ``count``.
 Standard output: a JSON list with one list per job of ``[target, sent, seconds, pod, client]``, or ``[target, sent, seconds, null, error]``
 for a request that was not answered within TIMEOUT seconds. ``target`` is an index, ``sent`` the clock's time.
 One process for many requests, because a node takes a quarter of a second to start Python.
@@ -13,6 +14,7 @@ One process for many requests, because a node takes a quarter of a second to sta
 from __future__ import annotations
 
 import json
+import select
 import socket
 import sys
 import time
@@ -51,6 +53,8 @@ def run(job: dict) -> list:
     lines = []
     due = time.monotonic()
     for number in range(job["count"]):
+        if job["until_end"] and select.select([sys.stdin], [], [], 0)[0]:
+            break
         time.sleep(max(0.0, due - time.monotonic()))
         due += interval
         index = number % len(targets)
@@ -65,4 +69,4 @@ def run(job: dict) -> list:
 
 
 if __name__ == "__main__":
-    json.dump([run(job) for job in json.load(sys.stdin)], sys.stdout)
+    json.dump([run(job) for job in json.loads(sys.stdin.readline())], sys.stdout)
