@@ -55,8 +55,8 @@ class Cluster:
         """End the agent and remove what it has made."""
         if self.agent.process is not None:
             self.agent.stop()
-            with inside(NODE):
-                self.agent.command("cleanup", "--run-dir", str(self.agent.run))
+        with inside(NODE):
+            self.agent.command("cleanup", "--run-dir", str(self.agent.run))
 
     def node(self) -> dict[str, str]:
         """Everything that the native tools say about node1."""

@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Somebody harms what the agent has made, in a way that traffic notices; and soon traffic is as before."""
+
+from __future__ import annotations
+
+import signal
+from typing import NamedTuple
+
+import pytest
+from support.agent_process import eventually
+from support.cluster_net import GATEWAY, HOSTS, NODE
+from support.conversation import Talk, Target, ask
+from support.traffic import Cluster, balancer_ip, cluster_ip, node_port, service
+
+WEB, GUARDED, ITSELF = 90, 91, 92
+SYNC_PERIOD = 1  # seconds
+QUICK = 0.5
+
+
+class Harm(NamedTuple):
+    """Commands on the node ({} is the family's part of an address or name), and a question whose answer they change."""
+
+    name: str
+    commands: tuple[str, ...]
+    where: str
+    what: str
+    at_once: bool = False  # the kernel tells the agent
+    connections: bool = True  # those that are open outlive it
+
+
+HARMS = (
+    Harm("flushed IPVS table", ("ipvsadm -C",), "client1", "cluster", connections=False),
+    Harm("deleted virtual server", ("ipvsadm -D -t {cluster}",), "client1", "cluster", connections=False),
+    Harm("deleted real server", ("ipvsadm -d -t {cluster} -r {real}",), "client1", "cluster", connections=False),
+    Harm("real server without weight", ("ipvsadm -e -t {cluster} -r {real} -m -w 0",), "client1", "cluster"),
+    Harm("flushed set", ("ipset flush {set}CLUSTER-IP",), "p3", "cluster"),
+    Harm("flushed set of a firewall", ("ipset flush {source set}",), "client1", "guarded"),
+    Harm("rule of a chain", ("{iptables} -t nat -D KUBE-MARK-MASQ 1",), "client1", "node port"),
+    Harm("flushed chain", ("{iptables} -t nat -F KUBE-POSTROUTING",), "client1", "node port"),
+    Harm("firewall gone", ("{iptables} -F KUBE-PROXY-FIREWALL",), "client2", "guarded"),
+    Harm("jump of PREROUTING", ("{iptables} -t nat -F PREROUTING",), "client1", "node port"),
+    Harm("jump of POSTROUTING", ("{iptables} -t nat -F POSTROUTING",), "p1", "itself"),
+    Harm(
+        "deleted chains",
+        (
+            "{iptables} -t nat -F PREROUTING",
+            "{iptables} -t nat -F OUTPUT",
+            "{iptables} -t nat -F KUBE-SERVICES",
+            "{iptables} -t nat -X KUBE-SERVICES",
+        ),
+        "client1",
+        "node port",
+    ),
+    Harm("rule in front of ours", ("{iptables} -t nat -I PREROUTING -j ACCEPT",), "client1", "node port"),
+    Harm("address", ("ip addr del {cluster address} dev kube-ipvs0",), "client1", "cluster", at_once=True),
+    Harm("link", ("ip link del kube-ipvs0",), "client1", "cluster", at_once=True),
+    Harm("sysctl of IPVS", ("sysctl -qw net.ipv4.vs.conntrack=0",), "client1", "node port"),
+)
+IPV4_ONLY = Harm("forwarding", ("sysctl -qw net.ipv4.ip_forward=0",), "client1", "node port")
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_cluster: Cluster) -> Cluster:
+    cluster = bare_cluster
+    only = [f"{HOSTS['client1'].ip[4]}/32", f"{HOSTS['client1'].ip[6]}/128"]
+    cluster.write("web", service(WEB, ["r1"], node_port=30090))
+    cluster.write("guarded", service(GUARDED, ["p2"], balancer=True, loadBalancerSourceRanges=only))
+    cluster.write("itself", service(ITSELF, ["p1"]))
+    cluster.configure({"ipvs": {"syncPeriod": f"{SYNC_PERIOD}s"}})
+    cluster.start()
+    return cluster
+
+
+def target_of(what: str, family: int) -> Target:
+    found = {
+        "cluster": cluster_ip(WEB, family),
+        "guarded": balancer_ip(GUARDED, family),
+        "itself": cluster_ip(ITSELF, family),
+        "node port": node_port(30090, family),
+    }
+    return found[what]
+
+
+def words(command: str, family: int) -> list[str]:
+    """A command for one family."""
+    bracket = "{}" if family == 4 else "[{}]"
+    virtual, real = cluster_ip(WEB, family), HOSTS["r1"].ip[family]
+    values = {
+        "cluster": f"{bracket.format(virtual.address)}:{virtual.port}",
+        "cluster address": f"{virtual.address}/{32 if family == 4 else 128}",
+        "real": f"{bracket.format(real)}:8080",
+        "set": "KUBE-" if family == 4 else "KUBE-6-",
+        "source set": "KUBE-LOAD-BALANCER-SOURCE-CIDR" if family == 4 else "KUBE-6-LOAD-BALANCER-SOURCE-CID",
+        "iptables": "iptables" if family == 4 else "ip6tables",
+    }
+    for key, value in values.items():
+        command = command.replace(f"{{{key}}}", value)
+    return command.split()
+
+
+@pytest.mark.parametrize("harm", [*HARMS, IPV4_ONLY], ids=lambda harm: harm.name)
+def test_traffic_is_soon_as_before(cluster: Cluster, family: int, harm: Harm) -> None:
+    if harm is IPV4_ONLY and family == 6:
+        pytest.skip("kube-proxy sets forwarding of IPv4 only")
+    target = target_of(harm.what, family)
+    before = ask(harm.where, target, timeout=QUICK)
+    talk = Talk("client1", cluster_ip(WEB, family))
+    try:
+        assert talk.say().name == "r1"
+        cluster.agent.kill(signal.SIGSTOP)  # so that the harm can be seen before it is healed
+        try:
+            for command in harm.commands:
+                cluster.run(*words(command, family))
+            assert ask(harm.where, target, timeout=QUICK) != before, "no harm was done"
+        finally:
+            cluster.agent.kill(signal.SIGCONT)
+        eventually(lambda: ask(harm.where, target, timeout=QUICK) == before, SYNC_PERIOD + 3)
+        assert harm.connections is False or talk.say().name == "r1"
+    finally:
+        talk.abort()
+    if harm.name == "rule in front of ours":
+        cluster.run(*words("{iptables} -t nat -D PREROUTING -j ACCEPT", family))
+
+
+@pytest.mark.parametrize("harm", [harm for harm in HARMS if harm.at_once], ids=lambda harm: harm.name)
+def test_what_the_kernel_tells_is_healed_at_once(cluster: Cluster, family: int, harm: Harm) -> None:
+    cluster.reconfigure({"ipvs": {"syncPeriod": "1h"}})
+    target = target_of(harm.what, family)
+    for command in harm.commands:
+        cluster.run(*words(command, family))
+    eventually(lambda: ask(harm.where, target, timeout=QUICK) == f"r1 sees {HOSTS[NODE].ip[family]}", 2)
+
+
+def test_a_new_address_of_the_node_gets_node_ports(cluster: Cluster, family: int) -> None:
+    cluster.reconfigure({"ipvs": {"syncPeriod": "1h"}})
+    address = {4: "10.99.0.77/24", 6: "fd00:99::77/64"}[family]
+    target = Target(address.partition("/")[0], 30090)
+    cluster.run("ip", "addr", "add", address, "dev", "eth0", *(["nodad"] if family == 6 else []))
+    try:
+        eventually(lambda: ask("client1", target, timeout=QUICK).startswith("r1 sees "), 4)
+    finally:
+        cluster.run("ip", "addr", "del", address, "dev", "eth0")
+    eventually(lambda: not any(cluster.weights(target).values()), 4)
+
+
+def test_the_agent_may_be_away(cluster: Cluster, family: int) -> None:
+    assert cluster.agent.stop() == 0
+    assert ask("client1", node_port(30090, family)) == f"r1 sees {HOSTS[NODE].ip[family]}"
+    assert ask("p1", cluster_ip(ITSELF, family)) == f"p1 sees {GATEWAY[family]}"
+    cluster.start()
+    assert cluster.agent.ask("status")["last_full_sync"]["steps"] == 0
