@@ -1,0 +1,136 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""What every ``*_info`` module does: read a table and say whose each thing is. Things come in the words of the converging module's options."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ._converge import failing, surroundings
+from .engine.ledger import DIRECTORY
+
+FAMILY_NAMES = {4: "ipv4", 6: "ipv6"}
+
+
+def run(spec, gather, directory=DIRECTORY):
+    """Be the whole of a module's ``main``; ``gather(params, owners)`` returns what the module returns.
+
+    ``owners(kind, key)`` is the owner's name, "" if the ledger knows none.
+    """
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+    # As in check mode: a ledger that is not there is not made.
+    with failing(module), surroundings(True, "", directory) as around:
+        result = gather(module.params, lambda kind, key: around.others.get(kind, {}).get(key, ""))
+    module.exit_json(changed=False, **result)
+
+
+def services(owners):
+    """Return the virtual servers as ``ipvs_services`` takes them."""
+    from ._ipvs_services import CHECKSUMS
+    from .engine.kernel import ipvs
+    from .engine.model import ipvs as words
+
+    have = ipvs.read(precise=True)
+    connections = ipvs.read_connections()
+    checksums = {value: name for name, value in CHECKSUMS.items()}
+    found = {}
+    for key, value in have["virtual_server"].items():
+        mark = key.protocol == "fwmark"
+        flags = [f"flag-{index}" for index, bit in enumerate((words.SCHED1, words.SCHED2, words.SCHED3), 1) if value.flags & bit]
+        found[key] = {
+            **({"fwmark": key.port} if mark else {"protocol": key.protocol, "address": key.address, "port": key.port}),
+            "family": FAMILY_NAMES[key.family],
+            "scheduler": value.scheduler,
+            "scheduler_flags": flags,
+            "persistence_timeout": value.timeout if value.flags & words.PERSISTENT else 0,
+            "netmask": str(value.netmask) if value.flags & words.PERSISTENT else None,
+            "persistence_engine": value.pe_name,
+            "one_packet": bool(value.flags & words.ONE_PACKET),
+            "owner": owners("virtual_server", key),
+            "real_servers": [],
+        }
+    for key, value in have["real_server"].items():
+        active, inactive = connections.get(key, (0, 0))
+        found[key.server]["real_servers"].append(
+            {
+                "address": key.address,
+                "port": key.port,
+                "weight": value.weight,
+                "forwarding_method": value.forward,
+                "upper_threshold": value.upper_threshold,
+                "lower_threshold": value.lower_threshold,
+                "tunnel_type": value.tunnel_type,
+                "tunnel_port": value.tunnel_port,
+                "tunnel_checksum": checksums.get(value.tunnel_flags, "none"),
+                "active_connections": active,
+                "inactive_connections": inactive,
+            }
+        )
+    return list(found.values())
+
+
+def sets(owners, names, members):
+    """Return the sets as ``ipsets`` takes them."""
+    from .engine.kernel import ipset
+
+    have = ipset.read(names, members=members)
+    found = {}
+    for name, value in have["set"].items():
+        options = {key: True if text == "" else int(text) if text.isdigit() else text for key, text in value.options}
+        found[name] = {"name": name, "type": value.type, **options, "owner": owners("set", name)}
+        if members:
+            found[name]["members"] = []
+    for key, options in have.get("member", {}).items():
+        found[key.set]["members"].append(f"{key.member} {options}".rstrip())
+    return list(found.values())
+
+
+def chains(owners, families, tables):
+    """Return the chains as ``iptables_chains`` takes them, and the rules of built-in chains in their order."""
+    from .engine.kernel import iptables
+
+    have = iptables.read(families, tables)
+    own = [
+        {
+            "name": key.chain,
+            "table": key.table,
+            "family": FAMILY_NAMES[key.family],
+            "rules": list(rules),
+            "owner": owners("chain", key),
+        }
+        for key, rules in have["chain"].items()
+    ]
+    built_in = [
+        {
+            "chain": key.chain,
+            "table": key.table,
+            "family": FAMILY_NAMES[key.family],
+            "position": position,
+            "rule": key.rule,
+            "owner": owners("jump", key),
+        }
+        for key, position in sorted(have["jump"].items(), key=lambda pair: (pair[0][:3], pair[1]))
+    ]
+    return own, built_in
+
+
+def links(owners, names):
+    """Return the links as ``virtual_addresses`` takes them."""
+    from .engine.kernel import addresses
+
+    have = (
+        addresses.read(names)
+        if names is not None
+        else addresses.read(sorted({link for link, _a, _p in addresses.node_addresses()}))
+    )
+    found = {
+        name: {"name": name, "type": value.type, "up": value.up, "addresses": [], "owner": owners("link", name)}
+        for name, value in have["link"].items()
+    }
+    for key in have["address"]:
+        found[key.link]["addresses"].append({"address": f"{key.address}/{key.prefix}", "owner": owners("address", key)})
+    return list(found.values())

@@ -1,0 +1,67 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ipsets_info
+short_description: Read IP sets and their members
+version_added: 0.1.0
+description:
+  - Returns sets with their options and members, and says which owner of the node's ledger made what.
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+requirements:
+  - The command C(ipset) on the node.
+extends_documentation_fragment:
+  - kubenode.ipvs._attributes
+  - kubenode.ipvs._attributes.info
+  - kubenode.ipvs._attributes.actiongroup_all
+options:
+  names:
+    description:
+      - Which sets. By default all. Names that do not exist are left out.
+    type: list
+    elements: str
+  members:
+    description:
+      - Whether to return the members.
+    type: bool
+    default: true
+seealso:
+  - module: kubenode.ipvs.ipsets
+"""
+
+EXAMPLES = r"""
+- name: Read two sets
+  kubenode.ipvs.ipsets_info:
+    names: [trusted, blocked]
+  register: sets
+"""
+
+RETURN = r"""
+sets:
+  description: The sets with the options that M(kubenode.ipvs.ipsets) takes, and those that the kernel chose.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    owner:
+      description: Who made it by the ledger, empty if the ledger knows nobody.
+      type: str
+  sample:
+    - {name: trusted, type: "hash:net", family: inet, hashsize: 1024, maxelem: 65536, members: [192.0.2.0/24], owner: ansible}
+"""
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
+
+
+def main():
+    spec = {"names": {"type": "list", "elements": "str"}, "members": {"type": "bool", "default": True}}
+    _info.run(spec, lambda params, owners: {"sets": _info.sets(owners, params["names"], params["members"])})
+
+
+if __name__ == "__main__":
+    main()

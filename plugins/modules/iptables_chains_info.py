@@ -1,0 +1,94 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: iptables_chains_info
+short_description: Read iptables chains and rules
+version_added: 0.1.0
+description:
+  - Returns chains with their rules and the rules of built-in chains, and says which owner of the node's ledger made what.
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+requirements:
+  - The command C(iptables-save) on the node, for IPv6 C(ip6tables-save).
+extends_documentation_fragment:
+  - kubenode.ipvs._attributes
+  - kubenode.ipvs._attributes.info
+  - kubenode.ipvs._attributes.actiongroup_all
+options:
+  families:
+    description:
+      - Which address families.
+    type: list
+    elements: str
+    choices: [ipv4, ipv6]
+    default: [ipv4, ipv6]
+  tables:
+    description:
+      - Which tables. By default all that are in use.
+    type: list
+    elements: str
+    choices: [filter, nat, mangle, raw, security]
+seealso:
+  - module: kubenode.ipvs.iptables_chains
+"""
+
+EXAMPLES = r"""
+- name: Read the rules of the table nat
+  kubenode.ipvs.iptables_chains_info:
+    families: [ipv4]
+    tables: [nat]
+  register: rules
+"""
+
+RETURN = r"""
+chains:
+  description: The chains that are not built in.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    owner:
+      description: Who made it by the ledger, empty if the ledger knows nobody.
+      type: str
+  sample:
+    - {name: NODE-PORTS, table: filter, family: ipv4, rules: ["-p tcp -m tcp --dport 30000:32767 -j DROP"], owner: ansible}
+rules:
+  description: The rules of built-in chains. One that repeats an earlier rule of its chain has C( # 2) and so on behind its
+  text.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    owner:
+      description: Who made it by the ledger, empty if the ledger knows nobody.
+      type: str
+    position:
+      description: Its place in the chain, from 1.
+      type: int
+  sample:
+    - {chain: INPUT, table: filter, family: ipv4, position: 1, rule: "-j NODE-PORTS", owner: ansible}
+"""
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
+
+
+def gather(params, owners):
+    own, built_in = _info.chains(owners, [4 if family == "ipv4" else 6 for family in params["families"]], params["tables"])
+    return {"chains": own, "rules": built_in}
+
+
+def main():
+    spec = {
+        "families": {"type": "list", "elements": "str", "choices": ["ipv4", "ipv6"], "default": ["ipv4", "ipv6"]},
+        "tables": {"type": "list", "elements": "str", "choices": ["filter", "nat", "mangle", "raw", "security"]},
+    }
+    _info.run(spec, gather)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: virtual_addresses_info
+short_description: Read the addresses of links
+version_added: 0.1.0
+description:
+  - Returns links with their addresses, and says which owner of the node's ledger made what.
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+extends_documentation_fragment:
+  - kubenode.ipvs._attributes
+  - kubenode.ipvs._attributes.info
+  - kubenode.ipvs._attributes.actiongroup_all
+options:
+  links:
+    description:
+      - Which links. By default all that have an address. Names that do not exist are left out.
+    type: list
+    elements: str
+seealso:
+  - module: kubenode.ipvs.virtual_addresses
+"""
+
+EXAMPLES = r"""
+- name: Read the proxy's addresses
+  kubenode.ipvs.virtual_addresses_info:
+    links: [kube-ipvs0]
+  register: proxy
+"""
+
+RETURN = r"""
+links:
+  description: The links.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The name.
+      type: str
+    type:
+      description: The kind of link, for example V(dummy). Empty for a device.
+      type: str
+    up:
+      description: Whether it is up.
+      type: bool
+    owner:
+      description: Who made it by the ledger, empty if the ledger knows nobody.
+      type: str
+    addresses:
+      description: The addresses, each with its owner.
+      type: list
+      elements: dict
+  sample:
+    - {name: vips, type: dummy, up: false, owner: ansible, addresses: [{address: 192.0.2.80/32, owner: ansible}]}
+"""
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
+
+
+def main():
+    spec = {"links": {"type": "list", "elements": "str"}}
+    _info.run(spec, lambda params, owners: {"links": _info.links(owners, params["links"])})
+
+
+if __name__ == "__main__":
+    main()
