@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the API is and who we are: what kubeconfig and service account have in common."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from .errors import AccessError
+
+if TYPE_CHECKING:
+    from .credentials import Plugin
+
+
+class Identity(NamedTuple):
+    """Who we are: a token, or a certificate and its key (each a file's path, or PEM), or a plugin that knows. May be nothing."""
+
+    token: str = ""
+    token_file: str = ""
+    certificate_file: str = ""
+    certificate: bytes = b""
+    key_file: str = ""
+    key: bytes = b""
+    plugin: Plugin | None = None
+
+
+class Access(NamedTuple):
+    """What a connection needs. ``authority`` is PEM, "" for the system's authorities; ``proxy`` is a URL or ""."""
+
+    server: str
+    authority: str
+    identity: Identity
+    insecure: bool = False
+    server_name: str = ""
+    proxy: str = ""
+
+
+class Accessor(Protocol):
+    """Tells how the API is reached, anew each time it is asked: files may have changed."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in messages."""
+
+    def access(self) -> Access:
+        """Return what there is now.
+
+        Raises:
+            AccessError: it cannot be told.
+        """
+
+
+def read_file(path: str, what: str) -> bytes:
+    """Return a file's content.
+
+    Raises:
+        AccessError: with what the file is for.
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise AccessError(f"{what} {path} cannot be read: {error.strerror}") from None
+
+
+def signature(path: str) -> tuple[int, int, int] | None:
+    """Return what changes when a file does; None if it is not there."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def check_url(url: str, what: str, schemes: tuple[str, ...]) -> str:
+    """Return a URL without a slash at its end.
+
+    Raises:
+        AccessError: with what the URL is for.
+    """
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in schemes and bool(parts.hostname) and not parts.query and not parts.fragment
+        good = good and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        raise AccessError(
+            f"{what} is {_without_secrets(url)!r}, expected {' or '.join(f'{scheme}://HOST[:PORT]' for scheme in schemes)}"
+        )
+    return url.rstrip("/")
+
+
+def _without_secrets(url: str) -> str:
+    """Return a URL without user and password."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

@@ -1,0 +1,204 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Asking the API: JSON documents, pages of lists, streams of watch events; all that can go wrong becomes an ApiError."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+from collections.abc import Generator, Mapping
+from http.client import HTTPException, HTTPResponse, IncompleteRead
+from typing import Any
+from urllib.parse import urlencode
+
+from ..._version import VERSION
+from ..documents import smaller_endpoint
+from .access import Accessor
+from .connection import Connection
+from .credentials import Credentials
+from .errors import ApiError, RefusedError
+
+_USER_AGENT = f"kubenode-agent/{VERSION}"
+_READ_SECONDS = 30.0  # without a single byte, when an answer is due
+_ANSWER_SECONDS = 180.0  # for a whole page, however slowly it comes
+_CHUNK = 65536
+_MOST_PAGE = 256 << 20
+_MOST_LINE = 16 << 20  # etcd holds objects of 1.5 MiB
+_MOST_MESSAGE = 300
+
+decode = json.JSONDecoder(object_hook=smaller_endpoint).decode
+
+
+class Session:
+    """One thread's conversations with the API, on one connection that is kept while it works.
+
+    Every method raises ApiError, after which the next request connects anew.
+    """
+
+    def __init__(self, accessor: Accessor, credentials: Credentials) -> None:
+        self._accessor = accessor
+        self._credentials = credentials
+        self._connection: Connection | None = None
+        self._closed = False
+
+    def get(self, path: str, query: Mapping[str, str]) -> Any:
+        """Return the JSON document at a path."""
+        return self._document("GET", path, query, None)
+
+    def post(self, path: str, document: Any) -> Any:
+        """Send a JSON document; return the answer."""
+        return self._document("POST", path, {}, json.dumps(document).encode())
+
+    def lines(self, path: str, query: Mapping[str, str], silence: float) -> Generator[bytes, None, None]:
+        """Yield the lines of a stream as they come, and an empty one when it begins.
+
+        Args:
+            path: path of the resource.
+            query: what to watch.
+            silence: seconds without a byte after which nobody is believed to be there any more: the stream ends.
+        """
+        response = self._send("GET", path, query, None)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            if self._connection is not None:
+                self._connection.wait(silence)
+            yield b""
+            while True:
+                data = response.read1(_CHUNK)
+                if not data:
+                    break
+                head, newline, rest = data.partition(b"\n")
+                parts.append(head)
+                size += len(head)
+                if size > _MOST_LINE:
+                    raise ApiError(f"the API sends a line of more than {_MOST_LINE >> 20} MiB")
+                if not newline:
+                    continue
+                yield b"".join(parts)
+                *whole, last = rest.split(b"\n")
+                yield from whole
+                parts, size = [last], len(last)
+            if size:
+                raise ApiError("the API's stream was cut off in the middle of a line")
+        except (socket.timeout, TimeoutError):
+            return  # perhaps there was nothing to say: asking again tells
+        except (OSError, HTTPException, ValueError) as error:
+            raise ApiError(f"the API's stream broke off: {_reason(error)}") from None
+        finally:
+            response.close()
+            self.drop()  # a stream that is not read to its end leaves nothing to be used again
+
+    def drop(self) -> None:
+        """Connect anew for the next request."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def abort(self) -> None:
+        """End everything, from another thread."""
+        self._closed = True
+        connection = self._connection
+        if connection is not None:
+            connection.abort()
+
+    def _document(self, method: str, path: str, query: Mapping[str, str], body: bytes | None) -> Any:
+        response = self._send(method, path, query, body)
+        try:
+            return decode(_body(response).decode())
+        except (socket.timeout, TimeoutError):
+            raise self._broken(f"the API has sent nothing for {_READ_SECONDS:g} s") from None
+        except (OSError, HTTPException) as error:
+            raise self._broken(f"the API's answer broke off: {_reason(error)}") from None
+        except (ValueError, RecursionError):
+            raise self._broken("the API's answer is not JSON") from None
+        except ApiError:
+            self.drop()
+            raise
+
+    def _send(self, method: str, path: str, query: Mapping[str, str], body: bytes | None) -> HTTPResponse:
+        if self._closed:
+            raise ApiError("we are stopping")
+        address = f"{path}?{urlencode(query)}" if query else path
+        headers = {"User-Agent": _USER_AGENT, **({"Content-Type": "application/json"} if body is not None else {})}
+        try:
+            if self._connection is None:
+                access = self._accessor.access()
+                self._connection = Connection(access, self._credentials.resolve(access.identity), _READ_SECONDS)
+            self._connection.send_request(method, address, headers, body)
+            response = self._connection.getresponse()
+        except (OSError, HTTPException, ValueError) as error:
+            raise self._broken(f"the API cannot be reached: {_reason(error)}") from None
+        except ApiError:
+            self.drop()
+            raise
+        if 200 <= response.status < 300:
+            return response
+        raise self._refusal(response)
+
+    def _refusal(self, response: HTTPResponse) -> RefusedError:
+        reason, message = "", response.reason or ""
+        try:
+            status = json.loads(_body(response))
+            causes = (status.get("details") or {}).get("causes") or ()
+            too_large = any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)
+            reason = "ResourceVersionTooLarge" if too_large else str(status.get("reason") or "")
+            message = str(status.get("message") or message)
+        except (OSError, HTTPException, ValueError, AttributeError, TypeError, ApiError):
+            pass  # a proxy's page, or nothing: the status has to do
+        finally:
+            self.drop()
+        if response.status == 401:
+            self._credentials.refused()
+        wait = response.headers.get("Retry-After") or ""
+        return RefusedError(response.status, reason, _short(message), float(wait) if wait.isdigit() else 0.0)
+
+    def _broken(self, text: str) -> ApiError:
+        self.drop()
+        return ApiError(text)
+
+
+def _body(response: HTTPResponse) -> bytes:
+    """Return the whole body; the connection can be used again if it was whole."""
+    with response:
+        return _read(response)
+
+
+def _read(response: HTTPResponse) -> bytes:
+    end = time.monotonic() + _ANSWER_SECONDS
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        data = response.read1(_CHUNK)
+        if not data:
+            if response.length:
+                raise IncompleteRead(b"", response.length)
+            return b"".join(parts)
+        parts.append(data)
+        size += len(data)
+        if size > _MOST_PAGE:
+            raise ApiError(f"the API's answer is larger than {_MOST_PAGE >> 20} MiB")
+        if time.monotonic() > end:
+            raise ApiError(f"the API's answer is not complete after {_ANSWER_SECONDS:g} s")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not good: {error.verify_message}"
+    if isinstance(error, (socket.timeout, TimeoutError)):
+        return "no answer"
+    if isinstance(error, socket.gaierror):
+        return f"its name cannot be resolved: {error.strerror}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason or error.strerror or 'broken off'}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[0].lower() + error.strerror[1:]
+    return _short(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_MESSAGE else line[: _MOST_MESSAGE - 3] + "..."

@@ -1,0 +1,150 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One HTTP/1.1 connection to the API server, with TLS as an access says.
+
+Made anew for every watch, so that certificates, authorities and addresses that have changed are the new ones. The environment's proxies are
+not looked at: a node's own API traffic goes where the kubeconfig says.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import ssl
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from .access import Access, Identity
+from .errors import AccessError
+
+_CONNECT_SECONDS = 10.0
+# A peer that is gone without a word is noticed within half a minute, whatever the API sends.
+_KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
+
+
+class Connection(HTTPConnection):
+    """A connection that is made when the first request is sent.
+
+    Args:
+        access: where to.
+        identity: as :class:`~.credentials.Credentials` has resolved it.
+        read_seconds: how long one read may take.
+    """
+
+    def __init__(self, access: Access, identity: Identity, read_seconds: float) -> None:
+        parts = urlsplit(access.server)
+        secure = parts.scheme == "https"
+        host, port = parts.hostname or "", parts.port or (443 if secure else 80)
+        proxy = urlsplit(access.proxy) if access.proxy else None
+        if proxy is None:
+            super().__init__(host, port, timeout=_CONNECT_SECONDS)
+        else:
+            super().__init__(proxy.hostname or "", proxy.port or 80, timeout=_CONNECT_SECONDS)
+            self.set_tunnel(host, port, headers=_proxy_headers(proxy))
+        self.path = parts.path.rstrip("/")  # of an API server behind somebody else's
+        self._read_seconds = read_seconds
+        self._name = access.server_name or host
+        self._context = _context(access, identity) if secure else None
+        self._socket: Any = None  # stays when http.client lets go of its own because an answer ends the connection
+        self._headers = {"Accept": "application/json"}
+        if identity.token:
+            self._headers["Authorization"] = f"Bearer {_one_line(identity.token)}"
+
+    def connect(self) -> None:
+        """Connect; also through a proxy."""
+        super().connect()
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE:
+            option = getattr(socket, name, None)
+            if option is not None:
+                self.sock.setsockopt(socket.IPPROTO_TCP, option, value)
+        if self._context is not None:
+            self.sock = self._context.wrap_socket(self.sock, server_hostname=self._name)
+        self._socket = self.sock
+        self.wait(self._read_seconds)
+
+    def send_request(self, method: str, path: str, headers: dict[str, str], body: bytes | None = None) -> None:
+        """Send a request for a path of the API."""
+        self.request(method, self.path + path, body=body, headers={**self._headers, **headers})
+
+    def abort(self) -> None:
+        """End what another thread is waiting for here; that thread closes the connection."""
+        if self._socket is not None:
+            try:
+                # not SSLSocket.shutdown, which takes the TLS object away from the thread that is using it
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def wait(self, seconds: float) -> None:
+        """Let a read take this long from now on."""
+        if self._socket is not None:
+            self._socket.settimeout(seconds)
+
+
+def _context(access: Access, identity: Identity) -> ssl.SSLContext:
+    # Not create_default_context: since Python 3.13 it refuses authorities that Kubernetes distributions made for years (VERIFY_X509_STRICT).
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if access.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif access.authority:
+        try:
+            context.load_verify_locations(cadata=access.authority)
+        except (ssl.SSLError, ValueError):
+            raise AccessError("the certificate authority is not a certificate in PEM form") from None
+    else:
+        context.load_default_certs()
+    if identity.certificate or identity.certificate_file:
+        _load_certificate(context, identity)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, identity: Identity) -> None:
+    """Load the client's certificate and key; those that are no files go through memory, never through a disk."""
+    opened: list[int] = []
+    try:
+        paths = [
+            file or _in_memory(data, opened)
+            for file, data in (
+                (identity.certificate_file, identity.certificate),
+                (identity.key_file, identity.key),
+            )
+        ]
+        context.load_cert_chain(paths[0], paths[1], password=_no_password)
+    except (OSError, ValueError) as error:
+        about = " and ".join(file for file in (identity.certificate_file, identity.key_file) if file) or "given as data"
+        why = error.strerror if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else "they do not fit together"
+        raise AccessError(f"client certificate and key ({about}) cannot be used: {why}") from None
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def _in_memory(data: bytes, opened: list[int]) -> str:
+    descriptor = os.memfd_create("kubenode", os.MFD_CLOEXEC)
+    opened.append(descriptor)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted")  # or OpenSSL would ask on the terminal
+
+
+def _proxy_headers(proxy: Any) -> dict[str, str]:
+    if not proxy.username:
+        return {}
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+
+
+def _one_line(token: str) -> str:
+    if not token.isascii() or not token.isprintable():
+        raise AccessError("the token has characters that no token has")
+    return token

@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who we are, for one connection: tokens that rotate, certificates that need not be files, plugins that are asked.
+
+Nothing of it ever goes into a message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Callable, NamedTuple
+
+from .access import Identity, read_file
+from .errors import AccessError
+
+_PLUGIN_SECONDS = 60.0
+_EARLY = 10.0  # seconds before its end at which a credential is not used any more
+_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+
+
+class Plugin(NamedTuple):
+    """A command that prints an ExecCredential (kubernetes: client-go credential plugins). ``where`` names it in messages."""
+
+    command: str
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    version: str
+    hint: str
+    cluster: Mapping[str, Any] | None
+    where: str
+
+
+class _Issued(NamedTuple):
+    plugin: Plugin
+    identity: Identity
+    until: float  # wall clock; 0 for ever
+    until_monotonic: float
+
+
+class Credentials:
+    """Turns an identity into a token and a certificate; asks a plugin once for as long as its answer is good.
+
+    A plugin's answer ends when either clock says so: a wall clock that jumps back does not prolong it.
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._issued: _Issued | None = None
+        self._lock = threading.Lock()
+
+    def resolve(self, identity: Identity) -> Identity:
+        """Return the identity with ``token`` read from its file and without a plugin.
+
+        Raises:
+            AccessError: the token's file or the plugin is of no use.
+        """
+        if identity.plugin is not None:
+            return self._ask(identity)
+        if identity.token_file:
+            token = read_file(identity.token_file, "token file").decode("ascii", "replace").strip()
+            if not token:
+                raise AccessError(f"token file {identity.token_file} is empty")
+            return identity._replace(token=token)
+        return identity
+
+    def refused(self) -> None:
+        """Forget what a plugin issued: the API does not take it."""
+        with self._lock:
+            self._issued = None
+
+    def _ask(self, identity: Identity) -> Identity:
+        plugin = identity.plugin
+        if plugin is None:
+            return identity
+        with self._lock:  # one process is enough for all connections
+            issued = self._issued
+            if issued is not None and issued.plugin == plugin and self._good(issued):
+                return issued.identity
+            found, until = _credential(_run(plugin), plugin)
+            left = until - self._wall()
+            self._issued = _Issued(plugin, found, until, self._monotonic() + left)
+            return found
+
+    def _good(self, issued: _Issued) -> bool:
+        if not issued.until:
+            return True
+        return self._wall() < issued.until - _EARLY and self._monotonic() < issued.until_monotonic - _EARLY
+
+
+def _run(plugin: Plugin) -> bytes:
+    """Return what the plugin prints; what it says on standard error goes to ours."""
+    import subprocess
+
+    version = plugin.version or _VERSIONS[0]
+    spec: dict[str, Any] = {"interactive": False}
+    if plugin.cluster is not None:
+        spec["cluster"] = plugin.cluster
+    told = json.dumps({"apiVersion": version, "kind": "ExecCredential", "spec": spec})
+    try:
+        done = subprocess.run(
+            [plugin.command, *plugin.arguments],
+            env={**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": told},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            timeout=_PLUGIN_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise AccessError(f"{plugin.where}: {plugin.command} did not end within {_PLUGIN_SECONDS:g} s") from None
+    except OSError as error:
+        hint = f" ({plugin.hint.strip()})" if plugin.hint else ""
+        raise AccessError(f"{plugin.where}: {plugin.command} cannot be run: {error.strerror}{hint}") from None
+    if done.returncode:
+        raise AccessError(f"{plugin.where}: {plugin.command} failed with status {done.returncode}")
+    return done.stdout
+
+
+def _credential(printed: bytes, plugin: Plugin) -> tuple[Identity, float]:
+    """Return the identity in an ExecCredential and when it ends (seconds since the epoch; 0 for never)."""
+    try:
+        answer = json.loads(printed)
+        version, status = answer["apiVersion"], answer["status"]
+        token, certificate, key = (status.get(name) or "" for name in ("token", "clientCertificateData", "clientKeyData"))
+        ends = status.get("expirationTimestamp") or ""
+        identity = Identity(token=token.strip(), certificate=certificate.encode("ascii"), key=key.encode("ascii"))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise AccessError(f"{plugin.where}: {plugin.command} printed no ExecCredential with a status") from None
+    wanted = plugin.version or version
+    if version != wanted or version not in _VERSIONS:
+        raise AccessError(f"{plugin.where}: {plugin.command} printed an ExecCredential of {version!r}, expected {wanted!r}")
+    if not identity.token and not (identity.certificate and identity.key):
+        raise AccessError(f"{plugin.where}: {plugin.command} printed neither a token nor a certificate with its key")
+    return identity, _seconds(ends, plugin) if ends else 0.0
+
+
+def _seconds(timestamp: str, plugin: Plugin) -> float:
+    import calendar
+
+    head, _point, _fraction = timestamp.rstrip("Z").partition(".")
+    try:
+        return float(calendar.timegm(time.strptime(head, "%Y-%m-%dT%H:%M:%S")))
+    except (ValueError, TypeError):
+        raise AccessError(f"{plugin.where}: {plugin.command}: expirationTimestamp is not a time in UTC") from None

@@ -1,0 +1,237 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeping one resource up to date, in a thread: list it page by page, then watch it from there (kubernetes: client-go's Reflector).
+
+What is known stays while the API is away, and while it is listed again: a list only says what to put, and at its end what is gone.
+All waiting is measured by the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..documents import ObjectKey
+from .api import Session, decode
+from .errors import ApiError, ExpiredError, RefusedError
+from .objects import Resource, understood
+from .store import Store
+
+_PASSING = (401, 403, 408, 429)  # refusals that say nothing about where we were
+
+
+class Timing(NamedTuple):
+    """How long to wait for what, in seconds; objects of a page."""
+
+    first_backoff: float = 0.5
+    most_backoff: float = 30.0
+    silence: float = 150.0  # a watch without a byte; bookmarks come about once a minute
+    watch: float = 300.0  # a watch ends after this to twice this: not all nodes at once
+    calm: float = 1.0  # a watch that ends sooner and brought nothing counts as a failure
+    page: int = 500
+
+
+class Reflector(threading.Thread):
+    """Follows one resource until :meth:`stop`.
+
+    ``listed`` tells that the whole list was read at least once; ``trouble`` says what is wrong at the moment ("" if nothing is);
+    ``tried`` that the first attempt has ended, whatever came of it. ``notify`` is called in this thread when any of them changes.
+    """
+
+    def __init__(
+        self, resource: Resource, session: Session, store: Store, notify: Callable[[], None], timing: Timing | None = None
+    ) -> None:
+        super().__init__(name=f"watch {resource.kind}", daemon=True)
+        self.resource = resource
+        self.listed = False
+        self.tried = False
+        self.trouble = ""
+        self.odd: dict[str, str] = {}  # objects that cannot be told apart from others: name -> why
+        self._session = session
+        self._store = store
+        self._notify = notify
+        self._timing = timing or Timing()
+        self._version = ""  # where the watch goes on; "" to list first
+        self._continued = False  # the page that was asked for last was not the first
+        self._failures = 0
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """End soon."""
+        self._stopping.set()
+        self._session.abort()
+
+    def run(self) -> None:
+        """List and watch."""
+        while not self._stopping.is_set():
+            try:
+                self._follow()
+            except ExpiredError:
+                self._version = ""
+                self._pause(self._backoff())  # not all nodes at the same moment
+            except ApiError as error:
+                self._failed(error)
+            except Exception as error:  # whatever the API sent, this thread goes on
+                self._version = ""
+                self._failed(ApiError(f"the API's answer cannot be understood ({type(error).__name__}: {error})"))
+        self._session.drop()
+
+    def _follow(self) -> None:
+        if not self._version:
+            self._version = self._list()
+            self.listed = True
+            self._tell("")
+        self._watch()
+
+    def _failed(self, trouble: ApiError) -> None:
+        if self._stopping.is_set():
+            return
+        wait = 0.0
+        if isinstance(trouble, RefusedError):
+            wait = trouble.retry_after
+            # the API forgot the version (restored from a backup, another server), or never knew the request: begin again
+            if trouble.reason == "ResourceVersionTooLarge" or (trouble.status not in _PASSING and trouble.status < 500):
+                self._version = ""
+        self._tell(str(trouble))
+        most = self._backoff()
+        self._pause(max(most, 1.2 * wait), at_least=max(most / 2, wait))
+
+    def _backoff(self) -> float:
+        """Return how long to wait at most after one more failure."""
+        most = min(self._timing.first_backoff * 2.0**self._failures, self._timing.most_backoff)
+        self._failures = min(self._failures + 1, 30)
+        return most
+
+    def _tell(self, trouble: str) -> None:
+        if not self.tried or trouble != self.trouble or not trouble:
+            self.tried = True
+            self.trouble = trouble
+            self._notify()
+
+    def _pause(self, seconds: float, at_least: float = 0.0) -> None:
+        self._stopping.wait(random.uniform(at_least, seconds))
+
+    # list
+
+    def _list(self) -> str:
+        """Read the whole list; return the version from which to watch.
+
+        A token to continue may expire while we read: then from the start, and the next time without pages.
+        """
+        for limit in (self._timing.page, self._timing.page, 0):
+            try:
+                return self._pages(limit)
+            except RefusedError as refusal:
+                if not limit or refusal.status not in (400, 410) or not self._continued:
+                    raise
+        raise ExpiredError("the list cannot be read to its end")
+
+    def _pages(self, limit: int) -> str:
+        seen: set[ObjectKey] = set()
+        odd: dict[str, str] = {}
+        following = ""
+        while True:
+            self._continued = bool(following)
+            query = {**self.resource.selector, "limit": str(limit), **({"continue": following} if following else {})}
+            page = self._session.get(self.resource.path, query)
+            items, metadata = _parts(page)
+            for item in items:
+                self._take(item, seen, odd)
+            following = str(metadata.get("continue") or "")
+            if not following:
+                break
+        version = str(metadata.get("resourceVersion") or "")
+        if not version:
+            raise ApiError("the API's list has no resourceVersion")
+        self.odd = odd
+        self._store.keep_only(self.resource.kind, seen)
+        return version
+
+    def _take(self, item: Any, seen: set[ObjectKey], odd: dict[str, str]) -> None:
+        try:
+            key, kept = understood(self.resource.kind, item)
+        except ValueError as error:
+            odd[str(error)] = f"an object of the API cannot be used: {error}"
+            return
+        seen.add(key)
+        self._store.put(key, kept)
+
+    # watch
+
+    def _watch(self) -> None:
+        """Watch until the API ends it."""
+        timing = self._timing
+        begun = time.monotonic()
+        seconds = timing.watch * random.uniform(1, 2)
+        query = {
+            **self.resource.selector,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(max(1, int(seconds))),
+        }
+        events = 0
+        lines = self._session.lines(self.resource.path, query, timing.silence)
+        try:
+            for line in lines:
+                if self.trouble:
+                    self._tell("")
+                if not line.strip():
+                    continue
+                self._version = self._use(line)
+                events += 1
+                lasted = time.monotonic() - begun
+                if lasted > timing.most_backoff:
+                    self._failures = 0
+                if self._stopping.is_set() or lasted > seconds + timing.silence:
+                    return  # or it does not keep to the time that was asked for
+        finally:
+            lines.close()
+        if not events and time.monotonic() - begun < timing.calm:
+            raise ApiError("the API ends every watch at once")
+        self._failures = 0
+        self._tell("")
+
+    def _use(self, line: bytes) -> str:
+        """Use one event; return the version that it leads to."""
+        try:
+            event = decode(line.decode())
+            kind, item = event["type"], event["object"]
+            if kind == "ERROR":
+                raise self._error(item)
+            version = item["metadata"]["resourceVersion"]
+            if kind == "BOOKMARK":
+                return str(version or self._version)
+            key, kept = understood(self.resource.kind, item)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            self._version = ""  # an event may be lost: only a list can tell
+            raise ApiError(f"the API sends what is no watch event ({type(error).__name__})") from None
+        if kind in ("ADDED", "MODIFIED"):
+            self._store.put(key, kept)
+        elif kind == "DELETED":
+            self._store.remove(key)
+        return str(version)
+
+    def _error(self, status: Any) -> ApiError:
+        """Return what an ERROR event means; after any of them client-go lists again, and so do we."""
+        self._version = ""
+        code = status.get("code") if isinstance(status, dict) else None
+        if code == 410:
+            return ExpiredError("the version to watch from has expired")
+        reason, message = (
+            (str(status.get(name) or "") for name in ("reason", "message")) if isinstance(status, dict) else ("", "")
+        )
+        return RefusedError(code if isinstance(code, int) else 500, reason, message[:300])
+
+
+def _parts(page: Any) -> tuple[list[Any], dict[str, Any]]:
+    if not isinstance(page, dict) or not isinstance(page.get("metadata"), dict):
+        raise ApiError("the API's answer is not a list of objects")
+    items = page.get("items")
+    if items is not None and not isinstance(items, list):
+        raise ApiError("the API's answer is not a list of objects")
+    return items or [], page["metadata"]

@@ -1,0 +1,165 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects on disk, for a start while the API is away.
+
+One JSON document a line: a header with format, version, node, time, number and checksum, then the objects. It is read back whole or not at
+all; and ``kubenode plan --objects FILE`` reads it too, since to it the header is an object of a kind that is none of its business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..documents import Object, ObjectKey, key_of
+from .api import decode
+
+API_VERSION = "kubenode.ipvs/v1alpha1"
+KIND = "ObjectsSnapshot"
+FORMAT = 1
+
+
+class SnapshotError(Exception):
+    """There is no snapshot that can be used; the text says why."""
+
+
+class Snapshot(NamedTuple):
+    """What was on disk: when it was written (seconds since the epoch), the API's URL, and the objects with their texts."""
+
+    written: float
+    server: str
+    objects: list[tuple[ObjectKey, bytes, Object]]
+
+
+def write(path: str, node: str, server: str, texts: Sequence[bytes]) -> None:
+    """Put a snapshot in place of the last one, at once and lasting.
+
+    Raises:
+        OSError: it could not be written; the last one is still there.
+    """
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text + b"\n")
+    header = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "format": FORMAT,
+        "node": node,
+        "server": server,
+        "written": round(time.time(), 3),
+        "objects": len(texts),
+        "sha256": digest.hexdigest(),
+    }
+    temporary = f"{path}.new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(json.dumps(header).encode() + b"\n")
+            for text in texts:
+                file.write(text + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except OSError:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        raise
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def read(path: str, node: str) -> Snapshot:
+    """Return what was written last for this node.
+
+    Raises:
+        SnapshotError: there is nothing, it is damaged, or it is not ours.
+    """
+    try:
+        with open(path, "rb") as file:
+            first = file.readline()
+            body = file.read()
+    except FileNotFoundError:
+        raise SnapshotError(f"there is no snapshot {path}") from None
+    except OSError as error:
+        raise SnapshotError(f"the snapshot {path} cannot be read: {error.strerror}") from None
+    try:
+        header = json.loads(first)
+        given = {name: header[name] for name in ("kind", "format", "node", "written", "server", "objects", "sha256")}
+        written = float(given["written"])
+    except (ValueError, LookupError, TypeError):
+        raise SnapshotError(f"{path} is not a snapshot") from None
+    for name, wanted in (("kind", KIND), ("format", FORMAT), ("node", node)):
+        if given[name] != wanted:
+            raise SnapshotError(f"the snapshot {path} is not for us: its {name} is {given[name]!r}, expected {wanted!r}")
+    if hashlib.sha256(body).hexdigest() != given["sha256"]:
+        raise SnapshotError(f"the snapshot {path} is damaged: its checksum does not fit")
+    return Snapshot(written, str(given["server"]), [_object(path, text) for text in body.splitlines()])
+
+
+def _object(path: str, text: bytes) -> tuple[ObjectKey, bytes, Object]:
+    try:
+        item: Any = decode(text.decode())
+        key = key_of(item)
+    except (ValueError, RecursionError):
+        key = None
+    if key is None:
+        raise SnapshotError(f"the snapshot {path} holds what is no object of ours")
+    return key, text, item
+
+
+class Keeper(threading.Thread):
+    """Writes snapshots in a thread of its own: some time after :meth:`changed`, and never more often than every ``interval`` seconds.
+
+    ``trouble`` says why the last attempt failed ("" if it did not).
+    """
+
+    def __init__(self, save: Callable[[], None], interval: float, delay: float = 1.0) -> None:
+        super().__init__(name="snapshot", daemon=True)
+        self.trouble = ""
+        self._save = save
+        self._interval = interval
+        self._delay = delay
+        self._unsaved = False
+        self._work = threading.Event()
+        self._stopping = threading.Event()
+
+    def changed(self) -> None:
+        """Say that what is on disk is not the latest any more."""
+        self._unsaved = True
+        self._work.set()
+
+    def stop(self) -> None:
+        """End soon, with all that is known on disk."""
+        self._stopping.set()
+        self._work.set()
+
+    def run(self) -> None:
+        """Write whenever there is something to write."""
+        wait = self._delay
+        while not self._stopping.is_set():
+            self._work.wait()
+            self._stopping.wait(wait)
+            wait = self._interval
+            self._work.clear()
+            if self._unsaved:
+                self._unsaved = False
+                self._write()
+
+    def _write(self) -> None:
+        try:
+            self._save()
+            self.trouble = ""
+        except OSError as error:
+            self._unsaved = True
+            self.trouble = f"the snapshot cannot be written: {error.strerror}"

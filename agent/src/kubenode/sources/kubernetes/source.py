@@ -1,0 +1,263 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Kubernetes API as the agent's source: Services, EndpointSlices and the node's own Node object, listed and watched.
+
+The same face as :class:`~..manifests.Manifests`, and a descriptor to wait for.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ..documents import Object, ObjectKey
+from ..manifests import Changes
+from . import snapshot
+from .access import Access, Accessor
+from .api import Session
+from .credentials import Credentials
+from .errors import AccessError
+from .kubeconfig import Kubeconfig
+from .objects import resources
+from .reflector import Reflector, Timing
+from .service_account import ServiceAccount
+from .store import Store
+
+if TYPE_CHECKING:
+    from ...log import Log
+    from .events import Events
+
+_NEEDED = ("Service", "EndpointSlice")
+_RESTORE_AFTER = 3.0  # seconds without complete lists and without an error: an API that is slow, or a network that drops
+_SNAPSHOT_INTERVAL = 60.0
+_STOP_SECONDS = 2.0
+
+
+def identity(kubeconfig: str, server: str, node: str) -> str:
+    """Return what tells one source from another."""
+    return f"Kubernetes API ({kubeconfig or 'service account'}{f', server {server}' if server else ''}, node {node})"
+
+
+class Kubernetes:
+    """The objects of a cluster, as far as one node needs them. Nothing is asked before :meth:`start`.
+
+    ``waiting`` and ``unknown`` are as those of manifests: while ``waiting`` says something, nothing is known; while ``unknown``
+    holds the names of lists that were never complete, what it has may be less than there is.
+
+    Args:
+        kubeconfig: path, "" for the service account of a pod.
+        server: URL that goes before the kubeconfig's, "" for none.
+        node: name of this node.
+        state: path of the snapshot.
+        log: where to say what happened.
+    """
+
+    about = "kubernetes"
+
+    def __init__(
+        self,
+        kubeconfig: str,
+        server: str,
+        node: str,
+        state: str,
+        log: Log,
+        *,
+        timing: Timing | None = None,
+        accessor: Accessor | None = None,
+        interval: float = _SNAPSHOT_INTERVAL,
+    ) -> None:
+        self.path = identity(kubeconfig, server, node)
+        self.node = node
+        self._state = state
+        self._log = log
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        self._accessor = accessor or (Kubeconfig(kubeconfig, server) if kubeconfig else ServiceAccount(server))
+        self._credentials = Credentials()
+        self._store = Store(self._wake)
+        self._reflectors = [
+            Reflector(resource, Session(self._accessor, self._credentials), self._store, self._wake, timing)
+            for resource in resources(node)
+        ]
+        self._keeper = snapshot.Keeper(self._save, interval)
+        self._events: Events | None = None
+        self._started = time.monotonic()
+        self._restored = ""  # what was restored, in words
+        self._restore_tried = False
+        self._complete = False
+        self._looked_at = False  # how we reach the API
+
+    def start(self) -> None:
+        """Begin to list and watch."""
+        self._started = time.monotonic()
+        for reflector in self._reflectors:
+            reflector.start()
+        self._keeper.start()
+
+    def close(self) -> None:
+        """End all threads; what is known is on disk then."""
+        threads: list[Reflector | snapshot.Keeper | Events] = [*self._reflectors, self._keeper]
+        if self._events is not None:
+            threads.append(self._events)
+        for thread in threads:
+            thread.stop()
+        end = time.monotonic() + _STOP_SECONDS
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(max(0.1, end - time.monotonic()))
+        if not any(thread.is_alive() for thread in threads):  # one that is still connecting may want to wake us
+            os.close(self._writer)
+        os.close(self._reader)
+
+    def fileno(self) -> int:
+        """Return the descriptor that can be read when there is something to scan."""
+        return self._reader
+
+    @property
+    def waiting(self) -> str:
+        """Say why nothing can be known yet."""
+        if self._complete or self._restored:
+            return ""
+        trouble = next((reflector.trouble for reflector in self._needed() if reflector.trouble), "")
+        return f"the Kubernetes API: {trouble or 'its lists are being read'}"
+
+    @property
+    def unknown(self) -> set[str]:
+        """Return the lists of which no complete one was read since the start."""
+        return set() if self._complete else {reflector.resource.path for reflector in self._needed() if not reflector.listed}
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Return one sentence for each list that cannot be followed at the moment, and for what is wrong with single objects."""
+        found: dict[str, str] = {}
+        for reflector in self._reflectors:
+            name = reflector.resource.path
+            if reflector.trouble:
+                stays = "what is known of it stays in place" if reflector.listed or self._restored else "nothing of it is known"
+                found[name] = f"{name}: {reflector.trouble}; {stays}"
+            found.update({f"{name}: {what}": f"{name}: {why}" for what, why in reflector.odd.items()})
+            if reflector.resource.kind == "Node" and reflector.listed and self._own_node() is None:
+                found[name] = (
+                    f"the API has no Node {self.node!r} (is it the node's name in the cluster? hostnameOverride sets it)"
+                )
+        if self._restored and not self._complete:
+            found["snapshot"] = self._restored
+        if self._keeper.trouble:
+            found[self._state] = f"{self._state}: {self._keeper.trouble}"
+        return found
+
+    def objects(self) -> Iterator[Object]:
+        """Yield every object."""
+        return self._store.objects()
+
+    def scan(self, names: object = None) -> Changes:
+        """Return what changed since the last time; ``names`` means nothing here."""
+        self._drain()
+        self._warn()
+        if not self._complete:
+            needed = self._needed()
+            if all(reflector.listed for reflector in needed) and self._node_tried():
+                self._complete = True
+                self._keeper.changed()
+                self._log.info("the Kubernetes API's lists are complete", objects=len(self._store))
+            elif not self._restore_tried and (
+                any(reflector.trouble for reflector in needed) or time.monotonic() - self._started > _RESTORE_AFTER
+            ):
+                self._restore()
+        changes = self._store.take()
+        if self._complete and (changes.put or changes.removed):
+            self._keeper.changed()
+        return changes
+
+    def report(self, problems: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Make Kubernetes events of what is wrong with objects, and of our start; best effort.
+
+        Args:
+            problems: (kind, "namespace/name", or "name" of a Node) to sentences.
+        """
+        if not self._complete:
+            return
+        if self._events is None:
+            from .events import Events
+
+            self._events = Events(Session(self._accessor, self._credentials), self.node)
+            self._events.start()
+            self._events.began()
+        self._events.report(problems, self._uid)
+
+    # inside
+
+    def _needed(self) -> list[Reflector]:
+        return [reflector for reflector in self._reflectors if reflector.resource.kind in _NEEDED]
+
+    def _node_tried(self) -> bool:
+        """Tell whether the Node was read, or cannot be: its zone and networks matter to the first pass, but nobody waits for them for ever."""
+        return all(reflector.tried for reflector in self._reflectors)
+
+    def _own_node(self) -> Object | None:
+        return self._store.find(ObjectKey("Node", "", self.node))
+
+    def _uid(self, key: ObjectKey) -> str:
+        found = self._store.find(key)
+        return str(found["metadata"].get("uid") or "") if found is not None else ""
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._writer, b"\0")
+        except (BlockingIOError, BrokenPipeError):
+            pass  # woken already, or nobody there any more
+
+    def _drain(self) -> None:
+        try:
+            while os.read(self._reader, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _restore(self) -> None:
+        self._restore_tried = True
+        try:
+            found = snapshot.read(self._state, self.node)
+        except snapshot.SnapshotError as error:
+            self._log.warning("there is nothing to restore while the Kubernetes API is away", reason=str(error))
+            return
+        listed = {reflector.resource.kind for reflector in self._reflectors if reflector.listed}
+        for key, text, item in found.objects:
+            if key.kind not in listed:
+                self._store.restore(key, text, item)
+        written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.written))
+        self._restored = (
+            f"the Kubernetes API is away: {len(found.objects)} objects as they were at {written} are restored from {self._state}"
+        )
+        self._log.warning(self._restored, server=found.server)
+
+    def _save(self) -> None:
+        server = ""
+        try:
+            server = self._accessor.access().server
+        except AccessError:
+            pass  # for people only
+        snapshot.write(self._state, self.node, server, self._store.texts())
+
+    def _warn(self) -> None:
+        """Say once what is unwise about the way we reach the API."""
+        if self._looked_at or not any(reflector.tried for reflector in self._reflectors):
+            return
+        try:
+            access = self._accessor.access()
+        except AccessError:
+            return
+        self._looked_at = True
+        for warning in _unwise(access):
+            self._log.warning("access to the Kubernetes API", server=access.server, reason=warning)
+
+
+def _unwise(access: Access) -> Iterator[str]:
+    if access.insecure:
+        yield "insecure-skip-tls-verify: whoever stands between can say what this node balances"
+    if access.server.startswith("http://"):
+        yield "the server is http://: nothing is encrypted, and whoever stands between can say what this node balances"

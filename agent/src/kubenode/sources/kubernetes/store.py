@@ -1,0 +1,94 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known of the API's objects, each as text, and what has changed since somebody last asked.
+
+As text an object takes a fifth of the memory, can be compared whole, and is what the snapshot holds. Of many changes to
+one object only the last is kept: a flood costs what the objects are worth.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+from ..documents import Object, ObjectKey
+from ..manifests import Changes
+from .api import decode
+from .objects import encode
+
+
+class Store:
+    """Written by the threads that watch, asked by the agent's; ``wake`` is called after a change, in the writer's thread."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._known: dict[ObjectKey, bytes] = {}
+        self._pending: dict[ObjectKey, Object | None] = {}
+
+    def put(self, key: ObjectKey, item: Object) -> None:
+        """Take an object in."""
+        text = encode(item).encode()
+        with self._lock:
+            if self._known.get(key) == text:
+                return
+            self._known[key] = text
+            self._pending[key] = item
+        self._wake()
+
+    def restore(self, key: ObjectKey, text: bytes, item: Object) -> None:
+        """Take in what was known before a restart, unless something newer is known already."""
+        with self._lock:
+            if self._known.setdefault(key, text) is text:
+                self._pending[key] = item
+
+    def remove(self, key: ObjectKey) -> None:
+        """Forget an object; fine if it was not known."""
+        with self._lock:
+            if self._known.pop(key, None) is None:
+                return
+            self._pending[key] = None
+        self._wake()
+
+    def keep_only(self, kind: str, keys: set[ObjectKey]) -> int:
+        """Forget the objects of a kind that are not among ``keys``; return how many."""
+        with self._lock:
+            gone = [key for key in self._known if key.kind == kind and key not in keys]
+            for key in gone:
+                del self._known[key]
+                self._pending[key] = None
+        if gone:
+            self._wake()
+        return len(gone)
+
+    def take(self) -> Changes:
+        """Return what changed since the last time."""
+        with self._lock:
+            pending, self._pending = self._pending, {}
+        changes = Changes([], [])
+        for key, item in pending.items():
+            if item is None:
+                changes.removed.append(key)
+            else:
+                changes.put.append(item)
+        return changes
+
+    def find(self, key: ObjectKey) -> Object | None:
+        """Return one object."""
+        text = self._known.get(key)
+        found: Object | None = None if text is None else decode(text.decode())
+        return found
+
+    def objects(self) -> Iterator[Object]:
+        """Yield every object."""
+        for text in self.texts():
+            yield decode(text.decode())
+
+    def texts(self) -> list[bytes]:
+        """Return every object's text."""
+        with self._lock:
+            return list(self._known.values())
+
+    def __len__(self) -> int:
+        return len(self._known)

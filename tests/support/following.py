@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Kubernetes source, followed as the agent follows it: whenever its descriptor can be read."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kubenode.log import Log
+from kubenode.sources.documents import ObjectKey
+from kubenode.sources.kubernetes.access import Access, Identity
+from kubenode.sources.kubernetes.reflector import Timing
+from kubenode.sources.kubernetes.source import Kubernetes
+from kubenode.sources.manifests import Changes
+
+NODE = "node1"
+FAST = Timing(first_backoff=0.02, most_backoff=0.1, silence=0.5, watch=20.0, calm=0.0, page=3)
+
+
+class Fixed:
+    """An access that stays as it is."""
+
+    name = "fixed access"
+
+    def __init__(self, url: str, identity: Identity | None = None) -> None:
+        self._access = Access(url, "", identity or Identity())
+
+    def access(self) -> Access:
+        return self._access
+
+
+class Following:
+    """A source, what it has told, and what follows from it: ``held`` is what a consumer holds that does as it is told."""
+
+    def __init__(self, url: str, state: Path, timing: Any = FAST, accessor: Any = None, node: str = NODE) -> None:
+        self.lines: list[str] = []
+        log = Log("debug", write=self.lines.append, journal=False)
+        accessor = accessor or Fixed(url)
+        self.source = Kubernetes("", url, node, str(state), log, timing=timing, accessor=accessor, interval=0.05)
+        self.held: dict[ObjectKey, dict[str, Any]] = {}
+        self.told: list[Changes] = []
+        self.holding: list[bool] = []  # at every change, whether removals had to be held back
+        self._closed = False
+
+    @property
+    def names(self) -> set[str]:
+        """Kinds and names of what is held, in short."""
+        return {f"{key.kind} {key.name}" for key in self.held}
+
+    def scan(self) -> Changes:
+        """Take over what changed."""
+        changes = self.source.scan()
+        for key in changes.removed:
+            del self.held[key]  # never told twice, never of something unknown
+        for item in changes.put:
+            metadata = item["metadata"]
+            self.held[ObjectKey(item["kind"], metadata.get("namespace", ""), metadata["name"])] = item
+        if changes.put or changes.removed:
+            self.told.append(changes)
+            self.holding.append(bool(self.source.waiting or self.source.unknown))
+        return changes
+
+    def until(self, what: Callable[[], Any], seconds: float = 5.0) -> Any:
+        """Follow until something is true; return it."""
+        end = time.monotonic() + seconds
+        while True:
+            self.scan()
+            found = what()
+            if found:
+                return found
+            left = end - time.monotonic()
+            if left <= 0:
+                state = f"waiting: {self.source.waiting!r}, problems: {self.source.problems}, held: {sorted(self.names)}"
+                raise AssertionError(f"not within {seconds} s; {state}; log: {''.join(self.lines)}")
+            select.select([self.source], [], [], min(left, 0.05))
+
+    def complete(self) -> Following:
+        """Follow until everything is known."""
+        self.until(lambda: not self.source.waiting and not self.source.unknown)
+        self.scan()
+        return self
+
+    def close(self) -> None:
+        """End the source."""
+        if not self._closed:
+            self._closed = True
+            self.source.close()

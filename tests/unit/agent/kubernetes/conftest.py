@@ -1,0 +1,37 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fake API server, and the source that follows it in a hurry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.fake_apiserver import FakeApiServer
+from support.following import FAST, Following
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeApiServer]:
+    server = FakeApiServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def follow(fake: FakeApiServer, tmp_path: Path) -> Iterator[Callable[..., Following]]:
+    """Start sources; all of them end with the test."""
+    started: list[Following] = []
+
+    def start(url: str = "", *, begin: bool = True, timing: object = FAST) -> Following:
+        found = Following(url or fake.url, tmp_path / "objects.snapshot", timing)
+        started.append(found)
+        if begin:
+            found.source.start()
+        return found
+
+    yield start
+    for following in started:
+        following.close()
