@@ -58,8 +58,7 @@ chains:
   sample:
     - {name: NODE-PORTS, table: filter, family: ipv4, rules: ["-p tcp -m tcp --dport 30000:32767 -j DROP"], owner: ansible}
 rules:
-  description: The rules of built-in chains. One that repeats an earlier rule of its chain has C( # 2) and so on behind its
-  text.
+  description: "The rules of built-in chains. One that repeats an earlier rule of its chain has C( # 2) and so on behind it."
   returned: success
   type: list
   elements: dict

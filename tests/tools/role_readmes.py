@@ -1,0 +1,64 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write each role's README from its argument specs; a unit test says when one is out of date.
+
+python tests/tools/role_readmes.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROLES = Path(__file__).resolve().parents[2] / "roles"
+_MARKUP = re.compile(r"\b[OVCPM]\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+
+
+def main() -> None:
+    """Write all READMEs."""
+    for role in sorted(path.parents[1] for path in ROLES.glob("*/meta/argument_specs.yml")):
+        (role / "README.md").write_text(readme(role), encoding="utf-8")
+
+
+def readme(role: Path) -> str:
+    """Return the text of a role's README."""
+    specs = yaml.safe_load((role / "meta/argument_specs.yml").read_text(encoding="utf-8"))["argument_specs"]
+    lines = [f"# kubenode.ipvs.{role.name}", "", "<!-- Written by tests/tools/role_readmes.py from meta/argument_specs.yml. -->"]
+    for entry, spec in specs.items():
+        if entry != "main":
+            lines += ["", f"## `tasks_from: {entry}`"]
+        lines += ["", f"{spec['short_description']}.", "", *(plain(text) for text in spec.get("description", [])), ""]
+        lines += ["| variable | type | default | what it does |", "| --- | --- | --- | --- |"]
+        for name, option in spec["options"].items():
+            lines.append(f"| `{name}` | {kind(option)} | {default(option)} | {what(option)} |")
+    return "\n".join(lines) + "\n"
+
+
+def plain(text: str) -> str:
+    """Return a description with Ansible's markup as Markdown."""
+    return _MARKUP.sub(lambda found: f"`{found[1].partition('#')[0]}`", text).replace("|", "\\|").replace("\n", " ")
+
+
+def kind(option: dict[str, Any]) -> str:
+    """Return an option's type, for example ``list of str``."""
+    return f"{option['type']} of {option['elements']}" if "elements" in option else str(option["type"])
+
+
+def default(option: dict[str, Any]) -> str:
+    """Return an option's default as YAML on one line."""
+    return f"`{json.dumps(option['default'])}`".replace("|", "\\|") if "default" in option else ""
+
+
+def what(option: dict[str, Any]) -> str:
+    """Return an option's description, with its choices."""
+    choices = ", ".join(f"`{choice}`" for choice in option.get("choices", ()))
+    return " ".join([plain(text) for text in option["description"]] + ([f"One of {choices}."] if choices else []))
+
+
+if __name__ == "__main__":
+    main()

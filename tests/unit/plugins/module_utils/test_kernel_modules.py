@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of several names is meant, and what can be unloaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _kernel_modules
+
+LOADED = """ip_vs_rr 16384 0 - Live 0x0
+ip_vs_wrr 16384 2 - Live 0x0
+ip_vs 188416 4 ip_vs_rr,ip_vs_wrr, Live 0x0
+nf_conntrack 180224 1 ip_vs, Live 0x0
+dummy 16384 0 - Live 0x0
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [
+        ({"dummy", "nosuch"}, ["dummy"]),
+        ({"ip_vs"}, []),
+        ({"ip_vs", "ip_vs_rr"}, ["ip_vs_rr"]),  # ip_vs_wrr, which nobody takes away, uses ip_vs
+        ({"nf_conntrack", "dummy"}, ["dummy"]),
+    ],
+)
+def test_only_what_nothing_else_uses_is_unloaded(tmp_path: Path, names: set[str], order: list[str]) -> None:
+    path = tmp_path / "modules"
+    path.write_text(LOADED)
+    assert _kernel_modules.unloadable(names, str(path)) == order
+
+
+def test_users_go_before_what_they_use(tmp_path: Path) -> None:
+    path = tmp_path / "modules"
+    path.write_text(LOADED.replace("ip_vs_wrr 16384 2", "ip_vs_wrr 16384 0").replace("ip_vs 188416 4", "ip_vs 188416 2"))
+    names = {"nf_conntrack", "ip_vs", "ip_vs_rr", "ip_vs_wrr"}
+    assert _kernel_modules.unloadable(names, str(path)) == ["ip_vs_rr", "ip_vs_wrr", "ip_vs", "nf_conntrack"]
+    assert _kernel_modules.unloadable(names, str(tmp_path / "nosuch")) == []
+
+
+@pytest.mark.parametrize(
+    ("states", "name"),
+    [
+        ({"nf_conntrack": "loadable", "nf_conntrack_ipv4": "loaded"}, "nf_conntrack_ipv4"),
+        ({"nf_conntrack": "builtin", "nf_conntrack_ipv4": "loaded"}, "nf_conntrack"),
+        ({"nf_conntrack": "absent", "nf_conntrack_ipv4": "loadable"}, "nf_conntrack_ipv4"),
+    ],
+)
+def test_what_is_there_comes_before_what_can_be_loaded(states: dict[str, str], name: str) -> None:
+    choice = _kernel_modules.choose([("nf_conntrack", "nf_conntrack_ipv4")], [], states)
+    assert choice == ([name], [], [])
+
+
+def test_what_cannot_be_told_is_a_warning() -> None:
+    choice = _kernel_modules.choose([("a",)], [("b",)], {"a": "unknown", "b": "absent"})
+    assert (choice.names, choice.lacking) == ([], [])
+    assert choice.warnings[0] == "whether the kernel has the module a cannot be told here (a container?)"
+    assert choice.warnings[1].startswith("optional: kernel ")
+    assert _kernel_modules.choose([("b",)], [], {"b": "absent"}).lacking != []
+
+
+def test_files_are_read_back() -> None:
+    text = _kernel_modules.render_options("me", {"ip_vs": "conn_tab_bits=9 run_estimation=N"})
+    assert text is not None
+    assert _kernel_modules.parse_options(text) == {"ip_vs": "conn_tab_bits=9 run_estimation=N"}
+    assert _kernel_modules.parse_load(_kernel_modules.render_load("me", ["ip_vs", "dummy"]) or "") == ["ip_vs", "dummy"]
+    assert _kernel_modules.render_load("me", []) is None
