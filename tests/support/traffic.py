@@ -53,7 +53,7 @@ class Cluster:
 
     def close(self) -> None:
         """End the agent and remove what it has made."""
-        if self.agent.process is not None:
+        if self.agent.process is not None and self.agent.process.poll() is None:
             self.agent.stop()
         with inside(NODE):
             self.agent.command("cleanup", "--run-dir", str(self.agent.run))

@@ -1,0 +1,232 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What load balancers, kubelets and Prometheus ask node1: health check node ports, /healthz, /livez, /metrics."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from support import objects
+from support.agent_process import eventually
+from support.cluster_net import GATEWAY, HOSTS, NODE, inside
+from support.conversation import REFUSED, SILENCE, Talk, Target, ask
+from support.traffic import Cluster, cluster_ip, node_port, service
+
+LOCAL, ABSENT, CLUSTER_WIDE, UDP, FLOW = 100, 101, 102, 103, 104
+CHECKED, CHECKED_ABSENT, NOT_CHECKED = 32100, 32101, 32102
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_cluster: Cluster) -> Cluster:
+    cluster = bare_cluster
+    local = {"balancer": True, "externalTrafficPolicy": "Local"}
+    cluster.write("node", [objects.node(NODE)])
+    cluster.write("local", service(LOCAL, ["p1", "p2", "r1"], node_port=30100, healthCheckNodePort=CHECKED, **local))
+    cluster.write("absent", service(ABSENT, ["r1"], node_port=30101, healthCheckNodePort=CHECKED_ABSENT, **local))
+    cluster.write("wide", service(CLUSTER_WIDE, ["p1"], balancer=True, healthCheckNodePort=NOT_CHECKED))
+    cluster.configure({"ipvs": {"syncPeriod": "1s"}})
+    cluster.start()
+    return cluster
+
+
+@pytest.fixture
+def firewall(cluster: Cluster) -> Iterator[None]:
+    """A host firewall as careful people have it: nothing new comes in that is not let in."""
+    cluster.run("iptables", "-P", "INPUT", "DROP")
+    yield
+    cluster.run("iptables", "-P", "INPUT", "ACCEPT")
+
+
+def get(where: str, address: str, port: int, path: str, method: str = "GET") -> Answer:
+    """Ask over HTTP from a namespace."""
+    with inside(where):
+        found = socket.create_connection((address, port), timeout=3)
+    connection = http.client.HTTPConnection(address, port)
+    connection.sock = found
+    try:
+        connection.request(method, path)
+        response = connection.getresponse()
+        return Answer(response.status, dict(response.getheaders()), response.read().decode())
+    finally:
+        connection.close()
+
+
+# health check node ports
+
+
+def test_a_health_check_passes_the_host_firewall(cluster: Cluster, firewall: None) -> None:
+    assert ask("balancer", Target(HOSTS[NODE].ip[4], 10256), timeout=0.5) == SILENCE  # which does keep others out
+    assert get("balancer", HOSTS[NODE].ip[4], CHECKED, "/").status == 200
+
+
+def test_a_health_check_counts_local_endpoints(cluster: Cluster) -> None:
+    answer = get("balancer", HOSTS[NODE].ip[4], CHECKED, "/any/path")
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["X-Load-Balancing-Endpoint-Weight"] == "2"
+    service_name = {"namespace": "ns1", "name": f"svc{LOCAL}"}
+    assert answer.json == {"service": service_name, "localEndpoints": 2, "serviceProxyHealthy": True}
+
+
+def test_a_health_check_fails_where_there_is_no_endpoint(cluster: Cluster) -> None:
+    answer = get("balancer", HOSTS[NODE].ip[4], CHECKED_ABSENT, "/")
+    assert (answer.status, answer.json["localEndpoints"]) == (503, 0)
+    assert answer.headers["X-Load-Balancing-Endpoint-Weight"] == "0"
+
+
+def test_a_health_check_follows_the_endpoints(cluster: Cluster) -> None:
+    def weight() -> tuple[int, str]:
+        answer = get("balancer", HOSTS[NODE].ip[4], CHECKED_ABSENT, "/")
+        return answer.status, answer.headers["X-Load-Balancing-Endpoint-Weight"]
+
+    things = {"node_port": 30101, "healthCheckNodePort": CHECKED_ABSENT, "balancer": True, "externalTrafficPolicy": "Local"}
+    cluster.write("absent", service(ABSENT, ["r1", "p3"], **things))
+    eventually(lambda: weight() == (200, "1"), 3)
+    cluster.write("absent", service(ABSENT, ["r1"], **things))
+    eventually(lambda: weight() == (503, "0"), 3)
+
+
+def test_only_a_load_balancer_with_policy_local_has_a_health_check(cluster: Cluster) -> None:
+    assert ask(NODE, Target("127.0.0.1", NOT_CHECKED)) == REFUSED
+
+
+# the proxy's own health
+
+
+def test_health_and_whether_the_node_is_about_to_go(cluster: Cluster) -> None:
+    def asked(path: str) -> Answer:
+        return get(NODE, "127.0.0.1", 10256, path)
+
+    answer = asked("/healthz")
+    assert answer.status == 200
+    assert answer.json["nodeEligible"] is True
+    assert {family["healthy"] for family in answer.json["status"].values()} == {True}
+    assert answer.json["status"].keys() == {"IPv4", "IPv6"}
+    live = asked("/livez")
+    assert (live.status, "nodeEligible" in live.json) == (200, False)
+    assert asked("/nothing").status == 404
+
+    leaving = objects.node(NODE)
+    leaving["spec"]["taints"] = [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]
+    cluster.write("node", [leaving])
+    eventually(lambda: asked("/healthz").status == 503, 3)
+    assert asked("/healthz").json["nodeEligible"] is False
+    assert asked("/livez").status == 200
+    # the load balancer still finds the endpoints of this node
+    assert get("balancer", HOSTS[NODE].ip[4], CHECKED, "/").status == 200
+    cluster.write("node", [objects.node(NODE)])
+    eventually(lambda: asked("/healthz").status == 200, 3)
+
+
+# metrics
+
+
+def scrape() -> tuple[dict[str, str], dict[str, float]]:
+    """What Prometheus reads: each metric's type, and each sample."""
+    answer = get(NODE, "127.0.0.1", 10249, "/metrics")
+    assert answer.status == 200
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", answer.text, re.MULTILINE))
+    samples = {}
+    for line in answer.text.splitlines():
+        if line and not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            assert name not in samples
+            samples[name] = float(value)
+    return types, samples
+
+
+def test_metrics_have_the_names_and_types_of_kube_proxy(cluster: Cluster) -> None:
+    """Those that a kube-proxy shows that has served TCP and UDP and has been asked for its health."""
+    cluster.write("flow", service(FLOW, ["p1"], protocols=["udp"]))
+    cluster.becomes(cluster_ip(FLOW, 4, protocol="udp"), {"p1": 1})
+    get(NODE, "127.0.0.1", 10256, "/healthz")
+    get(NODE, "127.0.0.1", 10256, "/livez")
+    types, samples = scrape()
+    sync = "kubeproxy_sync_proxy_rules_"
+    wanted = {
+        f"{sync}duration_seconds": "histogram",
+        f"{sync}last_timestamp_seconds": "gauge",
+        f"{sync}last_queued_timestamp_seconds": "gauge",
+        f"{sync}endpoint_changes_pending": "gauge",
+        f"{sync}endpoint_changes_total": "counter",
+        f"{sync}service_changes_pending": "gauge",
+        f"{sync}service_changes_total": "counter",
+        f"{sync}no_local_endpoints_total": "gauge",
+        "kubeproxy_proxy_healthz_total": "counter",
+        "kubeproxy_proxy_livez_total": "counter",
+        "kubeproxy_conntrack_reconciler_sync_duration_seconds": "histogram",
+        "kubeproxy_conntrack_reconciler_deleted_entries_total": "counter",
+    }
+    assert {name: types.get(name) for name in wanted} == wanted
+    assert samples['kubeproxy_proxy_healthz_total{code="200"}'] >= 1
+    assert samples['kubeproxy_proxy_livez_total{code="200"}'] >= 1
+    assert samples[f'{sync}duration_seconds_count{{ip_family="IPv6"}}'] >= 1
+    assert samples[f'{sync}duration_seconds_bucket{{ip_family="IPv4",le="16.384"}}'] >= 1
+
+
+def test_metrics_count_what_happens(cluster: Cluster, family: int) -> None:
+    label = f'ip_family="IPv{family}"'
+    gauge = f'kubeproxy_sync_proxy_rules_no_local_endpoints_total{{{label},traffic_policy="external"}}'
+    _types, before = scrape()
+    assert before[gauge] == 1  # ABSENT
+    assert before["kubenode_draining_real_servers"] == 0
+
+    # drift
+    drift = 'kubenode_drift_healed_total{kind="real_server"}'
+    bracket = "{}" if family == 4 else "[{}]"
+    virtual, real = (bracket.format(ip) for ip in (cluster_ip(LOCAL, family).address, HOSTS["r1"].ip[family]))
+    cluster.run("ipvsadm", "-d", "-t", f"{virtual}:80", "-r", f"{real}:8080")
+    eventually(lambda: scrape()[1].get(drift, 0) == before.get(drift, 0) + 1, 5)
+
+    # a real server that drains
+    cluster.write("wide", service(CLUSTER_WIDE, ["p1"], balancer=True))
+    talk = Talk("p3", cluster_ip(CLUSTER_WIDE, family))
+    assert talk.say().name == "p1"
+    cluster.write("wide", service(CLUSTER_WIDE, ["p2"], balancer=True))
+    cluster.becomes(cluster_ip(CLUSTER_WIDE, family), {"p1": 0, "p2": 1})
+    eventually(lambda: scrape()[1]["kubenode_draining_real_servers"] >= 1, 3)
+    talk.abort()
+    cluster.write("wide", service(CLUSTER_WIDE, ["p1"], balancer=True))
+    eventually(lambda: scrape()[1]["kubenode_draining_real_servers"] == 0, 15)
+    assert scrape()[1].get(drift, 0) == before.get(drift, 0) + 1  # the end of draining is no drift
+
+
+def test_forgotten_udp_flows_are_counted(cluster: Cluster, family: int) -> None:
+    name = f'kubeproxy_conntrack_reconciler_deleted_entries_total{{ip_family="IPv{family}"}}'
+    before = scrape()[1].get(name, 0)
+    target = node_port(30103, family, "udp")
+    talk = Talk("client1", target)
+    try:
+        with pytest.raises(ConnectionRefusedError):
+            talk.say()
+        cluster.write("udp", service(UDP, ["p1"], protocols=["udp"], node_port=30103))
+        cluster.becomes(target, {"p1": 1})
+        eventually(lambda: scrape()[1].get(name, 0) == before + 1, 3)
+        assert talk.say().client == GATEWAY[family]
+    finally:
+        talk.close()
+    cluster.write("udp", [])
+    cluster.becomes(target, {})
+
+
+def test_the_proxy_mode_is_told(cluster: Cluster) -> None:
+    assert get(NODE, "127.0.0.1", 10249, "/proxyMode").text == "ipvs"
