@@ -158,7 +158,7 @@ class Kubeconfig:
 
     def _data(self, mapping: Mapping[str, Any], field: str) -> bytes:
         try:
-            return base64.b64decode(self._field(mapping, field, ""), validate=False)
+            return base64.b64decode("".join(self._field(mapping, field, "").split()), validate=True)
         except (binascii.Error, ValueError):
             raise AccessError(f"{self.name}: {field}: expected base64") from None
 

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Certificates for tests: an authority that signs servers and clients, as a cluster's does."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import ssl
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+class Authority:
+    """Signs. ``pem`` is its own certificate."""
+
+    def __init__(self, name: str = "test-ca") -> None:
+        self._name = name
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._certificate = self._sign(name, self._key, None)
+        self.pem = self._certificate.public_bytes(serialization.Encoding.PEM)
+
+    def issue(self, name: str, address: str = "") -> tuple[bytes, bytes]:
+        """A certificate and its key in PEM; for a server at ``address``, or for a client."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._sign(name, key, address)
+        return (
+            certificate.public_bytes(serialization.Encoding.PEM),
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+        )
+
+    def server_context(self, directory: Path, address: str = "127.0.0.1", *, ask_clients: bool = False) -> ssl.SSLContext:
+        """TLS for a server; with ``ask_clients`` only clients with a certificate of ours get in."""
+        certificate, key = self.issue("apiserver", address)
+        file = directory / f"server-{self._name}.pem"
+        file.write_bytes(certificate + key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        if ask_clients:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(cadata=self.pem.decode())
+        return context
+
+    def _sign(self, name: str, key: ec.EllipticCurvePrivateKey, address: str | None) -> x509.Certificate:
+        """Sign; ``address`` None is the authority itself, "" a client."""
+        now = datetime.datetime.now(datetime.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(_name(name))
+            .issuer_name(_name(self._name))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca=address is None, path_length=None), critical=True)
+        )
+        if address:
+            try:
+                alternative: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(address))
+            except ValueError:
+                alternative = x509.DNSName(address)
+            builder = builder.add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
+        return builder.sign(self._key, hashes.SHA256())

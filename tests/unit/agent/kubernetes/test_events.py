@@ -1,0 +1,121 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Events tell the cluster what cannot be served: once each, never many, and never at the cost of serving."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from support import objects
+from support.fake_apiserver import Answer, FakeApiServer
+from support.following import NODE, Fixed, Following
+
+from kubenode.sources.kubernetes.api import Session
+from kubenode.sources.kubernetes.credentials import Credentials
+from kubenode.sources.kubernetes.events import Events
+
+BAD = ("Service", "ns1/bad")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def events(fake: FakeApiServer) -> Iterator[Events]:
+    found = Events(Session(Fixed(fake.url), Credentials()), NODE, Clock(), burst=5)
+    found.start()
+    yield found
+    found.stop()
+    found.join(5)
+    assert not found.is_alive()
+
+
+def uid(_key: object) -> str:
+    return "u1"
+
+
+def until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 5
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_an_event_is_about_its_object(fake: FakeApiServer, events: Events) -> None:
+    events.report({BAD: ("spec.ports is wrong",)}, uid)
+    until(lambda: bool(fake.events))
+    (event,) = fake.events
+    assert event["regarding"] == {"apiVersion": "v1", "kind": "Service", "name": "bad", "namespace": "ns1", "uid": "u1"}
+    assert (event["note"], event["type"], event["reason"]) == ("spec.ports is wrong", "Warning", "CannotServe")
+    assert (event["reportingController"], event["reportingInstance"]) == ("kubenode-agent", f"kubenode-agent-{NODE}")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", event["eventTime"])
+    assert event["metadata"]["namespace"] == "ns1"
+    assert fake.requests[-1].path == "/apis/events.k8s.io/v1/namespaces/ns1/events"
+
+
+def test_a_start_is_the_nodes(fake: FakeApiServer, events: Events) -> None:
+    events.began()
+    until(lambda: bool(fake.events))
+    (event,) = fake.events
+    assert event["regarding"] == {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": NODE}
+    assert (event["reason"], event["type"], event["metadata"]["namespace"]) == ("Starting", "Normal", "default")
+
+
+def test_what_was_told_is_not_told_again_unless_it_came_again(fake: FakeApiServer, events: Events) -> None:
+    for _time in range(3):
+        events.report({BAD: ("a", "b")}, uid)
+    until(lambda: len(fake.events) == 2)
+    events.report({BAD: ("b",)}, uid)
+    events.report({BAD: ("a", "b")}, uid)
+    until(lambda: len(fake.events) == 3)
+    assert [event["note"] for event in fake.events] == ["a", "b", "a"]
+
+
+def test_a_storm_is_cut_short_and_the_rest_comes_later(fake: FakeApiServer) -> None:
+    clock = Clock()
+    events = Events(Session(Fixed(fake.url), Credentials()), NODE, clock, burst=5, refill=10.0)
+    events.start()
+    many = {("Service", f"ns1/bad{number}"): ("bad",) for number in range(50)}
+    events.report(many, uid)
+    until(lambda: len(fake.events) == 5)
+    clock.now = 9.0
+    events.report(many, uid)
+    clock.now = 21.0
+    events.report(many, uid)
+    until(lambda: len(fake.events) == 7)
+    assert len({event["regarding"]["name"] for event in fake.events}) == 7
+    events.stop()
+    events.join(5)
+
+
+def test_a_long_note_is_cut_at_the_apis_limit(fake: FakeApiServer, events: Events) -> None:
+    events.report({BAD: ("é" * 3000,)}, uid)
+    until(lambda: bool(fake.events))
+    assert 1000 < len(fake.events[0]["note"].encode()) <= 1024
+
+
+def test_an_api_that_does_not_want_them_is_left_alone(fake: FakeApiServer, events: Events) -> None:
+    fake.script["/apis/events.k8s.io/v1/namespaces/ns1/events"] = [Answer(403, b"{}"), Answer(500, b"")]
+    events.report({BAD: ("a", "b", "c")}, uid)
+    until(lambda: len(fake.events) == 1)
+    assert events.dropped == 2
+
+
+def test_the_source_tells_when_it_knows_everything(fake: FakeApiServer, follow: Callable[..., Following]) -> None:
+    fake.put({**objects.service("bad"), "metadata": {"name": "bad", "namespace": "ns1", "uid": "u-7"}})
+    following = follow()
+    following.source.report({BAD: ("wrong",)})
+    assert fake.events == []
+    following.complete()
+    following.source.report({BAD: ("wrong",)})
+    following.source.report({BAD: ("wrong",)})
+    until(lambda: len(fake.events) == 2)
+    assert [(event["reason"], event["regarding"]["uid"]) for event in fake.events] == [("Starting", NODE), ("CannotServe", "u-7")]

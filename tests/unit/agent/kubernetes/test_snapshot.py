@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The snapshot is whole or it is nothing; and it can be read as manifests are."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import objects
+
+from kubenode.sources.kubernetes import snapshot
+from kubenode.sources.kubernetes.objects import encode, understood
+from kubenode.sources.manifests import Manifests
+
+ITEMS = [objects.service("web", ["10.96.0.1"]), objects.piece("web", [objects.endpoint("10.244.0.1")])]
+
+
+def texts(items: list[dict[str, Any]]) -> list[bytes]:
+    return [encode(understood(item["kind"], item)[1]).encode() for item in items]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "objects"
+    snapshot.write(str(found), "node1", "https://h", texts(ITEMS))
+    return found
+
+
+def test_comes_back_as_it_was(path: Path) -> None:
+    found = snapshot.read(str(path), "node1")
+    assert [text for _key, text, _item in found.objects] == texts(ITEMS)
+    assert [str(key) for key, _text, _item in found.objects] == ["Service ns1/web", "EndpointSlice ns1/web-4"]
+    assert [item for _key, _text, item in found.objects] == [json.loads(text) for text in texts(ITEMS)]
+    assert found.server == "https://h"
+    assert abs(found.written - time.time()) < 60
+
+
+def test_is_nobody_elses_business(path: Path) -> None:
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in path.parent.iterdir()] == ["objects"]
+
+
+def test_can_be_read_as_manifests_are(path: Path) -> None:
+    source = Manifests(str(path))
+    assert [item["metadata"]["name"] for item in source.scan().put] == ["web", "web-4"]
+    assert source.problems == {}
+
+
+def test_any_text_comes_back(tmp_path: Path) -> None:
+    odd = {**ITEMS[0], "metadata": {**ITEMS[0]["metadata"], "annotations": {"a": "\u2028\r\n\x85\ud800é"}}}
+    path = tmp_path / "odd"
+    snapshot.write(str(path), "node1", "", texts([odd]))
+    assert snapshot.read(str(path), "node1").objects[0][2]["metadata"]["annotations"] == odd["metadata"]["annotations"]
+
+
+@given(st.data())
+def test_any_damage_is_noticed(data: st.DataObject) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "objects"
+        snapshot.write(str(path), "node1", "https://h", texts(ITEMS))
+        whole = path.read_bytes()
+        header = whole.index(b"\n") + 1
+        at = header + data.draw(st.integers(0, len(whole) - header - 1))
+        damaged = data.draw(
+            st.sampled_from(
+                [whole[:at], whole[:at] + whole[at + 1 :], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :], whole + b"\n"]
+            )
+        )
+        path.write_bytes(damaged)
+        with pytest.raises(snapshot.SnapshotError, match="damaged"):
+            snapshot.read(str(path), "node1")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": 2}, "its format is 2, expected 1"),
+        ({"kind": "List"}, "its kind is 'List', expected 'ObjectsSnapshot'"),
+        ({"node": "other"}, "its node is 'other', expected 'node1'"),
+        ({"sha256": None}, "damaged"),
+        ({"written": "yesterday"}, "is not a snapshot"),
+    ],
+)
+def test_what_is_not_ours_is_not_used(path: Path, change: dict[str, Any], words: str) -> None:
+    first, _newline, rest = path.read_bytes().partition(b"\n")
+    path.write_bytes(json.dumps({**json.loads(first), **change}).encode() + b"\n" + rest)
+    with pytest.raises(snapshot.SnapshotError, match=words):
+        snapshot.read(str(path), "node1")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"[]\n", b"x", b'{"kind": "Service"}\n'])
+def test_what_is_no_snapshot_is_told(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(snapshot.SnapshotError, match="is not a snapshot"):
+        snapshot.read(str(path), "node1")
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(snapshot.SnapshotError, match="there is no snapshot"):
+        snapshot.read(str(tmp_path / "none"), "node1")
+    with pytest.raises(snapshot.SnapshotError, match="cannot be read: Is a directory"):
+        snapshot.read(str(tmp_path), "node1")
+
+
+def test_a_write_that_fails_leaves_the_last_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = path.read_bytes()
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        snapshot.write(str(path), "node1", "https://h", [])
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == ["objects"]
+
+
+# the keeper
+
+
+def test_the_keeper_gathers_changes_and_saves_the_last_at_its_end() -> None:
+    saved: list[float] = []
+    keeper = snapshot.Keeper(lambda: saved.append(time.monotonic()), interval=30.0, delay=0.02)
+    keeper.start()
+    for _change in range(50):
+        keeper.changed()
+    while not saved:
+        time.sleep(0.01)
+    keeper.changed()
+    keeper.changed()
+    time.sleep(0.1)
+    assert len(saved) == 1
+    keeper.stop()
+    keeper.join(5)
+    assert len(saved) == 2
+
+
+def test_the_keeper_saves_nothing_that_is_saved() -> None:
+    saved: list[int] = []
+    keeper = snapshot.Keeper(lambda: saved.append(1), interval=0.01, delay=0.01)
+    keeper.start()
+    keeper.stop()
+    keeper.join(5)
+    assert saved == []
