@@ -23,6 +23,7 @@ import argparse
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's arguments."""
     from ..log import FORMATS, LEVELS
+    from ..paths import STATE
     from .parser import add_config, add_run_dir
 
     add_config(parser)
@@ -33,6 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-level", choices=tuple(LEVELS), default="info", help="default: %(default)s")
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: %(default)s")
     add_run_dir(parser)
+    parser.add_argument("--state-dir", metavar="DIR", default=STATE, help="what outlives a reboot (default: %(default)s)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,7 +42,8 @@ def run(options: argparse.Namespace) -> int:
     import gc
 
     gc.disable()  # the first load makes a million objects that stay; the agent enables it again
-    from ..daemon.agent import Agent, Options
+    from ..daemon.agent import Agent
+    from ..daemon.wanted import Options
     from ..log import Log
     from ..paths import CONFIG
 
@@ -50,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
             config_required=options.config is not None,
             manifests=options.manifests,
             run=options.run_dir,
+            state=options.state_dir,
             node=options.node or "",
             adopt=options.adopt,
         ),

@@ -12,19 +12,15 @@ from __future__ import annotations
 import gc
 import signal
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from ..configuration import ConfigurationError, load
-from ..engine.desired.cluster import Cluster
-from ..engine.desired.config import Config
 from ..engine.errors import EngineError
 from ..log import Log
-from ..node import Node, facts
-from ..node import name as host_name
-from ..sources.manifests import Changes, Manifests
+from ..node import Node
 from .loop import Loop, Timer
 from .notify import Notifier
 from .reconcile import Reconciler, Report
+from .wanted import Options, Wanted
 
 if TYPE_CHECKING:
     from .serving import Serving
@@ -37,17 +33,6 @@ _FACTS_CALM = 0.2
 _MOST_STARTING = 300  # seconds that systemd is asked for while the first convergence goes on
 
 
-class Options(NamedTuple):
-    """What the command line says; "" leaves it to the configuration file or to the node."""
-
-    config: str
-    config_required: bool
-    manifests: str
-    run: str
-    node: str
-    adopt: bool
-
-
 class Agent:
     """One agent, from :meth:`run` to SIGTERM. What the kernel holds stays when it ends."""
 
@@ -57,13 +42,9 @@ class Agent:
         self.loop = Loop()
         self.notifier = Notifier()
         self.started = time.time()
-        self.config = Config()
-        self.cluster: Cluster | None = None
-        self.source: Manifests | None = None
+        self.wanted = Wanted(options, log)
         self.reconciler = Reconciler(Node(), options.run)
         self.reconciler.adopt = options.adopt
-        self.config_problems: list[str] = []
-        self.warnings: list[str] = []
         self.trouble = ""  # why the last pass did not get through
         self.last: Report | None = None  # the last full pass
         self.failures: dict[str, str] = {}  # item -> why the kernel refused it
@@ -76,8 +57,6 @@ class Agent:
         self._facts: Timer | None = None
         self._backoff = _FIRST_RETRY
         self._synced_at = 0.0
-        self._reported: set[str] = set()
-        self._fresh = False  # the cluster was made anew: what it does not want is not wanted
 
     # life
 
@@ -98,6 +77,7 @@ class Agent:
         finally:
             if self._serving is not None:
                 self._serving.close()
+            self.wanted.close()
             self.reconciler.close()
             self.loop.close()
         return 0
@@ -105,7 +85,7 @@ class Agent:
     def _begin(self) -> None:
         self.notifier.status("starting")
         self.notifier.extend(_MOST_STARTING)
-        self._configure()
+        self.wanted.configure()
         self.full("start")
         from .serving import Serving  # what has to wait until the node is served
 
@@ -136,71 +116,16 @@ class Agent:
         """Read configuration and manifests again and compare everything."""
         self.log.info("reloading")
         self.notifier.reloading()
-        self._configure()
+        self.wanted.configure()
         self.full("reload")
         if self._serving is not None:
             self._serving.configured()
         self.notifier.ready()
 
-    # what is wanted
-
-    def _configure(self) -> None:
-        """Read the configuration; one that cannot be used leaves the last good one in place."""
-        try:
-            config, warnings = load(self.options.config, required=self.options.config_required)
-        except ConfigurationError as error:
-            self.config_problems = error.problems
-            for problem in error.problems:
-                self.log.error("configuration cannot be used", reason=problem)
-            if self.cluster is not None:
-                self.refresh()
-            return
-        self.config_problems = []
-        for warning in warnings:
-            if warning not in self.warnings:
-                self.log.warning("configuration", reason=warning)
-        self.warnings = warnings
-        path = self.options.manifests or config.manifests_directory
-        if self.source is None or self.source.path != path:
-            self.source = Manifests(path)
-        if self.cluster is None or config != self.config:
-            self.config = config
-            self._fresh = True
-            self.cluster = Cluster(config, facts(self.options.node or config.hostname_override or host_name()))
-            for item in self.source.objects():
-                self._put(item)
-        self.reconciler.maximum = config.graceful_max_duration
-        self.refresh()
-
-    def refresh(self, names: set[str] | None = None) -> Changes:
-        """Take over what changed in the manifests (in the files of these names, or anywhere)."""
-        source, cluster = self.source, self.cluster
-        if source is None or cluster is None:
-            return Changes([], [])
-        changes = source.scan(names)
-        for key in changes.removed:
-            cluster.remove(key.kind, key.namespace, key.name)
-        for item in changes.put:
-            self._put(item)
-        for problem in source.problems.values():
-            if problem not in self._reported:
-                self.log.error("manifests", reason=problem)
-        self._reported = set(source.problems.values())
-        return changes
-
-    def _put(self, item: dict[str, Any]) -> None:
-        if self.cluster is not None:
-            try:
-                self.cluster.put(item)
-            except EngineError as error:
-                self.log.error("object cannot be used", reason=str(error))
-
     @property
     def waiting(self) -> str:
         """Say what nothing can be done without, "" if nothing is missing."""
-        if self.cluster is None or self.source is None:
-            return "a configuration that can be used: " + "; ".join(self.config_problems)
-        return self.source.waiting or self.trouble
+        return self.wanted.waiting or self.trouble
 
     # making it so
 
@@ -210,7 +135,7 @@ class Agent:
             self._serving.health.queued()
         if self._event is not None and self._event.pending:
             return
-        wait = self._synced_at + self.config.min_sync_period - time.monotonic()
+        wait = self._synced_at + self.wanted.config.min_sync_period - time.monotonic()
         if wait > 0:
             self._event = self.loop.after(wait, self._changed)
         else:
@@ -224,29 +149,35 @@ class Agent:
         self._pass(True, reason)
 
     def _pass(self, whole: bool, reason: str) -> None:
-        if self.source is not None and self.source.waiting:
-            self.refresh()
-        if self.cluster is None or self.source is None or self.source.waiting:
+        if self.wanted.waiting:
+            self.wanted.refresh()
+        if self.wanted.waiting:
             self._wait(_SOURCE_RETRY)
             return
-        self.reconciler.hold = bool(self.source.unknown)
+        if self.reconciler.hold and self.wanted.complete:
+            whole = True  # what was kept because not everything was known can go now
+        self.reconciler.hold = not self.wanted.complete
+        self.reconciler.maximum = self.wanted.config.graceful_max_duration
         try:
             if whole:
                 self._set_timeouts()
-            self.reconciler.accept(self.cluster.take(), whole=self._fresh)
-            self._fresh = False
+            changes, everything = self.wanted.take()
+            self.reconciler.accept(changes, whole=everything)
             report = self.reconciler.full() if whole else self.reconciler.changed()
         except EngineError as error:
             self.trouble = str(error)
             self.reconciler.synced = False
             self.log.error("cannot converge", reason=self.trouble)
             self._wait(self._backoff)
-            self._backoff = min(self._backoff * 2, self.config.sync_period)
+            self._backoff = min(self._backoff * 2, self.wanted.config.sync_period)
             return
         self.trouble = ""
         self._synced_at = time.monotonic()
+        self.wanted.report()
         if report is not None:
             self._passed(report, reason)
+        elif self._serving is not None:
+            self._serving.health.updated()
 
     def _wait(self, seconds: float) -> None:
         self.notifier.status(f"waiting for {self.waiting}" if not self.trouble else f"waiting: {self.trouble}")
@@ -256,8 +187,8 @@ class Agent:
             self._retry = self.loop.after(seconds, self._again)
 
     def _again(self) -> None:
-        if self.cluster is None:
-            self._configure()
+        if self.wanted.cluster is None:
+            self.wanted.configure()
         self.full("retry")
 
     def _passed(self, report: Report, reason: str) -> None:
@@ -268,7 +199,7 @@ class Agent:
             self.conflicts = [conflict.describe() for conflict in report.conflicts]
             if self._periodic is not None:
                 self._periodic.cancel()
-            self._periodic = self.loop.after(self.config.sync_period, lambda: self.full("period"))
+            self._periodic = self.loop.after(self.wanted.config.sync_period, lambda: self.full("period"))
         for failure in report.failed:
             self.failures[failure.step.describe()] = failure.message
             self.log.error("step failed", step=failure.step.describe(), reason=failure.message)
@@ -287,7 +218,7 @@ class Agent:
             )
         if report.failed:
             self._wait(self._backoff)
-            self._backoff = min(self._backoff * 2, self.config.sync_period)
+            self._backoff = min(self._backoff * 2, self.wanted.config.sync_period)
         else:
             self._backoff = _FIRST_RETRY
         self._watch_draining(_FIRST_DRAIN)
@@ -310,9 +241,9 @@ class Agent:
 
     def problem_count(self) -> int:
         """Return how many things could not be used or done."""
-        found = len(self.config_problems) + len(self.failures) + len(self.conflicts)
-        found += len(self.source.problems) if self.source is not None else 0
-        return found + (len(self.cluster.problems) if self.cluster is not None else 0)
+        found = len(self.wanted.problems) + len(self.failures) + len(self.conflicts)
+        found += len(self.wanted.source.problems) if self.wanted.source is not None else 0
+        return found + (len(self.wanted.cluster.problems) if self.wanted.cluster is not None else 0)
 
     def _watch_draining(self, seconds: float) -> None:
         """Look after the draining real servers in so many seconds, or when the first of them has drained as long as it may."""
@@ -347,10 +278,8 @@ class Agent:
             self._facts = self.loop.after(_FACTS_CALM, self._use_facts)
 
     def _use_facts(self) -> None:
-        if self.cluster is None:
-            return
         try:
-            self.cluster.set_facts(facts(self.cluster.facts.name))
+            self.wanted.use_node()
         except EngineError as error:
             self.log.error("the node's addresses cannot be read", reason=str(error))
             return
@@ -358,7 +287,10 @@ class Agent:
 
     def _set_timeouts(self) -> None:
         """Set IPVS's timeouts that the configuration names (0 leaves the kernel's)."""
-        wanted = [int(seconds) for seconds in (self.config.tcp_timeout, self.config.tcp_fin_timeout, self.config.udp_timeout)]
+        wanted = [
+            int(seconds)
+            for seconds in (self.wanted.config.tcp_timeout, self.wanted.config.tcp_fin_timeout, self.wanted.config.udp_timeout)
+        ]
         if not any(wanted):
             return
         from ..engine.kernel import ipvs

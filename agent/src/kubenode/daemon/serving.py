@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a running agent needs beyond converging: servers, the socket, metrics, and its ears on files and on the kernel."""
+"""What a running agent needs beyond converging: servers, the socket, metrics, and its ears on the source and on the kernel."""
 
 from __future__ import annotations
 
@@ -15,20 +15,17 @@ from ..engine.desired.node_addresses import DUMMY
 from ..engine.errors import EngineError
 from ..engine.model.kinds import KINDS
 from ..paths import SOCKET
-from ..sources.watch import Watch, WatchError
 from . import status, udp
 from .control import Control
 from .events import Events
+from .following import Following
 from .health import Health, Servers
-from .loop import Timer
 from .metrics import FAMILIES, Metrics
 
 if TYPE_CHECKING:
     from .agent import Agent
     from .reconcile import Report
 
-_DEBOUNCE = 0.02  # seconds in which further changed files are gathered
-_WATCH_RETRY = 1.0
 _HEALTH_CHECK_ADDRESSES = ("0.0.0.0",)
 
 
@@ -38,21 +35,20 @@ class Serving:
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
         self.metrics = Metrics(VERSION)
-        self.health = Health(2 * agent.config.sync_period)
+        self.health = Health(2 * agent.wanted.config.sync_period)
         self.health.queued()
         self.servers = Servers(agent.loop, agent.log, self.health, self.metrics)
         self._control: Control | None = None
         self._events: Events | None = None
-        self._watch: Watch | None = None
-        self._changed: set[str] | None = set()  # names of files, None for all
-        self._gathering: Timer | None = None
+        self._following = Following(agent.loop, agent.log, self._use_changes)
         self._queued = 0.0
         self._listen()
 
     def close(self) -> None:
         """Close all there is."""
         self.servers.close()
-        for thing in (self._control, self._events, self._watch):
+        self._following.close()
+        for thing in (self._control, self._events):
             if thing is not None:
                 thing.close()
 
@@ -76,12 +72,10 @@ class Serving:
     def configured(self) -> None:
         """Follow the configuration: addresses to serve on, the directory to watch."""
         agent = self.agent
-        self.health.timeout = 2 * agent.config.sync_period
-        self.servers.serve(agent.config.healthz, agent.config.metrics)
+        self.health.timeout = 2 * agent.wanted.config.sync_period
+        self.servers.serve(agent.wanted.config.healthz, agent.wanted.config.metrics)
         self._check()
-        if self._watch is not None and not self._watch.ended and self._watch.directory == self._directory():
-            return
-        self._watch_files()
+        self._following.follow(agent.wanted.source)
 
     def passed(self, report: Report, reason: str) -> None:
         """Count what a pass did, and do what follows from it."""
@@ -120,7 +114,7 @@ class Serving:
 
     def _check(self) -> None:
         """Follow what the cluster says about health checks."""
-        cluster = self.agent.cluster
+        cluster = self.agent.wanted.cluster
         if cluster is None:
             return
         self.servers.check(cluster.health_checks(), _HEALTH_CHECK_ADDRESSES)
@@ -144,49 +138,12 @@ class Serving:
             if count:
                 self.agent.log.info("stale UDP flows removed", family=FAMILIES[family], flows=count)
 
-    # files
+    # the source
 
-    def _directory(self) -> str:
-        path = self.agent.source.path if self.agent.source is not None else ""
-        return os.path.dirname(path) if os.path.isfile(path) else path
-
-    def _watch_files(self) -> None:
-        """Watch the manifests' directory as soon as there is one, and look at what changed until then."""
-        if self._watch is not None:
-            self.agent.loop.forget(self._watch)
-            self._watch.close()
-            self._watch = None
-        if self.agent.source is None:
-            self.agent.loop.after(_WATCH_RETRY, self._watch_files)
-            return
-        try:
-            self._watch = Watch(self._directory())
-        except WatchError as error:
-            self.agent.log.warning("changed manifests are not noticed", reason=str(error))
-            self.agent.loop.after(_WATCH_RETRY, self._watch_files)
-            return
-        self.agent.loop.watch(self._watch, self._files_changed)
-        self._gather(None)
-
-    def _files_changed(self) -> None:
-        if self._watch is None:
-            return
-        names = self._watch.read()
-        if self._watch.ended:
-            self.agent.loop.forget(self._watch)
-            self.agent.loop.after(_WATCH_RETRY, self._watch_files)
-        if names is None or names:
-            self._gather(names)
-
-    def _gather(self, names: set[str] | None) -> None:
-        self._changed = None if names is None or self._changed is None else self._changed | names
-        if self._gathering is None or not self._gathering.pending:
-            self._queued = time.time()
-            self._gathering = self.agent.loop.after(_DEBOUNCE, self._use_files)
-
-    def _use_files(self) -> None:
-        names, self._changed = self._changed, set()
-        changes = self.agent.refresh(names)
+    def _use_changes(self, names: set[str] | None) -> None:
+        """Take over what changed in the source, and make it so."""
+        self._queued = time.time()
+        changes = self.agent.wanted.refresh(names)
         services = endpoints = 0
         for kind in [item["kind"] for item in changes.put] + [key.kind for key in changes.removed]:
             services += kind == "Service"

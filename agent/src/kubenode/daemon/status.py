@@ -19,15 +19,20 @@ if TYPE_CHECKING:
 
 def problems(agent: Agent) -> list[dict[str, str]]:
     """Return everything that could not be used or done: what it is about, its name if it has one, and a sentence."""
-    found = [{"about": "configuration", "name": "", "text": text} for text in agent.config_problems]
-    if agent.source is not None:
-        if agent.source.waiting:
-            found.append({"about": "manifests", "name": agent.source.path, "text": agent.source.waiting})
-        found.extend({"about": "manifests", "name": name, "text": text} for name, text in sorted(agent.source.problems.items()))
-    if agent.cluster is not None:
+    found = [{"about": "configuration", "name": "", "text": text} for text in agent.wanted.problems]
+    if agent.wanted.source is not None:
+        if agent.wanted.source.waiting:
+            found.append(
+                {"about": agent.wanted.source.about, "name": agent.wanted.source.path, "text": agent.wanted.source.waiting}
+            )
+        found.extend(
+            {"about": agent.wanted.source.about, "name": name, "text": text}
+            for name, text in sorted(agent.wanted.source.problems.items())
+        )
+    if agent.wanted.cluster is not None:
         found.extend(
             {"about": kind, "name": name, "text": text}
-            for (kind, name), texts in sorted(agent.cluster.problems.items())
+            for (kind, name), texts in sorted(agent.wanted.cluster.problems.items())
             for text in texts
         )
     if agent.trouble:
@@ -53,7 +58,7 @@ def status(agent: Agent) -> dict[str, Any]:
         "version": VERSION,
         "pid": os.getpid(),
         "started": agent.started,
-        "node": agent.cluster.facts.name if agent.cluster is not None else "",
+        "node": agent.wanted.cluster.facts.name if agent.wanted.cluster is not None else "",
         "waiting": agent.waiting,
         "converged": agent.reconciler.synced and not agent.waiting,
         "summary": agent.summary(),
@@ -70,21 +75,21 @@ def status(agent: Agent) -> dict[str, Any]:
         ],
         "holding_removals": agent.reconciler.hold,
         "problems": problems(agent),
-        "warnings": agent.warnings,
+        "warnings": agent.wanted.warnings,
         "owners": agent.reconciler.owners(),
     }
 
 
 def names(agent: Agent) -> dict[str, str]:
     """Return which port of which Service each virtual server is for, and which real servers are draining."""
-    objects = agent.source.objects() if agent.source is not None else ()
+    objects = agent.wanted.source.objects() if agent.wanted.source is not None else ()
     known = names_of(objects)
     return {str(key): known.name(key) for key in agent.reconciler.want.get("virtual_server", {})}
 
 
 def sync(agent: Agent) -> dict[str, Any]:
     """Do a full pass now and say what came of it."""
-    agent.refresh()
+    agent.wanted.refresh()
     agent.full("asked for")
     return status(agent)
 

@@ -34,6 +34,8 @@ class Manifests:
     read: what they want is not known either.
     """
 
+    about = "manifests"
+
     def __init__(self, path: str) -> None:
         self.path = path
         self.unknown: set[str] = set()

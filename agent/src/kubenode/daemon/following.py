@@ -1,0 +1,94 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hearing of changes in the source of objects: by inotify for manifests, by its own descriptor for one that has a descriptor."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable
+
+from ..log import Log
+from ..sources.watch import Watch, WatchError
+from .loop import Loop, Timer
+
+_DEBOUNCE = 0.02  # seconds in which further changes are gathered
+_RETRY = 1.0
+
+
+class Following:
+    """Follows one source at a time, and calls ``use`` with the names of what changed, a moment after it did."""
+
+    def __init__(self, loop: Loop, log: Log, use: Callable[[Any], None]) -> None:
+        self._loop = loop
+        self._log = log
+        self._use = use
+        self._source: Any = None
+        self._watch: Watch | None = None
+        self._changed: set[str] | None = set()
+        self._gathering: Timer | None = None
+        self._retry: Timer | None = None
+
+    def follow(self, source: Any) -> None:
+        """Follow this source from now on; what changed until now counts as changed."""
+        ended = self._watch is not None and self._watch.ended
+        if source is self._source and not ended and (self._watch is None or self._watch.directory == _directory(source)):
+            return
+        self.close()
+        self._source = source
+        if hasattr(source, "fileno"):
+            self._loop.watch(source, lambda: self._gather(None))
+            self._gather(None)
+        elif source is not None:
+            self._watch_directory()
+
+    def close(self) -> None:
+        """Follow nothing."""
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._watch is not None:
+            self._loop.forget(self._watch)
+            self._watch.close()
+            self._watch = None
+        elif hasattr(self._source, "fileno"):
+            self._loop.forget(self._source)
+        self._source = None
+
+    def _watch_directory(self) -> None:
+        """Watch the manifests' directory as soon as there is one."""
+        if self._watch is not None:
+            self._loop.forget(self._watch)
+            self._watch.close()
+            self._watch = None
+        try:
+            self._watch = Watch(_directory(self._source))
+        except WatchError as error:
+            self._log.warning("changed manifests are not noticed", reason=str(error))
+            self._retry = self._loop.after(_RETRY, self._watch_directory)
+            return
+        self._loop.watch(self._watch, self._heard)
+        self._gather(None)
+
+    def _heard(self) -> None:
+        if self._watch is None:
+            return
+        names = self._watch.read()
+        if self._watch.ended:
+            self._loop.forget(self._watch)
+            self._retry = self._loop.after(_RETRY, self._watch_directory)
+        if names is None or names:
+            self._gather(names)
+
+    def _gather(self, names: set[str] | None) -> None:
+        self._changed = None if names is None or self._changed is None else self._changed | names
+        if self._gathering is None or not self._gathering.pending:
+            self._gathering = self._loop.after(_DEBOUNCE, self._hand_over)
+
+    def _hand_over(self) -> None:
+        names, self._changed = self._changed, set()
+        self._use(names)
+
+
+def _directory(source: Any) -> str:
+    path = str(source.path)
+    return os.path.dirname(path) if os.path.isfile(path) else path

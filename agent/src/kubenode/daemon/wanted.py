@@ -1,0 +1,191 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wanted of this node: the configuration, the source of objects, and the cluster that is made of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from ..configuration import ConfigurationError, load
+from ..engine.desired.cluster import Cluster
+from ..engine.desired.config import Config
+from ..engine.errors import EngineError
+from ..log import Log
+from ..node import facts
+from ..node import name as host_name
+from ..paths import SNAPSHOT
+from ..sources.documents import Object
+from ..sources.manifests import Changes, Manifests
+
+_NOTHING = Changes([], [])
+
+
+class Options(NamedTuple):
+    """What the command line says; "" leaves it to the configuration file or to the node."""
+
+    config: str
+    config_required: bool
+    manifests: str
+    run: str
+    state: str
+    node: str
+    adopt: bool
+
+
+class Source(Protocol):
+    """Where objects come from; :class:`~..sources.manifests.Manifests` says what the attributes mean."""
+
+    about: str
+    path: str
+
+    @property
+    def waiting(self) -> str:
+        """Say why nothing is known yet, or ""."""
+
+    @property
+    def unknown(self) -> set[str]:
+        """Return parts of which nothing is known."""
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Return one sentence for each part that cannot be used as it is."""
+
+    def objects(self) -> Iterator[Object]:
+        """Yield every object."""
+
+    def scan(self, names: Iterable[str] | None = None) -> Changes:
+        """Return what changed."""
+
+
+class Wanted:
+    """The last good configuration, and what follows from it and from the objects. Nothing is known before :meth:`configure`.
+
+    ``problems`` are the configuration file's, ``warnings`` too.
+    """
+
+    def __init__(self, options: Options, log: Log) -> None:
+        self.config = Config()
+        self.cluster: Cluster | None = None
+        self.source: Source | None = None
+        self.problems: list[str] = []
+        self.warnings: list[str] = []
+        self._options = options
+        self._log = log
+        self._reported: set[str] = set()
+        self._fresh = False  # the cluster was made anew: what it does not want is not wanted
+
+    @property
+    def waiting(self) -> str:
+        """Say what has to come before anything is known, "" if nothing has to."""
+        if self.cluster is None or self.source is None:
+            return "a configuration that can be used: " + "; ".join(self.problems)
+        return self.source.waiting
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether everything is known: only then may something be removed."""
+        return self.source is not None and not self.source.unknown
+
+    def configure(self) -> None:
+        """Read the configuration and all objects; a configuration that cannot be used leaves the last good one in place."""
+        try:
+            config, warnings = load(self._options.config, required=self._options.config_required)
+            if self.cluster is None or config != self.config:
+                self._use(config)
+        except EngineError as error:
+            self.problems = error.problems if isinstance(error, ConfigurationError) else [str(error)]
+            for problem in self.problems:
+                self._log.error("configuration cannot be used", reason=problem)
+        else:
+            self.problems = []
+            for warning in warnings:
+                if warning not in self.warnings:
+                    self._log.warning("configuration", reason=warning)
+            self.warnings = warnings
+        self.refresh()
+
+    def _use(self, config: Config) -> None:
+        node = self._options.node or config.hostname_override or host_name()
+        cluster = Cluster(config, facts(node))
+        source = self._source(config, node)
+        if self.source is not source:
+            self.close()
+        self.config, self.cluster, self.source = config, cluster, source
+        self._fresh = True
+        for item in source.objects():
+            self._put(item)
+
+    def _source(self, config: Config, node: str) -> Source:
+        """Return the source that the configuration names: the present one, if it is that."""
+        if config.source == "kubernetes" and not self._options.manifests:
+            from ..sources.kubernetes.source import Kubernetes, identity
+
+            kubeconfig = config.kubernetes_kubeconfig or config.kubeconfig
+            if self.source is not None and self.source.path == identity(kubeconfig, config.kubernetes_server, node):
+                return self.source
+            snapshot = os.path.join(self._options.state, SNAPSHOT)
+            found = Kubernetes(kubeconfig, config.kubernetes_server, node, snapshot, self._log)
+            found.start()
+            return found
+        path = self._options.manifests or config.manifests_directory
+        return self.source if self.source is not None and self.source.path == path else Manifests(path)
+
+    def close(self) -> None:
+        """End what the source does in the background."""
+        close = getattr(self.source, "close", None)
+        if close is not None:
+            close()
+
+    def refresh(self, names: set[str] | None = None) -> Changes:
+        """Take over what changed in the source (in the parts of these names, or anywhere)."""
+        if self.source is None or self.cluster is None:
+            return _NOTHING
+        changes = self.source.scan(names)
+        for key in changes.removed:
+            self.cluster.remove(key.kind, key.namespace, key.name)
+        for item in changes.put:
+            self._put(item)
+        return changes
+
+    def _put(self, item: dict[str, Any]) -> None:
+        if self.cluster is not None:
+            try:
+                self.cluster.put(item)
+            except EngineError as error:
+                self._log.error("object cannot be used", reason=str(error))
+
+    def take(self) -> tuple[Mapping[str, Mapping[Any, Any]], bool]:
+        """Return what changed in what is wanted since the last time, and whether that is all that is wanted."""
+        if self.cluster is None:
+            return {}, False
+        fresh, self._fresh = self._fresh, False
+        return self.cluster.take(), fresh
+
+    def report(self) -> None:
+        """Write what cannot be used to the log, once each; and tell the source about objects, if it wants to know."""
+        if self.source is None or self.cluster is None:
+            return
+        objects = self.cluster.problems
+        found = {text: ("object cannot be used as it is", str(name[1])) for name, texts in objects.items() for text in texts}
+        found.update({text: (self.source.about, name) for name, text in self.source.problems.items()})
+        for text, (about, name) in found.items():
+            if text not in self._reported:
+                self._log.error(about, object=name, reason=text)
+        for text in self._reported - found.keys():
+            self._log.info("no longer a problem", was=text)
+        self._reported = set(found)
+        tell = getattr(self.source, "report", None)
+        if tell is not None:
+            tell(objects)
+
+    def use_node(self) -> None:
+        """Look at the node's addresses again.
+
+        Raises:
+            EngineError: they cannot be read.
+        """
+        if self.cluster is not None:
+            self.cluster.set_facts(facts(self.cluster.facts.name))
