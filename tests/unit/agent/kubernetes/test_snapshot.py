@@ -49,7 +49,7 @@ def test_is_nobody_elses_business(path: Path) -> None:
 
 def test_can_be_read_as_manifests_are(path: Path) -> None:
     source = Manifests(str(path))
-    assert [item["metadata"]["name"] for item in source.scan().put] == ["web", "web-4"]
+    assert {item["metadata"]["name"] for item in source.scan().put} == {"web", "web-4"}
     assert source.problems == {}
 
 
