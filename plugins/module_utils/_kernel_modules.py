@@ -128,10 +128,11 @@ def unloadable(names, path="/proc/modules"):
             for line in file:
                 name, _size, count, above = line.split()[:4]
                 holders[name] = [] if above == "-" else above.rstrip(",").split(",")
-                users[name] = int(count) - len(holders[name])
+                # A scheduler, an application or a persistence engine holds ip_vs twice: by its symbols, and by registering.
+                users[name] = int(count) - sum(2 if holder.startswith("ip_vs_") else 1 for holder in holders[name])
     except OSError:
         return []
-    going = {name for name in names if users.get(name) == 0}
+    going = {name for name in names if users.get(name, 1) <= 0}
     while True:
         kept = {name for name in going if not set(holders[name]) <= going}
         if not kept:

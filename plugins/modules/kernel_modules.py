@@ -178,13 +178,15 @@ def converge(module):
         mine = around.owned.get("kernel_module", set())
         text = _files.read(load_path, options_path)
         kept = _kernel_modules.parse_load(text.get(load_path, ""))
-        states = modules.states({*named, *absent, *mine, *kept, *parameters})
+        states = modules.states(sorted({*named, *absent, *mine, *kept, *parameters}))
         choice = _kernel_modules.choose(required, optional, states)
         _kernel_modules.require(choice)
         going = set(absent) if module.params["purge"] == "none" else {*mine, *kept, *absent} - set(choice.names)
         removed = _kernel_modules.unloadable(going & mine)
 
         there = {name: "loaded" for name, state in states.items() if state in (modules.LOADED, modules.BUILTIN)}
+        # Steps of one sort keep the order of what is there: users are unloaded before what they use.
+        there = {**dict.fromkeys(removed, "loaded"), **there}
         want = {name: f"loaded {parameters.get(name, '')}".strip() for name in choice.names if name not in there}
         want.update((name, there[name]) for name in choice.names if name in mine and name in there)
         lasting = [name for name in kept if name not in going and module.params["purge"] == "none"]

@@ -32,7 +32,8 @@ def unload() -> None:
     if "ip_vs" in loaded():
         subprocess.run(["ipvsadm", "-C"], check=True)
     schedulers = sorted(name for name in loaded() if name.startswith("ip_vs_"))
-    for name in ["xt_ipvs", *schedulers, "ip_vs"]:
+    sets = sorted((name for name in loaded() if name.startswith(("xt_set", "ip_set_"))), reverse=True)
+    for name in ["xt_ipvs", *schedulers, "ip_vs", *sets, "ip_set"]:
         if name in loaded():
             subprocess.run(["rmmod", name], check=True)
 
@@ -73,6 +74,16 @@ def test_what_was_loaded_by_others_stays_loaded() -> None:
     converge("kernel_modules", purge="owned")
     assert {"ip_vs", "ip_vs_wrr"} <= loaded()
     assert "ip_vs_rr" not in loaded()
+
+
+def test_users_are_unloaded_before_what_they_use() -> None:
+    names = ["ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "ip_set_hash_ip", "ip_set_hash_net", "ip_set", "xt_set"]
+    converge("kernel_modules", modules=names)
+    result = converge("kernel_modules", purge="owned")
+    gone = [step["key"] for step in result["plan"] if step["kind"] == "kernel_module"]
+    assert sorted(gone) == sorted(names)
+    assert gone.index("ip_vs") > max(gone.index(name) for name in names if name.startswith("ip_vs_"))
+    assert not set(names) & loaded()
 
 
 def test_what_is_in_use_stays_loaded() -> None:
