@@ -36,11 +36,12 @@ def write(path: Path, cases: list[Case]) -> None:
 
 def read(directory: Path) -> list[Case]:
     """Read every report under a directory, which need not exist."""
-    return [
-        _case(element)
-        for path in sorted(directory.glob("**/*.xml"))
-        for element in ElementTree.parse(path).getroot().iter("testcase")
-    ]
+    return [case for path in sorted(directory.glob("**/*.xml")) for case in read_one(path)]
+
+
+def read_one(path: Path) -> list[Case]:
+    """Read one report."""
+    return [_case(element) for element in ElementTree.parse(path).getroot().iter("testcase")]
 
 
 def _case(element: ElementTree.Element) -> Case:
