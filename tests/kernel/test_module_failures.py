@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with the node, not with the task: one clear message, and nothing half done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kernel.modules import ModuleError, run
+
+FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+SYSCTL_FILE = Path("/etc/sysctl.d/90-kubenode-ansible.conf")
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    FORWARD.write_text("0")
+    yield
+    shutil.rmtree("/var/lib/kubenode", ignore_errors=True)
+
+
+@contextlib.contextmanager
+def mounted(directory: str, options: str) -> Iterator[None]:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", directory], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", directory], check=True)
+
+
+def test_a_read_only_file_system_leaves_the_live_values_alone() -> None:
+    with mounted("/etc/sysctl.d", "ro"), pytest.raises(ModuleError) as error:
+        run("sysctls", sysctls={"net.ipv4.ip_forward": 1})
+    assert f"file {SYSCTL_FILE} cannot be written: Read-only file system" in str(error.value)
+    assert str(error.value).endswith("1 earlier step(s) were undone")
+    assert FORWARD.read_text() == "0\n"
+
+
+def test_no_space_left_keeps_the_file_that_was_there() -> None:
+    with mounted("/etc/sysctl.d", "size=8k"):
+        run("sysctls", sysctls={"net.ipv4.ip_forward": 1})
+        before = SYSCTL_FILE.read_bytes()
+        with contextlib.suppress(OSError), Path("/etc/sysctl.d/filler").open("wb", buffering=0) as filler:
+            while True:
+                filler.write(b"x" * 1024)
+        with pytest.raises(ModuleError, match="cannot be written: No space left on device"):
+            run("sysctls", sysctls={"net.ipv4.ip_forward": 0})
+        assert SYSCTL_FILE.read_bytes() == before
+        assert sorted(os.listdir("/etc/sysctl.d")) == [SYSCTL_FILE.name, "filler"]
+        assert FORWARD.read_text() == "1\n"
+
+
+def test_a_read_only_proc_sys_is_named() -> None:
+    subprocess.run(["mount", "--bind", "-o", "ro", "/proc/sys", "/proc/sys"], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", "/proc/sys"], check=True)
+    try:
+        with pytest.raises(ModuleError, match=r"sysctl net\.ipv4\.ip_forward: /proc/sys is read-only here \(a container\?\)"):
+            run("sysctls", sysctls={"net.ipv4.ip_forward": 1})
+    finally:
+        subprocess.run(["umount", "/proc/sys"], check=True)
+    assert not SYSCTL_FILE.exists()
+
+
+@pytest.mark.parametrize("module", ["ipvs_services", "virtual_addresses", "ipsets", "iptables_chains"])
+def test_with_an_unreadable_ledger_nothing_is_purged(module: str) -> None:
+    ledger = Path("/run/kubenode/ledger.db")
+    ledger.parent.mkdir(exist_ok=True)
+    ledger.unlink(missing_ok=True)
+    ledger.write_bytes(b"not a database" * 100)
+    try:
+        for arguments in ({"purge": "all"}, {"check": True}):
+            with pytest.raises(ModuleError, match=r"^ledger /run/kubenode/ledger\.db cannot be opened: .*; nothing was changed$"):
+                run(module, **arguments)
+    finally:
+        ledger.unlink()
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "tool"),
+    [
+        ("ipsets", {"sets": [{"name": "s", "type": "hash:ip"}]}, "ipset"),
+        ("iptables_chains", {"chains": [{"name": "X"}]}, "iptables-save"),
+    ],
+)
+def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, module: str, arguments: dict[str, object], tool: str) -> None:
+    from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel import command
+
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(command, "_SYSTEM_DIRECTORIES", "/nowhere")
+    with pytest.raises(ModuleError, match=f"^the tool {tool} is missing; install the package {tool.partition('-')[0]}$"):
+        run(module, **arguments)
+
+
+def test_a_set_that_a_rule_uses_is_not_removed() -> None:
+    run("ipsets", sets=[{"name": "used", "type": "hash:ip"}])
+    run("iptables_chains", chains=[{"name": "USER", "rules": ["-m set --match-set used src -j DROP"]}])
+    try:
+        with pytest.raises(ModuleError, match="set used is in use: rules of iptables or sets of type list:set refer to it"):
+            run("ipsets", sets=[{"name": "used", "state": "absent"}])
+    finally:
+        run("iptables_chains", purge="owned")
+        run("ipsets", purge="owned")
