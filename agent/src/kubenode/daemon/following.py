@@ -37,7 +37,7 @@ class Following:
         self.close()
         self._source = source
         if hasattr(source, "fileno"):
-            self._loop.watch(source, lambda: self._gather(None))
+            self._loop.watch(source, self._told)
             self._gather(None)
         elif source is not None:
             self._watch_directory()
@@ -53,6 +53,10 @@ class Following:
         elif hasattr(self._source, "fileno"):
             self._loop.forget(self._source)
         self._source = None
+
+    def _told(self) -> None:
+        self._source.heard()  # or the loop would come back here until the changes are gathered
+        self._gather(None)
 
     def _watch_directory(self) -> None:
         """Watch the manifests' directory as soon as there is one."""

@@ -56,6 +56,7 @@ def write(path: str, node: str, server: str, texts: Sequence[bytes]) -> None:
         "objects": len(texts),
         "sha256": digest.hexdigest(),
     }
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     temporary = f"{path}.new"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -117,6 +117,14 @@ class Kubernetes:
         """Return the descriptor that can be read when there is something to scan."""
         return self._reader
 
+    def heard(self) -> None:
+        """Make the descriptor quiet until something new happens."""
+        try:
+            while os.read(self._reader, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
     @property
     def waiting(self) -> str:
         """Say why nothing can be known yet."""
@@ -156,7 +164,7 @@ class Kubernetes:
 
     def scan(self, names: object = None) -> Changes:
         """Return what changed since the last time; ``names`` means nothing here."""
-        self._drain()
+        self.heard()
         self._warn()
         if not self._complete:
             needed = self._needed()
@@ -210,13 +218,6 @@ class Kubernetes:
             os.write(self._writer, b"\0")
         except (BlockingIOError, BrokenPipeError):
             pass  # woken already, or nobody there any more
-
-    def _drain(self) -> None:
-        try:
-            while os.read(self._reader, 4096):
-                pass
-        except BlockingIOError:
-            pass
 
     def _restore(self) -> None:
         self._restore_tried = True

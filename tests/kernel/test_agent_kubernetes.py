@@ -1,0 +1,179 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent with the Kubernetes API as its source, in a real kernel; the API server is the scripted fake."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import objects
+from support.agent_process import NODE, AgentProcess, eventually
+from support.fake_apiserver import FakeApiServer
+from support.namespace import fresh, sh
+
+MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "dummy", "br_netfilter")
+WEB = "10.96.0.10"
+SERVICES, SLICES = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _modules() -> None:
+    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[AgentProcess]:
+    fresh()
+    sh("ip", "link", "set", "lo", "up")
+    found = AgentProcess(tmp_path)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def api(agent: AgentProcess) -> Iterator[FakeApiServer]:
+    """In the namespace of the agent, and known to it."""
+    server = FakeApiServer()
+    server.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {"addresses": []}})
+    endpoints(server, 2)
+    know(agent, server)
+    yield server
+    server.close()
+
+
+def know(agent: AgentProcess, server: FakeApiServer) -> None:
+    kubeconfig = agent.directory / "kubeconfig"
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "kind": "Config",
+                "current-context": "x",
+                "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+                "clusters": [{"name": "x", "cluster": {"server": server.url}}],
+                "users": [{"name": "x", "user": {"token": "secret-token"}}],
+            }
+        )
+    )
+    agent.configure({}, source={"kubernetes": {"kubeconfig": str(kubeconfig)}})
+
+
+def endpoints(server: FakeApiServer, count: int, name: str = "web", ip: str = WEB) -> None:
+    """A Service with so many endpoints."""
+    server.put(objects.service(name, [ip], [objects.port(80, "http")]))
+    addresses = [f"10.244.1.{number}" for number in range(1, count + 1)]
+    server.put(objects.piece(name, [objects.endpoint(address, NODE) for address in addresses], [objects.port(8080, "http")]))
+
+
+def start(agent: AgentProcess, *, wait: bool = True) -> None:
+    agent.start("--manifests", "", "--state-dir", str(agent.directory / "state"), wait=wait)
+
+
+def real_servers(address: str = WEB) -> list[str]:
+    lines = [line.split() for line in sh("ipvsadm", "-Sn").splitlines()]
+    return sorted(words[4] for words in lines if words[0] == "-a" and words[2] == f"{address}:80")
+
+
+def problems(agent: AgentProcess) -> dict[str, str]:
+    status: dict[str, Any] = agent.ask("status")
+    return {problem["name"]: problem["text"] for problem in status["problems"]}
+
+
+TWO = ["10.244.1.1:8080", "10.244.1.2:8080"]
+
+
+def test_the_api_says_what_the_node_holds(agent: AgentProcess, api: FakeApiServer) -> None:
+    start(agent)
+    assert real_servers() == TWO
+    eventually(lambda: api.watching(SLICES))
+    begun = time.monotonic()
+    endpoints(api, 3)
+    eventually(lambda: "0AF40103:1F90" in Path("/proc/net/ip_vs").read_text(), 2)
+    assert time.monotonic() - begun < 1
+    api.delete("Service", "ns1", "web")
+    eventually(lambda: real_servers() == [])
+    eventually(lambda: [event["reason"] for event in api.events] == ["Starting"])
+    assert problems(agent) == {}
+    assert agent.stop() == 0
+    assert "secret-token" not in agent.log.read_text()
+
+
+def test_an_object_that_cannot_be_served_gets_an_event(agent: AgentProcess, api: FakeApiServer) -> None:
+    start(agent)
+    api.put(objects.service("bad", ["10.96.0.300"]))
+    eventually(lambda: [event["regarding"]["name"] for event in api.events] == [NODE, "bad"])
+    assert "10.96.0.300" in api.events[-1]["note"]
+    assert real_servers() == TWO
+
+
+def test_a_quiet_agent_does_nothing(agent: AgentProcess, api: FakeApiServer) -> None:
+    """Waiting for the API costs no processor time."""
+    start(agent)
+    eventually(lambda: api.watching(SLICES))
+    assert agent.process is not None
+    stat = Path(f"/proc/{agent.process.pid}/stat")
+    before = [int(field) for field in stat.read_text().split()[13:15]]
+    time.sleep(3)
+    after = [int(field) for field in stat.read_text().split()[13:15]]
+    assert sum(after) - sum(before) <= 15  # of 300 ticks
+
+
+def test_nothing_is_removed_before_both_lists_are_complete(agent: AgentProcess, api: FakeApiServer) -> None:
+    start(agent)
+    agent.stop()
+    (agent.directory / "state/objects").unlink()
+    api.stalled.add(SLICES)
+    start(agent, wait=False)
+    eventually(lambda: "lists are being read" in (agent.ask("status") or {"waiting": ""})["waiting"])
+    time.sleep(1.5)
+    assert real_servers() == TWO
+    endpoints(api, 1)
+    api.stalled.clear()
+    agent.converged()
+    assert real_servers() == TWO[:1]
+
+
+def test_a_start_while_the_api_is_away_restores_and_its_return_changes_only_what_differs(
+    agent: AgentProcess, api: FakeApiServer
+) -> None:
+    endpoints(api, 1, "other", "10.96.0.11")
+    start(agent)
+    agent.stop()
+    api.close()
+    sh("ipvsadm", "-C")  # as after a reboot
+    start(agent)
+    assert real_servers() == TWO
+    assert "are restored from" in problems(agent)["snapshot"]
+    assert "cannot be reached: connection refused" in problems(agent)[SERVICES]
+    assert agent.ask("status")["holding_removals"]
+    assert "are restored from" in agent.log.read_text()
+    again = FakeApiServer(version=api.version, port=api.port)
+    try:
+        again.objects = api.objects
+        again.delete("Service", "ns1", "other")
+        endpoints(again, 3)
+        eventually(lambda: real_servers() == [*TWO, "10.244.1.3:8080"] and real_servers("10.96.0.11") == [], 40)
+        eventually(lambda: problems(agent) == {})
+        assert not agent.ask("status")["holding_removals"]
+    finally:
+        again.close()
+
+
+def test_kill_while_the_api_is_away_and_back(agent: AgentProcess, api: FakeApiServer) -> None:
+    """Whatever moment it is killed at, there is a snapshot that is whole."""
+    start(agent)
+    eventually(lambda: (agent.directory / "state/objects").exists(), 15)
+    for number in range(3, 6):
+        endpoints(api, number)
+        time.sleep(0.05 * number)
+        agent.stop(signal.SIGKILL)
+        start(agent)
+        eventually(lambda number=number: len(real_servers()) == number)
+    assert problems(agent) == {}
