@@ -91,7 +91,7 @@ def protocol(subject: str, path: str, value: object) -> str:
     Raises:
         InputError: it is none that a Service can have.
     """
-    found = PROTOCOLS.get(value or "TCP") if value is None or type(value) is str else None
+    found = PROTOCOLS.get(value or "TCP") if value is None or isinstance(value, str) else None
     if found is None:
         raise InputError(subject, path, value, "TCP, UDP or SCTP")
     return found
