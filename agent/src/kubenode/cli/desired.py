@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from ..configuration import load
@@ -13,7 +14,7 @@ from ..engine.desired.cluster import Cluster
 from ..engine.desired.config import Config
 from ..engine.desired.facts import NodeFacts
 from ..engine.errors import EngineError, InputError
-from ..paths import CONFIG
+from ..paths import CONFIG, SNAPSHOT, STATE
 from ..sources.manifests import Manifests
 
 
@@ -42,6 +43,11 @@ def manifests(path: str) -> Manifests:
     return source
 
 
+def usual_objects(config: Config) -> str:
+    """Return where the objects are if nobody says: the manifests' directory, or what the Kubernetes API said last."""
+    return os.path.join(STATE, SNAPSHOT) if config.source == "kubernetes" else config.manifests_directory
+
+
 def cluster(config: Config, facts: NodeFacts, source: Manifests) -> Cluster:
     """Return the cluster of all objects; what is wrong with single ones goes to standard error."""
     found = Cluster(config, facts)
@@ -61,7 +67,7 @@ def this_node(options: argparse.Namespace) -> tuple[Cluster, Manifests]:
     from .. import node
 
     config = configuration(options)
-    source = manifests(options.objects or config.manifests_directory)
+    source = manifests(options.objects or usual_objects(config))
     facts = node.facts(options.node or config.hostname_override or node.name())
     return cluster(config, facts, source), source
 

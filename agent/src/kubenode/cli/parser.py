@@ -69,7 +69,9 @@ def add_run_dir(found: argparse.ArgumentParser) -> None:
 
 def add_objects(found: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Add where the objects come from."""
-    usual = "" if required else " (default: the configuration's manifestsDirectory)"
+    usual = (
+        "" if required else " (default: the configuration's manifests, or the agent's copy of what the Kubernetes API said last)"
+    )
     found.add_argument(
         "--objects",
         metavar="DIR|FILE",
