@@ -10,6 +10,7 @@ tries again. What only a running agent needs is imported after the first converg
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING
 from ..engine.errors import EngineError
 from ..log import Log
 from ..node import Node
+from ..paths import SOCKET
+from .control import answers
 from .loop import Loop, Timer
 from .notify import Notifier
 from .reconcile import Reconciler, Report
@@ -61,7 +64,14 @@ class Agent:
     # life
 
     def run(self) -> int:
-        """Live; return the exit status."""
+        """Live; return the exit status.
+
+        Raises:
+            EngineError: another agent runs here already.
+        """
+        socket = os.path.join(self.options.run, SOCKET)
+        if answers(socket):
+            raise EngineError(f"another agent is running: it answers at {socket}")
         for number, callback in (
             (signal.SIGTERM, self._stop),
             (signal.SIGINT, self._stop),
@@ -180,7 +190,8 @@ class Agent:
             self._serving.health.updated()
 
     def _wait(self, seconds: float) -> None:
-        self.notifier.status(f"waiting for {self.waiting}" if not self.trouble else f"waiting: {self.trouble}")
+        if self.waiting:
+            self.notifier.status(f"waiting: {self.waiting}")
         if self._serving is not None:
             self._serving.health.queued()
         if self._retry is None or not self._retry.pending:

@@ -26,7 +26,7 @@ class Control:
     """Listens at ``path``; a socket file that a dead agent left is replaced.
 
     Raises:
-        OSError: the socket cannot be made, or another agent answers there.
+        OSError: the socket cannot be made.
     """
 
     def __init__(self, loop: Loop, path: str, commands: Mapping[str, Command]) -> None:
@@ -34,8 +34,6 @@ class Control:
         self._path = path
         self._commands = commands
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        if _answers(path):
-            raise OSError(f"another agent is running: it answers at {path}")
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -127,7 +125,8 @@ def ask(path: str, command: str, seconds: float = 30.0) -> Any:
     return json.loads(b"".join(parts))
 
 
-def _answers(path: str) -> bool:
+def answers(path: str) -> bool:
+    """Tell whether an agent listens at ``path``."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as channel:
         try:
             channel.connect(path)

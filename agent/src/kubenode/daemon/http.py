@@ -9,6 +9,7 @@ request may exceed eight kilobytes.
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
 from typing import Callable, NamedTuple
@@ -52,17 +53,7 @@ class Server:
         self._loop = loop
         self._handler = handler
         self._clients: set[_Client] = set()
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
-            self._socket.bind((address, port))
-            self._socket.listen(64)
-        except OSError:
-            self._socket.close()
-            raise
+        self._socket = _listen(address, port)
         loop.watch(self._socket, self._accept)
 
     @property
@@ -86,6 +77,32 @@ class Server:
             connection.close()
             return
         self._clients.add(_Client(self._loop, connection, self._handler, self._clients))
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    """Listen; the unspecified address of either family means both families, as it does in Go."""
+    if address in ("0.0.0.0", "::"):
+        try:
+            return _bound(socket.AF_INET6, "::", port, False)
+        except OSError as error:
+            if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                raise
+            address = "0.0.0.0"  # a node without IPv6
+    return _bound(socket.AF_INET6 if ":" in address else socket.AF_INET, address, port, True)
+
+
+def _bound(family: int, address: str, port: int, alone: bool) -> socket.socket:
+    found = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, alone)
+        found.bind((address, port))
+        found.listen(64)
+    except OSError:
+        found.close()
+        raise
+    return found
 
 
 class _Client:

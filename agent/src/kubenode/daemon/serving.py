@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import calendar
 import os
 import socket
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .._version import VERSION
-from ..engine.desired.node_addresses import DUMMY
+from ..engine.desired.cluster import Cluster
+from ..engine.desired.node_addresses import DUMMY, node_port_addresses
 from ..engine.errors import EngineError
 from ..engine.model.kinds import KINDS
 from ..paths import SOCKET
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
     from .agent import Agent
     from .reconcile import Report
 
-_HEALTH_CHECK_ADDRESSES = ("0.0.0.0",)
+
+_TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
 class Serving:
@@ -42,6 +46,7 @@ class Serving:
         self._events: Events | None = None
         self._following = Following(agent.loop, agent.log, self._use_changes)
         self._queued = 0.0
+        self._triggers: list[tuple[str, float]] = []  # families and causes of changes that are not in the kernel yet
         self._listen()
 
     def close(self) -> None:
@@ -91,6 +96,9 @@ class Serving:
             else:
                 metrics.last_sync.set(time.time(), family)
         self._queued = 0.0
+        for family, happened in self._triggers:
+            metrics.programming_seconds.observe(max(0.0, time.time() - happened), family)
+        self._triggers = []
         if report.full:
             metrics.full_syncs.add(1, reason)
             metrics.plan_steps.set(len(report.done) + len(report.failed))
@@ -117,7 +125,7 @@ class Serving:
         cluster = self.agent.wanted.cluster
         if cluster is None:
             return
-        self.servers.check(cluster.health_checks(), _HEALTH_CHECK_ADDRESSES)
+        self.servers.check(cluster.health_checks(), _node_port_addresses(cluster))
         self.health.eligible = cluster.node is None or cluster.node.eligible
         self.metrics.no_local_endpoints.replace(
             {(FAMILIES[family], policy): count for (family, policy), count in cluster.no_local_endpoints().items()}
@@ -144,6 +152,9 @@ class Serving:
         """Take over what changed in the source, and make it so."""
         self._queued = time.time()
         changes = self.agent.wanted.refresh(names)
+        for item in changes.put:
+            if item["kind"] == "EndpointSlice" and _trigger(item) > self.agent.started:  # older ones say nothing about us
+                self._triggers.append((str(item.get("addressType")), _trigger(item)))
         services = endpoints = 0
         for kind in [item["kind"] for item in changes.put] + [key.kind for key in changes.removed]:
             services += kind == "Service"
@@ -183,3 +194,21 @@ class Serving:
             self.agent.node_changed()
         if hurt and DUMMY in want.get("link", {}):
             self.agent.full("kernel event")
+
+
+def _node_port_addresses(cluster: Cluster) -> tuple[str, ...]:
+    """Return where health check node ports listen: everywhere, or on the addresses that nodePortAddresses selects."""
+    selectors, known = cluster.config.node_port_addresses, cluster.facts
+    if not selectors:
+        return ("::",)
+    found = (node_port_addresses(family, known.addresses, selectors, known.node_ips) for family in FAMILIES)
+    return tuple(address for addresses in found for address in addresses)
+
+
+def _trigger(item: Mapping[str, Any]) -> float:
+    """Return when the cause of an EndpointSlice's change happened (seconds since the epoch), 0 if it does not say."""
+    text = str((item["metadata"].get("annotations") or {}).get(_TRIGGER_TIME))
+    try:
+        return calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")) + float("0" + text[19:].rstrip("Z"))
+    except (TypeError, ValueError):
+        return 0.0

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wanted, from files that change for the better and for the worse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import objects as make
+
+from kubenode.daemon import wanted as module
+from kubenode.daemon.wanted import Options, Wanted
+from kubenode.log import Log
+
+CONFIG = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "ipvs"}
+
+
+class Driver:
+    """A configuration file, a directory of manifests, and what is written to the log."""
+
+    def __init__(self, directory: Path) -> None:
+        self.config = directory / "config.yaml"
+        self.manifests = directory / "manifests"
+        self.manifests.mkdir()
+        self.lines: list[str] = []
+        log = Log(write=self.lines.append, journal=True, clock=lambda: 0.0)
+        options = Options(str(self.config), True, str(self.manifests), str(directory), str(directory), "n1", False)
+        self.wanted = Wanted(options, log)
+        self.configure()
+
+    def configure(self, **fields: Any) -> None:
+        self.config.write_text(json.dumps({**CONFIG, **fields}))
+
+    def write(self, *items: dict[str, Any]) -> None:
+        (self.manifests / "a.json").write_text(json.dumps({"kind": "List", "items": list(items)}))
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Driver:
+    found = Driver(tmp_path)
+    found.write(make.service("web", ["10.96.0.10", "fd00::10"]))
+    return found
+
+
+def servers(delta: Any) -> set[str]:
+    return {str(key) for key in delta.get("virtual_server", {})}
+
+
+def test_nothing_is_wanted_without_a_configuration(driver: Driver) -> None:
+    driver.config.write_text("mode: [")
+    driver.wanted.configure()
+    assert "config.yaml:1: not valid YAML" in driver.wanted.waiting
+    assert driver.wanted.take() == ({}, False)
+    driver.configure()
+    driver.wanted.configure()
+    assert driver.wanted.waiting == ""
+    delta, everything = driver.wanted.take()
+    assert everything
+    assert servers(delta) == {"tcp 10.96.0.10:80", "tcp [fd00::10]:80"}
+
+
+def test_a_bad_configuration_leaves_the_last_good_one(driver: Driver) -> None:
+    driver.configure(ipvs={"scheduler": "lc"})
+    driver.wanted.configure()
+    driver.wanted.take()
+    driver.configure(ipvs={"scheduler": "nonsense"})
+    driver.wanted.configure()
+    assert "nonsense" in driver.wanted.problems[0]
+    assert driver.wanted.config.scheduler == "lc"
+    assert driver.wanted.take() == ({}, False) or not any(driver.wanted.take()[0].values())
+    driver.configure(ipvs={"scheduler": "wrr"})
+    driver.wanted.configure()
+    delta, everything = driver.wanted.take()
+    assert everything
+    assert {value.scheduler for value in delta["virtual_server"].values()} == {"wrr"}
+    assert driver.wanted.problems == []
+
+
+def test_a_node_without_ipv6_is_served_ipv4_alone(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_IPV6", "/nowhere")
+    driver.wanted.configure()
+    delta, _everything = driver.wanted.take()
+    assert servers(delta) == {"tcp 10.96.0.10:80"}
+    assert {key.family for key in delta["chain"]} == {key.family for key in delta["jump"]} == {4}
+    assert not [name for name in delta["set"] if name.startswith("KUBE-6-")]
+    assert not [key for key in delta["address"] if ":" in key.address]
+    assert not [key for key in delta["member"] if key.set.startswith("KUBE-6-")]
+
+
+def test_a_problem_is_told_once_and_its_end_too(driver: Driver) -> None:
+    driver.write(make.service("bad", ["10.96.0.11"], [make.port(70000)]))
+    driver.wanted.configure()
+    for _time in range(3):
+        driver.wanted.report()
+    (line,) = [line for line in driver.lines if "70000" in line]
+    assert line.startswith("<3>")
+    assert "object=ns1/bad" in line
+    driver.write(make.service("bad", ["10.96.0.11"]))
+    driver.wanted.refresh()
+    driver.wanted.report()
+    assert "no longer a problem" in driver.lines[-1]
+
+
+def test_what_was_never_read_is_not_known(driver: Driver) -> None:
+    (driver.manifests / "b.json").write_text("{")
+    driver.wanted.configure()
+    assert not driver.wanted.complete
+    (driver.manifests / "b.json").unlink()
+    driver.wanted.refresh()
+    assert driver.wanted.complete
