@@ -61,8 +61,7 @@ def test_a_client_whose_pod_goes_gets_another_at_once(cluster: Cluster, family: 
     cluster.write("sticky-gone", service(STICKY_GONE, [other], **CLIENT_IP))
     cluster.becomes(target, {mine: 0, other: 1})
     assert pods_of(cluster, "client1", target) == [other]
-    cluster.write("sticky-gone", [])
-    cluster.becomes(target, {mine: 0, other: 0})
+    cluster.remove("sticky-gone", target)
 
 
 # UDP
@@ -121,8 +120,7 @@ def test_a_udp_client_that_sent_before_there_was_a_service(cluster: Cluster, fam
         assert (said.name, said.client) == ("r1", HOSTS[NODE].ip[family])
     finally:
         talk.close()
-    cluster.write("late", [])
-    cluster.becomes(target, {})
+    cluster.remove("late", target)
 
 
 def test_udp_flows_whose_pod_stays_are_not_disturbed(cluster: Cluster, family: int) -> None:
@@ -138,7 +136,7 @@ def test_udp_flows_whose_pod_stays_are_not_disturbed(cluster: Cluster, family: i
         assert talk.say() == first
     finally:
         talk.close()
-    cluster.write("steady", [])
+    cluster.remove("steady", target)
 
 
 # schedulers and weights

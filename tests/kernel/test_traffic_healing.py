@@ -31,7 +31,6 @@ class Harm(NamedTuple):
 
 
 HARMS = (
-    Harm("flushed IPVS table", ("ipvsadm -C",), "client1", "cluster", connections=False),
     Harm("deleted virtual server", ("ipvsadm -D -t {cluster}",), "client1", "cluster", connections=False),
     Harm("deleted real server", ("ipvsadm -d -t {cluster} -r {real}",), "client1", "cluster", connections=False),
     Harm("real server without weight", ("ipvsadm -e -t {cluster} -r {real} -m -w 0",), "client1", "cluster"),
@@ -55,10 +54,14 @@ HARMS = (
     ),
     Harm("rule in front of ours", ("{iptables} -t nat -I PREROUTING -j ACCEPT",), "client1", "node port"),
     Harm("address", ("ip addr del {cluster address} dev kube-ipvs0",), "client1", "cluster", at_once=True),
+)
+# Those that know no family.
+ONCE = (
+    Harm("flushed IPVS table", ("ipvsadm -C",), "client1", "cluster", connections=False),
     Harm("link", ("ip link del kube-ipvs0",), "client1", "cluster", at_once=True),
     Harm("sysctl of IPVS", ("sysctl -qw net.ipv4.vs.conntrack=0",), "client1", "node port"),
+    Harm("forwarding", ("sysctl -qw net.ipv4.ip_forward=0",), "client1", "node port"),
 )
-IPV4_ONLY = Harm("forwarding", ("sysctl -qw net.ipv4.ip_forward=0",), "client1", "node port")
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +103,19 @@ def words(command: str, family: int) -> list[str]:
     return command.split()
 
 
-@pytest.mark.parametrize("harm", [*HARMS, IPV4_ONLY], ids=lambda harm: harm.name)
+@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.name)
 def test_traffic_is_soon_as_before(cluster: Cluster, family: int, harm: Harm) -> None:
-    if harm is IPV4_ONLY and family == 6:
-        pytest.skip("kube-proxy sets forwarding of IPv4 only")
+    do_and_see(cluster, family, harm)
+
+
+@pytest.mark.parametrize("harm", ONCE, ids=lambda harm: harm.name)
+def test_traffic_of_both_families_is_soon_as_before(cluster: Cluster, harm: Harm) -> None:
+    do_and_see(cluster, 4, harm)
+    assert ask(harm.where, target_of(harm.what, 6), timeout=QUICK) == f"r1 sees {HOSTS[NODE].ip[6]}"
+
+
+def do_and_see(cluster: Cluster, family: int, harm: Harm) -> None:
+    """Do harm, see it, and see it healed."""
     target = target_of(harm.what, family)
     before = ask(harm.where, target, timeout=QUICK)
     talk = Talk("client1", cluster_ip(WEB, family))
@@ -124,7 +136,7 @@ def test_traffic_is_soon_as_before(cluster: Cluster, family: int, harm: Harm) ->
         cluster.run(*words("{iptables} -t nat -D PREROUTING -j ACCEPT", family))
 
 
-@pytest.mark.parametrize("harm", [harm for harm in HARMS if harm.at_once], ids=lambda harm: harm.name)
+@pytest.mark.parametrize("harm", [harm for harm in (*HARMS, *ONCE) if harm.at_once], ids=lambda harm: harm.name)
 def test_what_the_kernel_tells_is_healed_at_once(cluster: Cluster, family: int, harm: Harm) -> None:
     cluster.reconfigure({"ipvs": {"syncPeriod": "1h"}})
     target = target_of(harm.what, family)

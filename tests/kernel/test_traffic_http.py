@@ -224,8 +224,7 @@ def test_forgotten_udp_flows_are_counted(cluster: Cluster, family: int) -> None:
         assert talk.say().client == GATEWAY[family]
     finally:
         talk.close()
-    cluster.write("udp", [])
-    cluster.becomes(target, {})
+    cluster.remove("udp", target)
 
 
 def test_the_proxy_mode_is_told(cluster: Cluster) -> None:

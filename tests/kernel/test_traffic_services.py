@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import pytest
 from support import objects
+from support.agent_process import eventually
 from support.cluster_net import APPLIANCE_IP, GATEWAY, HOSTS, NODE
 from support.conversation import FORBIDDEN, REFUSED, UNREACHABLE, Target, ask, asked
 from support.traffic import POD_PORT, PROTOCOLS, Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
 
 EVERY, HAIRPIN, EMPTY, OTHER_PROXY, APPLIANCE, GONE = 10, 11, 12, 13, 14, 15
+OLDER, YOUNGER, OWN, SHARED = 16, 17, 18, 19
 NODE_PORT = 30010
 
 
@@ -114,8 +116,48 @@ def test_a_service_follows_its_manifest(cluster: Cluster, family: int) -> None:
     cluster.write("gone", things)
     cluster.becomes(target._replace(port=81), {"p2": 1})
     assert ask("client1", target._replace(port=81)) == f"p2 sees {GATEWAY[family]}"
-    cluster.write("gone", [])
-    cluster.becomes(target._replace(port=81), {"p2": 0})
+    cluster.remove("gone", target._replace(port=81))
+
+
+def test_services_that_share_an_external_address(cluster: Cluster, family: int) -> None:
+    shared = external_ip(SHARED, family)
+    for port, pod in ((80, "p1"), (81, "p2")):
+        things = service(SHARED + port, [pod], externalIPs=[shared.address])
+        things[0]["spec"]["ports"][0]["port"] = port
+        cluster.write(f"shared-{port}", things)
+        cluster.becomes(shared._replace(port=port), {pod: 1})
+    assert ask("client1", shared) == f"p1 sees {GATEWAY[family]}"
+    assert ask("client1", shared._replace(port=81)) == f"p2 sees {GATEWAY[family]}"
+    cluster.remove("shared-80", shared)
+    assert ask("client1", shared._replace(port=81)) == f"p2 sees {GATEWAY[family]}"
+    cluster.remove("shared-81", shared._replace(port=81))
+
+
+def test_of_two_services_with_one_node_port_the_older_is_served(cluster: Cluster, family: int) -> None:
+    target = node_port(30018, family)
+    cluster.write("older", service(OLDER, ["p1"], node_port=30018, created="2026-01-01T00:00:00Z"))
+    cluster.write("younger", service(YOUNGER, ["p2"], node_port=30018, created="2026-01-02T00:00:00Z"))
+    cluster.becomes(cluster_ip(YOUNGER, family), {"p2": 1})
+    assert asked("client1", target) == {f"p1 sees {GATEWAY[family]}": 4}
+    (problem,) = cluster.agent.ask("status")["problems"]
+    assert (problem["name"], f"svc{OLDER}" in problem["text"]) == (f"ns1/svc{YOUNGER}", True)
+    cluster.remove("older", cluster_ip(OLDER, family))
+    eventually(lambda: ask("client1", target) == f"p2 sees {GATEWAY[family]}", 5)
+    eventually(lambda: cluster.agent.ask("status")["problems"] == [])
+    cluster.remove("younger", target)
+
+
+def test_an_external_address_that_is_the_node_s_own(cluster: Cluster, family: int) -> None:
+    mine = HOSTS[NODE].ip[family]
+    target = Target(mine, 8888)
+    things = service(OWN, ["p1"], externalIPs=[mine])
+    things[0]["spec"]["ports"][0]["port"] = 8888
+    cluster.write("own", things)
+    cluster.becomes(target, {"p1": 1})
+    assert ask("client1", target) == f"p1 sees {GATEWAY[family]}"
+    assert f" {mine}/" not in cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
+    cluster.remove("own", target)
+    assert f" {mine}/" in cluster.run("ip", "addr", "show", "dev", "eth0")
 
 
 def test_the_pods_themselves_are_reached_as_ever(cluster: Cluster, family: int) -> None:

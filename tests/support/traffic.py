@@ -87,6 +87,12 @@ class Cluster:
         """Put manifests in place; a running agent notices by itself."""
         self.agent.write(f"{name}.json", things)
 
+    def remove(self, name: str, *targets: Target) -> None:
+        """Take manifests away, and wait until these virtual servers take no new connections."""
+        self.write(name, [])
+        for target in targets:
+            eventually(lambda target=target: not any(self.weights(target).values()))
+
     def restart(self) -> None:
         """End the agent and start another."""
         assert self.agent.stop() == 0
