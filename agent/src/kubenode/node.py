@@ -39,6 +39,9 @@ class Node:
         have.update(ipset.read({*want.get("set", ()), *owned.get("set", ())}))
         have.update(iptables.read())
         have.update(addresses.read({*want.get("link", ()), *owned.get("link", ()), DUMMY}))
+        routes = {*want.get("route", ()), *owned.get("route", ())}
+        if routes:
+            have["route"] = addresses.read_routes({key.link for key in routes})
         have.update(sysctls.read(list(want.get("sysctl", ()))))
         return have
 

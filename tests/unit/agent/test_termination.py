@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kubenode.daemon.termination import Verdict, countable, retain, unwanted
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
-from kubenode.engine.model.link import AddressKey
+from kubenode.engine.model.link import STATIC, AddressKey, RouteKey
 
 TCP = VirtualServerKey("tcp", "10.96.0.1", 80, 4)
 UDP = VirtualServerKey("udp", "10.96.0.1", 80, 4)
@@ -69,6 +69,15 @@ def test_a_deleted_service_keeps_its_virtual_server_and_address_as_long() -> Non
     verdict = retain(have, want, [A], {}, {}, 1.0)
     assert verdict.keep["virtual_server"] == {TCP: VirtualServer()}
     assert verdict.keep["address"] == {VIP: True}
+    assert verdict.keep["route"] == {}
+
+
+def test_a_deleted_service_keeps_its_local_route_as_long() -> None:
+    mine, other, network = (RouteKey("lo", net) for net in ("10.96.0.1/32", "10.96.0.2/32", "10.96.0.0/16"))
+    have = {**state((A, 1), addresses=()), "route": dict.fromkeys((mine, other, network), STATIC)}
+    verdict = retain(have, {"route": {network: STATIC}}, [A], {}, {}, 1.0)
+    assert verdict.keep["route"] == {mine: STATIC}
+    assert retain(have, {"route": {mine: STATIC}}, [A], {}, {}, 1.0).keep["route"] == {}
 
 
 def test_a_weight_of_zero_from_before_a_restart_is_counted_at_once() -> None:

@@ -153,12 +153,11 @@ class Reconciler:
     def _kept(self) -> dict[str, set[Any]]:
         """Return the draining real servers, and what may be there only because of them."""
         servers = {key.server for key in self.draining}
-        return {"real_server": set(self.draining), "virtual_server": servers, "address": self._spots(servers)}
+        return {"real_server": set(self.draining), "virtual_server": servers, **self._spots(servers)}
 
-    def _spots(self, servers: Iterable[Any]) -> set[Any]:
-        """Return the addresses on links of ours that virtual servers have."""
-        addresses = {server.address for server in servers}
-        return {key for key in self._have.get("address", {}) if key.address in addresses} if addresses else set()
+    def _spots(self, servers: Iterable[Any]) -> dict[str, set[Any]]:
+        """Return the addresses and local routes that virtual servers have."""
+        return termination.bindings(self._have, {server.address for server in servers})
 
     def _partial(self, keys: Mapping[str, Iterable[Any]]) -> Report:
         start = self._clock()
@@ -171,7 +170,8 @@ class Reconciler:
             # what drains is not wanted, so no event names it; but it keeps its virtual server and the address of that
             draining = {key for key in self.draining if key.server in chosen["virtual_server"]}
             chosen["real_server"].update(draining)
-            chosen.setdefault("address", set()).update(self._spots(key.server for key in draining))
+            for kind, spots in self._spots(key.server for key in draining).items():
+                chosen.setdefault(kind, set()).update(spots)
         with node_lock(self._directory):
             return self._pass(self._open(), _only(self._have, chosen), _only(self.want, chosen), chosen, start)
 

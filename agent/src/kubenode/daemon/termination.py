@@ -13,7 +13,7 @@ weight back.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ..engine.model import ReadState
 from ..engine.model.ipvs import RealServerKey
@@ -23,12 +23,25 @@ Since = Mapping[RealServerKey, float]  # seconds on the monotonic clock, which c
 
 _GRACEFUL = ("tcp", "fwmark")
 
+# What brings the traffic of a virtual server's address to it, and whose address that is.
+BINDINGS: dict[str, Callable[[Any], str]] = {
+    "address": lambda key: str(key.address),
+    "route": lambda key: str(key.network.partition("/")[0]),
+}
+
 
 class Verdict(NamedTuple):
     """What must stay although it is not wanted, and since when each real server of it is draining."""
 
     keep: dict[str, dict[Any, Any]]
     draining: dict[RealServerKey, float]
+
+
+def bindings(have: ReadState, addresses: Collection[str]) -> dict[str, set[Any]]:
+    """Return what there is on the node that brings the traffic of these virtual addresses, by kind."""
+    if not addresses:
+        return {kind: set() for kind in BINDINGS}
+    return {kind: {key for key in have.get(kind, {}) if whose(key) in addresses} for kind, whose in BINDINGS.items()}
 
 
 def unwanted(have: ReadState, want: ReadState, owned: Collection[Any]) -> list[RealServerKey]:
@@ -73,7 +86,7 @@ def retain(
         now: seconds on the monotonic clock.
         maximum: seconds after which a real server goes whatever its connections; 0: never.
     """
-    keep: dict[str, dict[Any, Any]] = {"real_server": {}, "virtual_server": {}, "address": {}}
+    keep: dict[str, dict[Any, Any]] = {"real_server": {}, "virtual_server": {}, **{kind: {} for kind in BINDINGS}}
     since: dict[RealServerKey, float] = {}
     for key in candidates:
         value = have["real_server"][key]
@@ -88,8 +101,6 @@ def retain(
     for server in servers - want.get("virtual_server", {}).keys():
         keep["virtual_server"][server] = have["virtual_server"][server]
     addresses = {server.address for server in keep["virtual_server"]}
-    if addresses:
-        for spot, value in have.get("address", {}).items():
-            if spot.address in addresses and spot not in want.get("address", {}):
-                keep["address"][spot] = value
+    for kind, keys in bindings(have, addresses).items():
+        keep[kind] = {key: have[kind][key] for key in keys if key not in want.get(kind, {})}
     return Verdict(keep, since)

@@ -23,7 +23,7 @@ from ..model.objects_service import parse_service
 from ..model.objects_slice import parse_slice
 from .config import Config
 from .constant import Constant
-from .context import Context, context, known
+from .context import Context, context, known, misplaced
 from .contribution import NOTHING, Claim, Contribution, Name, contribution
 from .facts import NodeFacts
 from .union import Union
@@ -201,6 +201,12 @@ class Cluster:
             subject = ("Node", self.facts.name)
             text = str(InputError(f"Node {self.facts.name}", "spec.podCIDRs", [], expected))
             found[subject] = (*found.get(subject, ()), text)
+        if self.config.vip_binding == "routes":
+            for net, ip in misplaced(self.config, self.facts).items():
+                expected = f"a network without addresses of the node ({ip}); its virtual addresses have a route each"
+                subject = ("Node", self.facts.name)
+                text = str(InputError(f"Node {self.facts.name}", "serviceCIDRs", net, expected))
+                found[subject] = (*found.get(subject, ()), text)
         return found
 
     def _conflict(self, name: Name, key: VirtualServerKey) -> str:
@@ -215,7 +221,8 @@ class Cluster:
         """Return the whole desired state; the dictionaries are the caller's."""
         self._settle()
         found = self._layout.state()
-        found.update((kind, dict(items)) for kind, items in self._union.items.items())
+        for kind, items in self._union.items.items():
+            found.setdefault(kind, {}).update(items)
         return found
 
     def take(self) -> State:
@@ -224,7 +231,7 @@ class Cluster:
         changes = self._layout.take()
         for kind, items in self._union.take().items():
             if items:
-                changes[kind] = items
+                changes.setdefault(kind, {}).update(items)
         return changes
 
     def health_checks(self) -> dict[int, HealthCheck]:

@@ -71,7 +71,8 @@ class Config(NamedTuple):
     localhost_node_ports: bool = False  # node ports on 127.0.0.1
     bind_load_balancer_ips: bool = True  # load balancer addresses on kube-ipvs0
     no_endpoints: str = "none"  # virtual servers without endpoints: "none" (as the kernel does) or "reject"
-    vip_binding: str = "addresses"
+    vip_binding: str = "addresses"  # what leads virtual addresses to IPVS: "addresses" on kube-ipvs0, or local "routes"
+    service_cidrs: tuple[str, ...] = ()  # the networks of cluster IPs, each of which takes one route
     source: str = "manifests"  # where objects come from: "manifests" or "kubernetes"
     manifests_directory: str = "/etc/kubenode/manifests"
     kubernetes_kubeconfig: str = ""  # "" = clientConnection.kubeconfig, or else the service account of the pod

@@ -9,8 +9,9 @@ import re
 from typing import Any, Callable
 
 from ..model.ipvs import SCHEDULERS
-from ..model.net import canonical, family, network
+from ..model.net import canonical, contains, family, full_prefix, network
 
+_LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 
@@ -135,6 +136,20 @@ def cluster_cidrs(value: Any) -> tuple[str, ...]:
     return found
 
 
+def service_cidrs(value: Any) -> tuple[str, ...]:
+    """Return the networks of cluster IPs: canonical, of more than one address, without the loopback addresses."""
+    found = networks(value)
+    for given, net in zip(value, found):
+        fam = family(net)
+        try:
+            network(given, strict=True)
+        except ValueError:
+            raise ValueError(f"networks without host bits; {given!r} is in {net}") from None
+        if net.endswith(f"/{full_prefix(fam)}") or contains(net, _LOOPBACK[fam]):
+            raise ValueError(f"networks of cluster IPs such as 10.96.0.0/12; {given!r} is not one")
+    return tuple(dict.fromkeys(found))
+
+
 def node_port_addresses(value: Any) -> tuple[str, ...]:
     """Return ``("primary",)``, or canonical networks."""
     if value == ["primary"]:
@@ -168,10 +183,3 @@ def path(value: Any) -> str:
     if not isinstance(value, str) or not value.startswith("/"):
         raise ValueError("an absolute path")
     return value
-
-
-def vip_binding(value: Any) -> str:
-    """Return ``addresses``; routes are planned."""
-    if value == "routes":
-        raise ValueError("'addresses'; 'routes' is not there yet")
-    return one_of("addresses")(value)

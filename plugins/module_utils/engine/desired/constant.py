@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every node has, whatever the Services: the link, the sets, the chains and jumps, the sysctls.
+"""What every node has, whatever the Services: the link, the sets, the chains and jumps, the sysctls, the service networks' routes.
 
 Only two things follow from the Services: how large a set must be, and which rules stand in the chains (a rule on an empty
 set is left out).
@@ -13,12 +13,12 @@ from typing import Any
 
 from ..model import State
 from ..model.iptables import ChainKey, Rules
-from ..model.link import Link
+from ..model.link import STATIC, Link, RouteKey
 from . import rules, sets
 from .config import Config
-from .context import layout
+from .context import layout, service_cidrs
 from .facts import NodeFacts
-from .node_addresses import DUMMY
+from .node_addresses import DUMMY, LOOPBACK
 from .sysctls import sysctls
 from .union import Union
 
@@ -43,6 +43,8 @@ class Constant:
         self._layouts = {fam: layout(fam, self._config, facts) for fam in (4, 6)}
         self._filled.clear()
         self._want("sysctl", sysctls(self._config, facts))
+        nets = [net for fam in (4, 6) for net in service_cidrs(fam, self._config, facts)]
+        self._want("route", {RouteKey(LOOPBACK, net): STATIC for net in nets})
 
     def state(self) -> State:
         """Return all items; the dictionaries are the caller's."""

@@ -21,7 +21,7 @@ class Context(NamedTuple):
     """One family's view of the node.
 
     ``node_ip`` is the primary address, "" if unknown; ``own`` are the addresses on other links, which must not be bound to
-    kube-ipvs0; ``node_port_ips`` serve node ports.
+    kube-ipvs0; ``node_port_ips`` serve node ports; all addresses of ``service_cidrs`` are led to IPVS by one route each.
     """
 
     family: int
@@ -30,6 +30,7 @@ class Context(NamedTuple):
     node_ip: str
     own: frozenset[str]
     node_port_ips: tuple[str, ...]
+    service_cidrs: tuple[str, ...]
     prefix: int
     config: Config
 
@@ -54,7 +55,28 @@ def context(fam: int, config: Config, facts: NodeFacts) -> Context:
     ips = node_port_addresses(fam, facts.addresses, config.node_port_addresses, facts.node_ips)
     node_ip = next((ip for ip in facts.node_ips if family(ip) == fam), "")
     own = frozenset(node_addresses(fam, facts.addresses))
-    return Context(fam, facts.name, facts.zone, node_ip, own, ips, full_prefix(fam), config)
+    return Context(fam, facts.name, facts.zone, node_ip, own, ips, service_cidrs(fam, config, facts), full_prefix(fam), config)
+
+
+def service_cidrs(fam: int, config: Config, facts: NodeFacts) -> tuple[str, ...]:
+    """Return the networks of one family that a route leads to IPVS as a whole.
+
+    A network with addresses of the node itself is not among them (see :func:`misplaced`): its virtual addresses have a route each.
+    """
+    if config.vip_binding != "routes":
+        return ()
+    wrong = misplaced(config, facts)
+    return tuple(net for net in config.service_cidrs if family(net) == fam and net not in wrong)
+
+
+def misplaced(config: Config, facts: NodeFacts) -> dict[str, str]:
+    """Return the service networks that contain an address of the node, with that address.
+
+    As local routes with a rule that refuses the rest, they would cut the node off from its neighbours.
+    """
+    own = [*node_addresses(4, facts.addresses), *node_addresses(6, facts.addresses), *facts.node_ips]
+    inside = {net: next((ip for ip in own if contains(net, ip)), "") for net in config.service_cidrs}
+    return {net: ip for net, ip in inside.items() if ip}
 
 
 def layout(fam: int, config: Config, facts: NodeFacts) -> Layout:
@@ -68,6 +90,8 @@ def layout(fam: int, config: Config, facts: NodeFacts) -> Layout:
         config.vip_ping,
         config.localhost_node_ports,
         config.no_endpoints == "reject",
+        config.vip_binding == "routes",
+        service_cidrs(fam, config, facts),
     )
 
 

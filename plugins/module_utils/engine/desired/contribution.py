@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from ..model.ipset import MemberKey
 from ..model.ipvs import PERSISTENT, PROTOCOLS, SCHED2, VirtualServer, VirtualServerKey
-from ..model.link import AddressKey
+from ..model.link import AddressKey, RouteKey
 from ..model.net import family
 from ..model.objects import READY, EndpointSlice, Service, ServicePort
 from . import sets
 from .context import Context, in_any
 from .endpoints import Candidate, Target, candidates, choose, targets
-from .node_addresses import DUMMY
+from .node_addresses import DUMMY, LOOPBACK
 from .rules import LOCALHOST, OUT_FILTER
 
 Name = tuple[str, str]
@@ -29,15 +29,16 @@ _WHOLE = 1 << 31
 
 
 class Claim(NamedTuple):
-    """A virtual server and what comes with it: real servers, set members, the address on kube-ipvs0, rules with their chain.
+    """A virtual server and what comes with it: real servers, set members, rules with their chain.
 
-    ``position`` and ``role`` ("port" or "nodePort") say which of the Service's ports it comes from.
+    ``address`` is the address on kube-ipvs0 or the local route that brings its traffic; None if something else does. ``position`` and
+    ``role`` ("port" or "nodePort") say which of the Service's ports it comes from.
     """
 
     server: VirtualServer
     targets: tuple[Target, ...]
     members: tuple[MemberKey, ...]
-    address: AddressKey | None
+    address: AddressKey | RouteKey | None
     rules: tuple[ChainRule, ...]
     position: int
     role: str
@@ -221,7 +222,7 @@ class _Family:
             entries = [*entries, (sets.NO_ENDPOINTS, f"{ip},{port.protocol}:{port.port}")]
         key = VirtualServerKey(port.protocol, ip, port.port, fam)
         members = tuple([MemberKey(sets.set_name(fam, name), entry) for name, entry in entries])
-        address = AddressKey(DUMMY, ip, self.context.prefix) if bound else None
+        address = self._binding(ip) if bound else None
         earlier = self.claims.get(key)
         if earlier is not None:
             # one address in two roles: it has the members of both, and the real servers of the later one
@@ -229,6 +230,12 @@ class _Family:
             address = address or earlier.address
             rules = rules or earlier.rules
         self.claims[key] = Claim(self.server, found, members, address, rules, port.position, role)
+
+    def _binding(self, ip: str) -> AddressKey | RouteKey | None:
+        context = self.context
+        if context.config.vip_binding == "addresses":
+            return AddressKey(DUMMY, ip, context.prefix)
+        return None if in_any(context.service_cidrs, ip) else RouteKey(LOOPBACK, f"{ip}/{context.prefix}")
 
 
 def _server(service: Service, context: Context) -> VirtualServer:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from ..model.net import contains, family
 
 DUMMY = "kube-ipvs0"
+LOOPBACK = "lo"
 PRIMARY = "primary"
 _ZERO = {4: "0.0.0.0/0", 6: "::/0"}
 _LOOPBACK = {4: "127.0.0.0/8", 6: "::1/128"}

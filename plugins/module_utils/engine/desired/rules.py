@@ -49,7 +49,8 @@ _ECHO = {4: ("icmp", "-m icmp --icmp-type 8"), 6: ("ipv6-icmp", "-m icmp6 --icmp
 class Layout(NamedTuple):
     """What the rules of one family depend on, but for the sets' members.
 
-    ``not_local`` is the match for traffic that no pod of the cluster sends, for example ``! -s 10.244.0.0/16``, or "".
+    ``not_local`` is the match for traffic that no pod of the cluster sends, for example ``! -s 10.244.0.0/16``, or "". With
+    ``by_routes`` virtual addresses are not addresses of the node; those of ``service_cidrs`` are local, used or not.
     """
 
     family: int
@@ -60,6 +61,8 @@ class Layout(NamedTuple):
     vip_ping: bool
     localhost_node_ports: bool
     reject_no_endpoints: bool
+    by_routes: bool
+    service_cidrs: tuple[str, ...]
 
 
 def jumps(family: int) -> dict[JumpKey, Place]:
@@ -119,7 +122,8 @@ def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
         yield "nat", LOCALHOST, None, "-j KUBE-MARK-MASQ"
     yield "nat", "KUBE-SERVICES", None, f"-s {_LOOPBACK[family]} -j RETURN"
     yield "nat", "KUBE-SERVICES", sets.LOAD_BALANCER, f"{said(sets.LOAD_BALANCER)} -j KUBE-LOAD-BALANCER"
-    yield "nat", "KUBE-SERVICES", sets.CLUSTER_IP, f"{_cluster_ip(layout, said)} -j KUBE-MARK-MASQ"
+    for matched in _cluster_ip(layout, said):
+        yield "nat", "KUBE-SERVICES", sets.CLUSTER_IP, f"{matched} -j KUBE-MARK-MASQ"
     yield "nat", "KUBE-SERVICES", sets.EXTERNAL_IP, f"{said(sets.EXTERNAL_IP)} -j KUBE-MARK-MASQ"
     for name in (sets.EXTERNAL_IP, sets.EXTERNAL_IP_LOCAL):
         outside = "-m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL"
@@ -177,17 +181,26 @@ def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
         yield "filter", "KUBE-IPVS-FILTER", None, f"-p {protocol} {match(sets.IPVS_IPS, 'dst')} {echo} -j RETURN"
     refused = f"-m conntrack --ctstate NEW {match(sets.IPVS_IPS, 'dst')} {reject}"
     yield "filter", "KUBE-IPVS-FILTER", None, refused
+    for net in layout.service_cidrs:
+        # by a reset where there is one: of other refusals, the kernel sends one client no more than one in a second
+        unused = "-m conntrack --ctstate NEW -j REJECT --reject-with"
+        yield "filter", "KUBE-IPVS-FILTER", None, f"-d {net} -p tcp {unused} tcp-reset"
+        yield "filter", "KUBE-IPVS-FILTER", None, f"-d {net} {unused} {_REJECT[family]}"
 
 
 def _on_localhost(layout: Layout) -> bool:
     return layout.localhost_node_ports and layout.family == 4  # the kernel has no route_localnet for IPv6
 
 
-def _cluster_ip(layout: Layout, said: Callable[..., str]) -> str:
-    """Return the match for connections to cluster IPs that must be masqueraded."""
+def _cluster_ip(layout: Layout, said: Callable[..., str]) -> list[str]:
+    """Return the matches for connections to cluster IPs that must be masqueraded."""
     if layout.masquerade_all:
-        return said(sets.CLUSTER_IP)
-    if layout.not_local:
-        return f"{layout.not_local} {said(sets.CLUSTER_IP)}"
-    # no way to tell who is local: at least what the node itself sends with a virtual address as its source
-    return said(sets.CLUSTER_IP, "src,dst")
+        return [said(sets.CLUSTER_IP)]
+    found = [f"{layout.not_local} {said(sets.CLUSTER_IP)}"] if layout.not_local else []
+    if layout.by_routes and layout.family == 6:
+        # the node speaks to what is local by a route from any address of its own: one of a pod network, or worse
+        found.append(f"{said(sets.CLUSTER_IP)} -m addrtype --src-type LOCAL")
+    elif not found:
+        # no way to tell who is local: at least what the node itself sends with a virtual address as its source
+        found.append(said(sets.CLUSTER_IP, "src,dst"))
+    return found

@@ -11,9 +11,11 @@ from typing import Any
 from ..model import Items, State
 from ..model.ipset import MemberKey
 from ..model.ipvs import RealServer, RealServerKey, VirtualServerKey
+from ..model.link import STATIC, AddressKey, RouteKey
 from .contribution import ChainRule, Claim
 
-_KINDS = ("member", "virtual_server", "real_server", "address")
+_KINDS = ("member", "virtual_server", "real_server", "address", "route")
+_BINDINGS: dict[type, tuple[str, Any]] = {AddressKey: ("address", True), RouteKey: ("route", STATIC)}
 
 
 class Union:
@@ -120,14 +122,15 @@ class Union:
         key = claim.address
         if key is None:
             return
-        if key in self.items["address"]:
+        kind, value = _BINDINGS[type(key)]
+        if key in self.items[kind]:
             self._again[key] = self._again.get(key, 0) + 1
         else:
-            self._set("address", key, True)
+            self._set(kind, key, value)
 
     def _remove_address(self, claim: Claim) -> None:
         if claim.address is not None and not self._still_wanted(claim.address):
-            self._drop("address", claim.address)
+            self._drop(_BINDINGS[type(claim.address)][0], claim.address)
 
     def _set_rules(self, key: VirtualServerKey, rules: tuple[ChainRule, ...]) -> None:
         self._rules_changed[key.family] = True

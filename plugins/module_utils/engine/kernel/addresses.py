@@ -1,18 +1,20 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Links of ours and their addresses, by rtnetlink in batches (see rtnetlink(7), linux/if_link.h, linux/if_addr.h)."""
+"""Links of ours, their addresses, and local routes, by rtnetlink in batches (see rtnetlink(7), linux/if_link.h, linux/if_addr.h)."""
 
 from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Collection, Iterator
 from itertools import groupby
 from struct import Struct
 from typing import Any, NamedTuple
 
 from ..errors import KernelError
+from ..model import Items
 from ..model.kinds import name
 from ..model.link import AddressKey, Link
 from ..model.net import pack, unpack
@@ -27,6 +29,7 @@ from .netlink import (
     attributes,
     message,
 )
+from .routes import DUMP, GETROUTE, local_routes, route_message, routed_addresses
 
 _NEWLINK, _DELLINK, _GETLINK = 16, 17, 18
 _NEWADDR, _DELADDR, _GETADDR = 20, 21, 22
@@ -35,6 +38,8 @@ _IFLA_IFNAME, _IFLA_LINKINFO, _INFO_KIND = 3, 18, 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _IFA_F_NODAD = 0x2
 _AF = {4: 2, 6: 10}
+_PATIENCE = 200  # looks, 5 ms apart
+_NO_LINK = 0x7FFFFFFF  # a number that no link has
 
 _LINK = Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
 _ADDRESS = Struct("=BBBBI")  # struct ifaddrmsg: family, prefix length, flags, scope, index
@@ -43,6 +48,8 @@ _ADDRESS = Struct("=BBBBI")  # struct ifaddrmsg: family, prefix length, flags, s
 _FULFILLED = {
     ("address", "create"): (errno.EEXIST,),
     ("address", "delete"): (errno.EADDRNOTAVAIL, errno.ENODEV),
+    ("route", "create"): (errno.EEXIST,),
+    ("route", "delete"): (errno.ESRCH, errno.ENODEV),
     ("link", "create"): (errno.EEXIST,),
     ("link", "delete"): (errno.ENODEV,),
 }
@@ -55,6 +62,7 @@ _WORDS = {
 _UNSUPPORTED = {
     "link": "the kernel does not know this type of link: load the kernel module {type}",
     "address": "the kernel has no support for this family of addresses: load the kernel module ipv6",
+    "route": "the kernel has no support for this family of addresses: load the kernel module ipv6",
 }
 
 
@@ -75,6 +83,13 @@ def read(links: Collection[str]) -> dict[str, dict[Any, Any]]:
         return {"link": found, "address": addresses}
 
 
+def read_routes(links: Collection[str]) -> Items:
+    """Return the local routes on the links of these names, but for the kernel's own; each with its routing protocol."""
+    with NetlinkSocket(NETLINK_ROUTE) as socket:
+        names = {known.number: link for link, known in _links(socket).items() if link in links}
+        return dict(local_routes(_dump(socket, GETROUTE, DUMP, "routes"), names))
+
+
 def node_addresses() -> list[tuple[str, str, int]]:
     """Return link, address and prefix length of every address of the node."""
     with NetlinkSocket(NETLINK_ROUTE) as socket:
@@ -83,26 +98,39 @@ def node_addresses() -> list[tuple[str, str, int]]:
 
 
 def apply(steps: list[Step], keep_going: bool = False) -> Result:
-    """Make steps of the kinds ``link`` and ``address`` true, many to a system call.
+    """Make steps of the kinds ``link``, ``address`` and ``route`` true, many to a system call.
 
     What is there already, or gone already, counts as done. Without ``keep_going`` the first run of steps of one kind that has a
     failure is the last; the kernel goes on after a step that it refuses, so ``done`` can have steps behind the failed one.
     """
     done: list[Step] = []
     failed: list[Failure] = []
+    fresh: set[str] = set()
     with NetlinkSocket(NETLINK_ROUTE) as socket:
         for _kind, group in groupby(steps, key=lambda step: step.kind):
             run = list(group)
+            if fresh and any(step.kind == "route" and step.after is None for step in run):
+                _wait_for_routes(socket, fresh)
             known = _links(socket)
             outcome = socket.request([_message(step, known) for step in run])
             for step, code in zip(run, outcome):
                 if code == 0 or code in _FULFILLED.get((step.kind, step.verb), ()):
                     done.append(step)
+                    if step.kind == "address" and step.after is not None and ":" in step.key.address:
+                        fresh.add(step.key.address)
                 else:
                     failed.append(Failure(step, _explain(step, code)))
             if failed and not keep_going:
                 break
     return Result(done, failed)
+
+
+def _wait_for_routes(socket: NetlinkSocket, wanted: set[str]) -> None:
+    """Wait until new IPv6 addresses are local: the kernel makes their routes a little later, and what they replace must stay so long."""
+    for _time in range(_PATIENCE):
+        if wanted <= routed_addresses(_dump(socket, GETROUTE, DUMP, "routes")):
+            return
+        time.sleep(0.005)
 
 
 def _links(socket: NetlinkSocket) -> dict[str, _Known]:
@@ -135,13 +163,16 @@ def _message(step: Step, known: dict[str, _Known]) -> bytes:
     if step.kind == "link":
         return _link_message(step, known)
     link = known.get(step.key.link)
+    index = link.number if link else _NO_LINK
+    if step.kind == "route":
+        return route_message(step.key, index, step.before, step.after)
     raw = pack(step.key.address)
     header = _ADDRESS.pack(
         _AF[4 if len(raw) == 4 else 6],
         step.key.prefix,
         _IFA_F_NODAD if len(raw) == 16 else 0,
         0,
-        link.number if link else -1 & 0xFFFFFFFF,
+        index,
     )
     fields = attribute(_IFA_LOCAL, raw) + attribute(_IFA_ADDRESS, raw)
     if step.after is None:

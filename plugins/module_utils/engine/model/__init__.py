@@ -17,6 +17,7 @@ kind                    key                                         value
 ``virtual_server``      :class:`~.ipvs.VirtualServerKey`            :class:`~.ipvs.VirtualServer`
 ``real_server``         :class:`~.ipvs.RealServerKey`               :class:`~.ipvs.RealServer`
 ``address``             :class:`~.link.AddressKey`                  ``True``
+``route``               :class:`~.link.RouteKey`                    routing protocol, by its number
 ======================  ==========================================  =========================================
 
 A :data:`State` maps kinds to their items. Keys and values are immutable, hashable and canonical: two things that the

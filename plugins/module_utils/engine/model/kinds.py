@@ -10,7 +10,7 @@ from typing import Any, Callable, NamedTuple
 from .ipset import MemberKey, same_set
 from .iptables import ChainKey, JumpKey
 from .ipvs import RealServerKey, VirtualServerKey
-from .link import AddressKey
+from .link import AddressKey, RouteKey
 
 
 class Kind(NamedTuple):
@@ -105,6 +105,8 @@ KINDS: dict[str, Kind] = {
         ("virtual_server", lambda key: key.server),
     ),
     "address": Kind("addresses", "address", lambda raw: AddressKey(*raw), _equal, lambda _key, _value: ""),
+    # whoever has written a local route: it does the same
+    "route": Kind("addresses", "local route", lambda raw: RouteKey(*raw), lambda _one, _other: True, lambda _key, _value: ""),
 }
 
 

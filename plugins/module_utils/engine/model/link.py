@@ -1,11 +1,13 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Links of ours and the addresses on them."""
+"""Links of ours, the addresses on them, and local routes."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+STATIC = 4  # the routing protocol (RTPROT_STATIC) of routes that somebody wants to stay: ours
 
 
 class Link(NamedTuple):
@@ -25,3 +27,14 @@ class AddressKey(NamedTuple):
     def __str__(self) -> str:
         """Return for example ``10.96.0.10/32 on kube-ipvs0``."""
         return f"{self.address}/{self.prefix} on {self.link}"
+
+
+class RouteKey(NamedTuple):
+    """A local route on a link, for example ``("lo", "10.96.0.0/16")``: the node takes every address of the network as its own."""
+
+    link: str
+    network: str
+
+    def __str__(self) -> str:
+        """Return for example ``10.96.0.0/16 on lo``."""
+        return f"{self.network} on {self.link}"

@@ -74,3 +74,8 @@ def contains(net: str, address: str) -> bool:
         return False
     shift = len(raw) * 8 - int(length)
     return int.from_bytes(raw, "big") >> shift == int.from_bytes(other, "big") >> shift
+
+
+def overlap(one: str, other: str) -> bool:
+    """Tell whether two canonical networks have an address in common."""
+    return contains(one, other.partition("/")[0]) or contains(other, one.partition("/")[0])

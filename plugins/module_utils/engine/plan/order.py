@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The order of a plan, in one table.
 
-What a thing depends on is created before it, and removed after it. The address that attracts the traffic comes last, and
-goes first: a virtual address without a virtual server would refuse connections that were served elsewhere until then.
+What a thing depends on is created before it, and removed after it. The address or local route that attracts the traffic comes
+last, and goes first: a virtual address without a virtual server would refuse connections that were served elsewhere until then.
 Rules change before virtual servers appear, so that no connection is balanced that the rules do not yet translate
 (kubernetes/kubernetes#133773).
 """
@@ -37,8 +37,10 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("real_server", "create"),
     ("real_server", "change"),
     ("address", "create"),
+    ("route", "create"),
     # from here on things go
     ("address", "delete"),
+    ("route", "delete"),
     ("real_server", "delete"),
     ("virtual_server", "delete"),
     ("jump", "delete"),

@@ -12,7 +12,7 @@ from typing import Any
 from ..model import ReadState
 from . import addresses
 from .iptables import tables
-from .order import real_order, server_order
+from .order import network_order, real_order, server_order
 
 
 def render(state: ReadState) -> str:
@@ -20,7 +20,8 @@ def render(state: ReadState) -> str:
 
     One object with the keys ``virtual_servers`` (a list of objects, each with its ``real_servers``), ``sets`` (name to
     ``type``, ``options``, ``members``), ``iptables`` (``ipv4`` and ``ipv6`` to tables, to chains, to lists of rules),
-    ``addresses`` (a list of ``address/prefix``) and ``sysctls`` (name to value).
+    ``addresses`` (a list of ``address/prefix``) and ``sysctls`` (name to value); with local routes also ``routes`` (a list of
+    networks).
     """
     parts = [
         f'"virtual_servers": {_list(_servers(state))}',
@@ -29,6 +30,9 @@ def render(state: ReadState) -> str:
         f'"addresses": {_list(map(dumps, addresses.render(state).split()))}',
         f'"sysctls": {dumps(dict(sorted(state.get("sysctl", {}).items())), indent=1)}',
     ]
+    routes = sorted((key.network for key in state.get("route", {})), key=network_order)
+    if routes:
+        parts.append(f'"routes": {_list(map(dumps, routes))}')
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 

@@ -19,3 +19,9 @@ def server_order(key: VirtualServerKey) -> tuple[int, int, bytes, int]:
 def real_order(key: RealServerKey) -> tuple[bytes, int]:
     """Order the real servers of one virtual server by address and port."""
     return pack(key[1]), key[2]
+
+
+def network_order(network: str) -> tuple[int, bytes, int]:
+    """Order networks by family, address, prefix length."""
+    raw = pack(network.partition("/")[0])
+    return len(raw), raw, int(network.partition("/")[2])

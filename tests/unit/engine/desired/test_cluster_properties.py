@@ -19,6 +19,7 @@ from kubenode.engine.desired.config import Config
 from kubenode.engine.errors import InputError
 from kubenode.engine.model import State
 from kubenode.engine.model.ipvs import VirtualServerKey
+from kubenode.engine.model.net import contains
 from kubenode.engine.plan import plan
 from kubenode.engine.render import FORMATS, render
 
@@ -33,6 +34,8 @@ CONFIGS = (
         no_endpoints="reject",
     ),
     Config(detect_local_mode="NodeCIDR", node_port_addresses=("10.99.0.0/24",)),
+    # the second network has addresses of the node now and then
+    Config(vip_binding="routes", service_cidrs=("10.96.0.0/16", "203.0.113.0/24", "fd00::/112")),
 )
 seeds = st.integers(0, 2**32)
 
@@ -97,9 +100,16 @@ def test_the_state_hangs_together(config: Config, seed: int) -> None:
     assert {key.set for key in state["member"]} <= set(state["set"])
     words = {word for rules in state["chain"].values() for rule in rules for word in rule.split()}
     assert {word for word in words if word.startswith("KUBE-")} <= set(state["set"]) | {key.chain for key in state["chain"]}
-    bound = {key.address for key in state["address"]}
-    assert bound == {key.member for key in state["member"] if key.set in ("KUBE-IPVS-IPS", "KUBE-6-IPVS-IPS")}
+    bound = {key.member for key in state["member"] if key.set in ("KUBE-IPVS-IPS", "KUBE-6-IPVS-IPS")}
     assert bound <= {key.address for key in state["virtual_server"]}
+    if config.vip_binding == "addresses":
+        assert {key.address for key in state["address"]} == bound
+        assert state["route"] == {}
+    else:
+        assert state["address"] == {}
+        networks = {key.network for key in state["route"]} & set(config.service_cidrs)
+        single = {ip for ip in bound if not any(contains(net, ip) for net in networks)}
+        assert {key.network.partition("/")[0] for key in state["route"] if key.network not in networks} == single
     steps = plan({}, state, {}).steps
     assert len(steps) == sum(len(items) for items in state.values())
 

@@ -123,7 +123,8 @@ OURS = {
     "localhostNodePorts": (True, {"localhost_node_ports": True}),
     "bindLoadBalancerIPs": (False, {"bind_load_balancer_ips": False}),
     "noEndpoints": ("reject", {"no_endpoints": "reject"}),
-    "vipBinding": ("addresses", {}),
+    "vipBinding": ("routes", {"vip_binding": "routes"}),
+    "serviceCIDRs": (["10.96.0.0/12", "FD00:96:0::/108"], {"service_cidrs": ("10.96.0.0/12", "fd00:96::/108")}),
     "source.manifests.directory": ("/srv/manifests", {"manifests_directory": "/srv/manifests"}),
     "source.kubernetes.kubeconfig": ("/etc/k", {"source": "kubernetes", "kubernetes_kubeconfig": "/etc/k"}),
     "source.kubernetes.server": (
@@ -215,8 +216,13 @@ def test_invalid_values(path: str, value: Any, expected: str) -> None:
     [
         ("localFallback", "node", "one of 'cluster', 'drop'"),
         ("noEndpoints", True, "one of 'none', 'reject'"),
-        ("vipBinding", "routes", "'routes' is not there yet"),
-        ("vipBinding", "x", "one of 'addresses'"),
+        ("vipBinding", "x", "one of 'addresses', 'routes'"),
+        ("serviceCIDRs", "10.96.0.0/12", "a list of networks"),
+        ("serviceCIDRs", ["10.96.0.0"], "'10.96.0.0' is not one"),
+        ("serviceCIDRs", ["fd00:96::/108", "10.96.0.1/12"], "without host bits; '10.96.0.1/12' is in 10.96.0.0/12"),
+        ("serviceCIDRs", ["10.96.0.1/32"], "networks of cluster IPs such as 10.96.0.0/12; '10.96.0.1/32' is not one"),
+        ("serviceCIDRs", ["0.0.0.0/0"], "'0.0.0.0/0' is not one"),
+        ("serviceCIDRs", ["::/0"], "'::/0' is not one"),
         ("gracefulTermination.maxDuration", "-1m", "a duration that is not negative"),
         ("source.manifests.directory", "manifests", "an absolute path"),
         ("source.kubernetes.kubeconfig", "kubeconfig", "an absolute path"),
@@ -323,3 +329,9 @@ def test_another_mode_is_said(mode: str) -> None:
     _config, warnings = parse([kube_proxy(mode=mode)])
     (warning,) = warnings
     assert warning.endswith("; this agent works as mode ipvs does")
+
+
+@pytest.mark.parametrize("pods", ["10.96.0.0/11", "10.100.0.0/16"])
+def test_service_networks_are_not_the_pods(pods: str) -> None:
+    (problem,) = problems(kube_proxy(clusterCIDR=pods), agent(serviceCIDRs=["10.96.0.0/12", "fd00:96::/108"]))
+    assert problem == f"AgentConfiguration: serviceCIDRs has '10.96.0.0/12', expected networks apart from clusterCIDR ({pods})"

@@ -12,7 +12,11 @@ from support.objects import endpoint, piece, port, service
 from support.wanted import cluster, members, node, servers
 
 from kubenode.engine.desired.config import Config
+from kubenode.engine.desired.sets import CLUSTER_IP, SETS
+from kubenode.engine.model import State
 from kubenode.engine.model.iptables import ChainKey
+from kubenode.engine.model.link import STATIC
+from kubenode.engine.render import render
 
 NODE_IP = node("10.99.0.11", "fd00:99::11")
 ENDS = piece(endpoints=[endpoint("10.180.0.1")])
@@ -122,3 +126,80 @@ def test_weights() -> None:
     light["metadata"]["annotations"] = {"kubenode.ipvs/weight": "4"}
     built.put(light)
     assert [(key.address, value.weight) for key, value in built.take()["real_server"].items()] == [("10.180.0.1", 4)]
+
+
+ROUTES = Config(vip_binding="routes", service_cidrs=("10.20.0.0/16", "fd00:20::/112"))
+UNUSED = "-d 10.20.0.0/16 {}-m conntrack --ctstate NEW -j REJECT --reject-with {}"
+
+
+def networks(state: State) -> list[str]:
+    assert {key.link for key in state["route"]} <= {"lo"}
+    return sorted(key.network for key in state["route"])
+
+
+def test_routes_instead_of_addresses() -> None:
+    obj = balancer(externalIPs=["50.60.70.81", "10.99.0.11"])
+    built, usual = cluster([obj, ENDS], NODE_IP, ROUTES), cluster([obj, ENDS], NODE_IP).state()
+    state = built.state()
+    assert state["address"] == {}
+    # nothing for the cluster IP, which lies in a service network; nothing for the node's own address
+    assert networks(state) == ["1.2.3.4/32", "10.20.0.0/16", "50.60.70.81/32", "fd00:20::/112"]
+    for kind in ("virtual_server", "real_server", "member", "set", "link", "jump", "sysctl"):
+        assert state[kind] == usual[kind], kind
+    key = ChainKey(4, "filter", "KUBE-IPVS-FILTER")
+    refused = (UNUSED.format("-p tcp ", "tcp-reset"), UNUSED.format("", "icmp-port-unreachable"))
+    assert state["chain"][key] == (*usual["chain"][key], *refused)
+    assert {other for other in state["chain"] if state["chain"][other] != usual["chain"][other]} == {
+        key,
+        ChainKey(6, "filter", "KUBE-IPVS-FILTER"),
+    }
+    built.take()
+    changed = balancer(externalIPs=["50.60.70.82", "10.20.5.5"])
+    built.put(changed)
+    changes = built.take()
+    assert {key.network: value for key, value in changes["route"].items()} == {"50.60.70.82/32": STATIC, "50.60.70.81/32": None}
+    built.remove("Service", "ns1", "svc1")
+    assert networks(built.state()) == ["10.20.0.0/16", "fd00:20::/112"]
+
+
+def test_without_service_networks_every_virtual_address_has_its_route() -> None:
+    built = cluster([balancer(), ENDS], NODE_IP, Config(vip_binding="routes"))
+    assert networks(built.state()) == ["1.2.3.4/32", "10.20.30.41/32"]
+    usual = cluster([balancer(), ENDS], NODE_IP).state()
+    assert built.state()["chain"] == usual["chain"]
+    assert '"routes": [\n "1.2.3.4/32",\n "10.20.30.41/32"\n]' in render(built.state(), "json")
+    assert '"routes"' not in render(usual, "json")
+
+
+@pytest.mark.parametrize("masquerade_all", [False, True])
+@pytest.mark.parametrize("pods", ["", "fd00:244::/32"])
+def test_over_ipv6_what_the_node_sends_itself_is_known_by_its_source(pods: str, masquerade_all: bool) -> None:
+    """The source is not the virtual address, as it is over IPv4 and with addresses: any address of the node may be chosen."""
+    config = ROUTES._replace(cluster_cidrs=(pods,) if pods else (), masquerade_all=masquerade_all)
+    rules = cluster([service(cluster_ips=["fd00:20::41"])], NODE_IP, config).state()["chain"][ChainKey(6, "nat", "KUBE-SERVICES")]
+    every = f'-m comment --comment "{SETS[CLUSTER_IP].comment}" -m set --match-set KUBE-6-CLUSTER-IP dst,dst'
+    wanted = [every] if masquerade_all else [*([f"! -s {pods} {every}"] if pods else []), f"{every} -m addrtype --src-type LOCAL"]
+    marking = [rule for rule in rules if "KUBE-6-CLUSTER-IP" in rule and rule.endswith(" -j KUBE-MARK-MASQ")]
+    assert marking == [f"{match} -j KUBE-MARK-MASQ" for match in wanted]
+
+
+def test_a_service_network_with_an_address_of_the_node_is_no_route() -> None:
+    built = cluster([balancer(), ENDS], NODE_IP, ROUTES)
+    built.take()
+    built.set_facts(node("10.99.0.11", "10.20.1.1", "fd00:99::11"))
+    assert networks(built.state()) == ["1.2.3.4/32", "10.20.30.41/32", "fd00:20::/112"]
+    assert not any("-d 10.20.0.0/16" in rule for rules in built.state()["chain"].values() for rule in rules)
+    assert built.problems == {
+        ("Node", "test-node"): (
+            "Node test-node: serviceCIDRs is '10.20.0.0/16', "
+            "expected a network without addresses of the node (10.20.1.1); its virtual addresses have a route each",
+        )
+    }
+    changes = {key.network: value for key, value in built.take()["route"].items()}
+    assert changes == {"10.20.0.0/16": None, "10.20.30.41/32": STATIC}
+    built.set_facts(NODE_IP)
+    assert {key.network: value for key, value in built.take()["route"].items()} == {
+        "10.20.0.0/16": STATIC,
+        "10.20.30.41/32": None,
+    }
+    assert built.problems == {}

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Local routes of the real kernel; what ip(8) says is the measure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.namespace import fresh, sh
+
+from kubenode.engine.kernel import addresses
+from kubenode.engine.model.link import STATIC, AddressKey, Link, RouteKey
+from kubenode.engine.plan import Step
+
+KEYS = [RouteKey("lo", net) for net in ("10.96.0.0/12", "198.51.100.7/32", "fd00:96::/108", "2001:db8::7/128")]
+LINK = "kube-ipvs0"
+
+
+def ip(*arguments: str) -> Any:
+    return json.loads(sh("ip", "-j", *arguments) or "[]")
+
+
+def listed(*more: str) -> set[tuple[str, str]]:
+    """Networks and protocols of the local routes on lo, as ip has them (it writes single addresses without a length)."""
+    found = set()
+    for family in ("-4", "-6"):
+        for route in ip(family, "-d", "route", "show", "table", "local", "type", "local", "dev", "lo", *more):
+            length = "" if "/" in route["dst"] else "/128" if family == "-6" else "/32"
+            found.add((route["dst"] + length, route["protocol"]))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def node() -> Iterator[None]:
+    fresh()
+    subprocess.run(["modprobe", "dummy", "numdummies=0"], check=True)
+    sh("ip", "link", "set", "lo", "up")
+    yield
+    subprocess.run(["ip", "link", "del", LINK], check=False, capture_output=True)
+
+
+def made(keys: list[RouteKey]) -> list[Step]:
+    return [Step("route", key, None, STATIC) for key in keys]
+
+
+def test_what_is_written_is_read_and_what_ip_shows() -> None:
+    before = listed()
+    assert addresses.read_routes(["lo"]) == {}  # those of 127.0.0.1 and ::1 are the kernel's
+    steps = made(KEYS)
+    assert addresses.apply(steps) == (steps, [])
+    assert addresses.read_routes(["lo", "nosuch"]) == dict.fromkeys(KEYS, STATIC)
+    assert addresses.read_routes(["nosuch"]) == {}
+    assert listed() - before == {(key.network, "static") for key in KEYS}
+    for address in ("10.111.255.255", "198.51.100.7", "fd00:96::f:ffff", "2001:db8::7"):
+        (route,) = ip("route", "get", address)
+        assert route["type"] == "local", address
+    # what is so already is done
+    assert addresses.apply(steps) == (steps, [])
+    assert listed() - before == {(key.network, "static") for key in KEYS}
+    gone = [step.inverse() for step in steps]
+    assert addresses.apply(gone) == (gone, [])
+    assert listed() == before
+    assert addresses.apply(gone) == (gone, [])
+
+
+def test_a_route_of_somebody_else_is_seen_and_survives_ours() -> None:
+    sh("ip", "route", "add", "local", "203.0.113.0/24", "dev", "lo")
+    sh("ip", "-6", "route", "add", "local", "2001:db8:1::/64", "dev", "lo")
+    foreign = {RouteKey("lo", "203.0.113.0/24"): 3, RouteKey("lo", "2001:db8:1::/64"): 3}
+    assert addresses.read_routes(["lo"]) == foreign
+    steps = made(KEYS)
+    assert addresses.apply(steps).failed == []
+    assert addresses.apply([step.inverse() for step in steps]).failed == []
+    assert addresses.read_routes(["lo"]) == foreign
+    # taken over, they can be removed as well
+    assert addresses.apply([Step("route", key, protocol, None) for key, protocol in foreign.items()]).failed == []
+    assert addresses.read_routes(["lo"]) == {}
+
+
+def test_a_route_and_an_address_of_the_same_stand_next_to_each_other() -> None:
+    """The way from one to the other: at no moment there is neither."""
+    both = [("198.51.100.7", 32), ("2001:db8::7", 128)]
+    marks = [AddressKey(LINK, address, prefix) for address, prefix in both]
+    routes = made([RouteKey("lo", f"{address}/{prefix}") for address, prefix in both])
+    assert addresses.apply([Step("link", LINK, None, Link()), *(Step("address", key, None, True) for key in marks)]).failed == []
+
+    def local() -> list[str]:
+        return [ip("route", "get", address)[0]["type"] for address, _prefix in both]
+
+    for steps in (
+        routes,
+        # the last address of a link takes along the IPv4 routes on that link: not on ours
+        [Step("address", key, True, None) for key in marks],
+        [Step("address", key, None, True) for key in marks],
+        [step.inverse() for step in routes],
+    ):
+        assert addresses.apply(steps) == (steps, [])
+        assert local() == ["local", "local"]
+    assert addresses.read_routes(["lo"]) == {}
+    assert addresses.read([LINK])["address"] == dict.fromkeys(marks, True)
+
+
+def test_errors_name_the_item() -> None:
+    steps = made([RouteKey("nosuch", KEYS[0].network), KEYS[2], KEYS[0]])
+    sh("sysctl", "-qw", "net.ipv6.conf.lo.disable_ipv6=1")
+    result = addresses.apply(steps, True)
+    assert [failure.message for failure in result.failed] == [
+        "local route 10.96.0.0/12 on nosuch: there is no such link",
+        "local route fd00:96::/108 on lo: IPv6 is disabled on the link (sysctl net.ipv6.conf.*.disable_ipv6)",
+    ]
+    assert result.done == [steps[2]]
+
+
+def test_a_thousand_virtual_addresses(capsys: pytest.CaptureFixture[str]) -> None:
+    """What docs/explanation/vip-binding.md says of both ways."""
+    ips = [f"10.96.{number // 250}.{number % 250 + 1}" for number in range(1000)]
+    ways = {
+        "addresses": [Step("address", AddressKey(LINK, address, 32), None, True) for address in ips],
+        "a route each": made([RouteKey("lo", f"{address}/32") for address in ips]),
+        "one route": made([RouteKey("lo", "10.96.0.0/12")]),
+    }
+    assert addresses.apply([Step("link", LINK, None, Link())]).failed == []
+    spent = {}
+    for way, steps in ways.items():
+        start = time.perf_counter()
+        assert addresses.apply(steps).failed == []
+        spent[way] = time.perf_counter() - start
+        start = time.perf_counter()
+        addresses.node_addresses()
+        asked = time.perf_counter() - start
+        with capsys.disabled():
+            print(f"\n1000 virtual addresses, {way}: {spent[way] * 1000:.1f} ms; all addresses listed in {asked * 1000:.1f} ms")
+        assert addresses.apply([step.inverse() for step in steps]).failed == []
+    assert spent["one route"] < spent["addresses"] / 10

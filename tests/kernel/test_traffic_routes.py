@@ -1,0 +1,212 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``vipBinding: routes`` with packets: virtual addresses that are no addresses of the node."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+from support.agent_process import eventually
+from support.cluster_net import GATEWAY, HOSTS, NODE, inside
+from support.conversation import REFUSED, Talk, Target, ask, asked, ping
+from support.traffic import Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
+
+WEB, LOCAL, HOSTED, UNUSED, DRAINED = 80, 81, 82, 99, 83
+HOST_PORT = 2222
+NETWORKS = {4: "10.96.0.0/16", 6: "fd00:96::/112"}
+ROUTES = {"vipBinding": "routes", "serviceCIDRs": list(NETWORKS.values())}
+FOREIGN = {4: "192.0.2.128/25", 6: "2001:db8:77::/64"}
+
+
+def local_routes(cluster: Cluster) -> set[str]:
+    """The local routes on lo, but for the kernel's."""
+    lines = [
+        line for option in ("-4", "-6") for line in cluster.run("ip", option, "route", "show", "table", "local").splitlines()
+    ]
+    return {line.split()[1] for line in lines if line.startswith("local ") and " dev lo " in line and "proto kernel" not in line}
+
+
+def planned(cluster: Cluster) -> list[str]:
+    with inside(NODE):
+        return cluster.agent.plan()
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_cluster: Cluster) -> Iterator[Cluster]:
+    cluster = bare_cluster
+    for family, net in FOREIGN.items():
+        cluster.run("ip", f"-{family}", "route", "add", "local", net, "dev", "lo")
+    every = ("tcp", "udp", "sctp")
+    cluster.write("web", service(WEB, ["p1", "r1"], protocols=every, node_port=30080, external=True, balancer=True))
+    cluster.write("local", service(LOCAL, ["p1"], node_port=30081, external=True, externalTrafficPolicy="Local"))
+    for address in ("0.0.0.0", "::"):
+        for protocol in ("tcp", "udp"):
+            cluster.servers.add("host", NODE, Target(address, HOST_PORT, protocol))
+    cluster.configure(**ROUTES)
+    cluster.start()
+    yield cluster
+    cluster.close()  # stops the agent and cleans up
+    assert local_routes(cluster) == set(FOREIGN.values())
+    for family, net in FOREIGN.items():
+        cluster.run("ip", f"-{family}", "route", "del", "local", net, "dev", "lo")
+
+
+@pytest.fixture(autouse=True)
+def _routes(cluster: Cluster) -> None:
+    cluster.reconfigure(**ROUTES)
+
+
+def masqueraded(family: int) -> dict[str, int]:
+    return {f"p1 sees {GATEWAY[family]}": 2, f"r1 sees {HOSTS[NODE].ip[family]}": 2}
+
+
+def test_one_route_for_a_network_one_for_each_other_virtual_address(cluster: Cluster) -> None:
+    wanted = {*NETWORKS.values(), *FOREIGN.values()}
+    for family in (4, 6):
+        wanted |= {target.address for target in (external_ip(WEB, family), external_ip(LOCAL, family), balancer_ip(WEB, family))}
+    assert local_routes(cluster) == wanted
+    link = cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
+    assert "inet" not in link
+    assert "state DOWN" in link
+    assert planned(cluster) == []
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp", "sctp"])
+def test_everybody_reaches_every_virtual_address(cluster: Cluster, family: int, protocol: str) -> None:
+    mine = HOSTS["p3"].ip[family]
+    inside_pods = {f"p1 sees {mine}": 2, f"r1 sees {mine}": 2}
+    assert asked("p3", cluster_ip(WEB, family, protocol=protocol)) == inside_pods
+    assert asked("client1", cluster_ip(WEB, family, protocol=protocol)) == masqueraded(family)
+    assert asked(NODE, cluster_ip(WEB, family, protocol=protocol)) == masqueraded(family)
+    for where in ("client1", NODE):
+        for target in (external_ip(WEB, family, protocol=protocol), balancer_ip(WEB, family, protocol=protocol)):
+            assert asked(where, target) == masqueraded(family), (where, target)
+    assert asked("client1", node_port(30080, family, protocol)) == masqueraded(family)
+    assert asked(NODE, node_port(30080, family, protocol)) == masqueraded(family)
+
+
+def test_a_pod_that_reaches_itself(cluster: Cluster, family: int) -> None:
+    assert asked("p1", cluster_ip(LOCAL, family), 2) == {f"p1 sees {GATEWAY[family]}": 2}
+
+
+def test_the_policy_local_keeps_the_clients_address(cluster: Cluster, family: int) -> None:
+    client = HOSTS["client1"].ip[family]
+    assert asked("client1", external_ip(LOCAL, family), 2) == {f"p1 sees {client}": 2}
+
+
+def test_without_a_way_to_tell_pods_the_node_is_still_masqueraded(cluster: Cluster, family: int) -> None:
+    cluster.reconfigure({"clusterCIDR": ""}, **ROUTES)
+    assert asked(NODE, cluster_ip(WEB, family)) == masqueraded(family)
+    mine = HOSTS["p3"].ip[family]
+    assert asked("p3", cluster_ip(WEB, family)) == {f"p1 sees {mine}": 2, f"r1 sees {mine}": 2}
+
+
+def test_an_endpoint_that_is_the_node_itself(cluster: Cluster, family: int) -> None:
+    """As the API server's Service on a control plane."""
+    cluster.servers.add("hosted", NODE, Target(HOSTS[NODE].ip[family], 8080))
+    cluster.write("hosted", service(HOSTED, [pod(NODE)]))
+    eventually(lambda: cluster.weights(cluster_ip(HOSTED, family)))
+    for where in (NODE, "p3", "client1"):
+        assert ask(where, cluster_ip(HOSTED, family)).startswith("hosted sees "), where
+
+
+@pytest.mark.parametrize("where", ["client1", "p3", NODE])
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_an_unused_service_address_is_refused_at_once(cluster: Cluster, family: int, protocol: str, where: str) -> None:
+    for port in (80, HOST_PORT, 30080):  # nothing; what the node listens to everywhere; a node port
+        start = time.monotonic()
+        assert ask(where, cluster_ip(UNUSED, family, port, protocol)) == REFUSED, port
+        assert time.monotonic() - start < 1
+    assert ping(where, cluster_ip(UNUSED, family).address) == REFUSED
+
+
+@pytest.mark.parametrize("where", ["client1", "p3", NODE])
+def test_ports_of_the_node_itself_are_not_reached_through_virtual_addresses(cluster: Cluster, family: int, where: str) -> None:
+    for virtual in (cluster_ip(WEB, family), external_ip(WEB, family), balancer_ip(WEB, family)):
+        for protocol in ("tcp", "udp"):
+            assert ask(where, Target(virtual.address, HOST_PORT, protocol)) == REFUSED, (where, virtual)
+    assert ask("client1", Target(HOSTS[NODE].ip[family], HOST_PORT)) == f"host sees {HOSTS['client1'].ip[family]}"
+
+
+def test_ping(cluster: Cluster, family: int) -> None:
+    cluster.reconfigure(vipPing=True, **ROUTES)
+    for where in ("client1", "p3", NODE):
+        assert ping(where, cluster_ip(WEB, family).address) == "pong", where
+        assert ping(where, external_ip(WEB, family).address) == "pong", where
+        assert ping(where, cluster_ip(UNUSED, family).address) == REFUSED, where
+
+
+def test_a_connection_of_a_deleted_service_keeps_its_route(cluster: Cluster) -> None:
+    cluster.write("drained", service(DRAINED, ["p1"], external=True))
+    targets = [make(DRAINED, family) for make in (cluster_ip, external_ip) for family in (4, 6)]
+    for target in targets:
+        cluster.becomes(target, {"p1": 1})
+    talks = [Talk("client1", target) for target in targets]
+    cluster.write("drained", [])
+    for target in targets:
+        cluster.becomes(target, {"p1": 0})
+    time.sleep(1.5)
+    assert [talk.say().name for talk in talks] == ["p1"] * len(talks)
+    mine = {external_ip(DRAINED, family).address for family in (4, 6)}
+    assert mine <= local_routes(cluster)
+    for talk in talks:
+        talk.abort()
+    eventually(lambda: not mine & local_routes(cluster), 20)
+    for target in targets:
+        cluster.becomes(target, {})
+
+
+def test_what_somebody_removes_is_made_again(cluster: Cluster, family: int) -> None:
+    cluster.run("ip", f"-{family}", "route", "del", "local", NETWORKS[family], "dev", "lo", "table", "local")
+    assert [line for line in planned(cluster) if f"local route {NETWORKS[family]} on lo" in line]
+    cluster.reconfigure(**ROUTES)  # or the next full comparison
+    assert NETWORKS[family] in local_routes(cluster)
+    assert ask(NODE, cluster_ip(LOCAL, family)) == f"p1 sees {GATEWAY[family]}"
+
+
+def covered(lines: list[str], virtual: str, nets: tuple[str, ...], at_first: int) -> list[int]:
+    """How many local routes lead to a virtual address, after each event of ``ip monitor route``."""
+    count, found = at_first, []
+    for line in lines:
+        event = re.match(r"(Deleted )?local (\S+) ", line)
+        if event and event[2] in (virtual, *nets):
+            count += -1 if event[1] else 1
+            found.append(count)
+    return found
+
+
+def test_from_addresses_to_routes_and_back_without_a_gap(cluster: Cluster, family: int) -> None:
+    cluster.reconfigure()
+    assert local_routes(cluster) == set(FOREIGN.values())
+    targets = [cluster_ip(WEB, family), external_ip(WEB, family), balancer_ip(WEB, family)]
+    link = cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
+    for target in targets:
+        assert f" {target.address}/" in link
+    talks = [Talk("client1", target) for target in targets] + [Talk("p3", targets[0])]
+    talks += [Talk(NODE, target) for target in targets]  # from the virtual address, which stops being the node's
+    with inside(NODE):
+        monitor = subprocess.Popen(["ip", f"-{family}", "monitor", "route"], stdout=subprocess.PIPE, text=True)
+    time.sleep(0.3)
+    there = [len([talk.say() for talk in talks])]
+    cluster.reconfigure(**ROUTES)
+    there.append(len([talk.say() for talk in talks]))
+    assert "inet" not in cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
+    assert asked("client1", targets[0]) == masqueraded(family)
+    cluster.reconfigure()
+    there.append(len([talk.say() for talk in talks]))
+    assert local_routes(cluster) == set(FOREIGN.values())
+    assert asked("client1", targets[0]) == masqueraded(family)
+    time.sleep(0.3)
+    monitor.terminate()
+    lines = monitor.communicate()[0].splitlines()
+    assert there == [len(talks)] * 3
+    for target in targets:
+        nets = (NETWORKS[family],) if target is targets[0] else ()
+        assert covered(lines, target.address, nets, 1) == [2, 1, 2, 1], (target, lines)
+    for talk in talks:
+        talk.abort()
