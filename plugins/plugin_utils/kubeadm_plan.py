@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who proxies a cluster's Services, kube-proxy in ipvs mode or our agent, and the configuration that either of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.desired.config import ConfigError, parse
+from ansible_collections.kubenode.ipvs.plugins.plugin_utils import kubeadm_versions as versions
+from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings import SettingsError, complete
+
+KUBE_PROXY = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration"}
+
+# Setting -> field of KubeProxyConfiguration.ipvs: every one that there is.
+IPVS_FIELDS = {
+    "ipvs_scheduler": "scheduler",
+    "ipvs_exclude_cidrs": "excludeCIDRs",
+    "ipvs_strict_arp": "strictARP",
+    "ipvs_sync_period": "syncPeriod",
+    "ipvs_min_sync_period": "minSyncPeriod",
+    "ipvs_tcp_timeout": "tcpTimeout",
+    "ipvs_tcp_fin_timeout": "tcpFinTimeout",
+    "ipvs_udp_timeout": "udpTimeout",
+}
+
+
+class Plan(NamedTuple):
+    """What the settings come to with the kubeadm that is there.
+
+    ``settings`` are complete, ``kubeadm`` is its version, ``kubernetes_version`` that of the cluster as kubeadm takes it,
+    ``proxy`` is ``kube-proxy`` or ``agent`` and ``proxy_config`` its KubeProxyConfiguration.
+    """
+
+    settings: dict[str, Any]
+    kubeadm: versions.Version
+    kubernetes: versions.Version
+    api_version: str
+    kubernetes_version: str
+    proxy: str
+    proxy_config: dict[str, Any]
+    warnings: list[str]
+
+
+def plan(given: Any, kubeadm_version: str) -> Plan:
+    """Decide by the settings and by the version that ``kubeadm version -o short`` says.
+
+    Raises:
+        SettingsError: with all that is wrong.
+    """
+    settings = complete(given)
+    try:
+        kubeadm = versions.parse_version(kubeadm_version)
+        api = versions.api_version(kubeadm)
+    except ValueError as error:
+        raise SettingsError([f"the version of kubeadm is {kubeadm_version!r}, expected {error}"]) from None
+    wanted = settings["kubernetes_version"] or kubeadm_version
+    kubernetes_version = wanted if wanted.startswith("v") else f"v{wanted}"
+    kubernetes = versions.parse_version(kubernetes_version)
+    problems = []
+    if kubernetes > kubeadm:
+        expected = f"at most that of kubeadm, which is {kubeadm_version}"
+        problems.append(f"kubeadm_kubernetes_version is {settings['kubernetes_version']!r}, expected {expected}")
+
+    config = proxy_config(settings)
+    warnings: list[str] = []
+    try:
+        warnings += parse([config])[1]
+    except ConfigError as error:
+        problems += error.problems
+    if config["mode"] != "ipvs":
+        problems.append(f"KubeProxyConfiguration: mode is {config['mode']!r}, expected 'ipvs'")
+    gates = config.get("featureGates") or {}
+    if not isinstance(gates, Mapping) or not all(isinstance(value, bool) for value in gates.values()):
+        problems.append(f"KubeProxyConfiguration: featureGates is {gates!r}, expected a mapping with true and false")
+    if problems:
+        raise SettingsError(problems)
+
+    gate = gates.get(versions.GATE)
+    refusal = versions.ipvs_refusal(kubernetes, gate)
+    proxy = settings["proxy"]
+    if proxy == "auto":
+        proxy = "agent" if refusal else "kube-proxy"
+    elif proxy == "kube-proxy" and refusal:
+        problems.append(f"kubeadm_proxy is 'kube-proxy' for Kubernetes {kubernetes_version}, expected 'agent': {refusal}")
+    if proxy == "kube-proxy":
+        problems += _kube_proxy_problems(settings, config, kubernetes, gate)
+        warnings += [text for text in [versions.ipvs_warning(kubernetes)] if text]
+    if problems:
+        raise SettingsError(problems)
+    return Plan(settings, kubeadm, kubernetes, api, kubernetes_version, proxy, config, warnings)
+
+
+def proxy_config(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the KubeProxyConfiguration; ``kube_proxy_config`` goes before the other settings."""
+    ours = {
+        **KUBE_PROXY,
+        "mode": "ipvs",
+        "clusterCIDR": settings["pod_subnet"],
+        "ipvs": {field: settings[name] for name, field in IPVS_FIELDS.items()},
+    }
+    return merge(ours, settings["kube_proxy_config"])
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``over`` laid over it, mapping by mapping; lists and scalars are replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _kube_proxy_problems(
+    settings: Mapping[str, Any], config: Mapping[str, Any], kubernetes: versions.Version, gate: Any
+) -> list[str]:
+    """Return what is wrong if kube-proxy runs with this configuration; the agent has no such limits."""
+    found = []
+    problem = versions.gate_problem(kubernetes, gate)
+    if problem:
+        found.append(f"KubeProxyConfiguration: featureGates.{versions.GATE} is {gate!r}, expected none: {problem}")
+    if settings["arp_load_balancer"] and not (config["ipvs"] or {}).get("strictARP"):
+        why = f"{settings['arp_load_balancer']} announces addresses that every node would otherwise answer for, as they are on kube-ipvs0"
+        found.append(f"kubeadm_ipvs_strict_arp is false, expected true: {why}")
+    return found

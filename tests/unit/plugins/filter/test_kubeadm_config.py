@@ -1,0 +1,298 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The configuration that kubeadm reads, by version and by setting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+from support.kubeadm_schema import recorded, recorded_kind, unknown_fields
+
+from ansible_collections.kubenode.ipvs.plugins.filter.kubeadm_config import FilterModule
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.desired.config import parse
+from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_plan import IPVS_FIELDS
+
+kubeadm_config = FilterModule().filters()["kubeadm_config"]
+
+EVERYTHING: dict[str, Any] = {
+    "cluster_name": "edge",
+    "control_plane_endpoint": "api.example.org:6443",
+    "pod_subnet": "10.32.0.0/16,fd00:32::/56",
+    "service_subnet": "10.33.0.0/16,fd00:33::/112",
+    "dns_domain": "edge.local",
+    "image_repository": "registry.example.org/kubernetes",
+    "advertise_address": "192.0.2.10",
+    "bind_port": 7443,
+    "node_name": "n1",
+    "cri_socket": "unix:///run/containerd/containerd.sock",
+    "api_server_cert_sans": ["api.example.org"],
+    "api_server_extra_args": {"profiling": False},
+    "controller_manager_extra_args": {"node-cidr-mask-size": 24},
+    "scheduler_extra_args": {"v": "2"},
+    "etcd_extra_args": {"quota-backend-bytes": "8589934592"},
+    "kubelet_extra_args": {"node-ip": "192.0.2.10"},
+    "cluster_config": {"certificatesDir": "/etc/kubernetes/pki", "dns": {"imageTag": "v1.11.1"}},
+    "kubelet_config": {"rotateCertificates": True},
+    "kube_proxy_config": {"conntrack": {"min": 262144}, "metricsBindAddress": "0.0.0.0:10249"},
+    "skip_phases": ["addon/coredns"],
+    "ignore_preflight_errors": ["NumCPU"],
+    "untaint_control_plane": True,
+    "swap": "limited",
+    "cgroup_driver": "systemd",
+    "arp_load_balancer": "metallb",
+    "ipvs_scheduler": "wrr",
+    "ipvs_exclude_cidrs": ["192.0.2.0/24"],
+    "ipvs_strict_arp": True,
+    "ipvs_sync_period": "1m0s",
+    "ipvs_min_sync_period": "2s",
+    "ipvs_tcp_timeout": "15m0s",
+    "ipvs_tcp_fin_timeout": "2m0s",
+    "ipvs_udp_timeout": "5m0s",
+}
+JOIN = {
+    "api_server_endpoint": "api.example.org:6443",
+    "token": "abcdef.0123456789abcdef",
+    "ca_cert_hash": "sha256:" + "a" * 64,
+    "certificate_key": "b" * 64,
+}
+
+
+def documents(settings: dict[str, Any], version: str, **options: Any) -> dict[str, dict[str, Any]]:
+    """The documents by kind, after a way through YAML."""
+    built = list(yaml.safe_load_all(yaml.safe_dump_all(kubeadm_config(settings, version, **options))))
+    assert len({document["kind"] for document in built}) == len(built)
+    return {document["kind"]: document for document in built}
+
+
+@pytest.mark.parametrize("name", ["init-defaults.yaml", "join-defaults.yaml", "kube-proxy-defaults.yaml"])
+def test_the_schema_has_every_field_that_kubeadm_writes(name: str) -> None:
+    for document in recorded(name):
+        # Of what nobody has given it writes null, whatever the type; which fields there are is what counts.
+        assert [text for text in unknown_fields(document) if " is not " not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "wrong"),
+    [
+        (("KubeProxyConfiguration", "ipvs", "schedular"), "rr", "KubeProxyConfiguration.ipvs.schedular"),
+        (("KubeProxyConfiguration", "ipvs", "strictARP"), "yes", "KubeProxyConfiguration.ipvs.strictARP is not of type bool"),
+        (
+            ("ClusterConfiguration", "apiServer", "extraArgs"),
+            {"v": "2"},
+            "ClusterConfiguration.apiServer.extraArgs is not a list",
+        ),
+        (
+            ("InitConfiguration", "localAPIEndpoint", "bindPort"),
+            "6443",
+            "InitConfiguration.localAPIEndpoint.bindPort is not of type int",
+        ),
+    ],
+)
+def test_the_schema_refuses(path: tuple[str, str, str], value: Any, wrong: str) -> None:
+    document = documents(EVERYTHING, "v1.36.0")[path[0]]
+    document[path[1]][path[2]] = value
+    assert unknown_fields(document) == [wrong]
+
+
+@pytest.mark.parametrize("settings", [{}, EVERYTHING], ids=["defaults", "everything"])
+@pytest.mark.parametrize("proxy", ["kube-proxy", "agent"])
+@pytest.mark.parametrize("version", ["v1.22.0", "v1.30.14", "v1.31.0", "v1.36.1", "v1.39.0"])
+def test_strict_decoding_accepts_every_document(version: str, proxy: str, settings: dict[str, Any]) -> None:
+    for document in documents({**settings, "proxy": proxy}, version).values():
+        assert unknown_fields(document) == []
+
+
+@pytest.mark.parametrize("control_plane", [False, True])
+@pytest.mark.parametrize("version", ["v1.22.0", "v1.30.14", "v1.31.0", "v1.43.0"])
+def test_strict_decoding_accepts_every_join(version: str, control_plane: bool) -> None:
+    built = documents(EVERYTHING, version, join=JOIN, control_plane=control_plane)
+    assert list(built) == ["JoinConfiguration"]
+    assert unknown_fields(built["JoinConfiguration"]) == []
+    assert ("controlPlane" in built["JoinConfiguration"]) is control_plane
+
+
+@pytest.mark.parametrize(
+    ("version", "api"),
+    [
+        ("v1.22.0", "v1beta3"),
+        ("v1.30.99", "v1beta3"),
+        ("v1.31.0-alpha.1", "v1beta4"),
+        ("v1.31.0", "v1beta4"),
+        ("1.36.0", "v1beta4"),
+        ("v1.46.2+build.5", "v1beta4"),
+    ],
+)
+def test_the_format_is_that_of_the_kubeadm_found(version: str, api: str) -> None:
+    built = documents({"proxy": "agent"}, version)
+    assert {built[kind]["apiVersion"] for kind in ("InitConfiguration", "ClusterConfiguration")} == {f"kubeadm.k8s.io/{api}"}
+
+
+@pytest.mark.parametrize("version", ["v1.21.14", "v1.0.0", "1", "", "kubeadm version v1.36.0"])
+def test_other_versions_are_refused(version: str) -> None:
+    with pytest.raises(AnsibleFilterError, match="the version of kubeadm is"):
+        kubeadm_config({}, version)
+
+
+def test_arguments_are_a_mapping_before_1_31_and_a_list_from_then_on() -> None:
+    settings = {"api_server_extra_args": {"profiling": False, "v": 2}, "proxy": "agent"}
+    assert documents(settings, "v1.30.0")["ClusterConfiguration"]["apiServer"]["extraArgs"] == {"profiling": "false", "v": "2"}
+    as_list = [{"name": "profiling", "value": "false"}, {"name": "v", "value": "2"}]
+    assert documents(settings, "v1.31.0")["ClusterConfiguration"]["apiServer"]["extraArgs"] == as_list
+
+
+def test_an_argument_twice_needs_1_31() -> None:
+    settings = {"kubelet_extra_args": {"node-labels": ["a=1", "b=2"]}}
+    registration = documents(settings, "v1.31.0")["InitConfiguration"]["nodeRegistration"]
+    assert registration["kubeletExtraArgs"] == [{"name": "node-labels", "value": "a=1"}, {"name": "node-labels", "value": "b=2"}]
+    with pytest.raises(AnsibleFilterError, match=r"kubeadm_kubelet_extra_args gives an argument more than once, .* 1\.31"):
+        kubeadm_config(settings, "v1.30.0")
+
+
+@pytest.mark.parametrize(
+    ("version", "proxy_field"), [("v1.30.0", None), ("v1.31.0", {"disabled": True}), ("v1.43.0", {"disabled": True})]
+)
+def test_kube_proxy_is_left_out(version: str, proxy_field: Any) -> None:
+    built = documents({"proxy": "agent", "skip_phases": ["addon/coredns"]}, version)
+    assert built["InitConfiguration"]["skipPhases"] == ["addon/coredns", "addon/kube-proxy"]
+    assert built["ClusterConfiguration"].get("proxy") == proxy_field
+    assert "KubeProxyConfiguration" not in built
+
+
+def test_kube_proxy_is_not_left_out() -> None:
+    built = documents({"proxy": "kube-proxy"}, "v1.36.0")
+    assert "skipPhases" not in built["InitConfiguration"]
+    assert "proxy" not in built["ClusterConfiguration"]
+    assert built["KubeProxyConfiguration"]["mode"] == "ipvs"
+
+
+def test_every_ipvs_field_is_written_and_none_else() -> None:
+    expected = set(recorded_kind("init-defaults.yaml", "KubeProxyConfiguration")["ipvs"])
+    assert set(IPVS_FIELDS.values()) == expected
+    assert documents(EVERYTHING, "v1.36.0")["KubeProxyConfiguration"]["ipvs"] == {
+        "scheduler": "wrr",
+        "excludeCIDRs": ["192.0.2.0/24"],
+        "strictARP": True,
+        "syncPeriod": "1m0s",
+        "minSyncPeriod": "2s",
+        "tcpTimeout": "15m0s",
+        "tcpFinTimeout": "2m0s",
+        "udpTimeout": "5m0s",
+    }
+
+
+def test_the_agent_reads_the_same_configuration() -> None:
+    config, warnings = parse([documents(EVERYTHING, "v1.36.0")["KubeProxyConfiguration"]])
+    assert warnings == []
+    assert (config.scheduler, config.strict_arp, config.exclude_cidrs) == ("wrr", True, ("192.0.2.0/24",))
+    assert (config.sync_period, config.min_sync_period) == (60.0, 2.0)
+    assert (config.tcp_timeout, config.tcp_fin_timeout, config.udp_timeout) == (900.0, 120.0, 300.0)
+    assert config.cluster_cidrs == ("10.32.0.0/16", "fd00:32::/56")
+    assert config.conntrack_min == 262144
+
+
+def test_defaults() -> None:
+    built = documents({}, "v1.36.2")
+    assert built["ClusterConfiguration"]["networking"]["podSubnet"] == "10.244.0.0/16"
+    assert built["ClusterConfiguration"]["kubernetesVersion"] == "v1.36.2"
+    assert built["KubeProxyConfiguration"]["clusterCIDR"] == "10.244.0.0/16"
+    assert built["InitConfiguration"]["bootstrapTokens"] == [{"ttl": "15m0s"}]
+    assert "KubeletConfiguration" not in built
+
+
+@pytest.mark.parametrize(
+    ("settings", "version", "fields"),
+    [
+        ({"swap": "tolerate"}, "v1.29.0", {"failSwapOn": False}),
+        ({"swap": "tolerate"}, "v1.30.0", {"failSwapOn": False, "memorySwap": {"swapBehavior": "NoSwap"}}),
+        (
+            {"swap": "limited"},
+            "v1.29.0",
+            {"failSwapOn": False, "memorySwap": {"swapBehavior": "LimitedSwap"}, "featureGates": {"NodeSwap": True}},
+        ),
+        ({"swap": "limited"}, "v1.30.0", {"failSwapOn": False, "memorySwap": {"swapBehavior": "LimitedSwap"}}),
+        ({"cgroup_driver": "cgroupfs"}, "v1.36.0", {"cgroupDriver": "cgroupfs"}),
+        ({"kubelet_config": {"serverTLSBootstrap": True}}, "v1.36.0", {"serverTLSBootstrap": True}),
+    ],
+)
+def test_the_kubelet_is_configured_where_it_needs_it(settings: dict[str, Any], version: str, fields: dict[str, Any]) -> None:
+    built = documents(settings, version)["KubeletConfiguration"]
+    assert built == {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", **fields}
+
+
+def test_taints_are_left_out_on_control_plane_nodes_only() -> None:
+    settings = {"untaint_control_plane": True, "control_plane_endpoint": "api:6443"}
+    assert documents(settings, "v1.36.0")["InitConfiguration"]["nodeRegistration"]["taints"] == []
+    joining = documents(settings, "v1.36.0", join=JOIN, control_plane=True)["JoinConfiguration"]
+    assert joining["nodeRegistration"]["taints"] == []
+    assert "taints" not in documents(settings, "v1.36.0", join=JOIN)["JoinConfiguration"]["nodeRegistration"]
+
+
+def test_free_fields_go_before_ours() -> None:
+    settings = {"ipvs_scheduler": "lc", "kube_proxy_config": {"ipvs": {"scheduler": "sh"}, "clusterCIDR": "10.0.0.0/8"}}
+    built = documents(settings, "v1.36.0")["KubeProxyConfiguration"]
+    assert (built["ipvs"]["scheduler"], built["ipvs"]["syncPeriod"], built["clusterCIDR"]) == ("sh", "30s", "10.0.0.0/8")
+
+
+def test_values_of_the_command_line_are_texts() -> None:
+    as_texts = {"bind_port": "7443", "untaint_control_plane": "true", "api_server_cert_sans": "a, b", "ipvs_strict_arp": "yes"}
+    as_values = {"bind_port": 7443, "untaint_control_plane": True, "api_server_cert_sans": ["a", "b"], "ipvs_strict_arp": True}
+    assert kubeadm_config(as_texts, "v1.36.0") == kubeadm_config(as_values, "v1.36.0")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pod_subnt": "10.0.0.0/8"}, "unknown setting pod_subnt"),
+        ({"pod_subnet": "10.244.0.0"}, None),
+        ({"pod_subnet": "10.244.0.1/16"}, "kubeadm_pod_subnet is '10.244.0.1/16', expected a network such as"),
+        ({"pod_subnet": "10.1.0.0/16,10.2.0.0/16"}, "expected a network, or one of each family"),
+        ({"pod_subnet": "10.100.0.0/16"}, "kubeadm_pod_subnet: 10.100.0.0/16 and kubeadm_service_subnet: 10.96.0.0/12 overlap"),
+        ({"service_subnet": "10.96.0.0/12,fd00::/112"}, "expected a network for each family of kubeadm_service_subnet"),
+        ({"bind_port": 70000}, "kubeadm_bind_port is 70000, expected a port from 1 to 65535"),
+        ({"advertise_address": "n1"}, "kubeadm_advertise_address is 'n1', expected an IP address"),
+        ({"token_ttl": "0s"}, "kubeadm_token_ttl is '0s', expected a duration such as"),
+        ({"swap": "on"}, "kubeadm_swap is 'on', expected one of 'fail', 'tolerate', 'limited'"),
+        ({"untaint_control_plane": "perhaps"}, "kubeadm_untaint_control_plane is 'perhaps', expected true or false"),
+        ({"api_server_extra_args": {"--v": 2}}, "expected names of arguments without leading dashes"),
+        ({"kubernetes_version": "latest"}, "kubeadm_kubernetes_version is 'latest', expected a version such as"),
+        (
+            {"kubernetes_version": "v1.37.0"},
+            "kubeadm_kubernetes_version is 'v1.37.0', expected at most that of kubeadm, which is v1.36.0",
+        ),
+        ({"ipvs_scheduler": "fastest one"}, "KubeProxyConfiguration: ipvs.scheduler is 'fastest one', expected"),
+        ({"ipvs_sync_period": "soon"}, "KubeProxyConfiguration: ipvs.syncPeriod is 'soon', expected"),
+        ({"ipvs_min_sync_period": "40s"}, "ipvs.minSyncPeriod is 40s, expected at most ipvs.syncPeriod"),
+        ({"ipvs_exclude_cidrs": ["nowhere"]}, "ipvs.excludeCIDRs"),
+        ({"kube_proxy_config": {"mode": "nftables"}}, "KubeProxyConfiguration: mode is 'nftables', expected 'ipvs'"),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], message: str | None) -> None:
+    if message is None:  # an address is a network of one
+        assert documents(settings, "v1.36.0")["ClusterConfiguration"]["networking"]["podSubnet"] == "10.244.0.0/32"
+        return
+    with pytest.raises(AnsibleFilterError) as failure:
+        kubeadm_config(settings, "v1.36.0")
+    assert message in str(failure.value)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(AnsibleFilterError, match=r"kubeadm_pod_subnet .*; kubeadm_bind_port .*; kubeadm_proxy "):
+        kubeadm_config({"pod_subnet": "x", "bind_port": 0, "proxy": "nobody"}, "v1.36.0")
+
+
+@pytest.mark.parametrize("name", ["token", "ca_cert_hash", "api_server_endpoint", "certificate_key"])
+def test_a_bad_join_is_refused_without_saying_its_secret(name: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=f"join: {name} is not as kubeadm prints it") as failure:
+        kubeadm_config({}, "v1.36.0", join={**JOIN, name: "SECRET value"})
+    assert "SECRET" not in str(failure.value)
+
+
+def test_a_control_plane_join_needs_more() -> None:
+    join = {**JOIN, "certificate_key": ""}
+    with pytest.raises(AnsibleFilterError, match=r"certificate_key is not given.*kubeadm_control_plane_endpoint is ''"):
+        kubeadm_config({}, "v1.36.0", join=join, control_plane=True)
+    assert documents({}, "v1.36.0", join=join)["JoinConfiguration"]["discovery"]["bootstrapToken"]["token"] == JOIN["token"]
