@@ -1,0 +1,113 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Has a table changed since it was last read? Asked of the kernel itself, without starting a tool.
+
+``ipset save`` and ``iptables-save`` cost a process each; on a node where nothing changes, that is nearly all that a full comparison
+costs. A fingerprint is taken before a table is read; while it stays the same, what was read is still what is there. None means that
+it cannot be told: then the table is read.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection
+from struct import Struct
+from sys import byteorder
+
+from .netlink import NETLINK_NETFILTER, NetlinkSocket, attribute, message
+
+_IPSET_LIST = 6 << 8 | 7  # NFNL_SUBSYS_IPSET, IPSET_CMD_LIST (linux/netfilter/ipset/ip_set.h)
+_IPSET_PROTOCOL, _IPSET_SETNAME = 1, 2
+_IPSET_OLDEST = b"\x06"
+_NFT_GETGEN = 10 << 8 | 16  # NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN (linux/netfilter/nf_tables.h)
+_NFGENMSG = Struct("=BBH")  # family, version, resource
+
+_GET_INFO, _GET_ENTRIES = 64, 65  # IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES, the same numbers for IPv6
+_NAME_BYTES = 32
+_INFO_BYTES, _SIZE_AT = 84, 80  # struct ipt_getinfo: its last field is the size of the entries
+_ENTRIES_AT = 40  # struct ipt_get_entries
+_NEXT = Struct("=H")
+# Per family: what to ask, and where an entry has the offset of the next one and its packet and byte counters
+# (struct ipt_entry, struct ip6t_entry).
+_ASK = {4: (socket.AF_INET, 0), 6: (socket.AF_INET6, 41)}
+_ENTRY = {4: (90, 96), 6: (142, 152)}
+_COUNTERS = bytes(16)
+_TABLES = ("nat", "filter")
+
+
+def of_sets(names: Collection[str]) -> bytes | None:
+    """Return a fingerprint of these sets, headers and members; those that do not exist count as such."""
+    parts = []
+    try:
+        with NetlinkSocket(NETLINK_NETFILTER) as opened:
+            for name in sorted(names):
+                fields = attribute(_IPSET_PROTOCOL, _IPSET_OLDEST) + attribute(_IPSET_SETNAME, name.encode() + b"\0")
+                try:
+                    parts.extend(opened.dump(message(_IPSET_LIST, 0, _NFGENMSG.pack(socket.AF_INET, 0, 0) + fields)))
+                except FileNotFoundError:
+                    parts.append(b"no such set")
+    except OSError:
+        return None
+    return _digest(parts)
+
+
+def of_rules(backend: str) -> bytes | None:
+    """Return a fingerprint of the rules of both families in the tables nat and filter, without their counters.
+
+    Args:
+        backend: ``legacy`` or ``nft``; the generation of nft's rules counts changes in all of its tables.
+    """
+    try:
+        if backend == "nft":
+            with NetlinkSocket(NETLINK_NETFILTER) as opened:
+                return _digest(opened.query(message(_NFT_GETGEN, 0, _NFGENMSG.pack(0, 0, 0))))
+        return _digest([_legacy(family, table) for family in (4, 6) for table in _TABLES])
+    except OSError:
+        return None
+
+
+def _legacy(family: int, table: str) -> bytes:
+    """Return a table as the kernel holds it, with all counters 0."""
+    domain, level = _ASK[family]
+    with socket.socket(domain, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as opened:
+        info = bytearray(_INFO_BYTES)
+        info[: len(table)] = table.encode()
+        _ask(opened, level, _GET_INFO, info)
+        size = int.from_bytes(info[_SIZE_AT:_INFO_BYTES], byteorder)
+        entries = bytearray(_ENTRIES_AT + size)
+        entries[: len(table)] = table.encode()
+        entries[_NAME_BYTES : _NAME_BYTES + 4] = size.to_bytes(4, byteorder)
+        _ask(opened, level, _GET_ENTRIES, entries)
+    next_at, counters_at = _ENTRY[family]
+    offset = _ENTRIES_AT
+    while offset < len(entries):
+        entries[offset + counters_at : offset + counters_at + len(_COUNTERS)] = _COUNTERS
+        (step,) = _NEXT.unpack_from(entries, offset + next_at)
+        if not step:
+            raise OSError("the kernel's rules are not laid out as expected")
+        offset += step
+    return bytes(entries)
+
+
+def _ask(opened: socket.socket, level: int, option: int, buffer: bytearray) -> None:
+    """Call getsockopt(2) with a buffer that is a question as well as the answer, which Python's own has no way to do."""
+    import ctypes
+
+    c_library = ctypes.CDLL(None, use_errno=True)
+    length = ctypes.c_uint(len(buffer))
+    area = (ctypes.c_char * len(buffer)).from_buffer(buffer)
+    if c_library.getsockopt(opened.fileno(), level, option, area, ctypes.byref(length)):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def _digest(parts: Collection[bytes]) -> bytes:
+    from hashlib import blake2b
+
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        digest.update(len(part).to_bytes(4, "little"))
+        digest.update(part)
+    return digest.digest()
