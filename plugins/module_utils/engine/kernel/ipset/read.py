@@ -12,6 +12,7 @@ from typing import Any
 
 from ...model.ipset import IPSet, MemberKey
 from ..command import run
+from . import dump
 from .tool import query
 
 _FLAGS = frozenset(("counters", "comment", "skbinfo", "forceadd"))
@@ -24,6 +25,11 @@ def read(names: Collection[str] | None = None, members: bool = True) -> dict[str
     Raises:
         MissingError: no ipset, no kernel support, no right.
     """
+    if names is not None and members:
+        try:
+            return dump.read(names)
+        except dump.UnfamiliarError:
+            pass
     only = next(iter(names)) if names is not None and len(names) == 1 else None
     what = ["save"] if members else ["list", "-t"]
     output = query(what if only is None else [*what, only])
