@@ -31,6 +31,7 @@ _IS_IPV6: dict[str, Callable[[Any], bool]] = {
     "real_server": lambda key: bool(key.server.family == 6),
     "address": lambda key: ":" in key.address,
     "route": lambda key: ":" in key.network,
+    "route": lambda key: ":" in key.network,
 }
 
 

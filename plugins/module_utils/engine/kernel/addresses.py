@@ -126,7 +126,7 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
 
 
 def _wait_for_routes(socket: NetlinkSocket, wanted: set[str]) -> None:
-    """Wait until new IPv6 addresses are local: the kernel makes their routes a little later, and what they replace must stay so long."""
+    """Wait until new IPv6 addresses are local: the kernel makes their routes a little later; what they replace must stay so long."""
     for _time in range(_PATIENCE):
         if wanted <= routed_addresses(_dump(socket, GETROUTE, DUMP, "routes")):
             return
