@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kubenode.engine.kernel import fingerprint
+from kubenode.engine.kernel.iptables import fingerprint
 
 
 def sh(command: str, text: str = "") -> str:
@@ -19,41 +19,15 @@ def sh(command: str, text: str = "") -> str:
 
 @pytest.fixture(autouse=True)
 def clean() -> Iterator[None]:
-    sh("modprobe -a ip_set ip_set_hash_ip iptable_nat iptable_filter ip6table_nat ip6table_filter xt_comment")
+    sh("modprobe -a iptable_nat iptable_filter ip6table_nat ip6table_filter xt_comment")
     yield
     for tool in ("iptables", "ip6tables"):
         for table in ("nat", "filter"):
             sh(f"{tool} -t {table} -F; {tool} -t {table} -X")
-    sh("ipset destroy")
-
-
-def sets() -> bytes | None:
-    return fingerprint.of_sets(["ONE", "TWO"])
 
 
 def rules() -> bytes | None:
-    return fingerprint.of_rules("legacy")
-
-
-def test_sets() -> None:
-    seen = [sets()]
-    for command in (
-        "ipset create ONE hash:ip",
-        "ipset add ONE 10.0.0.1",
-        "ipset add ONE 10.0.0.2",
-        "ipset del ONE 10.0.0.1",
-        "ipset create TWO hash:ip family inet6",
-        "ipset flush ONE",
-        "ipset destroy ONE",
-        "ipset create ONE hash:ip maxelem 1000",
-    ):
-        sh(command)
-        assert sets() not in seen, command
-        assert sets() == sets()
-        seen.append(sets())
-    sh("ipset create FOREIGN hash:ip")
-    sh("ipset add FOREIGN 10.0.0.1")
-    assert sets() == seen[-1]
+    return fingerprint("legacy")
 
 
 @pytest.mark.parametrize("tool", ["iptables", "ip6tables"])
@@ -88,6 +62,6 @@ def test_counters_and_other_tables_make_no_difference() -> None:
 
 def test_what_cannot_be_asked_is_none() -> None:
     command = ["unshare", "-U", "--", ".venv/bin/python", "-c"]
-    program = "from kubenode.engine.kernel import fingerprint as f; print(f.of_rules('legacy'), f.of_sets(['ONE']))"
+    program = "from kubenode.engine.kernel.iptables import fingerprint; print(fingerprint('legacy'))"
     ended = subprocess.run([*command, program], check=False, capture_output=True, text=True, env={"PYTHONPATH": "agent/src"})
-    assert ended.stdout == "None None\n", ended.stderr
+    assert ended.stdout == "None\n", ended.stderr

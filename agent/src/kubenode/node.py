@@ -17,7 +17,15 @@ _PROBES = {4: ("AF_INET", "192.0.2.1"), 6: ("AF_INET6", "2001:db8::1")}  # docum
 
 
 class Node:
-    """Reads all tables that the agent works with; writes them through ``tables``."""
+    """Reads all tables that the agent works with; writes them through ``tables``.
+
+    Rules are read again only if the kernel says that they have changed.
+    """
+
+    def __init__(self) -> None:
+        self._backend = ""  # of iptables: "legacy" or "nft"
+        self._rules: State = {}
+        self._rules_print: bytes | None = None
 
     @property
     def tables(self) -> Mapping[str, Any]:
@@ -32,18 +40,29 @@ class Node:
         Raises:
             MissingError: the node lacks a kernel module, a tool or a right.
         """
-        from .engine.kernel import addresses, ipset, iptables, ipvs, sysctls
+        from .engine.kernel import addresses, ipset, ipvs, sysctls
 
         have: State = {}
         have.update(ipvs.read())
         have.update(ipset.read({*want.get("set", ()), *owned.get("set", ())}))
-        have.update(iptables.read())
+        have.update(self._read_rules())
         have.update(addresses.read({*want.get("link", ()), *owned.get("link", ()), DUMMY}))
         routes = {*want.get("route", ()), *owned.get("route", ())}
         if routes:
             have["route"] = addresses.read_routes({key.link for key in routes})
         have.update(sysctls.read(list(want.get("sysctl", ()))))
         return have
+
+    def _read_rules(self) -> State:
+        from .engine.kernel import iptables
+
+        if not self._backend and self._rules:  # not the first time, which must be quick
+            self._backend = iptables.version().backend
+        found = iptables.fingerprint(self._backend) if self._backend else None
+        if found is None or found != self._rules_print:
+            self._rules = iptables.read()
+            self._rules_print = found
+        return {kind: dict(items) for kind, items in self._rules.items()}
 
     def connections(self) -> Mapping[Any, tuple[int, int]]:
         """Return active and inactive connections of every real server."""

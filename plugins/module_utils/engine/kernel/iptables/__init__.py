@@ -9,9 +9,10 @@ of its policies (not those of its rules) to 0.
 
 from __future__ import annotations
 
+from .fingerprint import fingerprint
 from .normalise import Spelled, mentioned_sets, normalise
 from .read import read
 from .tool import Version, version
 from .write import apply
 
-__all__ = ["Spelled", "Version", "apply", "mentioned_sets", "normalise", "read", "version"]
+__all__ = ["Spelled", "Version", "apply", "fingerprint", "mentioned_sets", "normalise", "read", "version"]

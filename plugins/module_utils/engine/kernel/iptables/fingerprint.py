@@ -1,26 +1,22 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Has a table changed since it was last read? Asked of the kernel itself, without starting a tool.
+"""Have the rules changed since they were last read? Asked of the kernel itself, without starting a tool.
 
-``ipset save`` and ``iptables-save`` cost a process each; on a node where nothing changes, that is nearly all that a full comparison
-costs. A fingerprint is taken before a table is read; while it stays the same, what was read is still what is there. None means that
-it cannot be told: then the table is read.
+Two processes of ``iptables-save`` are most of what a full comparison costs on a node where nothing changes. A fingerprint is taken
+before rules are read; while it stays the same, what was read is still what is there.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Collection
+from collections.abc import Iterable
 from struct import Struct
 from sys import byteorder
 
-from .netlink import NETLINK_NETFILTER, NetlinkSocket, attribute, message
+from ..netlink import NETLINK_NETFILTER, NetlinkSocket, message
 
-_IPSET_LIST = 6 << 8 | 7  # NFNL_SUBSYS_IPSET, IPSET_CMD_LIST (linux/netfilter/ipset/ip_set.h)
-_IPSET_PROTOCOL, _IPSET_SETNAME = 1, 2
-_IPSET_OLDEST = b"\x06"
 _NFT_GETGEN = 10 << 8 | 16  # NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN (linux/netfilter/nf_tables.h)
 _NFGENMSG = Struct("=BBH")  # family, version, resource
 
@@ -37,24 +33,10 @@ _COUNTERS = bytes(16)
 _TABLES = ("nat", "filter")
 
 
-def of_sets(names: Collection[str]) -> bytes | None:
-    """Return a fingerprint of these sets, headers and members; those that do not exist count as such."""
-    parts = []
-    try:
-        with NetlinkSocket(NETLINK_NETFILTER) as opened:
-            for name in sorted(names):
-                fields = attribute(_IPSET_PROTOCOL, _IPSET_OLDEST) + attribute(_IPSET_SETNAME, name.encode() + b"\0")
-                try:
-                    parts.extend(opened.dump(message(_IPSET_LIST, 0, _NFGENMSG.pack(socket.AF_INET, 0, 0) + fields)))
-                except FileNotFoundError:
-                    parts.append(b"no such set")
-    except OSError:
-        return None
-    return _digest(parts)
-
-
-def of_rules(backend: str) -> bytes | None:
+def fingerprint(backend: str) -> bytes | None:
     """Return a fingerprint of the rules of both families in the tables nat and filter, without their counters.
+
+    None means that it cannot be told: then the rules have to be read.
 
     Args:
         backend: ``legacy`` or ``nft``; the generation of nft's rules counts changes in all of its tables.
@@ -103,7 +85,7 @@ def _ask(opened: socket.socket, level: int, option: int, buffer: bytearray) -> N
         raise OSError(code, os.strerror(code))
 
 
-def _digest(parts: Collection[bytes]) -> bytes:
+def _digest(parts: Iterable[bytes]) -> bytes:
     from hashlib import blake2b
 
     digest = blake2b(digest_size=16)
