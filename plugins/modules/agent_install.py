@@ -89,6 +89,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+check_mode:
+  description: Whether this task ran in check mode.
+  returned: success
+  type: bool
 release:
   description: The name of the current release.
   returned: success
@@ -297,7 +301,7 @@ def main():
         ]
         if previous != digest:
             result["diff"].append({"before": f"release {previous}\n", "after": f"release {digest}\n"})
-    module.exit_json(release=digest, previous=previous, **result)
+    module.exit_json(release=digest, previous=previous, check_mode=module.check_mode, **result)
 
 
 if __name__ == "__main__":

@@ -75,6 +75,10 @@ commands:
   returned: success
   type: dict
   sample: {ipset: /usr/sbin/ipset, ipvsadm: null}
+check_mode:
+  description: Whether this task ran in check mode, be it by the command line or by the C(check_mode) of a play or a task.
+  returned: success
+  type: bool
 files:
   description: Whether each of O(files) is there.
   returned: success
@@ -179,7 +183,9 @@ def main():
     )
     params = module.params
     found = survey(params["modules"], params["commands"], params["fstab"])
-    module.exit_json(changed=False, files={path: os.path.exists(path) for path in params["files"]}, **found)
+    module.exit_json(
+        changed=False, check_mode=module.check_mode, files={path: os.path.exists(path) for path in params["files"]}, **found
+    )
 
 
 if __name__ == "__main__":
