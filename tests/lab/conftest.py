@@ -11,13 +11,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "molecule"))
@@ -74,6 +75,17 @@ class Clone(NamedTuple):
                 if int(directory.name) != os.getpid() and (bytes(self.root) in command or place.startswith(str(self.root))):
                     found.append(command.replace(b"\0", b" ").decode(errors="replace"))
         return found
+
+    def wait_for(self, what: Callable[[], object]) -> None:
+        """Wait until ``what`` is true, so that an interruption comes when there is something to interrupt."""
+        deadline = time.monotonic() + 120
+        while not what():
+            assert time.monotonic() < deadline, "what was to be interrupted did not begin"
+            time.sleep(0.05)
+
+    def building(self) -> bool:
+        """Tell whether an image is being built."""
+        return any("mmdebstrap" in line for line in self.processes())
 
     def mounts(self) -> list[str]:
         return [line for line in Path("/proc/mounts").read_text().splitlines() if str(self.root) in line]
