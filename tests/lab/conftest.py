@@ -56,7 +56,9 @@ class Clone(NamedTuple):
     @contextlib.contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         """Start the command line; it is killed at the end of the block if it still runs."""
-        with subprocess.Popen([self.command, *arguments], stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            [self.command, *arguments], stderr=subprocess.PIPE, text=True, preexec_fn=_listen_to_signals
+        ) as process:
             yield process
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGKILL)
@@ -95,6 +97,12 @@ class Clone(NamedTuple):
         files = [str(path) for path in self.run_directory.rglob("*")] if self.run_directory.exists() else []
         building = [str(path) for path in (self.root / ".cache/lab/images").glob(".*")]
         return self.namespaces() + self.processes() + self.mounts() + files + building
+
+
+def _listen_to_signals() -> None:
+    """Undo what nohup, or a shell's background job, has a whole test run ignore."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _remove_stale() -> None:
