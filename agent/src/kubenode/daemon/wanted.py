@@ -31,7 +31,6 @@ _IS_IPV6: dict[str, Callable[[Any], bool]] = {
     "real_server": lambda key: bool(key.server.family == 6),
     "address": lambda key: ":" in key.address,
     "route": lambda key: ":" in key.network,
-    "route": lambda key: ":" in key.network,
 }
 
 
