@@ -137,5 +137,5 @@ def _texts(kind: str, raw: bytes) -> Iterator[str]:
 
 
 def _address(nested: bytes) -> str:
-    ((kind, raw),) = attributes(nested).items()
+    kind, raw = next(iter(attributes(nested).items()))
     return inet_ntop(_ADDRESS[kind], raw)
