@@ -121,7 +121,7 @@ def test_an_unused_service_address_is_refused_at_once(cluster: Cluster, family: 
     for port in (80, HOST_PORT, 30080):  # nothing; what the node listens to everywhere; a node port
         start = time.monotonic()
         assert ask(where, cluster_ip(UNUSED, family, port, protocol)) == REFUSED, port
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 10  # refused, not timed out
     assert ping(where, cluster_ip(UNUSED, family).address) == REFUSED
 
 

@@ -358,7 +358,7 @@ def test_ends_promptly_while_watching_and_while_nobody_answers(fake: FakeApiServ
     begun = time.monotonic()
     following.close()
     stalled.close()
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(("watch", "snapshot", "events"))]
     fake.stalled.clear()
 
