@@ -36,6 +36,7 @@ def family(request: pytest.FixtureRequest) -> Iterator[int]:
     length = {4: 32, 6: 128}[version]
     tables = {4: "iptables", 6: "ip6tables"}[version]
     rule = ["OUTPUT", "-m", "conntrack", "--ctstate", "INVALID", "-j", "RETURN"]
+    run("modprobe", "-a", "ip_vs", "ip_vs_rr", "nf_conntrack_netlink")
     run(tables, "-A", *rule)
     Path("/proc/sys/net/ipv4/vs/conntrack").write_text("1\n")
     for address in (vip, pod):
