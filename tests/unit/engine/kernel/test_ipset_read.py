@@ -11,6 +11,7 @@ import pytest
 
 from kubenode.engine.errors import KernelError, MissingError
 from kubenode.engine.kernel import ipset
+from kubenode.engine.kernel.ipset import dump
 from kubenode.engine.kernel.ipset.replace import without
 from kubenode.engine.kernel.ipset.tool import complaint
 from kubenode.engine.model.ipset import IPSet, MemberKey
@@ -75,7 +76,11 @@ def test_sets_and_members_are_read(tool: Path) -> None:
     assert (tool / "called").read_text() == "C save\n"
 
 
-def test_names_select(tool: Path) -> None:
+def test_names_select(tool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def only_the_tool_can_tell(_names: object) -> None:
+        raise dump.UnfamiliarError
+
+    monkeypatch.setattr(dump, "read", only_the_tool_can_tell)
     found = ipset.read(["empty", "outer", "nosuch"])
     assert list(found["set"]) == ["empty", "outer"]
     assert list(found["member"]) == [MemberKey("outer", "empty")]
