@@ -31,6 +31,7 @@ class Need(NamedTuple):
 
 TO_RUN = (
     Need(KERNEL, "user-mode-linux"),
+    Need("cc", "gcc libc6-dev"),
     Need("ip", "iproute2"),
     Need("ssh", "openssh-client"),
     Need("ssh-keygen", "openssh-client"),
