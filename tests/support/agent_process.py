@@ -157,7 +157,8 @@ def dump() -> dict[str, str]:
         "ipset": _sets(),
         "iptables": _rules("iptables-save"),
         "ip6tables": _rules("ip6tables-save"),
-        "addresses": sh("ip", "-o", "addr"),
+        # Which links have finished detecting duplicates is a matter of seconds, not of what was done to the node.
+        "addresses": sh("ip", "-o", "addr").replace(" tentative", ""),
         "links": sh("ip", "-o", "link"),
     }
 
