@@ -1,0 +1,193 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From text to objects: YAML or JSON, one document or many, single objects, lists of them, and ``List`` kinds.
+
+JSON is parsed as JSON, a hundred times faster than YAML: what ``kubectl`` prints for a large cluster should be asked for
+with ``-o json``. PyYAML is imported only when there is YAML.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from sys import intern
+from typing import Any, NamedTuple
+
+Object = dict[str, Any]
+
+# The kinds that the agent works with, and the API version in which it knows them. Others in the same file are none of our business.
+API_VERSIONS = {"Service": "v1", "EndpointSlice": "discovery.k8s.io/v1", "Node": "v1"}
+_CLUSTER_WIDE = ("Node",)
+
+
+class ObjectKey(NamedTuple):
+    """What makes two objects one; a Node's namespace is ""."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return for example ``Service default/web``."""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+class DocumentError(Exception):
+    """Text that cannot be used: ``line`` (from 1; 0 if unknown) and what is wrong with it."""
+
+    def __init__(self, line: int, what: str) -> None:
+        super().__init__(f"line {line}: {what}" if line else what)
+        self.line = line
+        self.what = what
+
+
+def documents(text: str) -> list[tuple[int, Any]]:
+    """Return each document in ``text`` with the line on which it begins; empty documents are left out.
+
+    Raises:
+        DocumentError: neither YAML nor JSON.
+    """
+    found = _json(text) if text.lstrip()[:1] in ("{", "[") else _yaml(text)
+    return [(line, document) for line, document in found if document is not None]
+
+
+def objects(text: str) -> dict[ObjectKey, Object]:
+    """Return the Services, EndpointSlices and Nodes in ``text``; what clients write down about themselves is left out.
+
+    Raises:
+        DocumentError: a document is not an object of the Kubernetes API, lacks its kind or name, is of an API version that is not
+            known here, or is there twice.
+    """
+    found: dict[ObjectKey, Object] = {}
+    for line, document in documents(text):
+        for where, item in _flatten(document, "", {}):
+            try:
+                key = key_of(item)
+                if key in found:
+                    raise ValueError(f"{key} is there twice")
+            except ValueError as error:
+                raise DocumentError(line, f"{where}: {error}" if where else str(error)) from None
+            if key is not None:
+                found[key] = lean(item)
+    return found
+
+
+def _flatten(document: Any, where: str, defaults: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """Yield objects with their place in the document; those in a typed list (``ServiceList``) inherit its kind and version."""
+    items: Any = None
+    inner: dict[str, str] = {}
+    if isinstance(document, list):
+        items, label = document, where
+    elif isinstance(document, dict) and isinstance(document.get("items"), list) and _kind(document).endswith("List"):
+        items, label = document["items"], f"{where}items"
+        kind = _kind(document)[: -len("List")]
+        if kind:
+            inner = {"kind": kind, "apiVersion": str(document.get("apiVersion", ""))}
+    if items is None:
+        yield where, {**defaults, **document} if isinstance(document, dict) else document
+        return
+    for index, item in enumerate(items):
+        yield from _flatten(item, f"{label}[{index}]", inner)
+
+
+def _kind(document: Object) -> str:
+    kind = document.get("kind")
+    return kind if isinstance(kind, str) else ""
+
+
+def key_of(item: Any) -> ObjectKey | None:
+    """Return the key of an object, or None for one of a kind that is none of our business."""
+    if not isinstance(item, dict):
+        raise ValueError(f"expected an object of the Kubernetes API, found {_shown(item)}")
+    kind = item.get("kind")
+    if not isinstance(kind, str) or not kind:
+        raise ValueError("kind is missing, expected for example Service or EndpointSlice")
+    if kind not in API_VERSIONS:
+        return None
+    if item.get("apiVersion") != API_VERSIONS[kind]:
+        raise ValueError(f"{kind}: apiVersion is {item.get('apiVersion')!r}, expected {API_VERSIONS[kind]!r}")
+    metadata = item.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
+        raise ValueError(f"{kind}: metadata.name is missing")
+    namespace = "" if kind in _CLUSTER_WIDE else metadata.get("namespace") or "default"
+    if not isinstance(namespace, str):
+        raise ValueError(f"{kind} {name}: metadata.namespace is {namespace!r}, expected a name")
+    return ObjectKey(kind, namespace, name)
+
+
+def lean(item: Object) -> Object:
+    """Return the object with its namespace, and without what no proxy reads and takes most of the memory."""
+    metadata = {key: value for key, value in item["metadata"].items() if key not in ("managedFields", "ownerReferences")}
+    if item["kind"] not in _CLUSTER_WIDE:
+        metadata["namespace"] = metadata.get("namespace") or "default"
+    annotations = metadata.get("annotations")
+    if isinstance(annotations, dict):
+        metadata["annotations"] = {
+            name: text for name, text in annotations.items() if name != "kubectl.kubernetes.io/last-applied-configuration"
+        }
+    return {**item, "metadata": metadata}
+
+
+# A hundred thousand endpoints have the same few conditions: the same few mappings.
+_conditions: dict[tuple[Any, ...], Any] = {}
+
+
+def smaller_endpoint(item: Object) -> Object:
+    """Drop what no proxy reads from an endpoint, while it is being parsed: most of a large cluster's text is that."""
+    conditions = item.get("conditions")
+    if type(conditions) is dict and "addresses" in item:
+        item.pop("targetRef", None)
+        try:
+            item["conditions"] = _conditions.setdefault(tuple(conditions.items()), conditions)
+        except TypeError:  # not what conditions are: whoever reads the slice says so
+            pass
+        node = item.get("nodeName")
+        if type(node) is str:
+            item["nodeName"] = intern(node)
+    return item
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _json(text: str) -> Iterator[tuple[int, Any]]:
+    """Parse one JSON document, or several behind each other."""
+    decoder = json.JSONDecoder(object_hook=smaller_endpoint)
+    offset, end = 0, len(text)
+    while True:
+        while offset < end and text[offset] in " \t\r\n":
+            offset += 1
+        if offset == end:
+            return
+        try:
+            document, following = decoder.raw_decode(text, offset)
+        except json.JSONDecodeError as error:
+            raise DocumentError(error.lineno, f"not valid JSON: {error.msg} (column {error.colno})") from None
+        except RecursionError:
+            raise DocumentError(1, "not valid JSON: nested too deeply") from None
+        yield text.count("\n", 0, offset) + 1, document
+        offset = following
+
+
+def _yaml(text: str) -> Iterator[tuple[int, Any]]:
+    try:
+        import yaml
+    except ImportError:
+        what = "this is YAML, which needs PyYAML (python3-yaml); JSON is read without it"
+        raise DocumentError(0, what) from None
+    from . import plain_yaml
+
+    try:
+        yield from plain_yaml.load_all(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = " ".join(part for part in (error.context, error.problem) if part)
+        raise DocumentError(mark.line + 1 if mark else 0, f"not valid YAML: {what}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise DocumentError(0, f"not valid YAML: {error}") from None
+    except RecursionError:
+        raise DocumentError(0, "not valid YAML: nested too deeply") from None

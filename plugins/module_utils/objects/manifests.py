@@ -1,0 +1,173 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A directory of manifests, or a single file, as a source of objects.
+
+What ``kubectl get svc,endpointslices -A -o json`` (or ``-o yaml``) prints is accepted as it is. A file that cannot be used is a
+problem with a name, a line and a reason, and its last good version stays in place. If two files hold the same object, the first by
+name counts and the other is a problem.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from .documents import DocumentError, Object, ObjectKey, objects
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class Changes(NamedTuple):
+    """What became of objects: new or changed ones, and the keys of those that are gone."""
+
+    put: list[Object]
+    removed: list[ObjectKey]
+
+
+class Manifests:
+    """The objects of a path. Not read until :meth:`scan`.
+
+    ``waiting`` says in words why nothing can be known yet ("" if
+    it can): as long as it does, nothing of what a node has may be removed. ``unknown`` are files of which no version could ever be
+    read: what they want is not known either.
+    """
+
+    about = "manifests"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.unknown: set[str] = set()
+        self.waiting = f"{path} has not been read yet"
+        self._signatures: dict[str, tuple[int, int, int]] = {}
+        self._broken: dict[str, str] = {}
+        self._files: dict[str, dict[ObjectKey, Object]] = {}
+        self._holders: dict[ObjectKey, list[str]] = {}  # files with this object, sorted
+        self._doubled: set[ObjectKey] = set()
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Return one sentence for each file that cannot be used as it is."""
+        found = {
+            name: f"{self._file(name)}: {key} is also in {names[0]}, which counts"
+            for key in self._doubled
+            for names in (self._holders[key],)
+            for name in names[1:]
+        }
+        return {**found, **self._broken}
+
+    def objects(self) -> Iterator[Object]:
+        """Yield every object, as it counts."""
+        for key, names in self._holders.items():
+            yield self._files[names[0]][key]
+
+    def scan(self, names: Iterable[str] | None = None) -> Changes:
+        """Read what changed: the files with these names, or all of which size or time of modification differ."""
+        try:
+            present = self._present()
+        except OSError as error:
+            # Gone all at once (a file system that was unmounted, a moved directory) is not the same as emptied.
+            self.waiting = f"{self.path} cannot be read: {error.strerror}"
+            return Changes([], [])
+        if self.waiting:
+            names, self.waiting = None, ""  # not read yet, or not for a while
+        looked_at = set(present) | set(self._files) | set(self._broken)
+        if names is not None:
+            looked_at &= set(names)
+        before: dict[ObjectKey, Object | None] = {}
+        for name in sorted(looked_at):
+            if name not in present:
+                self._forget(name, before)
+            elif names is not None or name not in self._signatures or self._signature(name) != self._signatures[name]:
+                self._read(name, before)
+        return self._changes(before)
+
+    def _present(self) -> set[str]:
+        if os.path.isdir(self.path):
+            return {name for name in os.listdir(self.path) if name.endswith(SUFFIXES) and not name.startswith(".")}
+        os.stat(self.path)
+        return {os.path.basename(self.path)}
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self.path, name) if os.path.isdir(self.path) else self.path
+
+    def _signature(self, name: str) -> tuple[int, int, int] | None:
+        try:
+            status = os.stat(self._file(name))
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+    def _forget(self, name: str, before: dict[ObjectKey, Object | None]) -> None:
+        self._store(name, {}, before)
+        self._files.pop(name, None)
+        self._signatures.pop(name, None)
+        self._broken.pop(name, None)
+        self.unknown.discard(name)
+
+    def _read(self, name: str, before: dict[ObjectKey, Object | None]) -> None:
+        path = self._file(name)
+        signature = self._signature(name)
+        try:
+            with open(path, encoding="utf-8") as file:
+                found = objects(file.read())
+        except FileNotFoundError:
+            if os.path.islink(path):
+                self._refuse(name, f"{path}: the link leads nowhere")
+            else:
+                self._forget(name, before)  # gone between listing and reading
+            return
+        except OSError as error:
+            self._refuse(name, f"{path}: cannot be read: {error.strerror}")
+            return
+        except UnicodeDecodeError as error:
+            self._refuse(name, f"{path}: not text in UTF-8 (byte {error.start})")
+            return
+        except DocumentError as error:
+            self._refuse(name, f"{path}:{error.line}: {error.what}" if error.line else f"{path}: {error.what}")
+            return
+        self._broken.pop(name, None)
+        self.unknown.discard(name)
+        if signature is not None:
+            self._signatures[name] = signature
+        self._store(name, found, before)
+
+    def _refuse(self, name: str, problem: str) -> None:
+        self._signatures.pop(name, None)  # look again at the next scan
+        if name not in self._files:
+            self.unknown.add(name)
+            self._broken[name] = f"{problem}; nothing of this file is known"
+        else:
+            self._broken[name] = f"{problem}; its last good version stays in place"
+
+    def _store(self, name: str, found: dict[ObjectKey, Object], before: dict[ObjectKey, Object | None]) -> None:
+        """Replace the objects of a file; note in ``before`` what counted until now for every key that it touches."""
+        old = self._files.get(name, {})
+        touched = old.keys() | found.keys()
+        for key in touched:
+            names = self._holders.get(key, [])
+            before.setdefault(key, self._files[names[0]][key] if names else None)
+        self._files[name] = found
+        for key in touched:
+            names = self._holders.setdefault(key, [])
+            if key in found and name not in names:
+                names.append(name)
+                names.sort()
+            elif key not in found and name in names:
+                names.remove(name)
+            if not names:
+                del self._holders[key]
+            (self._doubled.add if len(names) > 1 else self._doubled.discard)(key)
+
+    def _changes(self, before: dict[ObjectKey, Object | None]) -> Changes:
+        changes = Changes([], [])
+        for key, old in before.items():
+            names = self._holders.get(key)
+            if names:
+                new = self._files[names[0]][key]
+                if new != old:
+                    changes.put.append(new)
+            elif old is not None:
+                changes.removed.append(key)
+        return changes
