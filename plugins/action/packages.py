@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sends package files to a node, but only if a package is missing there, and removes them after the installation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.plugins.action import ActionBase
+
+MODULE = "kubenode.ipvs.packages"
+
+
+class ActionModule(ActionBase):
+    """The controller's half of ``packages``."""
+
+    TRANSFERS_FILES = True
+
+    def run(self, tmp=None, task_vars=None):
+        """Run the module, and once more with the files where packages are missing."""
+        result = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        directory = arguments.get("directory")
+        first = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+        suffix = first.pop("suffix", None)
+        needed = first.pop("files_needed", False)
+        if not directory or suffix is None or first.get("failed"):
+            result.update(first)
+            return result
+        sources = self._sources(directory, suffix)
+        if not needed:  # check mode
+            result.update(first)
+            return result
+        try:
+            place = self._make_tmp_path()
+            arguments["files"] = [self._connection._shell.join_path(place, source.name) for source in sources]
+            for source, path in zip(sources, arguments["files"]):
+                self._transfer_file(str(source), path)
+            self._fixup_perms2((place, *arguments["files"]))
+            result.update(self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))
+        finally:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+        return result
+
+    def _sources(self, directory, suffix):
+        try:
+            found = Path(self._find_needle("files", directory))
+        except AnsibleError as error:
+            raise AnsibleActionFail(f"directory {directory} is not there on the controller") from error
+        sources = sorted(path for path in found.glob(f"*{suffix}") if path.is_file())
+        if not sources:
+            raise AnsibleActionFail(f"directory {directory} has no package *{suffix}, which the node's package manager installs")
+        return sources

@@ -1,0 +1,147 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: packages
+short_description: Install packages from repositories, from a mirror, or from files of the controller
+version_added: 0.1.0
+description:
+  - Used by the role P(kubenode.ipvs.prepare#role). Makes sure that packages are installed, in one task and with ansible-core
+    alone, on distributions that have C(apt-get), C(dnf), C(zypper) or C(pacman). Removes and upgrades nothing that it need not.
+  - A mirror is used for this one installation. Nothing about it is written below C(/etc).
+  - From a directory of the controller, packages are installed without any network. All files of the directory that are packages
+    for the node's package manager are copied to the node, installed, and removed from there. So the directory holds the packages
+    with all that they depend on and that the nodes may lack. Files that are not newer than what is installed are left out.
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+extends_documentation_fragment:
+  - kubenode.ipvs._attributes
+  - kubenode.ipvs._attributes.actiongroup_all
+attributes:
+  action:
+    description: Indicates this has a corresponding action plugin so some parts of the options can be executed on the controller.
+    support: full
+options:
+  names:
+    description:
+      - The packages.
+    type: list
+    elements: str
+    required: true
+  mirror:
+    description:
+      - The repository to install from, instead of the node's own.
+      - With C(apt-get), what follows the word C(deb) in C(sources.list), for example V(http://mirror.example/debian bookworm main).
+        With the others, an URL, that of C(pacman) with C($repo) and C($arch).
+    type: str
+    default: ''
+  directory:
+    description:
+      - A directory of the controller with package files to install from, without any network.
+    type: path
+  files:
+    description:
+      - Set by the action plugin, the files of O(directory) on the node.
+    type: list
+    elements: path
+"""
+
+EXAMPLES = r"""
+- name: Install from the distribution's repositories
+  kubenode.ipvs.packages:
+    names: [ipset, ipvsadm]
+
+- name: Install without any network
+  kubenode.ipvs.packages:
+    names: [ipset, ipvsadm]
+    directory: "packages/debian-12"
+"""
+
+RETURN = r"""
+missing:
+  description: Which of O(names) were not installed.
+  returned: success
+  type: list
+  elements: str
+  sample: [ipvsadm]
+lines:
+  description: What was done, or in check mode would be done.
+  returned: success
+  type: list
+  elements: str
+  sample: [install ipvsadm from the node's repositories]
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _packages
+from ansible_collections.kubenode.ipvs.plugins.module_utils._node import distribution
+
+ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "LC_ALL": "C"}
+
+
+def install(module, family, missing):
+    """Install what is missing; fails with the last words of the package manager."""
+    params = module.params
+    source, names, origin = "repositories", missing, "the node's repositories"
+    if params["files"] is not None:
+        source, origin = "files", f"the files of {params['directory']}"
+        names = _packages.newer(lambda command: module.run_command(command)[:2], family, params["files"])
+    elif params["mirror"]:
+        source, origin = "mirror", params["mirror"]
+        name, text = _packages.MANAGERS[family].lists
+        with open(os.path.join(module.tmpdir, name), "w", encoding="utf-8") as file:
+            file.write(text.replace("{mirror}", params["mirror"]))
+    for command in _packages.commands(family, source, names, module.tmpdir, params["mirror"]):
+        code, out, error = module.run_command(command, environ_update=ENVIRONMENT)
+        if code != 0:
+            said = [line.strip() for line in (out + error).splitlines() if line.strip()]
+            module.fail_json(
+                msg=f"{', '.join(missing)} cannot be installed from {origin}: {' '.join(said[-8:])}", command=command
+            )
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "required": True},
+            "mirror": {"type": "str", "default": ""},
+            "directory": {"type": "path"},
+            "files": {"type": "list", "elements": "path"},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    node = distribution()
+    family = node["family"]
+    if family not in _packages.MANAGERS:
+        module.fail_json(msg=f"distribution is {node['id']}, expected one like {', '.join(_packages.MANAGERS)}")
+    if params["mirror"] and params["directory"]:
+        module.fail_json(msg="mirror and directory are both given, expected one of them")
+    missing = (
+        _packages.missing(lambda command: module.run_command(command)[:2], family, params["names"]) if params["names"] else []
+    )
+    origin = params["directory"] or params["mirror"] or "the node's repositories"
+    result = {"changed": bool(missing), "missing": missing, "lines": [f"install {name} from {origin}" for name in missing]}
+    if module._diff:
+        result["diff"] = {"before": "", "after": "".join(f"{name}\n" for name in missing), "after_header": "packages"}
+    if missing and not module.check_mode:
+        if params["directory"] and params["files"] is None:
+            module.exit_json(files_needed=True, suffix=_packages.MANAGERS[family].suffix, **result)
+        install(module, family, missing)
+        left = _packages.missing(lambda command: module.run_command(command)[:2], family, missing)
+        if left:
+            module.fail_json(msg=f"{', '.join(left)} not among the packages of {origin}")
+    elif missing:
+        result["suffix"] = _packages.MANAGERS[family].suffix
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
