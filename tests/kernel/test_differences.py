@@ -152,5 +152,6 @@ def test_reject_without_endpoints(node: Path) -> None:
     for place in ("", "client"):
         assert ask(VIP, 80, namespace=place) == "ConnectionRefusedError"
         assert ask(NODE, PORT, namespace=place) == "ConnectionRefusedError"
-    (rule,) = [line for line in sh("iptables-save", "-c").splitlines() if "--match-set KUBE-NO-ENDPOINTS" in line]
-    assert int(rule[1:].split(":")[0]) == 2  # the client's; the node itself is refused by IPVS
+    rules = [line for line in sh("iptables-save", "-c").splitlines() if "--match-set KUBE-NO-ENDPOINTS" in line]
+    counts = {rule.split()[-1]: int(rule[1:].split(":")[0]) for rule in rules}
+    assert counts == {"tcp-reset": 2, "icmp-port-unreachable": 0}  # the client's; the node itself is refused by IPVS

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pytest
 from support.agent_process import eventually
 from support.cluster_net import GATEWAY, HOSTS, NODE
 from support.conversation import Talk, Target, asked
-from support.traffic import Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
+from support.traffic import Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
 
 STICKY, STICKY_UDP, STICKY_GONE = 60, 61, 62
-FLOW, STEADY, LATE = 63, 64, 68
+FLOW, STEADY, LATE, SERVING = 63, 64, 68, 69
 WEIGHTED, HASHED, UNWEIGHTED = 65, 66, 67
 AFFINITY = 2  # seconds
 CLIENT_IP = {"sessionAffinity": "ClientIP"}
@@ -137,6 +138,41 @@ def test_udp_flows_whose_pod_stays_are_not_disturbed(cluster: Cluster, family: i
     finally:
         talk.close()
     cluster.remove("steady", target)
+
+
+@pytest.fixture
+def keeping(cluster: Cluster) -> Iterator[None]:
+    """A kernel that does not by itself forget the flows of a real server that is removed."""
+    cluster.run("sysctl", "-qw", "net.ipv4.vs.expire_nodest_conn=0")
+    yield
+    cluster.run("sysctl", "-qw", "net.ipv4.vs.expire_nodest_conn=1")
+
+
+def test_udp_flows_are_stale_when_their_endpoint_serves_no_more(cluster: Cluster, keeping: None, family: int) -> None:
+    """Not when another endpoint is preferred; and then without any real server that comes or goes."""
+    target = node_port(30069, family, "udp")
+    given = {"protocols": ["udp"], "node_port": 30069, "externalTrafficPolicy": "Local"}
+    cluster.write("serving", service(SERVING, ["r1"], **given))
+    cluster.becomes(target, {"r1": 1})
+    talk = Talk("p3", target)
+
+    def answered_by_r1() -> list[str]:
+        return [line for line in tracked(cluster, family, "r1") if " dport=30069 " in line]
+
+    try:
+        assert talk.say().name == "r1"
+        cluster.write("serving", service(SERVING, ["r1", "p1"], **given))
+        cluster.becomes(target, {"p1": 1})
+        assert len(answered_by_r1()) == 1
+        dying = {"ready": False, "serving": True, "terminating": True}
+        cluster.write("serving", service(SERVING, [pod("r1", **dying), "p1"], **given))
+        cluster.becomes(cluster_ip(SERVING, family, protocol="udp"), {"p1": 1})
+        assert len(answered_by_r1()) == 1
+        cluster.write("serving", service(SERVING, ["p1"], **given))
+        eventually(lambda: not answered_by_r1())
+    finally:
+        talk.close()
+    cluster.remove("serving", target)
 
 
 # schedulers and weights

@@ -137,26 +137,30 @@ def test_reject_without_endpoints(cluster: Cluster, family: int, protocol: str, 
     # what the node itself sends IPVS refuses, before any filter
     wanted = FORBIDDEN if (where, protocol) == (NODE, "udp") else REFUSED
     assert {target: ask(where, target) for target in targets} == dict.fromkeys(targets, wanted)
-    assert (rejected(cluster, family) > before) is (where != NODE)
+    more = {kind: count - before.get(kind, 0) for kind, count in rejected(cluster, family).items()}
+    refusal = "tcp-reset" if protocol == "tcp" else f"icmp{'' if family == 4 else 6}-port-unreachable"
+    assert {kind: count > 0 for kind, count in more.items()} == {kind: kind == refusal and where != NODE for kind in more}
+    assert refusal in more
     assert asked("client1", cluster_ip(WEB, family)) == masqueraded(family)
 
 
-def rejected(cluster: Cluster, family: int) -> int:
-    """Packets that the rule for virtual servers without endpoints has rejected."""
+def rejected(cluster: Cluster, family: int) -> dict[str, int]:
+    """Packets that the rules for virtual servers without endpoints have rejected, by kind of refusal."""
     name = "KUBE-NO-ENDPOINTS" if family == 4 else "KUBE-6-NO-ENDPOINTS"
     lines = cluster.run("iptables-save" if family == 4 else "ip6tables-save", "-c", "-t", "filter").splitlines()
-    (line,) = [line for line in lines if f"--match-set {name} " in line and " KUBE-IPVS-FILTER " in line]
-    return int(line[1:].partition(":")[0])
+    found = [line for line in lines if f"--match-set {name} " in line and " KUBE-IPVS-FILTER " in line]
+    return {line.split()[-1]: int(line[1:].partition(":")[0]) for line in found}
 
 
-def test_load_balancer_addresses_that_are_not_bound(cluster: Cluster, family: int) -> None:
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+@pytest.mark.parametrize("where", ["client1", "p3", NODE])
+def test_load_balancer_addresses_that_are_not_bound(cluster: Cluster, family: int, where: str, protocol: str) -> None:
+    """What is sent to the load balancer's address goes there, and comes from where it comes from."""
     cluster.reconfigure(bindLoadBalancerIPs=False)
-    target = Target(APPLIANCE_IP[family].format(1), 80)
+    target = Target(APPLIANCE_IP[family].format(1), 80, protocol)
     assert f" {target.address}/" not in cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
-    for where in ("client1", "p3"):
-        assert ask(where, target).startswith("appliance sees "), where
-    # the virtual server is still there, and IPVS looks at all that the node itself sends
-    assert ask(NODE, target) == f"p1 sees {GATEWAY[family]}"
+    assert ask(where, target) == f"appliance sees {HOSTS[where].ip[family]}"
+    assert asked("client1", node_port(30080, family)) == masqueraded(family)
 
 
 def test_node_ports_on_localhost(cluster: Cluster) -> None:

@@ -40,7 +40,8 @@ def serve_pods(servers: Servers) -> None:
             for protocol in PROTOCOLS:
                 servers.add(name, host.namespace, Target(address, POD_PORT, protocol))
     for family in (4, 6):
-        servers.add("appliance", "balancer", Target(APPLIANCE_IP[family].format(1), 80))
+        for protocol in ("tcp", "udp"):
+            servers.add("appliance", "balancer", Target(APPLIANCE_IP[family].format(1), 80, protocol))
 
 
 class Cluster:
@@ -117,13 +118,14 @@ class Cluster:
         return found
 
     def becomes(self, target: Target, wanted: dict[str, int], seconds: float = 5.0) -> None:
-        """Wait until a virtual server has these real servers and weights."""
+        """Wait until a virtual server has these real servers and weights, and the agent is through with the change."""
         try:
             eventually(lambda: self.weights(target) == wanted, seconds)
         except AssertionError:
             raise AssertionError(
                 f"{target}: {self.weights(target)}, not {wanted}\n{self.agent.log.read_text()[-2000:]}"
             ) from None
+        self.agent.ask("status")  # it answers between two passes; what brings the traffic comes last in each
 
 
 def cluster_ip(number: int, family: int, port: int = 80, protocol: str = "tcp") -> Target:

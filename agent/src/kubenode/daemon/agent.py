@@ -185,8 +185,8 @@ class Agent:
         self.wanted.report()
         if report is not None:
             self._passed(report, reason)
-        elif self._serving is not None:
-            self._serving.health.updated()
+        elif self._serving is not None:  # nothing for the kernel, but perhaps for health checks and UDP flows
+            self._serving.passed(Report(False, [], [], [], [], 0.0, {}), reason)
 
     def _wait(self, seconds: float) -> None:
         if self.waiting:

@@ -132,11 +132,16 @@ class Serving:
         )
 
     def _clean_conntrack(self, servers: set[Any]) -> None:
-        if not servers:
+        """Forget stale UDP flows to these virtual servers, and to those whose serving endpoints have changed."""
+        cluster = self.agent.wanted.cluster
+        wanted = self.agent.reconciler.want.get("virtual_server", {})
+        found = cluster.take_flows(servers) if cluster is not None else {}
+        serving = {server: places for server, places in found.items() if server in wanted}
+        if not serving:
             return
         start = time.monotonic()
         try:
-            deleted = udp.clean(servers, self.agent.reconciler.want.get("real_server", {}))
+            deleted = udp.clean(serving)
         except EngineError as error:
             self.agent.log.error("stale UDP flows cannot be removed", reason=str(error))
             return

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stale UDP flows: those whose real server went away are forgotten, so that their next packet is balanced anew.
+"""Stale UDP flows: those that no endpoint of their service answers are forgotten, so that their next packet is balanced anew.
 
-A client that keeps sending from one port keeps its flow alive for ever (kubernetes/kubernetes#76664). As kube-proxy, but with the
-endpoints that the virtual server has: those that IPVS would choose. Virtual servers without any are left alone: there is nothing to
-redirect to.
+A client that keeps sending from one port keeps its flow alive for ever (kubernetes/kubernetes#76664). Judged as kube-proxy does
+(``CleanStaleEntries``): by original destination and reply source, and by all endpoints that serve, chosen or not. A flow that an
+endpoint answers while it terminates, or in spite of a traffic policy, is not disturbed; where nobody serves there is nothing to redirect to.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..engine.kernel.conntrack import Flow
 
 Place = tuple[str, int]  # address, port
+Serving = Mapping[Any, frozenset[Place]]  # virtual server -> who may answer
 
 
 def touched(steps: Iterable[Step]) -> set[Any]:
@@ -26,13 +27,9 @@ def touched(steps: Iterable[Step]) -> set[Any]:
     return {step.key.server for step in steps if step.kind == "real_server" and step.key.server.protocol == "udp"}
 
 
-def stale(flows: Iterable[Flow], servers: Iterable[Any], real_servers: Mapping[Any, Any]) -> list[Flow]:
-    """Return the flows to one of ``servers`` that are answered by none of its real servers."""
-    chosen = set(servers)
-    answering: dict[Place, set[Place]] = {}
-    for key in real_servers:
-        if key.server in chosen:
-            answering.setdefault((key.server.address, key.server.port), set()).add((key.address, key.port))
+def stale(flows: Iterable[Flow], serving: Serving) -> list[Flow]:
+    """Return the flows to one of these virtual servers that none of its endpoints answers."""
+    answering = {(server.address, server.port): places for server, places in serving.items()}
     found = []
     for flow in flows:
         mine = answering.get((flow.destination, flow.destination_port))
@@ -41,8 +38,8 @@ def stale(flows: Iterable[Flow], servers: Iterable[Any], real_servers: Mapping[A
     return found
 
 
-def clean(servers: Iterable[Any], real_servers: Mapping[Any, Any]) -> dict[int, int]:
-    """Forget the stale flows to ``servers``; return how many, per family that was looked at.
+def clean(serving: Serving) -> dict[int, int]:
+    """Forget the stale flows to virtual servers; return how many, per family that was looked at.
 
     Raises:
         EngineError: connection tracking cannot be read or written.
@@ -50,7 +47,7 @@ def clean(servers: Iterable[Any], real_servers: Mapping[Any, Any]) -> dict[int, 
     from ..engine.kernel import conntrack
 
     deleted = {}
-    for family in sorted({server.family for server in servers}):
-        mine = [server for server in servers if server.family == family]
-        deleted[family] = conntrack.delete(stale(conntrack.udp_flows(family), mine, real_servers))
+    for family in sorted({server.family for server in serving}):
+        mine = {server: places for server, places in serving.items() if server.family == family}
+        deleted[family] = conntrack.delete(stale(conntrack.udp_flows(family), mine))
     return deleted

@@ -10,7 +10,7 @@ changes the union by their differences. The result depends on the objects alone,
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import InputError
@@ -24,7 +24,7 @@ from ..model.objects_slice import parse_slice
 from .config import Config
 from .constant import Constant
 from .context import Context, context, known, misplaced
-from .contribution import NOTHING, Claim, Contribution, Name, contribution
+from .contribution import NOTHING, Claim, Contribution, Name, Place, contribution
 from .facts import NodeFacts
 from .union import Union
 
@@ -233,6 +233,19 @@ class Cluster:
             if items:
                 changes.setdefault(kind, {}).update(items)
         return changes
+
+    def take_flows(self, also: Iterable[VirtualServerKey] = ()) -> dict[VirtualServerKey, frozenset[Place]]:
+        """Return who may answer the UDP flows to virtual servers: of those where that changed since the last time, and ``also``.
+
+        Those that nobody serves are left out.
+        """
+        self._settle()
+        found = {}
+        for key in {*self._union.take_served(), *also}:
+            holder = self._holders.get(key)
+            if holder is not None and self._contributions[holder].claims[key].serving:
+                found[key] = self._contributions[holder].claims[key].serving
+        return found
 
     def health_checks(self) -> dict[int, HealthCheck]:
         """Return the health check node ports to answer on, by number; of several Services with one number the oldest."""

@@ -16,7 +16,7 @@ from ..model.ipset import MemberKey
 from ..model.ipvs import PERSISTENT, PROTOCOLS, SCHED2, VirtualServer, VirtualServerKey
 from ..model.link import AddressKey, RouteKey
 from ..model.net import family
-from ..model.objects import READY, EndpointSlice, Service, ServicePort
+from ..model.objects import READY, SERVING, EndpointSlice, Service, ServicePort
 from . import sets
 from .context import Context, in_any
 from .endpoints import Candidate, Target, candidates, choose, targets
@@ -25,18 +25,22 @@ from .rules import LOCALHOST, OUT_FILTER
 
 Name = tuple[str, str]
 ChainRule = tuple[str, str]  # chain, rule
+Place = tuple[str, int]  # address, port
 _WHOLE = 1 << 31
+_NOBODY: frozenset[Place] = frozenset()
 
 
 class Claim(NamedTuple):
     """A virtual server and what comes with it: real servers, set members, rules with their chain.
 
+    ``serving`` are address and port of all endpoints that may answer its UDP flows: policies, hints and readiness do not count.
     ``address`` is the address on kube-ipvs0 or the local route that brings its traffic; None if something else does. ``position`` and
     ``role`` ("port" or "nodePort") say which of the Service's ports it comes from.
     """
 
     server: VirtualServer
     targets: tuple[Target, ...]
+    serving: frozenset[Place]
     members: tuple[MemberKey, ...]
     address: AddressKey | RouteKey | None
     rules: tuple[ChainRule, ...]
@@ -111,10 +115,14 @@ class _Family:
         self.no_local = no_local
         self.cluster_ip = cluster_ip
         self.external_ips = [ip for ip in service.external_ips if family(ip) == fam]
-        self.balancer_ips = [ip for ip in service.load_balancer_ips if family(ip) == fam]
+        bind = context.config.bind_load_balancer_ips
+        # one that is neither bound nor the node's is the load balancer's alone, as with ipMode Proxy: a virtual server would catch what
+        # the node itself sends, the sets would have passing traffic masqueraded
+        self.balancer_ips = [ip for ip in service.load_balancer_ips if family(ip) == fam and (bind or ip in context.own)]
         self.ranges = tuple(net for net in service.source_ranges if family(net) == fam)
         self.node_inside = in_any(self.ranges, context.node_ip)
         self.server = _server(service, context)
+        self.serving = _NOBODY  # of the port that is being added
 
     def add(self, port: ServicePort, found: dict[tuple[str, int], Candidate]) -> None:
         """Add one port: its cluster IP, external addresses, load balancer addresses and node port, in kube-proxy's order."""
@@ -124,6 +132,7 @@ class _Family:
         for (ip, number), item in found.items():
             if _here(item, context):
                 self.members[MemberKey(name, f"{ip},{port.protocol}:{number},{ip}")] = None
+        self.serving = _serving(found.values()) if port.protocol == "udp" else _NOBODY
         accessible = bool(port.node_port or self.external_ips or self.balancer_ips)
         choice = choose(
             found.values(),
@@ -150,8 +159,7 @@ class _Family:
             self._claim(port, ip, external, [(wanted, entry)], ip not in context.own, (), "port")
         for ip in self.balancer_ips:
             entries, rules = self._balancer(port, ip)
-            bound = ip not in context.own and context.config.bind_load_balancer_ips
-            self._claim(port, ip, external, entries, bound, rules, "port")
+            self._claim(port, ip, external, entries, ip not in context.own, rules, "port")
         if not port.node_port:
             self._health_check()
         elif context.node_port_ips:
@@ -229,7 +237,7 @@ class _Family:
             members = tuple(dict.fromkeys(earlier.members + members))
             address = address or earlier.address
             rules = rules or earlier.rules
-        self.claims[key] = Claim(self.server, found, members, address, rules, port.position, role)
+        self.claims[key] = Claim(self.server, found, self.serving, members, address, rules, port.position, role)
 
     def _binding(self, ip: str) -> AddressKey | RouteKey | None:
         context = self.context
@@ -250,3 +258,7 @@ def _server(service: Service, context: Context) -> VirtualServer:
 
 def _targets(found: list[Candidate]) -> tuple[Target, ...]:
     return tuple([(item[0][0], item[1], item[2]) for item in found])
+
+
+def _serving(found: Iterable[Candidate]) -> frozenset[Place]:
+    return frozenset([(item[0][0], item[1]) for item in found if item[0][2] & SERVING])

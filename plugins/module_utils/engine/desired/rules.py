@@ -164,7 +164,8 @@ def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
     yield "filter", "KUBE-FORWARD", None, f"{related} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
     yield "filter", "KUBE-NODE-PORT", None, f"{said(sets.HEALTH_CHECK_NODE_PORT, 'dst')} -j ACCEPT"
 
-    # filter: what of the node itself may be reached through the addresses on kube-ipvs0 (kubernetes/kubernetes#72236)
+    # filter: what of the node itself may be reached through the addresses on kube-ipvs0 (kubernetes/kubernetes#72236). Our own
+    # refusals are a reset where there is one: of other refusals, the kernel sends one client no more than one in a second.
     reject = f"-j REJECT --reject-with {_REJECT[family]}"
     if _on_localhost(layout):
         # route_localnet lets strangers speak to 127.0.0.1; nobody but this node may
@@ -172,6 +173,8 @@ def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
         yield "filter", "KUBE-IPVS-FILTER", None, f"{martian} -j DROP"
     if layout.reject_no_endpoints:
         # what the node itself sends, IPVS refuses before it comes to any filter
+        refused = f"-p tcp {match(sets.NO_ENDPOINTS)} -j REJECT --reject-with tcp-reset"
+        yield "filter", "KUBE-IPVS-FILTER", sets.NO_ENDPOINTS, refused
         yield "filter", "KUBE-IPVS-FILTER", sets.NO_ENDPOINTS, f"{match(sets.NO_ENDPOINTS)} {reject}"
     for name in (sets.LOAD_BALANCER, sets.CLUSTER_IP, sets.EXTERNAL_IP, sets.EXTERNAL_IP_LOCAL):
         yield "filter", "KUBE-IPVS-FILTER", None, f"{match(name)} -j RETURN"
@@ -182,7 +185,6 @@ def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
     refused = f"-m conntrack --ctstate NEW {match(sets.IPVS_IPS, 'dst')} {reject}"
     yield "filter", "KUBE-IPVS-FILTER", None, refused
     for net in layout.service_cidrs:
-        # by a reset where there is one: of other refusals, the kernel sends one client no more than one in a second
         unused = "-m conntrack --ctstate NEW -j REJECT --reject-with"
         yield "filter", "KUBE-IPVS-FILTER", None, f"-d {net} -p tcp {unused} tcp-reset"
         yield "filter", "KUBE-IPVS-FILTER", None, f"-d {net} {unused} {_REJECT[family]}"

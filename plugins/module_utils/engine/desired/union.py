@@ -30,12 +30,18 @@ class Union:
         self._changes: State = {kind: {} for kind in _KINDS}
         self._again: dict[Hashable, int] = {}  # how often an item is wanted beyond the first time
         self._weights: dict[int, RealServer] = {}
+        self._served: set[VirtualServerKey] = set()
 
     def take(self) -> State:
         """Return what has changed since the last time: value, or None for what is no longer wanted."""
         changes = self._changes
         self._changes = {kind: {} for kind in _KINDS}
         return changes
+
+    def take_served(self) -> set[VirtualServerKey]:
+        """Return the virtual servers whose serving endpoints have changed since the last time (see :class:`Claim`)."""
+        served, self._served = self._served, set()
+        return served
 
     def rules_changed(self, fam: int) -> bool:
         """Tell, once, whether the rules that come from Services have changed."""
@@ -54,6 +60,8 @@ class Union:
         self._add_address(claim)
         if claim.rules:
             self._set_rules(key, claim.rules)
+        if claim.serving:
+            self._served.add(key)
 
     def remove(self, key: VirtualServerKey, claim: Claim) -> None:
         """Take a claim's items away."""
@@ -83,6 +91,8 @@ class Union:
             self._add_address(new)
         if old.rules != new.rules:
             self._set_rules(key, new.rules)
+        if old.serving != new.serving:
+            self._served.add(key)
 
     def replace_members(self, old: tuple[MemberKey, ...], new: tuple[MemberKey, ...]) -> None:
         """Want ``new`` instead of ``old``."""

@@ -27,14 +27,17 @@ def balancer(**more: Any) -> dict[str, Any]:
 
 
 def test_load_balancer_addresses_need_not_be_bound() -> None:
-    obj = balancer(externalIPs=["50.60.70.81"])
-    state = cluster([obj, ENDS], NODE_IP, Config(bind_load_balancer_ips=False)).state()
-    assert sorted(key.address for key in state["address"]) == ["10.20.30.41", "50.60.70.81"]
-    assert members(state, "KUBE-IPVS-IPS") == ["10.20.30.41", "50.60.70.81"]
-    usual = cluster([obj, ENDS], NODE_IP).state()
-    assert members(usual, "KUBE-IPVS-IPS") == ["1.2.3.4", "10.20.30.41", "50.60.70.81"]
-    for kind in ("virtual_server", "real_server", "chain"):
-        assert state[kind] == usual[kind]
+    """They are the load balancer's then, as with ipMode Proxy, but for one that the node has on another link."""
+    ranges = {"loadBalancerSourceRanges": ["192.0.2.0/24"], "externalIPs": ["50.60.70.81"]}
+    obj = balancer(**ranges)
+    built = cluster([obj, ENDS], NODE_IP, Config(bind_load_balancer_ips=False))
+    proxied = {**obj, "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4", "ipMode": "Proxy"}]}}}
+    assert built.state() == cluster([proxied, ENDS], NODE_IP).state()
+    assert sorted(key.address for key in built.state()["address"]) == ["10.20.30.41", "50.60.70.81"]
+    built.set_facts(node("10.99.0.11", "1.2.3.4", "fd00:99::11"))
+    assert built.state() == cluster([obj, ENDS], node("10.99.0.11", "1.2.3.4", "fd00:99::11")).state()
+    assert members(built.state(), "KUBE-LOAD-BALANCER") == ["1.2.3.4,tcp:80"]
+    assert "1.2.3.4" not in {key.address for key in built.state()["address"]}
 
 
 def test_node_ports_on_localhost() -> None:
@@ -73,8 +76,9 @@ def test_reject_without_endpoints() -> None:
     built = cluster([balancer()], NODE_IP, config)
     state = built.state()
     assert members(state, "KUBE-NO-ENDPOINTS") == ["1.2.3.4,tcp:80", "10.20.30.41,tcp:80", "10.99.0.11,tcp:3001"]
-    rule = "-m set --match-set KUBE-NO-ENDPOINTS dst,dst -j REJECT --reject-with icmp-port-unreachable"
-    assert state["chain"][ChainKey(4, "filter", "KUBE-IPVS-FILTER")][0] == rule
+    rule = "-m set --match-set KUBE-NO-ENDPOINTS dst,dst -j REJECT --reject-with"
+    refused = (f"-p tcp {rule} tcp-reset", f"{rule} icmp-port-unreachable")
+    assert state["chain"][ChainKey(4, "filter", "KUBE-IPVS-FILTER")][:2] == refused
     assert not any("NO-ENDPOINTS" in rule for key, rules in state["chain"].items() if key.family == 6 for rule in rules)
     built.put(ENDS)
     assert members(built.state(), "KUBE-NO-ENDPOINTS") == []
