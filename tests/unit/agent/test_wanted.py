@@ -81,7 +81,7 @@ def test_a_bad_configuration_leaves_the_last_good_one(driver: Driver) -> None:
 
 
 def test_a_node_without_ipv6_is_served_ipv4_alone(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_IPV6", "/nowhere")
+    monkeypatch.setattr(module, "IPV6", "/nowhere")
     driver.wanted.configure()
     delta, _everything = driver.wanted.take()
     assert servers(delta) == {"tcp 10.96.0.10:80"}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Callable, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..configuration import ConfigurationError, load
 from ..engine.desired.cluster import Cluster
 from ..engine.desired.config import Config
 from ..engine.errors import EngineError
+from ..engine.model.families import IPV6, without_ipv6
 from ..log import Log
 from ..node import facts
 from ..node import name as host_name
@@ -21,17 +22,6 @@ from ..sources.documents import Object
 from ..sources.manifests import Changes, Manifests
 
 _NOTHING = Changes([], [])
-_IPV6 = "/proc/net/if_inet6"  # missing where the kernel has no IPv6, or was told to have none: then we serve IPv4 alone
-_IS_IPV6: dict[str, Callable[[Any], bool]] = {
-    "set": lambda key: bool(key.startswith("KUBE-6-")),
-    "member": lambda key: bool(key.set.startswith("KUBE-6-")),
-    "chain": lambda key: bool(key.family == 6),
-    "jump": lambda key: bool(key.family == 6),
-    "virtual_server": lambda key: bool(key.family == 6),
-    "real_server": lambda key: bool(key.server.family == 6),
-    "address": lambda key: ":" in key.address,
-    "route": lambda key: ":" in key.network,
-}
 
 
 class Options(NamedTuple):
@@ -174,12 +164,7 @@ class Wanted:
             return {}, False
         fresh, self._fresh = self._fresh, False
         changes = self.cluster.take()
-        if not os.path.exists(_IPV6):
-            changes = {
-                kind: {key: value for key, value in items.items() if kind not in _IS_IPV6 or not _IS_IPV6[kind](key)}
-                for kind, items in changes.items()
-            }
-        return changes, fresh
+        return changes if os.path.exists(IPV6) else without_ipv6(changes), fresh
 
     def report(self) -> None:
         """Write what cannot be used to the log, once each; and tell the source about objects, if it wants to know."""

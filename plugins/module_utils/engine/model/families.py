@@ -1,0 +1,30 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which items of a service proxy are IPv6's: on a node without IPv6 only the others can be."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from . import ReadState, State
+
+IPV6 = "/proc/net/if_inet6"  # missing where the kernel has no IPv6, or was told to have none
+_IS_IPV6: dict[str, Callable[[Any], bool]] = {
+    "set": lambda key: bool(key.startswith("KUBE-6-")),
+    "member": lambda key: bool(key.set.startswith("KUBE-6-")),
+    "chain": lambda key: bool(key.family == 6),
+    "jump": lambda key: bool(key.family == 6),
+    "virtual_server": lambda key: bool(key.family == 6),
+    "real_server": lambda key: bool(key.server.family == 6),
+    "address": lambda key: ":" in key.address,
+    "route": lambda key: ":" in key.network,
+}
+
+
+def without_ipv6(state: ReadState) -> State:
+    """Return a state, or changes of one, without IPv6's items."""
+    return {
+        kind: {key: value for key, value in items.items() if kind not in _IS_IPV6 or not _IS_IPV6[kind](key)}
+        for kind, items in state.items()
+    }
