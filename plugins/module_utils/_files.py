@@ -35,6 +35,23 @@ def read(*paths):
     return found
 
 
+def boot_order(directories):
+    """Return the ``*.conf`` of directories in the order in which a boot reads them: by their names, whatever the directory.
+
+    A file hides those of the same name in the directories after its own (sysctl.d(5), modules-load.d(5)).
+    """
+    files = {}
+    for directory in directories:
+        try:
+            names = os.listdir(directory)
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith(".conf"):
+                files.setdefault(name, os.path.join(directory, name))
+    return [files[name] for name in sorted(files)]
+
+
 def table(module):
     """Return the table's ``apply``; ``module`` is the AnsibleModule whose atomic_move writes."""
 

@@ -19,13 +19,31 @@ FAMILY_NAMES = {4: "ipv4", 6: "ipv6"}
 def run(spec, gather, directory=DIRECTORY):
     """Be the whole of a module's ``main``; ``gather(params, owners)`` returns what the module returns.
 
-    ``owners(kind, key)`` is the owner's name, "" if the ledger knows none.
+    ``owners`` is an :class:`Owners`.
     """
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     # As in check mode: a ledger that is not there is not made.
     with failing(module), surroundings(True, "", directory) as around:
-        result = gather(module.params, lambda kind, key: around.others.get(kind, {}).get(key, ""))
+        result = gather(module.params, Owners(around))
     module.exit_json(changed=False, **result)
+
+
+class Owners:
+    """Who made what: ``owners(kind, key)`` is the owner's name, "" if the ledger knows none."""
+
+    def __init__(self, around):
+        self._around = around
+
+    def __call__(self, kind, key):
+        return self._around.others.get(kind, {}).get(key, "")
+
+    def keys(self, kind):
+        """Return the keys of one kind that the ledger lists."""
+        return sorted(self._around.others.get(kind, ()))
+
+    def notes(self, owner, kind):
+        """Return the texts that the ledger remembers for an owner's keys."""
+        return self._around.ledger.notes(owner, kind) if self._around.ledger else {}
 
 
 def services(owners):

@@ -12,10 +12,17 @@ import re
 from typing import NamedTuple
 
 from ._argspec import unique
-from ._files import HEADER
+from ._files import HEADER, boot_order, read
 from .engine.errors import InputError, MissingError
-from .engine.kernel.modules import BUILTIN, LOADABLE, LOADED, UNKNOWN, canonical, missing
+from .engine.kernel.modules import BUILTIN, LOADABLE, LOADED, UNKNOWN, canonical, missing, parameters, states
 
+LOAD_DIRECTORIES = (
+    "/etc/modules-load.d",
+    "/run/modules-load.d",
+    "/usr/local/lib/modules-load.d",
+    "/usr/lib/modules-load.d",
+    "/lib/modules-load.d",
+)
 _NAME = re.compile(r"[A-Za-z0-9_]+\Z")
 _PARAMETER = re.compile(r"[^\s\"'#]+\Z")
 
@@ -95,8 +102,9 @@ def files(owner):
 
 
 def parse_load(text):
-    """Return the names in a modules-load.d file."""
-    return [line.strip() for line in text.splitlines() if line.strip() and line.strip()[0] not in "#;"]
+    """Return the names in a modules-load.d file, in the kernel's spelling, each once."""
+    names = [canonical(line.strip()) for line in text.splitlines() if line.strip() and line.strip()[0] not in "#;"]
+    return list(dict.fromkeys(names))
 
 
 def parse_options(text):
@@ -107,6 +115,67 @@ def parse_options(text):
         if len(words) == 3 and words[0] == "options":
             found[canonical(words[1])] = words[2].strip()
     return found
+
+
+def differing(live, wanted):
+    """Return parameter, live value and wanted value of those in ``wanted`` ("a=1 b=2") that a module has otherwise.
+
+    What the kernel does not show cannot be compared and is left out.
+    """
+    pairs = [pair.partition("=")[::2] for pair in wanted.split()]
+    return [(name, live[name], value) for name, value in pairs if name in live and not _same(live[name], value)]
+
+
+def _same(live, wanted):
+    if live == wanted:
+        return True
+    if live in ("Y", "N"):  # the kernel takes y, Y, 1 and n, N, 0 (kstrtobool)
+        return wanted in {"Y": ("y", "1"), "N": ("n", "0")}[live]
+    try:
+        return int(live, 0) == int(wanted, 0)
+    except ValueError:
+        return False
+
+
+def survey(names, owners):
+    """Return what the kernel has of modules, whose they are and what loads them at boot.
+
+    Args:
+        names: as people spell them; None for those that are loaded and those that the ledger lists.
+        owners: the ledger's :class:`_info.Owners`.
+
+    Raises:
+        EngineError: a name is not one.
+    """
+    users = in_use()
+    if names is None:
+        names = sorted({*users, *owners.keys("kernel_module")})
+    for index, name in enumerate(names):
+        if not _NAME.match(canonical(name)):
+            raise InputError(f"names[{index}]", "name", name, "a kernel module's name")
+    names = list(dict.fromkeys(canonical(name) for name in names))
+    at_boot = {name: file for file in boot_order(LOAD_DIRECTORIES) for name in parse_load("".join(read(file).values()))}
+    return [
+        {
+            "name": name,
+            "state": state,
+            "parameters": parameters(name),
+            "used_by": users.get(name, []),
+            "owner": owners("kernel_module", name),
+            "boot": at_boot.get(name),
+        }
+        for name, state in sorted(states(names).items())
+    ]
+
+
+def in_use(path="/proc/modules"):
+    """Return the names of the modules that use each loaded module; nothing where the kernel does not tell."""
+    try:
+        with open(path, encoding="ascii") as file:
+            rows = [line.split() for line in file]
+    except OSError:
+        return {}
+    return {row[0]: [name for name in row[3].split(",") if name not in ("", "-")] for row in rows}
 
 
 def render_load(owner, names):

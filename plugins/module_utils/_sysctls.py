@@ -8,41 +8,102 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import os
+import re
+from typing import NamedTuple
 
 from ._argspec import unique
 from ._converge import Wish
-from ._files import HEADER
-from .engine.errors import InputError
+from ._files import HEADER, boot_order
+from .engine.errors import EngineError, InputError
 from .engine.kernel import sysctls
 
-# A file of an earlier directory hides those of the same name in later ones (sysctl.d(5)).
 DIRECTORIES = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
 LAST = "/etc/sysctl.conf"  # procps reads it after all others; systemd only where a link in sysctl.d leads to it
+_NAME = re.compile(r"[^\s=#;-][^\s=]*\Z")
+
+
+class Bounds(NamedTuple):
+    """What a value may be, word by word; each is a tuple of numbers or None."""
+
+    low: tuple | None
+    high: tuple | None
+
+    def within(self, name, text):
+        """Return ``text`` with each number raised to the lower and lowered to the upper bound.
+
+        Raises:
+            EngineError: the text is not as many numbers as the bounds are.
+        """
+        try:
+            numbers = [int(word) for word in text.split()]
+        except ValueError:
+            raise EngineError(f"sysctl {name} is {text!r}, and min and max are for numbers") from None
+        for bound, pick in ((self.low, max), (self.high, min)):
+            if bound is not None and len(bound) != len(numbers):
+                raise EngineError(f"sysctl {name} is {text!r}, {len(numbers)} numbers, and min or max has {len(bound)}")
+            if bound is not None:
+                numbers = [pick(pair) for pair in zip(numbers, bound)]
+        return " ".join(str(number) for number in numbers)
+
+    def nearest(self):
+        """Return the value where nobody knows what is there yet."""
+        return " ".join(str(number) for number in (self.low or self.high))
 
 
 def check(given, absent):
-    """Return values by canonical name, and the canonical names of those that shall not be ours.
+    """Return values and bounds by canonical name, and the canonical names of those that shall not be ours.
 
     Raises:
         EngineError: a value is not one, or a name stands there twice.
     """
-    seen, values = {}, {}
+    seen, values, bounds = {}, {}, {}
     for name, value in given.items():
-        key = sysctls.canonical(name)
-        unique(seen, key, f"sysctls[{name}]", f"sysctl {key}")
-        if isinstance(value, bool) or not isinstance(value, (str, int)):
-            raise InputError(
-                f"sysctls[{name}]", "value", value, "a number or a text (YAML turns yes and on into booleans: quote them)"
-            )
-        if "\n" in str(value):
-            raise InputError(f"sysctls[{name}]", "value", value, "one line")
-        values[key] = sysctls.normal(str(value))
-    for index, name in enumerate(absent):
-        unique(seen, sysctls.canonical(name), f"absent[{index}]", f"sysctl {sysctls.canonical(name)}")
-    return values, [sysctls.canonical(name) for name in absent]
+        place = f"sysctls[{name}]"
+        key = _key(name, place)
+        unique(seen, key, place, f"sysctl {key}")
+        if isinstance(value, dict):
+            bounds[key] = _bounds(place, value)
+        else:
+            values[key] = _value(place, "value", value)
+    gone = [_key(name, f"absent[{index}]") for index, name in enumerate(absent)]
+    for index, key in enumerate(gone):
+        unique(seen, key, f"absent[{index}]", f"sysctl {key}")
+    return values, bounds, gone
+
+
+def _key(name, place):
+    key = sysctls.canonical(name)
+    path = sysctls.path(key)
+    if not _NAME.match(key) or os.path.normpath(path) != path:
+        raise InputError(place, "name", name, "a sysctl's name, for example net.ipv4.ip_forward")
+    return key
+
+
+def _value(place, field, value):
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise InputError(place, field, value, "a number or a text (YAML turns yes and on into booleans: quote them)")
+    if "\n" in str(value):
+        raise InputError(place, field, value, "one line")
+    return sysctls.normal(str(value))
+
+
+def _bounds(place, given):
+    if not given or set(given) - {"min", "max"}:
+        raise InputError(place, "value", given, "a value, or a dictionary of min, max or both")
+    found = {}
+    for field, value in given.items():
+        try:
+            found[field] = tuple(int(word) for word in _value(place, field, value).split())
+        except ValueError:
+            raise InputError(place, field, value, "a number, or as many as the parameter has") from None
+        if not found[field]:
+            raise InputError(place, field, value, "a number, or as many as the parameter has")
+    low, high = found.get("min"), found.get("max")
+    if low and high and (len(low) != len(high) or any(one > other for one, other in zip(low, high))):
+        raise InputError(place, "min", given["min"], f"not above max, {given['max']}")
+    return Bounds(low, high)
 
 
 def own_file(owner):
@@ -78,7 +139,7 @@ def wish(params, around, have, kept):
     """Return what the task wants, and what becomes of the former values.
 
     Args:
-        params: ``values`` and ``absent`` of :func:`check`, with ``owner``, ``purge`` and ``persist`` of the task.
+        params: ``values`` and ``bounds`` of :func:`check`, with ``owner``, ``purge`` and ``persist`` of the task.
         around: the lasting ledger.
         have: live values and our file.
         kept: what our file says.
@@ -86,25 +147,50 @@ def wish(params, around, have, kept):
     Returns:
         The wish, the keys that go, and the former values of the keys that become ours.
     """
-    values, path = params["values"], own_file(params["owner"])
+    path, live = own_file(params["owner"]), have["sysctl"]
+    mine = around.owned.get("sysctl", ())
     going = leaving(params, around, kept)
     former = (
         {key: json.loads(text) for key, text in around.ledger.notes(params["owner"], "sysctl").items()} if around.ledger else {}
     )
-    want = dict(values)
-    want.update((key, former[key]) for key in going if key in former and key in have["sysctl"])
+    want = dict(params["values"])
+    for key, bounds in params["bounds"].items():
+        value = bounds.within(key, live[key]) if key in live else bounds.nearest()
+        # What is within its bounds without us is nobody's: were it ours, `absent` would some day move it.
+        if key in mine or live.get(key) != value:
+            want[key] = value
+    new = {key: live[key] for key in want if key not in mine and key in live}
+    want.update((key, former[key]) for key in going if key in former and key in live)
     lasting = {} if params["purge"] == "owned" else {key: value for key, value in kept.items() if key not in going}
-    for key, value in values.items():
-        if params["persist"]:
-            lasting[key] = value
-        else:
-            lasting.pop(key, None)
+    wanted_at_boot = {**params["values"], **_bounded_at_boot(params["bounds"], path, live, kept)}
+    for key in [*params["values"], *params["bounds"]]:
+        lasting.pop(key, None)
+        if params["persist"] and wanted_at_boot[key] is not None:
+            lasting[key] = wanted_at_boot[key]
     text = render(params["owner"], lasting)
-    new = {key: have["sysctl"][key] for key in values if key not in around.owned.get("sysctl", ()) and key in have["sysctl"]}
     wanted = Wish(
         {"sysctl": want, "file": {} if text is None else {path: text}}, {"file": {path} if text is None else set()}, {}, {}
     )
     return wanted, going, new
+
+
+def _bounded_at_boot(bounds, path, live, kept):
+    """Return what our file must say so that values are within their bounds after a boot; None if it is better to say nothing.
+
+    What a file before ours says is not known to it: if that is within the bounds it must stand, now and when somebody changes it.
+    Without such a file the value of a boot is the kernel's own, which is what is live at first.
+    """
+    before = spoken(before_ours(path), bounds)
+    found = {}
+    for key, limits in bounds.items():
+        if key in before:
+            value = limits.within(key, before[key][0])
+            found[key] = None if value == before[key][0] else value
+        elif key in kept and limits.within(key, kept[key]) == kept[key]:
+            found[key] = kept[key]
+        else:
+            found[key] = limits.within(key, live[key]) if key in live else limits.nearest()
+    return found
 
 
 def never(names):
@@ -121,32 +207,86 @@ def leaving(params, around, kept):
     """Return the keys that were this owner's and shall not be any more."""
     mine = {*around.owned.get("sysctl", ()), *kept}
     if params["purge"] == "owned":
-        return sorted(mine - set(params["values"]))
+        return sorted(mine - {*params["values"], *params["bounds"]})
     return [key for key in params["absent"] if key in mine]
 
 
-def overridden(path, values, directories=DIRECTORIES, last=LAST):
-    """Return the settings of other files that take effect after ``path`` and say something else: name, value, file."""
-    found, hidden = [], set()
-    files = []
-    for directory in directories:
-        try:
-            names = os.listdir(directory)
-        except OSError:
-            continue
-        for name in names:
-            if name.endswith(".conf") and name not in hidden:
-                hidden.add(name)
-                files.append((name, os.path.join(directory, name)))
-    later = [file for name, file in sorted(files) if name > os.path.basename(path)]
-    for file in [*later, last] if values else []:
+def overridden(path, wanted):
+    """Return the settings of other files that have the last word and do not say what is wanted: name, value, file.
+
+    Args:
+        path: our file.
+        wanted: values or :class:`Bounds` by name.
+    """
+    found = []
+    for name, (value, file) in spoken(after_ours(path), wanted).items():
+        want = wanted[name]
+        if value != (want.within(name, value) if isinstance(want, Bounds) else want):
+            found.append((name, value, file))
+    return found
+
+
+def spoken(files, names):
+    """Return the last settings of the names in files: value and file by name.
+
+    Patterns do not count: a name that is set by itself, as we do, is left alone by them whatever the order (sysctl.d(5)).
+    """
+    found = {}
+    for file in files if names else ():
         try:
             with open(file, encoding="utf-8", errors="replace") as handle:
                 settings = parse(handle.read())
         except OSError:
             continue
-        for pattern, value in settings.items():
-            for name in values:
-                if value != values[name] and (name == pattern or fnmatch.fnmatchcase(name, pattern)):
-                    found.append((name, value, file))
+        found.update((name, (settings[name], file)) for name in names if name in settings)
     return found
+
+
+def before_ours(path):
+    """Return the files that are read before ours, in their order."""
+    return [file for file in boot_order(DIRECTORIES) if os.path.basename(file) < os.path.basename(path)]
+
+
+def after_ours(path):
+    """Return the files that are read after ours, in their order."""
+    return [*[file for file in boot_order(DIRECTORIES) if os.path.basename(file) > os.path.basename(path)], LAST]
+
+
+def survey(patterns, owners):
+    """Return what is live, whose it is and what a boot makes of it.
+
+    Args:
+        patterns: names, perhaps with wildcards; None for those that the ledger lists.
+        owners: the ledger's :class:`_info.Owners`.
+
+    Raises:
+        EngineError: a pattern cannot be a sysctl's name.
+    """
+    if patterns is None:
+        names = owners.keys("sysctl")
+    else:
+        keys = [_key(pattern, f"names[{index}]") for index, pattern in enumerate(patterns)]
+        names = sorted({name for key in keys for name in sysctls.matching(key)})
+    at_boot = spoken([*boot_order(DIRECTORIES), LAST], set(names))
+    found = []
+    for name in names:
+        owner = owners("sysctl", name)
+        former = owners.notes(owner, "sysctl").get(name)
+        value, path = at_boot.get(name, (None, None))
+        found.append(
+            {
+                "name": name,
+                "value": _live(name),
+                "owner": owner,
+                "former": None if former is None else json.loads(former),
+                "boot": None if path is None else {"value": value, "path": path},
+            }
+        )
+    return found
+
+
+def _live(name):
+    try:
+        return sysctls.read([name])["sysctl"].get(name)
+    except EngineError:  # some can only be written, some have no value yet
+        return None

@@ -48,7 +48,8 @@ options:
   parameters:
     description:
       - "Parameters by the module's name, for example V({ip_vs: {conn_tab_bits: 18}})."
-      - They take effect when the module is loaded. If it is loaded already with other ones, the task warns.
+      - They take effect when the module is loaded. They are compared with the live ones under C(/sys/module); if the module is
+        loaded already with other ones, or built in, the task warns and returns them in RV(differing).
     type: dict
     default: {}
   persist:
@@ -66,6 +67,7 @@ options:
 notes:
   - Where the kernel does not tell what it has (containers, kernels without modules), the task warns and goes on.
 seealso:
+  - module: kubenode.ipvs.kernel_modules_info
   - module: kubenode.ipvs.sysctls
   - module: kubenode.ipvs.node_check
 """
@@ -94,6 +96,26 @@ states:
   returned: success
   type: dict
   sample: {ip_vs: loaded, nf_conntrack: builtin, nf_conntrack_ipv4: absent}
+differing:
+  description: The parameters with which a module is there already and which are not the wanted ones.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    module:
+      description: The module.
+      type: str
+    parameter:
+      description: The parameter.
+      type: str
+    live:
+      description: What the module runs with.
+      type: str
+    wanted:
+      description: What it is to be loaded with.
+      type: str
+  sample:
+    - {module: ip_vs, parameter: conn_tab_bits, live: "12", wanted: "15"}
 plan:
   description: What was done, or in check mode would be done, in this order.
   returned: success
@@ -215,20 +237,16 @@ def converge(module):
         result = report(module, made)
     for warning in choice.warnings:
         module.warn(warning)
+    differing = []
     for name in sorted(set(parameters) & set(there)):
-        warn_about_parameters(module, name, parameters[name])
-    return {**result, "states": {name: states[name] for name in states if name in named or name in absent}}
-
-
-def warn_about_parameters(module, name, wanted):
-    """A loaded module keeps the parameters it was loaded with."""
-    live = modules.parameters(name)
-    for pair in wanted.split():
-        parameter, _equals, value = pair.partition("=")
-        if live.get(parameter, value) != value:
-            module.warn(
-                f"kernel module {name} is loaded with {parameter}={live[parameter]}; {value} takes effect at its next load"
-            )
+        for parameter, live, given in _kernel_modules.differing(modules.parameters(name), parameters[name]):
+            builtin = states[name] == modules.BUILTIN
+            when = f"with {name}.{parameter}={given} on the kernel's command line" if builtin else "at its next load"
+            verb = "is built in" if builtin else "is loaded"
+            module.warn(f"kernel module {name} {verb} with {parameter}={live}; {given} takes effect {when}")
+            differing.append({"module": name, "parameter": parameter, "live": live, "wanted": given})
+    named_states = {name: states[name] for name in states if name in named or name in absent}
+    return {**result, "states": named_states, "differing": differing}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ version_added: 0.1.0
 description:
   - Makes sure that kernel parameters have the given values, in one task for many of them. The live values are read from and
     written to C(/proc/sys), and kept for the next boot in one file of their own, C(/etc/sysctl.d/90-kubenode-OWNER.conf).
-  - Files of others are never changed. If one of them takes effect later and says something else, the task warns and names it.
+  - Files of others are never changed. If one of them has the last word and says something else, the task warns and names it.
+    Files take effect in the order of their names, whichever of C(/etc/sysctl.d), C(/run/sysctl.d), C(/usr/local/lib/sysctl.d) and
+    C(/usr/lib/sysctl.d) they are in, and C(/etc/sysctl.conf) after all of them.
   - The values that were there before are remembered under C(/var/lib/kubenode) and come back when a parameter is named in
     O(absent).
   - A parameter that does not exist makes the task fail, and the message names the kernel module that it needs. If the kernel
@@ -28,6 +30,11 @@ options:
     description:
       - Names and values, for example V(net.ipv4.vs.conntrack) and V(1).
       - The parts of a name are separated by dots or, if one of them has dots itself, by slashes, as for C(sysctl).
+      - >-
+        Instead of a value, a dictionary of C(min), C(max) or both, for example V({min: 262144}). The value is then only raised, or
+        only lowered, and stays as it is where it is within its bounds. For the next boot, an earlier file of others whose value
+        is within the bounds is left to decide.
+      - A parameter of several numbers has as many in its bounds, and they are compared one by one.
       - Values are compared word by word. YAML's booleans are refused, because V(on) means something else to the kernel than
         V(1).
     type: dict
@@ -51,6 +58,7 @@ options:
     choices: [none, owned]
     default: none
 seealso:
+  - module: kubenode.ipvs.sysctls_info
   - module: kubenode.ipvs.kernel_modules
 """
 
@@ -62,6 +70,13 @@ EXAMPLES = r"""
       net.ipv4.vs.conntrack: 1
       net.ipv4.vs.expire_nodest_conn: 1
       net/ipv4/conf/eth0.100/rp_filter: 2
+
+- name: At least this much, and not more than that
+  kubenode.ipvs.sysctls:
+    sysctls:
+      net.netfilter.nf_conntrack_max: {min: 131072}
+      net.ipv4.tcp_rmem: {min: "4096 131072 6291456"}
+      vm.swappiness: {max: 10}
 
 - name: Have the former value again
   kubenode.ipvs.sysctls:
@@ -79,7 +94,7 @@ path:
   type: str
   sample: /etc/sysctl.d/90-kubenode-ansible.conf
 overridden:
-  description: Settings of other files that take effect later and say something else.
+  description: Settings of other files that have the last word and say something else.
   returned: success
   type: list
   elements: dict
@@ -169,14 +184,15 @@ def main():
 
 def converge(module):
     owner = check_owner(module.params["owner"])
-    values, absent = _sysctls.check(module.params["sysctls"], module.params["absent"])
-    params = {**module.params, "values": values, "absent": absent, "adopt": True}
+    values, bounds, absent = _sysctls.check(module.params["sysctls"], module.params["absent"])
+    params = {**module.params, "values": values, "bounds": bounds, "absent": absent, "adopt": True}
     path = _sysctls.own_file(owner)
     with surroundings(module.check_mode, owner, LASTING) as around:
         have = {"file": _files.read(path)}
         kept = _sysctls.parse(have["file"].get(path, ""))
-        sysctls.require(values if not module.check_mode else _sysctls.never(values))
-        have.update(sysctls.read([*values, *_sysctls.leaving(params, around, kept)]))
+        named = [*values, *bounds]
+        sysctls.require(named if not module.check_mode else _sysctls.never(named))
+        have.update(sysctls.read([*named, *_sysctls.leaving(params, around, kept)]))
         wanted, going, former = _sysctls.wish(params, around, have, kept)
         made = compute(have, wanted, around, {**params, "purge": "none"})
         if not module.check_mode:
@@ -185,11 +201,13 @@ def converge(module):
             around.ledger.forget(owner, [("sysctl", key) for key in going])
             around.ledger.note(owner, "sysctl", [(key, "") for key in going])
         result = report(module, made)
-    after = _sysctls.parse(wanted.want["file"].get(path, ""))
-    later = _sysctls.overridden(path, after)
-    for name, value, file in later:
-        module.warn(f"{file} sets {name} to {value} after {path} sets it to {after[name]}: at the next boot it is {value}")
-    overridden = [{"name": name, "value": value, "path": file} for name, value, file in later]
+    overridden = []
+    if params["persist"]:
+        after = {**_sysctls.parse(wanted.want["file"].get(path, "")), **bounds}
+        for name, value, file in _sysctls.overridden(path, after):
+            when = "with 'sysctl --system'" if file == _sysctls.LAST else "at the next boot"
+            module.warn(f"{file} sets sysctl {name} to {value} after {path}: {when} that is its value")
+            overridden.append({"name": name, "value": value, "path": file})
     return {**result, "path": path, "overridden": overridden}
 
 

@@ -12,6 +12,7 @@ import json
 from typing import Any
 
 from ansible.module_utils import basic
+from ansible.module_utils.common import warnings
 
 PACKAGE = "ansible_collections.kubenode.ipvs.plugins.modules"
 
@@ -33,6 +34,7 @@ def run(name: str, *, check: bool = False, diff: bool = True, **arguments: Any) 
     given = {**arguments, "_ansible_check_mode": check, "_ansible_diff": diff}
     basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": given}).encode()
     basic._ANSIBLE_PROFILE = "legacy"
+    warnings._global_warnings.clear()  # of the module that ran before in this process
     module = importlib.import_module(f"{PACKAGE}.{name}")
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):

@@ -68,6 +68,30 @@ def test_a_read_only_proc_sys_is_named() -> None:
     assert not SYSCTL_FILE.exists()
 
 
+def test_where_the_persistent_file_is_not_a_file_nothing_changes() -> None:
+    SYSCTL_FILE.mkdir(parents=True)
+    try:
+        with pytest.raises(ModuleError) as error:
+            run("sysctls", sysctls={"net.ipv4.ip_forward": 1})
+        assert str(error.value) == f"file {SYSCTL_FILE} cannot be read: Is a directory; nothing was changed"
+    finally:
+        SYSCTL_FILE.rmdir()
+    assert FORWARD.read_text() == "0\n"
+
+
+def test_without_space_for_the_ledger_nothing_changes() -> None:
+    ledger = Path("/var/lib/kubenode")
+    ledger.mkdir(parents=True, exist_ok=True)
+    with mounted(str(ledger), "size=64k"):
+        with contextlib.suppress(OSError), (ledger / "filler").open("wb", buffering=0) as filler:
+            while True:
+                filler.write(b"x" * 1024)
+        with pytest.raises(ModuleError, match=r"^ledger /var/lib/kubenode/ledger\.db .*; nothing was changed$"):
+            run("sysctls", sysctls={"net.ipv4.ip_forward": 1})
+    assert FORWARD.read_text() == "0\n"
+    assert not SYSCTL_FILE.exists()
+
+
 @pytest.mark.parametrize("module", ["ipvs_services", "virtual_addresses", "ipsets", "iptables_chains"])
 def test_with_an_unreadable_ledger_nothing_is_purged(module: str) -> None:
     ledger = Path("/run/kubenode/ledger.db")

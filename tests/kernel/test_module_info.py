@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from kernel.modules import run
+from kernel.modules import ModuleError, run
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +18,7 @@ def clean() -> Iterator[None]:
     subprocess.run(["modprobe", "-a", "ip_vs", "ip_vs_rr", "ip_vs_sh"], check=True)
     subprocess.run(["modprobe", "dummy", "numdummies=0"], check=True)
     yield
-    for name in ("virtual_addresses", "ipvs_services", "iptables_chains", "ipsets"):
+    for name in ("virtual_addresses", "ipvs_services", "iptables_chains", "ipsets", "sysctls", "kernel_modules"):
         run(name, purge="owned")
 
 
@@ -86,3 +87,68 @@ def test_addresses() -> None:
         "::1/128": "",
     }
     assert run("virtual_addresses_info", links=["nosuch"])["links"] == []
+
+
+def test_parameters() -> None:
+    forward = Path("/proc/sys/net/ipv4/ip_forward")
+    forward.write_text("0")
+    late = Path("/etc/sysctl.d/99-late.conf")
+    late.write_text("-net/ipv4/tcp_keepalive_time=7200\n")
+    try:
+        assert run("sysctls_info")["sysctls"] == []
+        run("sysctls", sysctls={"net.ipv4.ip_forward": 1})
+        own = "/etc/sysctl.d/90-kubenode-ansible.conf"
+        forwarding = {
+            "name": "net.ipv4.ip_forward",
+            "value": "1",
+            "owner": "ansible",
+            "former": "0",
+            "boot": {"value": "1", "path": own},
+        }
+        assert run("sysctls_info")["sysctls"] == [forwarding]
+        found = run(
+            "sysctls_info", names=["net.ipv4.tcp_keepalive_*", "net/ipv4/ip_forward", "net.nosuch", "net.ipv4.route.flush"]
+        )
+        by_name = {each["name"]: each for each in found["sysctls"]}
+        assert by_name.pop("net.ipv4.ip_forward") == forwarding
+        keepalive = by_name["net.ipv4.tcp_keepalive_time"]
+        assert (keepalive["owner"], keepalive["former"], keepalive["boot"]["path"]) == ("", None, str(late))
+        assert sorted(by_name) == [
+            "net.ipv4.route.flush",
+            "net.ipv4.tcp_keepalive_intvl",
+            "net.ipv4.tcp_keepalive_probes",
+            "net.ipv4.tcp_keepalive_time",
+        ]
+        assert by_name["net.ipv4.route.flush"]["value"] is None
+        again = run("sysctls", sysctls={name: each["value"] for name, each in by_name.items() if each["value"]}, check=True)
+        assert [step for step in again["plan"] if step["kind"] == "sysctl"] == []
+    finally:
+        late.unlink()
+        forward.write_text("0")
+    with pytest.raises(ModuleError, match=r"names\[0\]: name is 'net/\.\./x', expected a sysctl's name"):
+        run("sysctls_info", names=["net/../x"])
+
+
+def test_kernel_modules() -> None:
+    run("kernel_modules", modules=["ip_vs", "ip-vs-wrr"])
+    found = {each["name"]: each for each in run("kernel_modules_info")["modules"]}
+    assert found["ip_vs_wrr"] == {
+        "name": "ip_vs_wrr",
+        "state": "loaded",
+        "parameters": {},
+        "used_by": [],
+        "owner": "ansible",
+        "boot": "/etc/modules-load.d/kubenode-ansible.conf",
+    }
+    assert "ip_vs_wrr" in found["ip_vs"]["used_by"]
+    assert found["ip_vs"]["parameters"]["conn_tab_bits"] == "12"
+    assert found["dummy"]["owner"] == ""
+    named = run("kernel_modules_info", names=["ip-vs", "no_such", "ip_vs_ftp", "unix"])["modules"]
+    assert {each["name"]: each["state"] for each in named} == {
+        "ip_vs": "loaded",
+        "no_such": "absent",
+        "ip_vs_ftp": "loadable",
+        "unix": "builtin",
+    }
+    with pytest.raises(ModuleError, match=r"names\[0\]: name is '\.\./x', expected a kernel module's name"):
+        run("kernel_modules_info", names=["../x"])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import shutil
 import subprocess
@@ -108,6 +109,96 @@ def test_foreign_files_stay_byte_for_byte() -> None:
         foreign.unlink()
 
 
+def test_both_spellings_are_one_module() -> None:
+    converge("kernel_modules", modules=["ip_vs_rr"], parameters={"ip-vs": {"conn_tab_bits": 9}})
+    written = LOAD.read_text()
+    LOAD.write_text(written.replace("ip_vs_rr", "ip-vs-rr"))
+    result = run("kernel_modules", modules=["ip-vs-rr"], parameters={"ip_vs": {"conn_tab_bits": 9}})
+    assert [step["key"] for step in result["plan"]] == [str(LOAD)]
+    assert LOAD.read_text() == written
+    assert OPTIONS.read_text().count("options") == 1
+    builtin = Path(f"/lib/modules/{platform.release()}/modules.builtin").read_text().splitlines()
+    name = next(Path(line).stem for line in builtin if "_" in Path(line).stem)
+    states = run("kernel_modules", modules=[name, "nf-conntrack"])["states"]
+    assert states[name] == "builtin"
+    assert run("kernel_modules", modules=[name.replace("_", "-")])["states"] == {name: "builtin"}
+
+
+def test_several_parameters_are_one_line_and_stay_it() -> None:
+    converge("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": 9}})
+    converge("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": "0x9", "no_such_parameter": 1}})
+    assert OPTIONS.read_text().splitlines()[1:] == ["options ip_vs conn_tab_bits=0x9 no_such_parameter=1"]
+
+
+def test_live_parameters_are_compared_as_the_kernel_reads_them() -> None:
+    run("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": 9}})
+    for text, different in (("9", False), ("0x9", False), ("10", True)):
+        result = run("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": text}}, check=True)
+        expected = {"module": "ip_vs", "parameter": "conn_tab_bits", "live": "9", "wanted": text}
+        assert result["differing"] == ([expected] if different else [])
+        assert bool(result["warnings"]) == different
+
+
+def test_what_modprobe_is_told_not_to_load_fails_and_leaves_nothing() -> None:
+    foreign = Path("/etc/modprobe.d/hardened.conf")
+    foreign.write_text("install ip_vs_fo /bin/true\n")
+    try:
+        with pytest.raises(ModuleError, match=r"kernel module ip_vs_fo: modprobe did not load it \(an install line"):
+            run("kernel_modules", modules=["ip_vs", "ip_vs_fo"])
+    finally:
+        foreign.unlink()
+    assert "ip_vs" not in loaded()
+    assert not LOAD.exists()
+
+
+@contextlib.contextmanager
+def kernel_without(proc_modules: bool, builtin: str | None) -> Iterator[None]:
+    """Hide /lib/modules but for ``builtin``, and with ``proc_modules`` what /proc shows of modules and sysctls, as containers do."""
+    mounts = [["mount", "-t", "tmpfs", "tmpfs", "/lib/modules"]]
+    mounts += [["mount", "-t", "proc", "-o", "subset=pid", "proc", "/proc"]] if proc_modules else []
+    for mount in mounts:
+        subprocess.run(mount, check=True)
+    try:
+        if builtin is not None:
+            directory = Path("/lib/modules") / platform.release()
+            directory.mkdir()
+            (directory / "modules.builtin").write_text(builtin)
+            (directory / "modules.dep").write_text("")
+        assert Path("/proc/modules").exists() is not proc_modules
+        yield
+    finally:
+        for mount in reversed(mounts):
+            subprocess.run(["umount", mount[-1]], check=True)
+
+
+@pytest.mark.parametrize("proc_modules", [False, True], ids=["modules not shown", "nothing shown"])
+def test_a_container_is_reported(proc_modules: bool) -> None:
+    with kernel_without(proc_modules, None):
+        result = converge("kernel_modules", modules=["ip_vs", "no_such"], absent=["ip_vs_rr"], parameters={"ip_vs": {"a": 1}})
+        assert result["states"] == {"ip_vs": "unknown", "no_such": "unknown", "ip_vs_rr": "unknown"}
+        words = "whether the kernel has the module {} cannot be told here (a container?)"
+        assert [warning for warning in result["warnings"] if "cannot" in warning] == [
+            words.format(name) for name in ("ip_vs", "no_such")
+        ]
+        assert run("kernel_modules", purge="owned")["states"] == {}
+
+
+def test_what_the_containers_kernel_runs_is_there() -> None:
+    subprocess.run(["modprobe", "ip_vs"], check=True)
+    with kernel_without(True, None):
+        result = converge("kernel_modules", modules=["ip_vs"])
+        assert (result["states"], result["warnings"]) == ({"ip_vs": "builtin"}, [])
+
+
+def test_a_kernel_without_modules() -> None:
+    with kernel_without(True, "kernel/net/netfilter/ipvs/ip_vs.ko\nkernel/net/netfilter/ipvs/ip_vs_rr.ko\n"):
+        result = converge("kernel_modules", modules=["ip-vs", "ip_vs_rr"])
+        assert result["states"] == {"ip_vs": "builtin", "ip_vs_rr": "builtin"}
+        assert not LOAD.exists()  # nothing is left to load
+        with pytest.raises(ModuleError, match="has no module ip_vs_wrr"):
+            run("kernel_modules", modules=["ip_vs", "ip_vs_wrr"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -116,6 +207,7 @@ def test_foreign_files_stay_byte_for_byte() -> None:
             f"kernel {platform.release()} has no module no_such or nor_this "
             f"(neither loaded, nor built in, nor under /lib/modules/{platform.release()}); nothing was changed",
         ),
+        ({"modules": ["ip.vs"]}, "modules[0]: name is 'ip.vs', expected a kernel module's name, or several joined by '|'"),
         ({"modules": ["a b"]}, "modules[0]: name is 'a b', expected a kernel module's name, or several joined by '|'"),
         (
             {"modules": ["br-netfilter"], "absent": ["br_netfilter"]},

@@ -91,6 +91,76 @@ def test_files_that_have_the_last_word_are_named() -> None:
         other.unlink()
 
 
+def test_a_line_of_a_parameter_that_is_gone_does_not_stop_the_others() -> None:
+    subprocess.run(["modprobe", "br_netfilter"], check=True)
+    run("sysctls", sysctls={"net.bridge.bridge-nf-call-iptables": 1})
+    subprocess.run(["rmmod", "br_netfilter"], check=True)
+    result = converge("sysctls", sysctls={"net.ipv4.ip_forward": 1})
+    assert "~ sysctl net.ipv4.ip_forward: 0 -> 1" in result["lines"]
+    assert "net.bridge.bridge-nf-call-iptables = 1" in FILE.read_text()
+    run("sysctls", purge="owned")
+    assert not FILE.exists()
+
+
+def test_both_spellings_are_one_entry_of_the_file() -> None:
+    converge("sysctls", sysctls={"net/ipv4/ip_forward": 1})
+    converge("sysctls", sysctls={"net.ipv4.ip_forward": 1})
+    assert FILE.read_text().count("ip_forward") == 1
+
+
+@pytest.mark.parametrize(
+    ("bounds", "live_after", "changed"),
+    [
+        ({"min": 9000}, "9000", True),
+        ({"min": 7000}, "7200", False),
+        ({"max": 7000}, "7000", True),
+        ({"max": 9000}, "7200", False),
+        ({"min": 7300, "max": 7400}, "7300", True),
+    ],
+)
+def test_a_value_is_only_raised_or_only_lowered(bounds: dict[str, int], live_after: str, changed: bool) -> None:
+    result = converge("sysctls", sysctls={"net.ipv4.tcp_keepalive_time": bounds})
+    assert live(KEEPALIVE) == live_after
+    assert [step["kind"] for step in result["plan"]] == ["sysctl", "file"][0 if changed else 1 :]
+    assert f"net.ipv4.tcp_keepalive_time = {live_after}\n" in FILE.read_text()
+    result = converge("sysctls", absent=["net.ipv4.tcp_keepalive_time"])
+    assert live(KEEPALIVE) == "7200"
+    assert not FILE.exists()
+
+
+def test_what_was_within_its_bounds_is_not_moved_back_later() -> None:
+    run("sysctls", sysctls={"net.ipv4.tcp_keepalive_time": {"min": 7000}})
+    KEEPALIVE.write_text("8000")
+    converge("sysctls", sysctls={"net.ipv4.tcp_keepalive_time": {"min": 7000}}, persist=False)
+    converge("sysctls", purge="owned")
+    assert live(KEEPALIVE) == "8000"
+
+
+def test_bounds_of_several_numbers() -> None:
+    path = Path("/proc/sys/net/ipv4/tcp_rmem")
+    before = path.read_text()
+    low, middle, high = map(int, before.split())
+    converge("sysctls", sysctls={"net.ipv4.tcp_rmem": {"min": f"{low + 1} {middle} {high - 1}"}})
+    assert live(path).split() == [str(low + 1), str(middle), str(high)]
+    converge("sysctls", purge="owned")
+    assert path.read_text() == before
+    with pytest.raises(ModuleError, match="3 numbers, and min or max has 1"):
+        run("sysctls", sysctls={"net.ipv4.tcp_rmem": {"min": 1}})
+
+
+def test_a_later_file_below_the_minimum_is_named() -> None:
+    other = Path("/run/sysctl.d/99-other.conf")
+    other.parent.mkdir(exist_ok=True)
+    try:
+        for value, named in (("9000", False), ("60", True)):
+            other.write_text(f"-net/ipv4/tcp_keepalive_time = {value}\n")
+            result = run("sysctls", sysctls={"net.ipv4.tcp_keepalive_time": {"min": 8000}})
+            expected = {"name": "net.ipv4.tcp_keepalive_time", "value": value, "path": str(other)}
+            assert result["overridden"] == ([expected] if named else [])
+    finally:
+        other.unlink()
+
+
 def test_without_persist_nothing_is_kept() -> None:
     converge("sysctls", sysctls={"net.ipv4.ip_forward": 1}, persist=False)
     assert live(FORWARD) == "1"

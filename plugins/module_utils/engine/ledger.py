@@ -44,7 +44,11 @@ class Ledger:
             self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
             if directory != LASTING:
                 self._db.execute("PRAGMA synchronous=OFF")  # /run is memory; a crash of the kernel takes both away
-            self._db.executescript(_SCHEMA)
+            try:
+                self._db.executescript(_SCHEMA)
+            except sqlite3.Error:
+                self._db.close()
+                raise
         except (OSError, sqlite3.Error) as error:
             raise LedgerError(f"ledger {self.path} cannot be opened: {error}; nothing was changed") from error
 

@@ -95,11 +95,12 @@ def load(wanted: Mapping[str, str]) -> dict[str, str]:
     reasons: dict[str, str] = {}
     for call in calls:
         ended = run(call)
-        if ended.status:
-            names = plain if call[1] == "-a" else [call[1]]
-            now = states(names)
-            failed = [name for name in names if now[name] not in (LOADED, BUILTIN)]
-            reasons.update({name: _reason(name, now[name], ended.errors) for name in failed})
+        names = plain if call[1] == "-a" else [call[1]]
+        now = states(names)
+        # Not loaded though modprobe is content: an "install" line of modprobe.d can make it do nothing.
+        bad = (LOADABLE, ABSENT, UNKNOWN) if ended.status else (LOADABLE,)
+        failed = [name for name in names if now[name] in bad]
+        reasons.update({name: _reason(name, now[name], ended.errors) for name in failed})
     return reasons
 
 
@@ -135,7 +136,7 @@ def _reason(name: str, state: str, errors: str) -> str:
     if state == ABSENT:
         return missing(name)
     mine = [line for line in errors.splitlines() if canonical(name) in canonical(line)]
-    return _last_line("\n".join(mine) or errors) or "modprobe failed without a word"
+    return _last_line("\n".join(mine) or errors) or "modprobe did not load it (an install line in modprobe.d?)"
 
 
 def _last_line(text: str) -> str:

@@ -42,6 +42,13 @@ def path(name: str) -> str:
     return os.path.join(ROOT, name.replace("/", "\0").replace(".", "/").replace("\0", "."))
 
 
+def matching(pattern: str) -> list[str]:
+    """Return the (dotted) names that exist and fit a dotted pattern with ``*`` and ``?``, which stand for no separator."""
+    import glob
+
+    return sorted(canonical(os.path.relpath(found, ROOT)) for found in glob.glob(path(pattern)) if os.path.isfile(found))
+
+
 def normal(value: str) -> str:
     """Return a value with every run of white space as one blank: the kernel separates numbers by tabs, people by blanks."""
     return " ".join(value.split())

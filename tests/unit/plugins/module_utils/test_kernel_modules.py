@@ -69,3 +69,25 @@ def test_files_are_read_back() -> None:
     assert _kernel_modules.parse_options(text) == {"ip_vs": "conn_tab_bits=9 run_estimation=N"}
     assert _kernel_modules.parse_load(_kernel_modules.render_load("me", ["ip_vs", "dummy"]) or "") == ["ip_vs", "dummy"]
     assert _kernel_modules.render_load("me", []) is None
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "same"),
+    [
+        ("Y", "1", True),
+        ("N", "n", True),
+        ("Y", "0", False),
+        ("18", "0x12", True),
+        ("18", "12", False),
+        ("a,b", "a,b", True),
+        ("a,b", "a", False),
+        ("(null)", "x", False),
+    ],
+)
+def test_parameters_are_compared_as_the_kernel_reads_them(live: str, wanted: str, same: bool) -> None:
+    found = _kernel_modules.differing({"p": live, "other": "1"}, f"p={wanted} notshown=1")
+    assert found == ([] if same else [("p", live, wanted)])
+
+
+def test_one_name_however_it_is_spelled() -> None:
+    assert _kernel_modules.parse_load("# x\nbr-netfilter\n; y\n br_netfilter \n") == ["br_netfilter"]

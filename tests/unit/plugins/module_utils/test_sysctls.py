@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils import _sysctls
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
 
 PART = st.text("abz_09", min_size=1, max_size=4)
 LINK = st.text("ab/", min_size=1, max_size=3).map(
@@ -32,19 +34,111 @@ def test_every_spelling_is_read() -> None:
     assert _sysctls.parse(text) == {"net.ipv4.a": "1", "net.ipv4.b": "4096 87380", "net.ipv4.conf.eth0/1.c": "2"}
 
 
-def test_later_files_have_the_last_word(tmp_path: Path) -> None:
-    etc, run, usr = (tmp_path / name for name in ("etc", "run", "usr"))
-    for directory in (etc, run, usr):
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place with /etc/sysctl.d, /run/sysctl.d, /usr/lib/sysctl.d and /etc/sysctl.conf."""
+    directories = [tmp_path / name for name in ("etc", "run", "usr")]
+    for directory in directories:
         directory.mkdir()
-    own = etc / "90-kubenode-ansible.conf"
-    own.write_text("a.b = 1\n")
-    (etc / "10-early.conf").write_text("a.b = 0\n")
-    (usr / "99-late.conf").write_text("a.b = 2\nc.d = 1\n")
-    (run / "99-late.conf").write_text("a.b = 3\n")  # hides the file of /usr
-    (usr / "95-same.conf").write_text("a.b = 1\n")
-    (usr / "99-not.txt").write_text("a.b = 4\n")
-    last = tmp_path / "sysctl.conf"
-    last.write_text("a.* = 5\n")
-    directories = tuple(str(directory) for directory in (etc, run, usr))
-    found = _sysctls.overridden(str(own), {"a.b": "1", "c.d": "1"}, directories, str(last))
-    assert found == [("a.b", "3", str(run / "99-late.conf")), ("a.b", "5", str(last))]
+    monkeypatch.setattr(_sysctls, "DIRECTORIES", tuple(map(str, directories)))
+    monkeypatch.setattr(_sysctls, "LAST", str(tmp_path / "sysctl.conf"))
+    return tmp_path
+
+
+def write(files: Path, texts: dict[str, str]) -> str:
+    """Write files and return the path of ours."""
+    for name, text in texts.items():
+        (files / name).write_text(text)
+    return str(files / "etc/90-kubenode-ansible.conf")
+
+
+@pytest.mark.parametrize(
+    ("texts", "last"),
+    [
+        ({"etc/10-early.conf": "a.b = 0"}, None),
+        ({"usr/99-late.conf": "a.b = 2"}, ("2", "usr/99-late.conf")),
+        (
+            {"usr/99-late.conf": "a.b = 2", "run/99-late.conf": "a.b = 3"},
+            ("3", "run/99-late.conf"),
+        ),  # of one name, /run hides /usr
+        ({"usr/99-late.conf": "a.b = 2", "etc/99-late.conf": ""}, None),  # as a link to /dev/null does
+        ({"etc/95-x.conf": "a.b = 2", "usr/96-y.conf": "a.b = 1"}, None),  # the last word is what we want
+        ({"usr/96-y.conf": "a.b = 3", "etc/95-x.conf": "a.b = 2"}, ("3", "usr/96-y.conf")),  # by name, not by directory
+        ({"etc/95-x.conf": "a.b = 2\na.b = 1"}, None),  # the later line of a file
+        ({"etc/95-x.conf": "a.* = 2\n-a.b"}, None),  # a pattern leaves a name alone that is set by itself
+        ({"etc/95-x.conf": "-a/b=2"}, ("2", "etc/95-x.conf")),
+        ({"etc/99-x.txt": "a.b = 4"}, None),
+        ({"etc/99-x.conf": "a.b = 2", "sysctl.conf": "a.b = 5"}, ("5", "sysctl.conf")),
+    ],
+)
+def test_who_has_the_last_word(files: Path, texts: dict[str, str], last: tuple[str, str] | None) -> None:
+    own = write(files, texts)
+    found = _sysctls.overridden(own, {"a.b": "1"})
+    assert found == ([] if last is None else [("a.b", last[0], str(files / last[1]))])
+
+
+@pytest.mark.parametrize(
+    ("text", "overridden"), [("a.b = 9", True), ("a.b = 10", False), ("a.b = 11", False), ("a.b = 21", True)]
+)
+def test_a_later_file_within_the_bounds_overrides_nothing(files: Path, text: str, overridden: bool) -> None:
+    own = write(files, {"etc/99-x.conf": text})
+    found = _sysctls.overridden(own, {"a.b": _sysctls.Bounds((10,), (20,))})
+    assert [name for name, _value, _file in found] == (["a.b"] if overridden else [])
+
+
+MIN, MAX = _sysctls.Bounds((10,), None), _sysctls.Bounds(None, (10,))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "early", "live", "kept", "line"),
+    [
+        (MIN, None, "5", None, "10"),
+        (MIN, None, "15", None, "15"),  # the kernel's own: a line with 10 would lower it at the next boot
+        (MIN, None, "99", "15", "15"),  # what is live now is no reason to change a line that is within the bounds
+        (MIN, None, "99", "5", "99"),
+        (MIN, "20", "10", None, None),  # the other file decides, and will when somebody changes it
+        (MIN, "20", "10", "10", None),
+        (MIN, "5", "10", None, "10"),
+        (MAX, "20", "5", None, "10"),
+        (MAX, "5", "5", "10", None),
+        (MAX, None, "5", None, "5"),
+        (_sysctls.Bounds((4, 8), None), None, "6\t6", None, "6 8"),
+    ],
+)
+def test_a_boot_never_lowers_what_is_only_to_be_raised(
+    files: Path, bounds: _sysctls.Bounds, early: str | None, live: str, kept: str | None, line: str | None
+) -> None:
+    own = write(files, {} if early is None else {"usr/50-x.conf": f"a.b = {early}"})
+    found = _sysctls._bounded_at_boot({"a.b": bounds}, own, {"a.b": live}, {} if kept is None else {"a.b": kept})
+    assert found == {"a.b": line}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"a.b": {}}, "sysctls[a.b]: value is {}, expected a value, or a dictionary of min, max or both"),
+        ({"a.b": {"min": 1, "value": 2}}, "sysctls[a.b]: value is {'min': 1, 'value': 2}, expected a value, or a dictionary of"),
+        ({"a.b": {"min": "many"}}, "sysctls[a.b]: min is 'many', expected a number, or as many as the parameter has"),
+        ({"a.b": {"min": 3, "max": 2}}, "sysctls[a.b]: min is 3, expected not above max, 2"),
+        ({"a.b": {"min": "1 2", "max": 2}}, "sysctls[a.b]: min is '1 2', expected not above max, 2"),
+        ({"a.b": {"min": True}}, "sysctls[a.b]: min is True, expected a number or a text"),
+        ({"net/../../../etc/motd": 1}, "expected a sysctl's name"),
+        ({"a b": 1}, "expected a sysctl's name"),
+        ({"a.b\nc.d": 1}, "expected a sysctl's name"),
+        ({"a..b": 1}, "expected a sysctl's name"),
+        ({"-a.b": 1}, "expected a sysctl's name"),
+        ({"": 1}, "expected a sysctl's name"),
+    ],
+)
+def test_wrong_input_is_named(given: dict[str, object], message: str) -> None:
+    with pytest.raises(EngineError) as error:
+        _sysctls.check(given, [])
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("on", "is 'on', and min and max are for numbers"), ("1 2", "2 numbers, and min or max has 1")]
+)
+def test_bounds_are_for_numbers(text: str, message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        MIN.within("a.b", text)

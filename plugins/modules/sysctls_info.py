@@ -1,0 +1,92 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: sysctls_info
+short_description: Read kernel parameters
+version_added: 0.1.0
+description:
+  - Returns live values, says which owner of the node's ledger set them, what they were before, and which file decides at the next
+    boot.
+  - The names and values can be given to M(kubenode.ipvs.sysctls).
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+extends_documentation_fragment:
+  - kubenode.ipvs._attributes
+  - kubenode.ipvs._attributes.info
+  - kubenode.ipvs._attributes.actiongroup_all
+options:
+  names:
+    description:
+      - Names, as M(kubenode.ipvs.sysctls) takes them. V(*) and V(?) stand for any characters within one part of a name. What does
+        not exist is left out.
+      - By default, the parameters that the ledger lists.
+    type: list
+    elements: str
+seealso:
+  - module: kubenode.ipvs.sysctls
+"""
+
+EXAMPLES = r"""
+- name: Read what IPVS can be told
+  kubenode.ipvs.sysctls_info:
+    names: [net.ipv4.vs.*, net/ipv4/conf/*/rp_filter]
+  register: parameters
+
+- name: Show them as kubenode.ipvs.sysctls takes them
+  ansible.builtin.debug:
+    msg: "{{ parameters.sysctls | items2dict(key_name='name', value_name='value') }}"
+"""
+
+RETURN = r"""
+sysctls:
+  description: The parameters, by name.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The name with dots.
+      type: str
+    value:
+      description: The live value, words separated by one blank. Null if it cannot be read.
+      type: str
+    owner:
+      description: Who set it by the ledger, empty if the ledger knows nobody.
+      type: str
+    former:
+      description: What it was before the owner set it, null if nobody remembers.
+      type: str
+    boot:
+      description: The file that has the last word at the next boot, and what it says. Null if no file names the parameter by itself.
+      type: dict
+      contains:
+        value:
+          description: The value in the file.
+          type: str
+        path:
+          description: The file.
+          type: str
+  sample:
+    - name: net.ipv4.ip_forward
+      value: "1"
+      owner: ansible
+      former: "0"
+      boot: {value: "1", path: /etc/sysctl.d/90-kubenode-ansible.conf}
+"""
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _info, _sysctls
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING
+
+
+def main():
+    spec = {"names": {"type": "list", "elements": "str"}}
+    _info.run(spec, lambda params, owners: {"sysctls": _sysctls.survey(params["names"], owners)}, LASTING)
+
+
+if __name__ == "__main__":
+    main()
