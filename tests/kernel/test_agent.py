@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -241,6 +243,59 @@ def test_show_and_check(agent: AgentProcess) -> None:
     assert f"tcp {WEB}:80 rr   agent   ns1/web:http" in text
     checked = agent.command("check", "--run-dir", str(agent.run), expect=None)
     assert "IPVS with the scheduler rr: a virtual server could be made" in checked.stdout
+
+
+def test_thresholds_that_somebody_has_set_are_healed(agent: AgentProcess) -> None:
+    """The quick way of reading real servers does not show them."""
+    agent.start()
+    before = sh("ipvsadm", "-Ln", "--thresholds")
+    sh("ipvsadm", "-e", "-t", f"{WEB}:80", "-r", "10.244.1.1:8080", "-m", "-w", "1", "-x", "100", "-y", "50")
+    assert sh("ipvsadm", "-Ln", "--thresholds") != before
+    assert len(agent.plan()) == 1
+    agent.kill(signal.SIGHUP)
+    eventually(lambda: sh("ipvsadm", "-Ln", "--thresholds") == before)
+
+
+def test_an_address_that_is_taken_ends_the_agent_if_asked_for(agent: AgentProcess) -> None:
+    with socket.create_server(("127.0.0.1", 10249)):
+        agent.start()
+        assert "cannot listen for metrics" in agent.log.read_text()
+        assert agent.stop() == 0
+        agent.configure({"bindAddressHardFail": True})
+        agent.start(wait=False)
+        assert agent.process is not None
+        assert agent.process.wait(20) == 1
+    assert "cannot listen for metrics on 127.0.0.1 port 10249: Address already in use" in agent.log.read_text()
+    assert len(real_servers()) == 2
+
+
+@pytest.mark.parametrize(("given", "score"), [({}, -999), ({"oomScoreAdj": 500}, 500)])
+def test_how_readily_the_kernel_ends_it(agent: AgentProcess, given: dict[str, int], score: int) -> None:
+    agent.configure(given)
+    agent.start()
+    assert agent.process is not None
+    path = Path(f"/proc/{agent.process.pid}/oom_score_adj")
+    eventually(lambda: int(path.read_text()) == score)
+
+
+def test_check_asks_what_kube_proxy_asks(agent: AgentProcess, tmp_path: Path) -> None:
+    """An old ipset and a missing scheduler in one answer; what is there already and what is left is not touched."""
+    agent.configure({"ipvs": {"scheduler": "fo"}})
+    subprocess.run(["modprobe", "-r", "ip_vs_fo"], check=True)
+    helper = Path("/proc/sys/kernel/modprobe")
+    former, before = helper.read_text(), sh("ipvsadm", "-Sn")
+    tool = tmp_path / "ipset"
+    tool.write_text("#!/bin/sh\necho 'ipset v4.3.0, protocol version: 4'\n")
+    tool.chmod(0o755)
+    try:
+        helper.write_text("/bin/false")
+        words = ("check", "--config", str(agent.config), "--run-dir", str(agent.run))
+        checked = agent.command(*words, expect=1, environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"}).stdout
+    finally:
+        helper.write_text(former)
+    assert "FAIL  ipset is version 4.3, expected 6.0 or newer" in checked
+    assert "FAIL  virtual server tcp 198.51.100.0:20000: scheduler fo is not available (kernel module ip_vs_fo)" in checked
+    assert sh("ipvsadm", "-Sn") == before
 
 
 def test_apply_once(agent: AgentProcess) -> None:

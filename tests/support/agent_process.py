@@ -65,11 +65,13 @@ class AgentProcess:
         temporary.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
         temporary.rename(self.manifests / name)
 
-    def command(self, *words: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
+    def command(
+        self, *words: str, expect: int | None = 0, environment: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run the command line to its end."""
-        done = subprocess.run(
-            [sys.executable, "-m", "kubenode", *words], env=self._environment(), capture_output=True, text=True, check=False
-        )
+        environment = {**self._environment(), **(environment or {})}
+        command = [sys.executable, "-m", "kubenode", *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert expect is None or done.returncode == expect, f"kubenode {words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 

@@ -7,22 +7,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from typing import Any
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from .engine.desired.facts import NodeFacts
 from .engine.desired.node_addresses import DUMMY
+from .engine.errors import MissingError
 from .engine.model import ReadState, State
 
+if TYPE_CHECKING:
+    from .engine.kernel.iptables import Version
+
+_A_TURN = 64  # a few milliseconds' worth; a thousand virtual servers have had their turn after sixteen readings
 _PROBES = {4: ("AF_INET", "192.0.2.1"), 6: ("AF_INET6", "2001:db8::1")}  # documentation networks: nobody is there
 
 
 class Node:
     """Reads all tables that the agent works with; writes them through ``tables``.
 
-    Rules are read again only if the kernel says that they have changed.
+    Rules are read again only if the kernel says that they have changed. Of real servers, some details (thresholds above all) cost a
+    request for each virtual server: every reading asks for those of so many of the wanted ones, in turn, unless it is ``precise``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, precise: bool = False) -> None:
+        self._precise = precise
+        self._next = 0  # the virtual server with which the next turn begins
         self._backend = ""  # of iptables: "legacy" or "nft"
         self._rules: State = {}
         self._rules_print: bytes | None = None
@@ -43,7 +53,7 @@ class Node:
         from .engine.kernel import addresses, ipset, ipvs, sysctls
 
         have: State = {}
-        have.update(ipvs.read())
+        have.update(ipvs.read(precise=self._precise or self._turn(want.get("virtual_server", {}))))
         have.update(ipset.read({*want.get("set", ()), *owned.get("set", ())}))
         have.update(self._read_rules())
         have.update(addresses.read({*want.get("link", ()), *owned.get("link", ()), DUMMY}))
@@ -53,11 +63,17 @@ class Node:
         have.update(sysctls.read(list(want.get("sysctl", ()))))
         return have
 
+    def _turn(self, servers: Collection[Any]) -> list[Any]:
+        """Return the virtual servers whose turn it is to be read in every detail."""
+        start = self._next if self._next < len(servers) else 0
+        self._next = start + _A_TURN
+        return list(islice(servers, start, self._next))
+
     def _read_rules(self) -> State:
         from .engine.kernel import iptables
 
         if not self._backend and self._rules:  # not the first time, which must be quick
-            self._backend = iptables.version().backend
+            self._backend = _iptables().backend
         found = iptables.fingerprint(self._backend) if self._backend else None
         if found is None or found != self._rules_print:
             self._rules = iptables.read()
@@ -81,9 +97,25 @@ def facts(name: str) -> NodeFacts:
         name=name,
         addresses=addresses,
         node_ips=tuple(address for address in found if address),
+        random_fully=_random_fully(),
         kernel=os.uname().release,
         cpus=os.cpu_count() or 0,
     )
+
+
+@cache
+def _iptables() -> Version:
+    """Ask iptables for its version, once for all."""
+    from .engine.kernel import iptables
+
+    return iptables.version()
+
+
+def _random_fully() -> bool:
+    try:
+        return _iptables().random_fully
+    except MissingError:
+        return True  # whoever reads or writes rules says what is missing
 
 
 def _primary(family: int, addresses: Collection[tuple[str, str]]) -> str:
@@ -106,3 +138,17 @@ def _primary(family: int, addresses: Collection[tuple[str, str]]) -> str:
 def name() -> str:
     """Return this node's name as kube-proxy takes it: the host name in lower case."""
     return os.uname().nodename.strip().lower()
+
+
+def set_oom_score(score: int) -> None:
+    """Have the kernel spare this process (down to -1000), or end it first (up to 1000), when memory runs out.
+
+    Raises:
+        OSError: it may not be lowered without the right CAP_SYS_RESOURCE. What was set before this process began needs none.
+    """
+    path = "/proc/self/oom_score_adj"
+    with open(path, encoding="ascii") as file:
+        if int(file.read()) == score:
+            return
+    with open(path, "w", encoding="ascii") as file:
+        file.write(str(score))

@@ -100,6 +100,13 @@ def test_render(manifests: Path) -> None:
     assert found["addresses"] == ["10.96.0.10/32"]
 
 
+@pytest.mark.parametrize(("words", "fully"), [((), True), (("--no-random-fully",), False)])
+def test_render_for_an_old_iptables(manifests: Path, words: tuple[str, ...], fully: bool) -> None:
+    done = kubenode("render", "--objects", str(manifests), "--node", "n1", "--format", "iptables", *words)
+    assert ("-j MASQUERADE --random-fully" in done.stdout) is fully
+    assert "-j MASQUERADE" in done.stdout
+
+
 def test_render_of_what_cannot_be_read(tmp_path: Path, manifests: Path) -> None:
     (tmp_path / "bad.yaml").write_text("a: [")
     done = kubenode("render", "--objects", str(tmp_path / "bad.yaml"), "--node", "n1")

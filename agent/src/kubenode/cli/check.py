@@ -4,8 +4,8 @@
 """Tell in words whether this node can do what the agent needs.
 
 Looks at rights, kernel modules, tools, the configuration, and at who else might be balancing here; each line says ok, note or FAIL,
-and what to do. The scheduler is tried out with a virtual server in a network namespace of its own, so nothing on the node changes but
-that the kernel may load modules that it has.
+and what to do. What kube-proxy checks before it starts in mode ipvs is among it: ipset's version, and a virtual server with the scheduler;
+that is made in a network namespace of its own, so nothing on the node changes but that the kernel may load modules that it has.
 
 Exit status: 0 fit, 1 not, 64 wrong usage.
 """
@@ -22,7 +22,6 @@ _MAYBE = {
     "xt_ipvs": "needed for load balancers with source ranges",
     "nf_conntrack_netlink": "needed to remove stale UDP flows",
 }
-_OLDEST_IPSET = (6, 0)
 _CAP_NET_ADMIN = 12
 _CLONE_NEWNET = 0x40000000
 Finding = tuple[str, str]  # "ok", "note" or "FAIL"; words
@@ -42,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
     config = configuration(options)
     bad = False
-    for checks in (_rights(options.run_dir), _modules(config.scheduler), _tools(), _scheduler(config.scheduler), _others()):
+    for checks in (_rights(options.run_dir), _modules(config.scheduler), _iptables(), _ipvs(config.scheduler), _others()):
         for verdict, words in checks:
             print(f"{verdict:4}  {words}")
             bad = bad or verdict == "FAIL"
@@ -80,16 +79,10 @@ def _modules(scheduler: str) -> Iterator[Finding]:
             yield "FAIL", modules.missing(name)
 
 
-def _tools() -> Iterator[Finding]:
+def _iptables() -> Iterator[Finding]:
     from ..engine.errors import EngineError
-    from ..engine.kernel import ipset, iptables
+    from ..engine.kernel import iptables
 
-    try:
-        found = ipset.version()
-        text = ".".join(map(str, found)) or "of unknown version"
-        yield ("ok" if found >= _OLDEST_IPSET else "FAIL"), f"ipset {text}, needed is 6.0"
-    except EngineError as error:
-        yield "FAIL", str(error)
     try:
         ours = iptables.version()
         yield "ok", f"iptables {'.'.join(map(str, ours.numbers))} ({ours.backend})"
@@ -97,39 +90,45 @@ def _tools() -> Iterator[Finding]:
         yield "FAIL", str(error)
 
 
-def _scheduler(scheduler: str) -> Iterator[Finding]:
-    """Make a virtual server where nobody sees it."""
+def _ipvs(scheduler: str) -> Iterator[Finding]:
+    """Ask what kube-proxy asks, where nobody sees the virtual server that it makes."""
     from ..engine.errors import EngineError
+    from ..engine.kernel import ipset
 
+    try:
+        version: str | None = ipset.version()
+    except EngineError:
+        version = None
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.write(writer, _try(scheduler).encode())
+            os.write(writer, "\n".join(_problems(scheduler, version)).encode())
         except (OSError, EngineError) as error:
             os.write(writer, str(error).encode())
         finally:
             os._exit(0)
     os.close(writer)
     with open(reader, encoding="utf-8") as pipe:
-        words = pipe.read()
+        problems = pipe.read().splitlines()
     os.waitpid(child, 0)
-    if words:
-        yield "FAIL", words
-    else:
+    for problem in problems:
+        yield "FAIL", problem
+    if not problems:
+        yield "ok", str(version)
         yield "ok", f"IPVS with the scheduler {scheduler}: a virtual server could be made"
 
 
-def _try(scheduler: str) -> str:
-    """Return "" if a virtual server with this scheduler can be made in a new network namespace, or else why not."""
+def _problems(scheduler: str, ipset_version: str | None) -> list[str]:
+    """Move to a new network namespace, and return what is in the way of IPVS there."""
     import ctypes
 
-    from ..engine.kernel.ipvs.preflight import scheduler_problem
+    from ..engine.kernel.ipvs.preflight import can_use_ipvs
 
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(_CLONE_NEWNET) < 0:
-        return f"the scheduler {scheduler} cannot be tried out in a network namespace: {os.strerror(ctypes.get_errno())}"
-    return scheduler_problem(scheduler)
+        return [f"the scheduler {scheduler} cannot be tried out in a network namespace: {os.strerror(ctypes.get_errno())}"]
+    return can_use_ipvs(scheduler, ipset_version)
 
 
 def _others() -> Iterator[Finding]:

@@ -30,7 +30,7 @@ class Pass:
         self._directory = directory
         self._maximum = maximum
         self._adopt = adopt
-        self._node = Node()
+        self._node = Node(precise=True)
         self._open = ExitStack()
         self._draining: dict[object, float] = {}
 

@@ -19,6 +19,8 @@ Formats
 The node's addresses, zone and pod CIDRs come from its Node object, if it is among the objects. Node ports are served on the
 addresses given with --node-address, or else on those of the Node object.
 
+Rules are those of a node whose iptables knows --random-fully, as any since 1.6.2 (2018) does; --no-random-fully is for older ones.
+
 What is wrong with single objects is said on standard error; everything else is rendered.
 
 Exit status: 0 rendered, 1 not (objects or configuration cannot be read), 64 wrong usage.
@@ -45,6 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="an address of the node, primary ones first (repeatable)",
     )
+    parser.add_argument("--no-random-fully", action="store_true", help="the node's iptables is older than 1.6.2")
     parser.add_argument("--format", choices=FORMATS, default="json", help="default: %(default)s")
 
 
@@ -71,7 +74,8 @@ def run(options: argparse.Namespace) -> int:
     primary: dict[int, str] = {}
     for address in given:
         primary.setdefault(family(address), address)
-    facts = NodeFacts(options.node, tuple(("node", address) for address in given), tuple(primary.values()))
+    addresses = tuple(("node", address) for address in given)
+    facts = NodeFacts(options.node, addresses, tuple(primary.values()), random_fully=not options.no_random_fully)
     found = cluster(config, facts, source)
     if not given and found.node is not None:
         found.set_facts(facts._replace(addresses=tuple(("node", address) for address in found.node.addresses)))

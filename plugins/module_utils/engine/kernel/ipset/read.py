@@ -52,16 +52,13 @@ def read(names: Collection[str] | None = None, members: bool = True) -> dict[str
     return {"set": sets, "member": found}
 
 
-def version() -> tuple[int, ...]:
-    """Return the tool's version, for example ``(7, 17)``.
+def version() -> str:
+    """Return what the tool says about its version, for example ``ipset v7.17, protocol version: 7``.
 
     Raises:
         MissingError: there is no ipset.
     """
-    for word in run(["ipset", "--version"]).output.replace(",", " ").split():
-        if word[:1] == "v" and word[1:2].isdigit():
-            return tuple(int(part) for part in word[1:].split(".") if part.isdigit())
-    return ()
+    return run(["ipset", "--version"]).output.strip()
 
 
 def _blocks(output: str) -> Iterable[str]:

@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the agent finds out about the node that it runs on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kubenode.node import Node
+
+SOURCE = Path(__file__).parents[3] / "agent/src"
+
+
+@pytest.mark.parametrize(
+    ("says", "knows"),
+    [
+        ("iptables v1.6.1", "False"),
+        ("iptables v1.6.2", "True"),
+        ("iptables v1.8.9 (nf_tables)", "True"),
+        ("iptables v1.10", "True"),
+    ],
+)
+def test_whether_iptables_knows_random_fully(tmp_path: Path, says: str, knows: str) -> None:
+    tool = tmp_path / "iptables"
+    tool.write_text(f"#!/bin/sh\necho '{says}'\n")
+    tool.chmod(0o755)
+    script = "from kubenode.node import facts; print(facts('n1').random_fully)"
+    environment = {"PYTHONPATH": str(SOURCE), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == knows
+
+
+@pytest.mark.parametrize("count", [0, 1, 64, 65, 1000])
+def test_every_virtual_server_has_its_turn(count: int) -> None:
+    """To be read in every detail: never many at once, and none is left out, whatever comes and goes."""
+    node, servers = Node(), dict.fromkeys(range(count))
+    for _round in range(2):
+        turns = [node._turn(servers) for _turn in range(-(-count // 64))]
+        assert sorted(key for turn in turns for key in turn) == list(servers)
+        assert max(map(len, turns), default=0) <= 64
+    assert node._turn(dict.fromkeys(range(3))) == [0, 1, 2]
