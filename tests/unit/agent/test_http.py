@@ -162,3 +162,20 @@ def test_when_the_node_is_well() -> None:
     assert health.healthy
     now[0] += 10**6
     assert health.healthy  # nothing to do is well
+
+
+def test_an_address_that_is_taken(servers: tuple[Servers, Health]) -> None:
+    """It is tried again; or the agent is told, if its configuration wants it to give up. Health check node ports are never a reason."""
+    server, _health = servers
+    reasons: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        check = HealthCheck("default", "web", port, {4: 1})
+        server.serve(("127.0.0.1", port), ("127.0.0.1", 0))
+        assert not server._running
+        server.hard_fail = reasons.append
+        server.serve(("127.0.0.1", 0), ("127.0.0.1", 0))
+        server.check({port: check}, ["127.0.0.1"])
+        assert reasons == []
+        server.serve(("127.0.0.1", port), ("127.0.0.1", 0))
+        assert reasons == [f"cannot listen for health on 127.0.0.1 port {port}: Address already in use"]

@@ -60,6 +60,7 @@ class Agent:
         self._facts: Timer | None = None
         self._backoff = _FIRST_RETRY
         self._synced_at = 0.0
+        self._status = 0
 
     # life
 
@@ -90,7 +91,7 @@ class Agent:
             self.wanted.close()
             self.reconciler.close()
             self.loop.close()
-        return 0
+        return self._status
 
     def _begin(self) -> None:
         self.notifier.status("starting")
@@ -110,6 +111,13 @@ class Agent:
     def _stop(self) -> None:
         self.notifier.stopping()
         self.log.info("stopping; what the kernel holds stays in place")
+        self.loop.stop()
+
+    def fail(self, reason: str) -> None:
+        """End with an error. What the kernel holds stays in place."""
+        self.log.error("ending", reason=reason)
+        self._status = 1
+        self.notifier.stopping()
         self.loop.stop()
 
     def _beat(self) -> None:

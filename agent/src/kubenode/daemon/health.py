@@ -65,7 +65,10 @@ class Health:
 
 
 class Servers:
-    """The HTTP servers: one for health, one for metrics, one for each health check node port."""
+    """The HTTP servers: one for health, one for metrics, one for each health check node port.
+
+    An address that is taken is tried again and again. But if there is ``hard_fail``, it is told why one of the first two cannot listen.
+    """
 
     def __init__(self, loop: Loop, log: Log, health: Health, metrics: Metrics) -> None:
         self._loop = loop
@@ -76,6 +79,7 @@ class Servers:
         self._wanted: dict[tuple[str, str, int], Callable[[str, str], Response]] = {}
         self._checks: dict[int, HealthCheck] = {}
         self._fixed: set[tuple[str, str, int]] = set()
+        self.hard_fail: Callable[[str], None] | None = None
 
     def serve(self, healthz: tuple[str, int], metrics: tuple[str, int]) -> None:
         """Have the fixed servers listen on these addresses; port 0 means: not at all."""
@@ -112,6 +116,9 @@ class Servers:
                 self._running[key] = Server(self._loop, address, port, handler)
             except OSError as error:
                 missing = True
+                if self.hard_fail is not None and key in self._fixed:
+                    self.hard_fail(f"cannot listen for {what} on {address} port {port}: {error.strerror}")
+                    return
                 self._log.error(f"cannot listen for {what}", address=address, port=port, reason=error.strerror)
         if missing:
             self._loop.after(_RETRY, self._adjust)

@@ -17,6 +17,8 @@ from ..engine.desired.cluster import Cluster
 from ..engine.desired.node_addresses import DUMMY, node_port_addresses
 from ..engine.errors import EngineError
 from ..engine.model.kinds import KINDS
+from ..engine.model.link import RouteKey
+from ..node import set_oom_score
 from ..paths import SOCKET
 from . import status, udp
 from .control import Control
@@ -76,9 +78,14 @@ class Serving:
 
     def configured(self) -> None:
         """Follow the configuration: addresses to serve on, the directory to watch."""
-        agent = self.agent
-        self.health.timeout = 2 * agent.wanted.config.sync_period
-        self.servers.serve(agent.wanted.config.healthz, agent.wanted.config.metrics)
+        agent, config = self.agent, self.agent.wanted.config
+        self.health.timeout = 2 * config.sync_period
+        try:
+            set_oom_score(config.oom_score_adj)
+        except OSError as error:
+            agent.log.warning("oomScoreAdj cannot be followed", wanted=config.oom_score_adj, reason=str(error.strerror))
+        self.servers.hard_fail = agent.fail if config.bind_address_hard_fail else None
+        self.servers.serve(config.healthz, config.metrics)
         self._check()
         self._following.follow(agent.wanted.source)
 

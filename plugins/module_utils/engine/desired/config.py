@@ -83,7 +83,7 @@ def parse(documents: Sequence[Mapping[str, Any]]) -> tuple[Config, list[str]]:
     """Read a configuration file's documents; without any, all is default.
 
     Returns:
-        The configuration, and warnings: fields that are unknown, fields that belong to other modes, documents of other kinds.
+        The configuration, and warnings: fields that are unknown, belong to other modes or have no effect, documents of other kinds.
 
     Raises:
         ConfigError: with all that is wrong.
@@ -120,6 +120,8 @@ def parse(documents: Sequence[Mapping[str, Any]]) -> tuple[Config, list[str]]:
         warnings.extend(f"{identity[1]}: unknown field {path} is ignored" for path in reader.unknown)
         if reader.ignored:
             warnings.append(f"{identity[1]}: fields of other modes are ignored: {', '.join(reader.ignored)}")
+        if reader.idle:
+            warnings.append(f"{identity[1]}: fields without effect on this agent are ignored: {', '.join(reader.idle)}")
     if ":" in settings.get("bind_address", ""):
         settings = {"healthz": ("::", 10256), "metrics": ("::1", 10249), **settings}
     config = Config(**settings)

@@ -85,6 +85,16 @@ OTHER_MODES: dict[str, tuple[Any, ...]] = {
     "winkernel": (None, False, ""),
 }
 
+# Settings of what this agent does not have: profiling, a client of the API with a quota, resynchronisation without a watch, gates.
+WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
+    "enableProfiling": (None, False),
+    "clientConnection.qps": (None, 0, 5),
+    "clientConnection.burst": (None, 0, 10),
+    "configSyncPeriod": (None, "0s", "15m", "15m0s"),
+    "featureGates": (None,),
+    "showHiddenMetricsForVersion": (None, ""),
+}
+
 AGENT_FIELDS: dict[str, Field | None] = {
     "gracefulTermination.maxDuration": Field("graceful_max_duration", values.duration),
     "localFallback": Field("local_fallback", values.one_of("cluster", "drop")),
@@ -101,12 +111,13 @@ AGENT_FIELDS: dict[str, Field | None] = {
 
 
 class Reader:
-    """Reads one document by a table; collects what is wrong, what is unknown, and what only works in another mode."""
+    """Reads one document by a table; collects what is wrong, what is unknown, what only works in another mode or has no effect."""
 
     def __init__(self, kind: str, document: Mapping[str, Any]) -> None:
         self.problems: list[str] = []
         self.unknown: list[str] = []
         self.ignored: list[str] = []
+        self.idle: list[str] = []
         self._kind = kind
         self._document = document
 
@@ -145,6 +156,8 @@ class Reader:
                 self._take(path, value, fields[path], settings)
 
     def _take(self, path: str, value: Any, field: Field | None, settings: dict[str, Any]) -> None:
+        if path in WITHOUT_EFFECT and _is_set(value, WITHOUT_EFFECT[path]):
+            self.idle.append(path)
         if field is None:
             if path in OTHER_MODES and _is_set(value, OTHER_MODES[path]):
                 self.ignored.append(path)

@@ -12,7 +12,7 @@ import yaml
 from support.recorded import GOLDEN
 
 from kubenode.engine.desired.config import AGENT, KUBE_PROXY, Config, ConfigError, parse
-from kubenode.engine.desired.config_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS
+from kubenode.engine.desired.config_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS, WITHOUT_EFFECT
 from kubenode.engine.model.objects_service import SCHEDULER, SCHEDULER_FLAGS
 from kubenode.engine.model.objects_slice import WEIGHT
 
@@ -141,7 +141,8 @@ def nested(path: str, value: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("path", "value", "wanted"), [(path, *given) for path, given in GIVEN.items()])
 def test_fields_of_kube_proxy(path: str, value: Any, wanted: dict[str, Any]) -> None:
-    assert parse([{**kube_proxy(), **nested(path, value)}]) == (Config(**wanted), [])
+    idle = [f"KubeProxyConfiguration: fields without effect on this agent are ignored: {path}"] if path in WITHOUT_EFFECT else []
+    assert parse([{**kube_proxy(), **nested(path, value)}]) == (Config(**wanted), idle)
 
 
 @pytest.mark.parametrize(("path", "value", "wanted"), [(path, *given) for path, given in OURS.items()])
@@ -314,7 +315,8 @@ def test_fields_of_other_modes_are_said_once() -> None:
     assert config == Config(masquerade_all=True)
     assert warnings == [
         "KubeProxyConfiguration: fields of other modes are ignored: "
-        "iptables.localhostNodePorts, iptables.syncPeriod, nftables, winkernel"
+        "iptables.localhostNodePorts, iptables.syncPeriod, nftables, winkernel",
+        "KubeProxyConfiguration: fields without effect on this agent are ignored: featureGates",
     ]
 
 
