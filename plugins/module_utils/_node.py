@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
+import sys
 
 from . import _swap
 from .engine.kernel import modules
@@ -26,36 +28,113 @@ FAMILIES = {
     "opensuse": "suse",
     "sles": "suse",
     "arch": "arch",
-    "flatcar": "flatcar",
 }
 SERVICES = ("NetworkManager", "firewalld")
+# Older ones have no IPVS that conntrack, ipset and the agent can work with.
+OLDEST_KERNEL = (4, 18)
+OLDEST_PYTHON = (3, 9)
+# What modules write to, and what for.
+WRITTEN = {"/etc": "files", "/var/lib": "the ledger", "/proc/sys/net/ipv4/ip_forward": "kernel parameters"}
+# What the firmware calls a machine's maker or model, to the word that systemd-detect-virt has for it.
+HYPERVISORS = (
+    ("KVM", "kvm"),
+    ("Amazon EC2", "amazon"),
+    ("QEMU", "qemu"),
+    ("VMware", "vmware"),
+    ("VirtualBox", "oracle"),
+    ("Xen", "xen"),
+    ("Microsoft Corporation", "microsoft"),
+    ("Google Compute Engine", "google"),
+    ("Parallels", "parallels"),
+    ("OpenStack", "kvm"),
+)
 
 
 def survey(wanted_modules, wanted_commands, fstab):
     """Return the survey of a node, as the module ``node_check`` documents it."""
     commands = {command: which(command) for command in wanted_commands}
     states = modules.states([name for entry in wanted_modules for name in entry.split("|")])
+    container = container_kind()
     found = {
         "commands": commands,
         "modules": states,
+        "lacks": {
+            "commands": [command for command, path in commands.items() if path is None],
+            "modules": [entry for entry in wanted_modules if all(states[name] == "absent" for name in entry.split("|"))],
+        },
         "ipvs": ipvs_version(),
         "iptables": iptables_backend(),
         "kernel": platform.release(),
         "python": platform.python_version(),
         "distribution": distribution(),
-        "container": in_container(),
+        "image_based": os.path.exists("/run/ostree-booted") or not os.access("/usr", os.W_OK),
+        "container": container is not None,
+        "virtualization": container or hypervisor(),
         "systemd": os.path.isdir("/run/systemd/system"),
         "services": [name for name in SERVICES if _is_running(name)],
+        "firewalld_backend": firewalld_backend(),
         "swap": {"active": _swap.active(), "fstab": _swap.in_fstab(fstab), "units": _swap.units()},
     }
-    problems = [f"command {command} is not installed" for command, path in commands.items() if path is None]
-    for entry in wanted_modules:
-        if all(states[name] == "absent" for name in entry.split("|")):
-            names = entry.replace("|", " or ")
-            problems.append(
-                f"kernel {found['kernel']} has no module {names} (neither loaded, nor built in, nor under /lib/modules)"
-            )
-    return {"fit": not problems, "problems": problems, **found}
+    refused = refusals(found, os.geteuid(), sys.version_info, [path for path in WRITTEN if not os.access(path, os.W_OK)])
+    problems = refused + lacking(found, os.path.isdir(os.path.join("/lib/modules", found["kernel"])))
+    return {"fit": not problems, "problems": problems, "refused": refused, **found}
+
+
+def lacking(found, has_modules):
+    """Return what a node lacks and packages may bring, one sentence each."""
+    sentences = [f"command {command} is not installed" for command in found["lacks"]["commands"]]
+    names = [entry.replace("|", " or ") for entry in found["lacks"]["modules"]]
+    if names and has_modules:
+        sentences.append(
+            f"kernel {found['kernel']} has no module {', '.join(names)} (neither loaded, nor built in, nor under /lib/modules)"
+        )
+    elif names:
+        sentences.append(
+            f"kernel {found['kernel']} has no module {', '.join(names)}, for there is no /lib/modules/{found['kernel']} "
+            "(a kernel that was upgraded and not booted yet? a package of its own?)"
+        )
+    return sentences
+
+
+def refusals(found, user, python, unwritable):
+    """Return why a node cannot be prepared, whatever is installed on it, one sentence each.
+
+    Args:
+        found: what :func:`survey` has found so far.
+        user: the effective user id.
+        python: the version of Python, as a tuple.
+        unwritable: those of ``WRITTEN`` that nothing can be written to.
+    """
+    sentences = []
+    if user != 0:
+        sentences.append(f"tasks run as user {user}, expected root (become: true)")
+    if tuple(python[:2]) < OLDEST_PYTHON:
+        sentences.append(f"Python is {found['python']}, expected 3.9 or newer (ansible_python_interpreter)")
+    if _release(found["kernel"]) < OLDEST_KERNEL:
+        sentences.append(f"kernel is {found['kernel']}, expected 4.18 or newer")
+    if user == 0:
+        sentences += [f"{path} is read-only, expected to be written to ({WRITTEN[path]})" for path in unwritable]
+    if found["container"] and found["ipvs"] is None:
+        sentences.append(
+            f"the node is a container ({found['virtualization']}), which cannot load kernel modules, and the kernel that it shares "
+            "has not loaded ip_vs: load it on the machine below"
+        )
+    return sentences
+
+
+def _release(text):
+    """Return the first two numbers of a kernel's release."""
+    numbers = text.replace("-", ".").split(".")[:2]
+    return tuple(int(number) for number in numbers if number.isdigit())
+
+
+def digest(path):
+    """Return the SHA-256 of a file in hexadecimal, or None where it is not or cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return None
 
 
 def which(command):
@@ -84,7 +163,7 @@ def iptables_backend():
 
 
 def distribution(path="/etc/os-release"):
-    """Return ``id``, ``version`` and ``family`` from os-release."""
+    """Return ``id``, ``version``, ``like`` (it, and what it says it is like) and ``family`` from os-release."""
     fields = {}
     try:
         with open(path, encoding="utf-8") as file:
@@ -95,12 +174,44 @@ def distribution(path="/etc/os-release"):
         pass
     names = [fields.get("ID", ""), *fields.get("ID_LIKE", "").split()]
     family = next((FAMILIES[name] for name in names if name in FAMILIES), "unknown")
-    return {"id": fields.get("ID", "unknown"), "version": fields.get("VERSION_ID", ""), "family": family}
+    like = [name for name in names if name]
+    return {"id": fields.get("ID", "unknown"), "version": fields.get("VERSION_ID", ""), "like": like, "family": family}
 
 
-def in_container():
-    """Tell whether the node is a container."""
-    return any(os.path.exists(path) for path in ("/run/systemd/container", "/.dockerenv", "/run/.containerenv"))
+def container_kind(root="/"):
+    """Return what kind of container the node is (``docker``, ``podman``, ``lxc`` …), or None."""
+    told = _read(os.path.join(root, "run/systemd/container")).strip()
+    environment = _read(os.path.join(root, "proc/1/environ")).split("\0")
+    told = told or next((entry.partition("=")[2] for entry in environment if entry.startswith("container=")), "")
+    marks = {".dockerenv": "docker", "run/.containerenv": "podman"}
+    return told or next((kind for mark, kind in marks.items() if os.path.exists(os.path.join(root, mark))), None)
+
+
+def hypervisor(root="/"):
+    """Return what the node is a virtual machine of, ``unknown`` for one that does not tell, ``none`` for a real machine."""
+    processor = _read(os.path.join(root, "proc/cpuinfo"))
+    if "User Mode Linux" in processor:
+        return "uml"
+    firmware = os.path.join(root, "sys/class/dmi/id")
+    said = " ".join(_read(os.path.join(firmware, name)) for name in ("product_name", "sys_vendor", "bios_vendor"))
+    named = next((word for mark, word in HYPERVISORS if mark in said), None)
+    return named or ("unknown" if " hypervisor" in processor else "none")
+
+
+def firewalld_backend(path="/etc/firewalld/firewalld.conf"):
+    """Return what firewalld writes its rules with, ``nftables`` or ``iptables``, or None where it is not installed."""
+    if which("firewalld") is None:
+        return None
+    values = [line.partition("=")[2].strip() for line in _read(path).splitlines() if line.startswith("FirewallBackend=")]
+    return values[-1] if values else "nftables"
+
+
+def _read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def _is_running(service):

@@ -35,7 +35,7 @@ options:
     default: [ipset, iptables-restore]
   files:
     description:
-      - Files whose presence is reported.
+      - Files whose presence and content are reported.
     type: list
     elements: path
     default: []
@@ -70,6 +70,27 @@ problems:
   type: list
   elements: str
   sample: ['command ipset is not installed']
+refused:
+  description:
+    - Those of the RV(problems) that no package can solve. The role P(kubenode.ipvs.prepare#role) refuses such a node.
+  returned: success
+  type: list
+  elements: str
+  sample: ['Python is 3.6.8, expected 3.9 or newer (ansible_python_interpreter)']
+lacks:
+  description: What packages may bring.
+  returned: success
+  type: dict
+  contains:
+    commands:
+      description: Those of O(commands) that are not installed.
+      type: list
+      elements: str
+    modules:
+      description: Those of O(modules) that the kernel does not have.
+      type: list
+      elements: str
+  sample: {commands: [ipset], modules: []}
 commands:
   description: Where each command is, null if it is nowhere.
   returned: success
@@ -84,6 +105,10 @@ files:
   returned: success
   type: dict
   sample: {/etc/systemd/system/kubenode-agent.service: true}
+contents:
+  description: The SHA-256 of each of O(files), in hexadecimal, null where there is none.
+  returned: success
+  type: dict
 modules:
   description: >-
     The state of each kernel module, V(loaded), V(builtin), V(loadable), V(absent), or V(unknown) where the kernel does not
@@ -122,14 +147,29 @@ distribution:
     version:
       description: Its version, empty for a rolling one.
       type: str
+    like:
+      description: The distribution and those that it says it is like.
+      type: list
+      elements: str
     family:
-      description: One of V(debian), V(redhat), V(suse), V(arch), V(flatcar) or V(unknown).
+      description: One of V(debian), V(redhat), V(suse), V(arch) or V(unknown).
       type: str
-  sample: {id: debian, version: "12", family: debian}
+  sample: {id: ubuntu, version: "24.04", like: [ubuntu, debian], family: debian}
+image_based:
+  description: Whether C(/usr) is read-only or an image (ostree), so that packages cannot be installed the usual way.
+  returned: success
+  type: bool
 container:
   description: Whether the node is a container, which shares its kernel.
   returned: success
   type: bool
+virtualization:
+  description: >-
+    What kind of container or virtual machine the node is, in the words of C(systemd-detect-virt), V(unknown) for a virtual
+    machine that does not tell, V(none) for a real machine.
+  returned: success
+  type: str
+  sample: kvm
 systemd:
   description: Whether systemd runs the node.
   returned: success
@@ -140,6 +180,11 @@ services:
   type: list
   elements: str
   sample: [NetworkManager]
+firewalld_backend:
+  description: What firewalld writes its rules with, V(nftables) or V(iptables), null where it is not installed.
+  returned: success
+  type: str
+  sample: nftables
 swap:
   description: Where swap comes from.
   returned: success
@@ -154,7 +199,7 @@ swap:
       type: list
       elements: str
     units:
-      description: Unit files of systemd that would do so.
+      description: Swap units of systemd, and services that make swap, that would do so.
       type: list
       elements: str
   sample: {active: [/dev/sda2], fstab: [UUID=0b1c], units: []}
@@ -164,7 +209,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._node import survey
+from ansible_collections.kubenode.ipvs.plugins.module_utils._node import digest, survey
 
 
 def main():
@@ -183,8 +228,16 @@ def main():
     )
     params = module.params
     found = survey(params["modules"], params["commands"], params["fstab"])
+    if "firewalld" in found["services"] and found["firewalld_backend"] == "iptables":
+        module.warn(
+            "firewalld has FirewallBackend=iptables: each of its reloads removes the chains of all others, ours too, until the agent makes them anew"
+        )
     module.exit_json(
-        changed=False, check_mode=module.check_mode, files={path: os.path.exists(path) for path in params["files"]}, **found
+        changed=False,
+        check_mode=module.check_mode,
+        files={path: os.path.exists(path) for path in params["files"]},
+        contents={path: digest(path) for path in params["files"]},
+        **found,
     )
 
 

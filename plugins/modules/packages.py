@@ -62,6 +62,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+check_mode:
+  description: Whether this task ran in check mode.
+  returned: success
+  type: bool
 missing:
   description: Which of O(names) were not installed.
   returned: success
@@ -128,7 +132,8 @@ def main():
         _packages.missing(lambda command: module.run_command(command)[:2], family, params["names"]) if params["names"] else []
     )
     origin = params["directory"] or params["mirror"] or "the node's repositories"
-    result = {"changed": bool(missing), "missing": missing, "lines": [f"install {name} from {origin}" for name in missing]}
+    result = {"changed": bool(missing), "missing": missing, "check_mode": module.check_mode}
+    result["lines"] = [f"install {name} from {origin}" for name in missing]
     if module._diff:
         result["diff"] = {"before": "", "after": "".join(f"{name}\n" for name in missing), "after_header": "packages"}
     if missing and not module.check_mode:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,16 +16,22 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils import _node
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ('ID=debian\nVERSION_ID="12"\n', ("debian", "12", "debian")),
-        ("ID=ubuntu\nID_LIKE=debian\nVERSION_ID=24.04\n", ("ubuntu", "24.04", "debian")),
-        ('ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n', ("rocky", "9.4", "redhat")),
-        ('ID="opensuse-leap"\nID_LIKE="suse opensuse"\nVERSION_ID="15.6"\n', ("opensuse-leap", "15.6", "suse")),
-        ("ID=arch\n", ("arch", "", "arch")),
-        ("ID=gentoo\n", ("gentoo", "", "unknown")),
-        ("", ("unknown", "", "unknown")),
+        ('ID=debian\nVERSION_ID="12"\n', ("debian", "12", ["debian"], "debian")),
+        ("ID=ubuntu\nID_LIKE=debian\nVERSION_ID=24.04\n", ("ubuntu", "24.04", ["ubuntu", "debian"], "debian")),
+        (
+            'ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n',
+            ("rocky", "9.4", ["rocky", "rhel", "centos", "fedora"], "redhat"),
+        ),
+        (
+            'ID="opensuse-leap"\nID_LIKE="suse opensuse"\nVERSION_ID="15.6"\n',
+            ("opensuse-leap", "15.6", ["opensuse-leap", "suse", "opensuse"], "suse"),
+        ),
+        ("ID=arch\n", ("arch", "", ["arch"], "arch")),
+        ("ID=gentoo\n", ("gentoo", "", ["gentoo"], "unknown")),
+        ("", ("unknown", "", [], "unknown")),
     ],
 )
-def test_distributions(tmp_path: Path, text: str, found: tuple[str, str, str]) -> None:
+def test_distributions(tmp_path: Path, text: str, found: tuple[object, ...]) -> None:
     path = tmp_path / "os-release"
     path.write_text(text)
     assert tuple(_node.distribution(str(path)).values()) == found
@@ -38,3 +45,89 @@ def test_a_node_that_lacks_something_is_not_fit() -> None:
     assert not found["fit"]
     assert "command no-such-command is not installed" in found["problems"]
     assert set(found["modules"]) == {"no_such_module", "nor_this"}
+    assert found["lacks"]["commands"] == ["no-such-command"]
+
+
+FOUND = {"kernel": "6.1.0-18-amd64", "python": "3.11.2", "container": False, "virtualization": "kvm", "ipvs": None}
+ROOT = {"user": 0, "python": (3, 11, 2), "unwritable": []}
+
+
+@pytest.mark.parametrize(
+    ("found", "given", "sentences"),
+    [
+        ({}, {}, []),
+        ({"kernel": "4.18.0-553.el8_10.x86_64"}, {}, []),
+        ({"kernel": "5.4"}, {}, []),
+        ({"kernel": "4.15.0-213-generic"}, {}, ["kernel is 4.15.0-213-generic, expected 4.18 or newer"]),
+        ({}, {"user": 1000, "unwritable": ["/etc"]}, ["tasks run as user 1000, expected root (become: true)"]),
+        ({"python": "3.6.8"}, {"python": (3, 6, 8)}, ["Python is 3.6.8, expected 3.9 or newer (ansible_python_interpreter)"]),
+        (
+            {"container": True, "virtualization": "docker"},
+            {"unwritable": ["/proc/sys/net/ipv4/ip_forward"]},
+            [
+                "/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)",
+                "the node is a container (docker), which cannot load kernel modules, and the kernel that it shares has not loaded ip_vs: "
+                "load it on the machine below",
+            ],
+        ),
+        ({"container": True, "virtualization": "lxc", "ipvs": "1.2.1"}, {}, []),
+    ],
+)
+def test_what_nobody_can_prepare(found: dict[str, Any], given: dict[str, Any], sentences: list[str]) -> None:
+    assert _node.refusals({**FOUND, **found}, **{**ROOT, **given}) == sentences
+
+
+def test_all_that_is_lacking_is_said_at_once() -> None:
+    found = {"kernel": "6.12.0", "lacks": {"commands": ["ipset", "conntrack"], "modules": ["ip_set", "xt_a|ipt_a"]}}
+    assert _node.lacking(found, True) == [
+        "command ipset is not installed",
+        "command conntrack is not installed",
+        "kernel 6.12.0 has no module ip_set, xt_a or ipt_a (neither loaded, nor built in, nor under /lib/modules)",
+    ]
+    assert _node.lacking(found, False)[-1] == (
+        "kernel 6.12.0 has no module ip_set, xt_a or ipt_a, for there is no /lib/modules/6.12.0 "
+        "(a kernel that was upgraded and not booted yet? a package of its own?)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "kind"),
+    [
+        ({}, None),
+        ({"run/systemd/container": "lxc\n"}, "lxc"),
+        ({".dockerenv": ""}, "docker"),
+        ({"run/.containerenv": "engine=podman"}, "podman"),
+        ({"proc/1/environ": "PATH=/bin\0container=oci\0"}, "oci"),
+        ({"proc/1/environ": "PATH=/bin\0notcontainer=oci\0"}, None),
+    ],
+)
+def test_containers(tmp_path: Path, files: dict[str, str], kind: str | None) -> None:
+    write(tmp_path, files)
+    assert _node.container_kind(str(tmp_path)) == kind
+
+
+@pytest.mark.parametrize(
+    ("files", "kind"),
+    [
+        ({"proc/cpuinfo": "flags : fpu vme\n"}, "none"),
+        ({"proc/cpuinfo": "flags : fpu hypervisor\n"}, "unknown"),
+        ({"proc/cpuinfo": "vendor_id : User Mode Linux\n"}, "uml"),
+        ({"sys/class/dmi/id/sys_vendor": "VMware, Inc.\n"}, "vmware"),
+        ({"sys/class/dmi/id/product_name": "KVM\n", "sys/class/dmi/id/sys_vendor": "QEMU\n"}, "kvm"),
+    ],
+)
+def test_virtual_machines(tmp_path: Path, files: dict[str, str], kind: str) -> None:
+    write(tmp_path, files)
+    assert _node.hypervisor(str(tmp_path)) == kind
+
+
+def test_digests(tmp_path: Path) -> None:
+    write(tmp_path, {"file": "abc"})
+    assert _node.digest(str(tmp_path / "file")) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert _node.digest(str(tmp_path / "nosuch")) is None
+
+
+def write(directory: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)

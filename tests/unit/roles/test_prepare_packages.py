@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role prepare's table of packages, rendered by Ansible's own templating for what node_check finds on each distribution."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _node, _packages
+
+ROLE = Path(__file__).parents[3] / "roles/prepare"
+COMMANDS = ["ipset", "ipvsadm", "iptables-restore", "conntrack", "modprobe"]
+
+# What os-release says, and the kernel's release.
+DEBIAN_12 = ('ID=debian\nVERSION_ID="12"\n', "6.1.0-18-amd64")
+UBUNTU_AWS = ('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n', "6.8.0-1016-aws")
+UBUNTU_KVM = ('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="20.04"\n', "5.4.0-1103-kvm")
+MINT = ('ID=linuxmint\nID_LIKE="ubuntu debian"\nVERSION_ID="22"\n', "6.8.0-38-generic")
+RHEL_8 = ('ID="rhel"\nID_LIKE="fedora"\nVERSION_ID="8.10"\n', "4.18.0-553.el8_10.x86_64")
+ROCKY_9 = ('ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n', "5.14.0-427.13.1.el9_4.x86_64")
+ALMA_10 = ('ID="almalinux"\nID_LIKE="rhel centos fedora"\nVERSION_ID="10.0"\n', "6.12.0-55.9.1.el10_0.x86_64")
+ORACLE_9 = ('ID="ol"\nID_LIKE="fedora"\nVERSION_ID="9.4"\n', "5.15.0-206.153.7.el9uek.x86_64")
+FEDORA = ("ID=fedora\nVERSION_ID=41\n", "6.11.4-301.fc41.x86_64")
+AMAZON = ('ID="amzn"\nID_LIKE="fedora"\nVERSION_ID="2023"\n', "6.1.119-129.201.amzn2023.x86_64")
+LEAP = ('ID="opensuse-leap"\nID_LIKE="suse opensuse"\nVERSION_ID="15.6"\n', "6.4.0-150600.21-default")
+SLES = ('ID="sles"\nID_LIKE="suse"\nVERSION_ID="15.6"\n', "6.4.0-150600.21-azure")
+ARCH = ("ID=arch\n", "6.9.3-arch1-1")
+GENTOO = ("ID=gentoo\n", "6.6.30-gentoo")
+
+DEB = ["ipset", "ipvsadm", "conntrack", "iptables", "kmod"]
+RPM = ["ipset", "ipvsadm", "conntrack-tools", "iptables-nft", "kmod"]
+
+
+@pytest.fixture(scope="module")
+def loader() -> DataLoader:
+    return DataLoader()
+
+
+@pytest.fixture
+def render(loader: DataLoader, tmp_path: Path) -> Any:
+    """Return a function from a node and the role's variables to another variable of the role."""
+
+    def rendered(variable: str, system: tuple[str, str], lacks: dict[str, list[str]], **given: Any) -> Any:
+        (tmp_path / "os-release").write_text(system[0])
+        found: dict[str, Any] = {"kernel": system[1], "distribution": _node.distribution(str(tmp_path / "os-release"))}
+        found |= {"image_based": False, "refused": [], "lacks": {"commands": [], "modules": [], **lacks}}
+        found |= given.pop("node", {})
+        found["problems"] = found["refused"] + _node.lacking(found, True)
+        variables = {**read(loader, "defaults"), **read(loader, "vars"), "prepare_node": found, **given}
+        return Templar(loader, variables=variables).template(variables[variable])
+
+    return rendered
+
+
+def read(loader: DataLoader, directory: str) -> dict[str, Any]:
+    path = str(ROLE / directory / "main.yml")
+    try:
+        found: dict[str, Any] = loader.load_from_file(path, trusted_as_template=True)
+    except TypeError:  # before ansible-core 2.19 every text is a template
+        found = loader.load_from_file(path)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("system", "packages"),
+    [
+        (DEBIAN_12, DEB),
+        (UBUNTU_AWS, DEB),
+        (MINT, DEB),
+        (RHEL_8, ["ipset", "ipvsadm", "conntrack-tools", "iptables", "kmod"]),
+        (ROCKY_9, RPM),
+        (ALMA_10, RPM),
+        (ORACLE_9, RPM),
+        (FEDORA, RPM),
+        (AMAZON, RPM),
+        (LEAP, ["ipset", "ipvsadm", "conntrack-tools", "iptables", "kmod"]),
+        (ARCH, ["ipset", "ipvsadm", "conntrack-tools", "iptables", "kmod"]),
+    ],
+    ids=lambda value: value[0].split()[0] if isinstance(value, tuple) else "",
+)
+def test_packages_of_commands(render: Any, system: tuple[str, str], packages: list[str]) -> None:
+    assert render("prepare_packages_needed", system, {"commands": COMMANDS}) == packages
+    assert render("prepare_packages_needed", system, {"commands": ["ipset"]}) == ["ipset"]
+    assert render("prepare_packages_needed", system, {}) == []
+    assert render("prepare_packages_needed", system, {}, prepare_packages_extra=["jq"]) == ["jq"]
+    assert render("prepare_packages_needed", system, {"commands": COMMANDS}, prepare_packages=False) == []
+    assert render("prepare_refusals", system, {"commands": COMMANDS}) == []
+
+
+@pytest.mark.parametrize(
+    ("system", "packages"),
+    [
+        (UBUNTU_AWS, ["linux-modules-extra-6.8.0-1016-aws"]),
+        (MINT, ["linux-modules-extra-6.8.0-38-generic"]),
+        (RHEL_8, ["kernel-modules-4.18.0-553.el8_10.x86_64", "kernel-modules-extra-4.18.0-553.el8_10.x86_64"]),
+        (ALMA_10, ["kernel-modules-6.12.0-55.9.1.el10_0.x86_64", "kernel-modules-extra-6.12.0-55.9.1.el10_0.x86_64"]),
+        (FEDORA, ["kernel-modules-6.11.4-301.fc41.x86_64", "kernel-modules-extra-6.11.4-301.fc41.x86_64"]),
+        (ORACLE_9, ["kernel-uek-modules-extra-5.15.0-206.153.7.el9uek.x86_64"]),
+        (LEAP, ["kernel-default"]),
+    ],
+    ids=lambda value: value[0].split()[0] if isinstance(value, tuple) else "",
+)
+def test_packages_of_kernel_modules(render: Any, system: tuple[str, str], packages: list[str]) -> None:
+    assert render("prepare_packages_needed", system, {"modules": ["ip_set"]}) == packages
+    assert render("prepare_refusals", system, {"modules": ["ip_set"]}) == []
+    assert render("prepare_packages_needed", system, {"modules": ["ip_set"], "commands": ["ipset"]}) == ["ipset", *packages]
+
+
+@pytest.mark.parametrize("system", [DEBIAN_12, UBUNTU_KVM, AMAZON, SLES, ARCH], ids=lambda system: system[0].split()[0])
+def test_kernel_modules_that_no_package_brings_are_refused(render: Any, system: tuple[str, str]) -> None:
+    assert render("prepare_packages_needed", system, {"modules": ["ip_vs"]}) == []
+    lacking, why = render("prepare_refusals", system, {"modules": ["ip_vs", "xt_a|ipt_a"]})
+    assert lacking.startswith(f"kernel {system[1]} has no module ip_vs, xt_a or ipt_a (")
+    assert why.endswith("is known to bring kernel modules to this kernel")
+
+
+@pytest.mark.parametrize(
+    ("lacks", "given", "words"),
+    [
+        ({}, {}, []),
+        ({"commands": ["ipvsadm", "conntrack"]}, {"prepare_packages": False}, []),
+        (
+            {"commands": ["ipset", "ipvsadm"]},
+            {"prepare_packages": False},
+            ["command ipset is not installed", "command ipvsadm is"],
+        ),
+        ({"commands": ["ipset"]}, {"node": {"image_based": True}}, ["command ipset is not installed", "image of this node"]),
+        ({}, {"prepare_packages_mirror": "m", "prepare_packages_directory": "d"}, ["expected one of them"]),
+        (
+            {"commands": ["ipset"], "modules": ["ip_vs"]},
+            {"node": {"refused": ["tasks run as user 7"]}, "prepare_packages_mirror": "m", "prepare_packages_directory": "d"},
+            ["tasks run as user 7", "expected one of them", "has no module ip_vs", "known to bring kernel modules"],
+        ),
+    ],
+)
+def test_all_reasons_are_told_at_once(render: Any, lacks: dict[str, list[str]], given: dict[str, Any], words: list[str]) -> None:
+    refusals = render("prepare_refusals", DEBIAN_12, lacks, **given)
+    assert len(refusals) == len(words)
+    for sentence, word in zip(refusals, words, strict=True):
+        assert word in sentence
+
+
+def test_an_unknown_distribution_is_refused_only_for_what_it_lacks(render: Any) -> None:
+    assert render("prepare_refusals", GENTOO, {}) == []
+    assert render("prepare_packages_needed", GENTOO, {"commands": COMMANDS}) == []
+    *lacking, why = render("prepare_refusals", GENTOO, {"commands": ["ipset", "modprobe"]})
+    assert lacking == ["command ipset is not installed", "command modprobe is not installed"]
+    assert why.startswith("what the packages are called on gentoo is not known")
+
+
+def test_every_family_has_a_package_manager(render: Any) -> None:
+    assert set(render("prepare_families", DEBIAN_12, {})) == set(_packages.MANAGERS)
