@@ -8,7 +8,7 @@ from __future__ import annotations
 CONFIG = "/etc/kubenode/config.yaml"
 MANIFESTS = "/etc/kubenode/manifests"
 RUN = "/run/kubenode"  # ledger, lock, socket: all that dies at reboot
-STATE = "/var/lib/kubenode"  # what outlives a reboot
+STATE = "/var/lib/kubenode/agent"  # what outlives a reboot
 SNAPSHOT = "objects"  # in it: the objects as the API server had them last
 SOCKET = "agent.sock"
 OWNER = "agent"  # the agent's name in the ledger

@@ -32,6 +32,10 @@ class MissingError(KernelError):
     """The node lacks something: a kernel module, a tool, a right. The text says how to get it."""
 
 
+class BusyError(KernelError):
+    """Somebody else holds what is needed, for longer than one waits; later it may be free."""
+
+
 class LedgerError(EngineError):
     """The ledger cannot be read or written; nothing is purged while that is so."""
 

@@ -78,4 +78,4 @@ def test_manifests_on_the_command_line_go_first(configure: Configure, tmp_path: 
 
 def test_commands_without_the_agent_read_what_the_api_said_last() -> None:
     assert usual_objects(Config()) == "/etc/kubenode/manifests"
-    assert usual_objects(Config(source="kubernetes")) == "/var/lib/kubenode/objects"
+    assert usual_objects(Config(source="kubernetes")) == "/var/lib/kubenode/agent/objects"

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...errors import KernelError, MissingError
+from ...errors import BusyError, KernelError, MissingError
 from ..command import Finished, run
 
-LOCK_SECONDS = 30
+LOCK_SECONDS = 10  # the agent's watchdog has to outlast it
 _PROGRAMS = {4: "iptables", 6: "ip6tables"}
+_TABLE_LISTS = {4: "ip_tables_names", 6: "ip6_tables_names"}
 
 
 class Version(NamedTuple):
@@ -47,16 +49,27 @@ def version(family: int = 4) -> Version:
 
 
 def save(family: int) -> str:
-    """Return what ``iptables-save`` prints.
+    """Return what ``iptables-save`` prints. To users who may not read which tables are in use it prints nat and filter.
 
     Raises:
-        MissingError: no iptables, or not root.
+        MissingError: no iptables, or no right.
         KernelError: iptables failed.
     """
-    ended = run([f"{_PROGRAMS[family]}-save"])
-    if ended.status:
-        raise _refusal(family, ended)
-    return ended.output
+    output = ""
+    for choice in _choices(family):
+        ended = run([f"{_PROGRAMS[family]}-save", *choice])
+        if ended.status:
+            raise _refusal(family, ended)
+        output += ended.output
+    return output
+
+
+def _choices(family: int) -> tuple[tuple[str, ...], ...]:
+    """Return the options of the calls that show all tables: the legacy back end's list of tables is root's alone, whatever one may do."""
+    names = f"/proc/thread-self/net/{_TABLE_LISTS[family]}"
+    if os.path.exists(names) and not os.access(names, os.R_OK):
+        return ("-t", "nat"), ("-t", "filter")
+    return ((),)
 
 
 def restore(family: int, lines: Sequence[str]) -> Complaint | None:
@@ -64,12 +77,13 @@ def restore(family: int, lines: Sequence[str]) -> Complaint | None:
 
     Raises:
         MissingError: no iptables, or not root.
-        KernelError: the lock could not be had.
+        BusyError: another program holds the lock.
+        KernelError: the lock cannot be opened.
     """
     ended = run([f"{_PROGRAMS[family]}-restore", "--noflush", "-w", str(LOCK_SECONDS)], "\n".join(lines) + "\n")
     if not ended.status:
         return None
-    if "Permission denied" in ended.errors or "holding the xtables lock. " in ended.errors:
+    if any(words in ended.errors for words in ("Permission denied", "holding the xtables lock. ", "lock file")):
         raise _refusal(family, ended)
     return complaint(ended.errors)
 
@@ -86,8 +100,10 @@ def complaint(errors: str) -> Complaint:
 
 def _refusal(family: int, ended: Finished) -> KernelError:
     program = _PROGRAMS[family]
+    if "lock file" in ended.errors:  # Fatal: can't open lock file /run/xtables.lock: Permission denied
+        return KernelError(f"{program}: its lock cannot be opened ({ended.errors.strip().rpartition('lock file ')[2]})")
     if "Permission denied" in ended.errors:
         return MissingError(f"{program} needs root (the capability CAP_NET_ADMIN in this network namespace)")
     if "holding the xtables lock" in ended.errors:
-        return KernelError(f"{program}: another program has held the lock /run/xtables.lock for {LOCK_SECONDS} seconds")
+        return BusyError(f"{program}: another program has held the lock /run/xtables.lock for {LOCK_SECONDS} seconds")
     return KernelError(f"{program}: {complaint(ended.errors).text or ended.errors.strip()}")

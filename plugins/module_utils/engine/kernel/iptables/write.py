@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ...errors import BusyError
 from ...model.kinds import name
 from ...plan.step import Step
 from .. import Failure, Result
@@ -29,7 +30,8 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
 
     Raises:
         MissingError: no iptables, or not root.
-        KernelError: the lock could not be had.
+        BusyError: another program holds the lock (only without ``keep_going``).
+        KernelError: the lock cannot be opened.
     """
     batches: dict[int, dict[str, list[Step]]] = {}
     for step in steps:
@@ -38,7 +40,14 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
     for family, tables in batches.items():
         left = list(tables.items())
         while left:
-            left = _restore(family, left, keep_going, result)
+            try:
+                left = _restore(family, left, keep_going, result)
+            except BusyError as error:
+                if not keep_going:
+                    raise
+                told = {*result.done, *(failure.step for failure in result.failed)}
+                result.failed.extend(Failure(step, str(error)) for step in steps if step not in told)
+                return result  # the others would wait just as long
             if result.failed and not keep_going:
                 return result
     return result
