@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
+TYPES = {"bool", "dict", "float", "int", "list", "path", "raw", "str"}
 ROLES = sorted(path.parents[1] for path in ROOT.glob("roles/*/meta/argument_specs.yml"))
 
 
@@ -30,6 +31,21 @@ def test_every_variable_is_documented_with_its_default(role: Path) -> None:
     specs = yaml.safe_load((role / "meta/argument_specs.yml").read_text(encoding="utf-8"))["argument_specs"]
     documented = {name: option["default"] for name, option in specs["main"]["options"].items()}
     assert documented == load(role / "defaults/main.yml")
+
+
+def test_every_entry_point_is_documented_in_full(role: Path) -> None:
+    specs = yaml.safe_load((role / "meta/argument_specs.yml").read_text(encoding="utf-8"))["argument_specs"]
+    for entry, spec in specs.items():
+        assert (role / f"tasks/{entry}.yml").is_file(), f"{entry}: there are no such tasks"
+        assert spec["short_description"], entry
+        assert spec["description"], entry
+        for name, option in spec["options"].items():
+            assert option["type"] in TYPES, name
+            assert all(text[0].isupper() and text.endswith(".") for text in option["description"]), name
+            assert option["description"], name
+            assert ("elements" in option) == (option["type"] == "list"), name
+            assert "default" in option or option.get("required"), name
+            assert "choices" not in option or option.get("default", option["choices"][0]) in option["choices"], name
 
 
 def test_variables_begin_with_the_role(role: Path) -> None:
