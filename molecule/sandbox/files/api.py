@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Is no API: writes down as whom it was asked, and refuses all but the tokens that begin with `good`, which find nothing."""
 
+from __future__ import annotations
+
 import http.server
 import sys
 
