@@ -59,10 +59,11 @@ class Site:
         inventory = {"all": {"hosts": hosts, "children": {"control_plane": {"hosts": {"n1": {}, "n2": {}}}}}}
         (directory / "inventory.yml").write_text(yaml.safe_dump(inventory))
         (directory / "play.yml").write_text(PLAY)
+        (directory / "check.yml").write_text(PLAY.replace("serial: 1", "serial: 1\n  check_mode: true"))
         (directory / "cni.yml").write_text("kind: DaemonSet\n")
 
-    def run(self, *options: str, **variables: Any) -> Run:
-        """Run the role on all nodes, or on those that the options say."""
+    def run(self, *options: str, play: str = "play.yml", **variables: Any) -> Run:
+        """Run the role on all nodes, or on those that the options say; ``check.yml`` is the play in check mode."""
         given = {
             "root": str(self.directory),
             "kubeadm_directory": str(self.directory / "{{ inventory_hostname }}/kubernetes"),
@@ -77,7 +78,7 @@ class Site:
             "inventory.yml",
             "--extra-vars",
             json.dumps(given),
-            "play.yml",
+            play,
         ]
         environment = {
             **os.environ,
@@ -121,12 +122,14 @@ def site(tmp_path: Path) -> Site:
 def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
     variables = {"kubeadm_cni_manifest": str(site.directory / "cni.yml"), "kubeadm_untaint_control_plane": True}
 
-    dry = site.run("--check", "--diff", **variables)
-    assert dry.status == 0, dry.text
-    assert all(dry.changed.values()), dry.changed
-    assert site.files() == []
-    calls = [call for node in ("n1", "n2", "w1") for call in site.calls(node)]
-    assert calls == ["kubeadm config validate --config /dev/stdin"] * 3
+    # The command line may ask for a dry run, or the play.
+    for options, play in ((["--check", "--diff"], "play.yml"), ([], "check.yml")):
+        dry = site.run(*options, play=play, **variables)
+        assert dry.status == 0, dry.text
+        assert all(dry.changed.values()), dry.changed
+        assert site.files() == []
+        calls = [call for node in ("n1", "n2", "w1") for call in site.calls(node)]
+        assert calls == ["kubeadm config validate --config /dev/stdin"] * 3
 
     first = site.run("--diff", "-vv", **variables)
     assert first.status == 0, first.text
@@ -169,6 +172,14 @@ def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
     reset = site.run(tasks_from="reset")
     assert reset.status == 0, reset.text
     assert site.files() == []
+
+
+def test_one_node_after_the_other(site: Site) -> None:
+    for node in ("n1", "w1"):
+        one = site.run("--limit", node)
+        assert one.status == 0, one.text
+        assert list(one.changed) == [node]
+    assert site.files() == ["n1/kubernetes/admin.conf", "n1/kubernetes/kubelet.conf", "w1/kubernetes/kubelet.conf"]
 
 
 def test_a_kubeadm_that_fails_is_not_taken_for_done(site: Site) -> None:
