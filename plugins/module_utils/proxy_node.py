@@ -1,0 +1,154 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node that we are on: its tables, read as one state, and facts about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from .engine.desired.facts import NodeFacts
+from .engine.desired.node_addresses import DUMMY
+from .engine.errors import MissingError
+from .engine.model import ReadState, State
+
+if TYPE_CHECKING:
+    from .engine.kernel.iptables import Version
+
+_A_TURN = 64  # a few milliseconds' worth; a thousand virtual servers have had their turn after sixteen readings
+_PROBES = {4: ("AF_INET", "192.0.2.1"), 6: ("AF_INET6", "2001:db8::1")}  # documentation networks: nobody is there
+
+
+class Node:
+    """Reads all tables that the agent works with; writes them through ``tables``.
+
+    Rules are read again only if the kernel says that they have changed. Of real servers, some details (thresholds above all) cost a
+    request for each virtual server: every reading asks for those of so many of the wanted ones, in turn, unless it is ``precise``.
+    """
+
+    def __init__(self, precise: bool = False) -> None:
+        self._precise = precise
+        self._next = 0  # the virtual server with which the next turn begins
+        self._backend = ""  # of iptables: "legacy" or "nft"
+        self._rules: State = {}
+        self._rules_print: bytes | None = None
+
+    @property
+    def tables(self) -> Mapping[str, Any]:
+        """Return ``apply`` of each table, by the table's name."""
+        from .engine.kernel.tables import TABLES
+
+        return TABLES
+
+    def read(self, want: ReadState, owned: Mapping[str, Collection[Any]]) -> State:
+        """Return what the kernel holds: of sets and sysctls those that are wanted or ours, of all else everything.
+
+        Raises:
+            MissingError: the node lacks a kernel module, a tool or a right.
+        """
+        from .engine.kernel import addresses, ipset, ipvs, sysctls
+
+        have: State = {}
+        have.update(ipvs.read(precise=self._precise or self._turn(want.get("virtual_server", {}))))
+        have.update(ipset.read({*want.get("set", ()), *owned.get("set", ())}))
+        have.update(self._read_rules())
+        have.update(addresses.read({*want.get("link", ()), *owned.get("link", ()), DUMMY}))
+        routes = {*want.get("route", ()), *owned.get("route", ())}
+        if routes:
+            have["route"] = addresses.read_routes({key.link for key in routes})
+        have.update(sysctls.read(list(want.get("sysctl", ()))))
+        return have
+
+    def _turn(self, servers: Collection[Any]) -> list[Any]:
+        """Return the virtual servers whose turn it is to be read in every detail."""
+        start = self._next if self._next < len(servers) else 0
+        self._next = start + _A_TURN
+        return list(islice(servers, start, self._next))
+
+    def _read_rules(self) -> State:
+        from .engine.kernel import iptables
+
+        if not self._backend and self._rules:  # not the first time, which must be quick
+            self._backend = _iptables().backend
+        found = iptables.fingerprint(self._backend) if self._backend else None
+        if found is None or found != self._rules_print:
+            self._rules = iptables.read()
+            self._rules_print = found
+        return {kind: dict(items) for kind, items in self._rules.items()}
+
+    def connections(self) -> Mapping[Any, tuple[int, int]]:
+        """Return active and inactive connections of every real server."""
+        from .engine.kernel import ipvs
+
+        return ipvs.read_connections()
+
+
+def facts(name: str) -> NodeFacts:
+    """Return what can be seen on this node; what its Node object says goes before it."""
+    from .engine.kernel.addresses import node_addresses
+
+    addresses = tuple((link, address) for link, address, _prefix in node_addresses() if link != DUMMY)
+    found = [_primary(family, addresses) for family in (4, 6)]
+    return NodeFacts(
+        name=name,
+        addresses=addresses,
+        node_ips=tuple(address for address in found if address),
+        random_fully=_random_fully(),
+        kernel=os.uname().release,
+        cpus=os.cpu_count() or 0,
+    )
+
+
+@cache
+def _iptables() -> Version:
+    """Ask iptables for its version, once for all."""
+    from .engine.kernel import iptables
+
+    return iptables.version()
+
+
+def _random_fully() -> bool:
+    try:
+        return _iptables().random_fully
+    except MissingError:
+        return True  # whoever reads or writes rules says what is missing
+
+
+def _primary(family: int, addresses: Collection[tuple[str, str]]) -> str:
+    """Return the address that the node would speak from, or else its first; "" if it has none."""
+    import socket
+
+    name, target = _PROBES[family]
+    try:
+        with socket.socket(getattr(socket, name), socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as probe:
+            probe.connect((target, 9))  # chooses a route; sends nothing
+            chosen = str(probe.getsockname()[0])
+            if chosen in {address for _link, address in addresses}:
+                return chosen
+    except OSError:
+        pass
+    mine = [address for link, address in addresses if link != "lo" and (":" in address) is (family == 6)]
+    return next((address for address in mine if not address.startswith(("fe80:", "169.254."))), "")
+
+
+def name() -> str:
+    """Return this node's name as kube-proxy takes it: the host name in lower case."""
+    return os.uname().nodename.strip().lower()
+
+
+def set_oom_score(score: int) -> None:
+    """Have the kernel spare this process (down to -1000), or end it first (up to 1000), when memory runs out.
+
+    Raises:
+        OSError: it may not be lowered without the right CAP_SYS_RESOURCE. What was set before this process began needs none.
+    """
+    path = "/proc/self/oom_score_adj"
+    with open(path, encoding="ascii") as file:
+        if int(file.read()) == score:
+            return
+    with open(path, "w", encoding="ascii") as file:
+        file.write(str(score))
