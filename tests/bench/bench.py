@@ -15,7 +15,7 @@ from lab.errors import LabError
 from lab.paths import ROOT
 from lab.progress import Progress
 
-from . import agent, machine, prepare, render, report, tables
+from . import agent, machine, prepare, render, report, scale, tables
 from .node import Node
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Node], list[Row]]]] = {
     "prepare": ("Ansible", prepare.measure),
     "tables": ("The IPVS table", tables.measure),
     "agent": ("The agent", agent.measure),
+    "scale": ("A large cluster that changes all the time", scale.measure),
     "render": ("Rendering", render.measure),
 }
 

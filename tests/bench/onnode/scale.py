@@ -1,0 +1,107 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""On the node: the agent with a large cluster, while endpoints change at a steady rate.
+
+Arguments: services, endpoints of each, changes in a second, seconds. Standard output: JSON with the list of ``latency`` (seconds from when
+a change was due to when IPVS had it), ``cpu`` (seconds of the agent's CPU in a second) and ``memory`` (MiB, the largest).
+
+Some services, each in a manifest of its own, have an endpoint that goes and comes back; who looks whether IPVS has it shares
+the one CPU with the agent.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from engine.kernel.ipvs import connect, dump
+from engine.model.ipvs import VirtualServerKey
+from objects import Object, as_list, cluster
+
+from agent import WORK, Agent, write
+
+CHANGING = 500  # services
+PATIENCE = 60.0
+
+
+class Crowd(Agent):
+    """An agent with many services that change, one manifest each."""
+
+    def __init__(self, services: int, endpoints: int) -> None:
+        super().__init__(1, 1)
+        for path in self.manifests.iterdir():
+            path.unlink()
+        objects = cluster(services, endpoints)
+        moving = {f"service-{number}" for number in range(0, services, services // CHANGING)}
+        self.services: dict[str, Object] = {}
+        self.slices: dict[str, Object] = {}
+        others = []
+        for item in objects:
+            name = item["metadata"]["labels"].get("kubernetes.io/service-name", item["metadata"]["name"])
+            if name not in moving:
+                others.append(item)
+            else:
+                (self.services if item["kind"] == "Service" else self.slices)[name] = item
+        self.gone: dict[str, Object] = {}
+        write(self.manifests / "cluster.json", as_list(others))
+        for name in self.services:
+            self.write(name)
+
+    def write(self, name: str) -> None:
+        """Write the manifest of a service."""
+        write(self.manifests / f"{name}.json", as_list([self.services[name], self.slices[name]]))
+
+    def change(self, name: str) -> tuple[VirtualServerKey, str, bool]:
+        """Take an endpoint from a service, or give it back; return which virtual server will have or lose which address."""
+        service, endpoints = self.services[name], self.slices[name]["endpoints"]
+        comes = name in self.gone
+        if comes:
+            endpoints.append(self.gone.pop(name))
+            address = endpoints[-1]["addresses"][0]
+        else:
+            self.gone[name] = endpoints.pop(0)
+            address = self.gone[name]["addresses"][0]
+        self.write(name)
+        port = service["spec"]["ports"][0]
+        return VirtualServerKey(port["protocol"].lower(), service["spec"]["clusterIP"], port["port"], 4), address, comes
+
+
+def main(services: int, endpoints: int, rate: float, seconds: float) -> None:
+    """Measure."""
+    agent = Crowd(services, endpoints)
+    agent.start()
+    agent.check()
+    names = list(agent.services)
+    latency: list[float] = []
+    pending: list[tuple[float, VirtualServerKey, str, bool]] = []
+    total, sent = int(rate * seconds), 0
+    cpu, start = agent.cpu(), time.perf_counter()
+    with connect() as kernel:
+        while len(latency) < total:
+            now = time.perf_counter() - start
+            while sent < total and sent / rate <= now:
+                pending.append((sent / rate, *agent.change(names[sent % len(names)])))
+                sent += 1
+            left = []
+            for due, server, address, comes in pending:
+                if any(key.address == address for key in dump.reals(kernel, [server])) == comes:
+                    latency.append(time.perf_counter() - start - due)
+                elif now - due > PATIENCE:
+                    sys.exit(
+                        f"{server}: {address} {'never came' if comes else 'never went'}\n{(WORK / 'log').read_text()[-2000:]}"
+                    )
+                else:
+                    left.append((due, server, address, comes))
+            pending = left
+            time.sleep(0.01)
+    spent = (agent.cpu() - cpu) / (time.perf_counter() - start)
+    memory = agent.memory()
+    agent.stop()
+    agent.clean()
+    json.dump({"latency": latency, "cpu": spent, "memory": memory}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4]))
