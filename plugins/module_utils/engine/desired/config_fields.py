@@ -33,7 +33,7 @@ KUBE_PROXY_FIELDS: dict[str, Field | None] = {
     "healthzBindAddress": Field("healthz", values.host_port, True),
     "metricsBindAddress": Field("metrics", values.host_port, True),
     "enableProfiling": Field("enable_profiling", values.boolean),
-    "hostnameOverride": Field("hostname_override", values.text),
+    "hostnameOverride": Field("hostname_override", values.host_name),
     "clientConnection.kubeconfig": Field("kubeconfig", values.text),
     "clientConnection.qps": Field("qps", values.number, True),
     "clientConnection.burst": Field("burst", values.integer(0, (1 << 31) - 1), True),

@@ -23,6 +23,14 @@ def text(value: Any) -> str:
     return value
 
 
+def host_name(value: Any) -> str:
+    """Return the name of a node: without white space around it, in lower case; "" if not given."""
+    found = text(value).strip().lower()
+    if value and not found:
+        raise ValueError("the name of a node")
+    return found
+
+
 def boolean(value: Any) -> bool:
     """Return true or false."""
     if not isinstance(value, bool):

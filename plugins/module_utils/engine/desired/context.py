@@ -14,13 +14,14 @@ from .facts import NodeFacts
 from .node_addresses import node_addresses, node_port_addresses
 from .rules import Layout
 
+_UNKNOWN = {4: "127.0.0.1", 6: "::1"}  # what kube-proxy assumes
 UNSPECIFIED = ("0.0.0.0", "::")
 
 
 class Context(NamedTuple):
     """One family's view of the node.
 
-    ``node_ip`` is the primary address, "" if unknown; ``own`` are the addresses on other links, which must not be bound to
+    ``node_ip`` is the primary address, a loopback address if unknown; ``own`` are the addresses on other links, which must not be bound to
     kube-ipvs0; ``node_port_ips`` serve node ports; all addresses of ``service_cidrs`` are led to IPVS by one route each.
     """
 
@@ -53,7 +54,7 @@ def known(config: Config, facts: NodeFacts, node: Node | None) -> NodeFacts:
 def context(fam: int, config: Config, facts: NodeFacts) -> Context:
     """Return one family's view of the node."""
     ips = node_port_addresses(fam, facts.addresses, config.node_port_addresses, facts.node_ips)
-    node_ip = next((ip for ip in facts.node_ips if family(ip) == fam), "")
+    node_ip = next((ip for ip in facts.node_ips if family(ip) == fam), _UNKNOWN[fam])
     own = frozenset(node_addresses(fam, facts.addresses))
     return Context(fam, facts.name, facts.zone, node_ip, own, ips, service_cidrs(fam, config, facts), full_prefix(fam), config)
 
@@ -109,5 +110,5 @@ def _not_local(fam: int, config: Config, facts: NodeFacts) -> str:
 
 
 def in_any(ranges: tuple[str, ...], address: str) -> bool:
-    """Tell whether one of the networks contains the address; no network contains an unknown address ("")."""
-    return bool(address) and any(contains(net, address) for net in ranges)
+    """Tell whether one of the networks contains the address."""
+    return any(contains(net, address) for net in ranges)

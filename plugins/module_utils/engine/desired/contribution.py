@@ -27,6 +27,8 @@ Name = tuple[str, str]
 ChainRule = tuple[str, str]  # chain, rule
 Place = tuple[str, int]  # address, port
 _WHOLE = 1 << 31
+# An IP set holds no network of everything. kube-proxy's entry is refused by the kernel, and then nobody is let in.
+_HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
 _NOBODY: frozenset[Place] = frozenset()
 
 
@@ -188,9 +190,10 @@ class _Family:
         entries.append((sets.LOAD_BALANCER_FW, entry))
         full = f"/{self.context.prefix}"
         for net in self.ranges:
-            # ipset prints a network of one address without its length
-            shown = net[: -len(full)] if net.endswith(full) else net
-            entries.append((sets.LOAD_BALANCER_SOURCE_CIDR, f"{entry},{shown}"))
+            for part in _HALVES.get(net, (net,)):
+                # ipset prints a network of one address without its length
+                shown = part[: -len(full)] if part.endswith(full) else part
+                entries.append((sets.LOAD_BALANCER_SOURCE_CIDR, f"{entry},{shown}"))
         if self.node_inside:
             entries.append((sets.LOAD_BALANCER_SOURCE_IP, f"{entry},{ip}"))
             return entries, ()

@@ -53,8 +53,9 @@ def parse_service(obj: Fields) -> tuple[Service | None, list[str]]:
         return None, []
     remarks: list[str] = []
     families = {family(ip) for ip in cluster_ips}
-    external = _addresses(subject, "spec.externalIPs", texts(subject, spec, "spec.externalIPs"), families, remarks)
-    external_local = _policy(subject, spec, "spec.externalTrafficPolicy") and (kind != "ClusterIP" or bool(external))
+    given = texts(subject, spec, "spec.externalIPs")
+    external = _addresses(subject, "spec.externalIPs", given, families, remarks)
+    external_local = _policy(subject, spec, "spec.externalTrafficPolicy") and (kind != "ClusterIP" or bool(given))
     health_port = port_number(subject, "spec.healthCheckNodePort", spec.get("healthCheckNodePort") or 0, 0)
     scheduler, flags = _scheduling(subject, notes(obj))
     service = Service(

@@ -57,8 +57,8 @@ def _ports(subject: str, items: list[Any]) -> dict[tuple[str, str], int]:
             raise InputError(subject, path, item, "a mapping")
         kind = protocol(subject, f"{path}.protocol", item.get("protocol"))
         number = item.get("port")
-        if number is None:
-            continue  # "all ports": nothing that a Service's port could be mapped to
+        if number is None or (number == 0 and number is not False):
+            continue  # none ("all ports") and 0 are nothing that a Service's port could be mapped to
         name = read(subject, item, f"{path}.name", str, "")
         found[intern(name), kind] = port_number(subject, f"{path}.port", number)
     return found

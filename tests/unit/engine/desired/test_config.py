@@ -87,7 +87,7 @@ GIVEN = {
     "healthzBindAddress": ("[::]:10300", {"healthz": ("::", 10300)}),
     "metricsBindAddress": ("0.0.0.0:1", {"metrics": ("0.0.0.0", 1)}),
     "enableProfiling": (True, {"enable_profiling": True}),
-    "hostnameOverride": ("n1", {"hostname_override": "n1"}),
+    "hostnameOverride": (" N1.Example ", {"hostname_override": "n1.example"}),
     "clientConnection.kubeconfig": ("/etc/k", {"kubeconfig": "/etc/k"}),
     "clientConnection.qps": (-1, {"qps": -1.0}),
     "clientConnection.burst": (100, {"burst": 100}),
@@ -168,6 +168,7 @@ def test_every_field_is_documented() -> None:
     ("path", "value", "expected"),
     [
         ("mode", "userspace", "one of '', 'iptables', 'ipvs', 'nftables'"),
+        ("hostnameOverride", " ", "the name of a node"),
         ("bindAddress", "10.0.0", "an IPv4 or IPv6 address"),
         ("healthzBindAddress", "localhost:10256", "ADDRESS:PORT such as"),
         ("healthzBindAddress", "0.0.0.0:65536", "a port from 1 to 65535"),

@@ -239,8 +239,16 @@ FIREWALL = "RETURN LOAD-BALANCER-SOURCE-CIDR"
             [FIREWALL, "RETURN LOAD-BALANCER-SOURCE-IP", "DROP"],
         ),
         (["2001:db8::/32"], [], [], [], ["DROP"]),
+        # no set can hold a network of everything; kube-proxy ends up letting nobody in
+        (
+            ["0.0.0.0/0"],
+            ["1.2.3.4,tcp:80,0.0.0.0/1", "1.2.3.4,tcp:80,128.0.0.0/1"],
+            ["1.2.3.4,tcp:80,1.2.3.4"],
+            [],
+            [FIREWALL, "RETURN LOAD-BALANCER-SOURCE-IP", "DROP"],
+        ),
     ],
-    ids=["none", "without the node", "one address", "with the node", "of the other family only"],
+    ids=["none", "without the node", "one address", "with the node", "of the other family only", "everybody"],
 )
 def test_source_ranges(
     ranges: list[str], cidrs: list[str], source_ip: list[str], out_filter: list[str], firewall: list[str]
@@ -253,6 +261,15 @@ def test_source_ranges(
     assert chain(state, "KUBE-PROXY-FIREWALL") == (["KUBE-SOURCE-RANGES-FIREWALL LOAD-BALANCER-FW"] if cidrs else [])
     (rules,) = [rules for key, rules in state["chain"].items() if key.chain == "KUBE-IPVS-OUT-FILTER" and key.family == 4]
     assert list(rules) == out_filter
+
+
+@pytest.mark.parametrize(("net", "inside"), [("127.0.0.0/8", True), ("192.0.2.0/24", False), ("0.0.0.0/0", True)])
+def test_source_ranges_of_a_node_whose_address_nobody_knows(net: str, inside: bool) -> None:
+    """As kube-proxy, which assumes 127.0.0.1 then."""
+    state = cluster([balancer(loadBalancerSourceRanges=[net])]).state()
+    assert bool(members(state, "KUBE-LOAD-BALANCER-SOURCE-IP")) is inside
+    (rules,) = [rules for key, rules in state["chain"].items() if key.chain == "KUBE-IPVS-OUT-FILTER" and key.family == 4]
+    assert bool(rules) is not inside
 
 
 SOMEWHERE = [
@@ -466,6 +483,22 @@ def test_duplicate_endpoints_across_slices_count_once() -> None:
 def test_a_port_that_no_slice_names_has_no_real_servers() -> None:
     objects = [service(ports=[port(80, "p80"), port(81, "other")]), V4]
     assert servers(cluster(objects).state()) == {"tcp 10.20.30.41:80": ONE, "tcp 10.20.30.41:81": []}
+
+
+@pytest.mark.parametrize("number", [None, 0])
+def test_a_slice_may_leave_a_port_out(number: int | None) -> None:
+    """It means all ports, or nothing; the other ports of the slice are used."""
+    ports = [{"name": "other", "protocol": "TCP", "port": number}, {"name": "p80", "protocol": "TCP", "port": 80}]
+    objects = [service(ports=[port(80), port(81, "other")]), piece(endpoints=[endpoint("10.180.0.1")], ports=ports)]
+    built = cluster(objects)
+    assert servers(built.state()) == {"tcp 10.20.30.41:80": ONE, "tcp 10.20.30.41:81": []}
+    assert built.problems == {}
+
+
+def test_one_port_with_another_number_in_each_slice() -> None:
+    old = piece(endpoints=[endpoint("10.180.0.1")], ports=[{"name": "p80", "protocol": "TCP", "port": 8080}], name="old")
+    new = piece(endpoints=[endpoint("10.180.0.2")], ports=[{"name": "p80", "protocol": "TCP", "port": 9090}], name="new")
+    assert servers(cluster([service(), old, new]).state()) == {"tcp 10.20.30.41:80": ["10.180.0.1:8080", "10.180.0.2:9090"]}
 
 
 def test_slices_of_another_namespace_are_another_services() -> None:
