@@ -1,0 +1,269 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""Releases of the agent on a node: unpacked aside, asked whether they can work, switched to, proven or taken back.
+
+What was there before a change is recorded until the new one has proven itself, so that one can go back whatever interrupts a run.
+Each function of STATES takes the module and the places; it returns lines of what was done (in check mode: would be done), files
+before and after, and the release with what a running agent needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+
+
+class Places:
+    """Where things are: the releases, the link to the current one, the link for people, the record of what worked last."""
+
+    def __init__(self, directory, command):
+        self.directory = directory
+        self.command = command
+        self.releases = os.path.join(directory, "releases")
+        self.current = os.path.join(directory, "current")
+        self.program = os.path.join(self.current, "bin", "kubenode")
+        self.unproven = os.path.join(directory, "unproven.json")
+
+    def release(self, digest):
+        return os.path.join(self.releases, digest)
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def link_target(path):
+    try:
+        return os.path.basename(os.readlink(path))
+    except OSError:
+        return ""
+
+
+def replace_link(path, target):
+    temporary = f"{path}.new"
+    if os.path.lexists(temporary):
+        os.unlink(temporary)
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    os.symlink(target, temporary)
+    os.replace(temporary, path)
+
+
+def write_file(module, path, content, mode=0o644):
+    """Write a file as a whole; without content, remove it."""
+    if content is None:
+        if os.path.lexists(path):
+            os.unlink(path)
+        return
+    directory = os.path.dirname(path)
+    os.makedirs(directory, mode=0o755, exist_ok=True)
+    # In the same directory: no space left, or a file system that is read-only, shows before anything is replaced.
+    handle, temporary = tempfile.mkstemp(prefix=".kubenode-", dir=directory)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(content)
+        os.chmod(temporary, mode)
+        module.atomic_move(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def unpack(module, bundle, release):
+    """Make the directory of a release: unpacked and compiled aside, then renamed."""
+    import tarfile
+
+    parent = os.path.dirname(release)
+    os.makedirs(parent, mode=0o755, exist_ok=True)
+    aside = tempfile.mkdtemp(prefix=".unpack-", dir=parent)
+    try:
+        with tarfile.open(bundle) as archive:
+            for member in archive.getmembers():
+                inside = os.path.normpath(os.path.join(aside, member.name)).startswith(aside)
+                if not inside or not (member.isfile() or member.isdir()):
+                    module.fail_json(msg=f"bundle: {member.name} is not a plain file inside of it; nothing was changed")
+                member.uid = member.gid = 0
+                member.uname = member.gname = ""
+            if hasattr(tarfile, "data_filter"):
+                archive.extractall(aside, filter="tar")
+            else:
+                archive.extractall(aside)
+        compile_all = [
+            module.params["python"],
+            "-IS",
+            "-m",
+            "compileall",
+            "-q",
+            "-s",
+            aside,
+            "-p",
+            release,
+            os.path.join(aside, "lib"),
+        ]
+        code, out, err = module.run_command(compile_all)
+        if code != 0:
+            module.fail_json(
+                msg=f"the agent cannot be compiled by {module.params['python']}: {(out + err).strip()}; nothing was changed"
+            )
+        os.chmod(aside, 0o755)
+        os.rename(aside, release)
+    except (OSError, tarfile.TarError) as error:
+        module.fail_json(msg=f"bundle cannot be unpacked in {parent}: {error}; the current release goes on")
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def preflight(module, release, config):
+    """Fail unless the release finds configuration and node fit."""
+    handle, temporary = tempfile.mkstemp(dir=module.tmpdir, suffix=".yaml")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(config or "")
+    command = [module.params["python"], "-IS", os.path.join(release, "bin", "kubenode"), "check", "--config", temporary]
+    code, out, err = module.run_command(command)
+    if code != 0:
+        said = (out + err).replace(temporary, module.params["config"]).strip().splitlines()
+        reasons = [line.strip() for line in said if not line.startswith(("ok ", "note "))]
+        module.fail_json(msg="the agent cannot work here: " + "; ".join(reasons), checks=said)
+
+
+def remove_old_releases(module, places, current):
+    """Remove the releases that are too many, the oldest first to go; what an interrupted run left, too."""
+    try:
+        names = os.listdir(places.releases)
+    except OSError:
+        return []
+    others = [name for name in names if name != current and not name.startswith(".")]
+    others.sort(key=lambda name: os.stat(places.release(name)).st_mtime, reverse=True)
+    too_old = others[module.params["keep"] :] + [name for name in names if name.startswith(".unpack-")]
+    if not module.check_mode:
+        for name in too_old:
+            shutil.rmtree(places.release(name))
+    return [f"remove release {name}" for name in too_old]
+
+
+def recorded(module, places):
+    """Return what worked before the changes that have yet to prove themselves: release and files. None if there are no such changes."""
+    text = read(places.unproven)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+        return {"release": str(found["release"]), "files": dict(found["files"])}
+    except (ValueError, KeyError, TypeError):
+        module.fail_json(msg=f"{places.unproven} is not as this module wrote it, expected release and files; nothing was changed")
+
+
+def switch(module, places, release, before, after):
+    """Make a release the current one, and files as given; returns what was changed, in check mode what would be."""
+    lines = [f"{'remove' if after[path] is None else 'write'} {path}" for path in after if after[path] != before[path]]
+    if link_target(places.current) != release:
+        lines.append(f"switch to release {release}")
+    if not os.path.islink(places.command) or os.readlink(places.command) != places.program:
+        lines.append(f"link {places.command}")
+    if not module.check_mode:
+        for path in after:
+            if after[path] != before[path]:
+                write_file(module, path, after[path])
+        if link_target(places.current) != release:
+            replace_link(places.current, os.path.join("releases", release))
+        if lines and lines[-1] == f"link {places.command}":
+            replace_link(places.command, places.program)
+    return lines
+
+
+def install(module, places):
+    """Make the wanted release and files the current ones, unless the release finds them unfit."""
+    params, digest = module.params, module.params["digest"]
+    current, record = link_target(places.current), recorded(module, places)
+    lines = []
+    if not os.path.isdir(places.release(digest)):
+        lines.append(f"unpack release {digest}")
+        if not module.check_mode:
+            if params["bundle"] is None:
+                module.exit_json(changed=True, bundle_needed=True, lines=lines)
+            unpack(module, params["bundle"], places.release(digest))
+    after = params["files"]
+    before = {path: read(path) for path in after}
+    changed_files = [path for path in after if after[path] != before[path]]
+    former = record["release"] if record else current
+    fresh = current != digest or bool(changed_files)
+    if not module.check_mode and (current != digest or params["config"] in changed_files):
+        preflight(module, places.release(digest), after.get(params["config"], read(params["config"])))
+    try:
+        if fresh and not module.check_mode:
+            files = {**{path: before[path] for path in changed_files}, **(record["files"] if record else {})}
+            write_file(module, places.unproven, json.dumps({"release": former, "files": files}), 0o600)
+        lines += switch(module, places, digest, before, after)
+    except OSError as error:
+        try:
+            switch(module, places, current or digest, after, before)
+        except OSError:
+            pass  # the place that could not be written is as it was
+        if record is None and os.path.lexists(places.unproven):
+            os.unlink(places.unproven)
+        module.fail_json(msg=f"the agent cannot be installed: {error}; files and release are as they were")
+    if record is None and fresh and current == digest and changed_files == [params["config"]]:
+        needs = "reload"
+    else:
+        needs = "restart" if record or fresh else "nothing"
+    lines += ["have it prove itself"] if needs != "nothing" else remove_old_releases(module, places, digest)
+    return lines, before, after, {"release": digest, "former": former, "needs": needs}
+
+
+def go_back(module, places):
+    """Put back what worked last."""
+    record = recorded(module, places)
+    if record is None:
+        release = link_target(places.current)
+        return [], {}, {}, {"release": release, "former": release, "needs": "nothing"}
+    if not os.path.isdir(places.release(record["release"] or "none")):
+        module.fail_json(
+            msg=f"there is no release to go back to: {places.unproven} names {record['release']!r}; nothing was changed"
+        )
+    before = {path: read(path) for path in record["files"]}
+    lines = switch(module, places, record["release"], before, record["files"])
+    if not module.check_mode:
+        os.unlink(places.unproven)
+    return (
+        [*lines, "forget what did not prove itself"],
+        before,
+        record["files"],
+        {"release": record["release"], "former": record["release"], "needs": "restart"},
+    )
+
+
+def prove(module, places):
+    """Note that what is installed works."""
+    release = link_target(places.current)
+    lines = [f"release {release} has proven itself"] if os.path.lexists(places.unproven) else []
+    if lines and not module.check_mode:
+        os.unlink(places.unproven)
+    lines += remove_old_releases(module, places, release)
+    return lines, {}, {}, {"release": release, "former": release, "needs": "nothing"}
+
+
+def remove(module, places):
+    """Remove everything."""
+    before = {path: read(path) for path in module.params["files"]}
+    after = dict.fromkeys(before)
+    lines = [f"remove {path}" for path in before if before[path] is not None]
+    lines += [f"remove {path}" for path in (places.command, places.directory) if os.path.lexists(path)]
+    if not module.check_mode:
+        for path in before:
+            write_file(module, path, None)
+        if os.path.islink(places.command):
+            os.unlink(places.command)
+        shutil.rmtree(places.directory, ignore_errors=True)
+    return lines, before, after, {"release": "", "former": "", "needs": "nothing"}
+
+
+STATES = {"present": install, "proven": prove, "former": go_back, "absent": remove}

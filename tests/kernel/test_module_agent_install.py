@@ -1,0 +1,155 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Releases of the agent: unpacked aside, asked before they are used, proven or taken back, whatever interrupts a run."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernel.modules import ModuleError, run
+
+GOOD = "import sys\n"
+UNFIT = "import sys\nprint('ok    here')\nprint('FAIL  no such thing: ' + sys.argv[-1])\nsys.exit(1)\n"
+
+
+class Node:
+    """A place for releases with one configuration and one unit."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory / "opt"
+        self.config = directory / "etc/config.yaml"
+        self.unit = directory / "units/agent.service"
+        self.bundles = directory
+
+    def install(self, digest: str, config: str, unit: str = "unit", program: str = GOOD, **options: Any) -> dict[str, Any]:
+        """Install a release whose command is ``program``."""
+        bundle = self.bundles / f"{digest}.tar.gz"
+        with tarfile.open(bundle, "w:gz") as archive:
+            for name, text in (("bin/kubenode", program), ("lib/kubenode/__init__.py", "")):
+                member = tarfile.TarInfo(name)
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
+        files = {str(self.config): config, str(self.unit): unit}
+        return self.run(state="present", digest=digest, bundle=str(bundle), files=files, **options)
+
+    def run(self, **arguments: Any) -> dict[str, Any]:
+        places = {"directory": str(self.directory), "command": str(self.directory.parent / "bin/kubenode")}
+        return run("agent_install", **places, python=sys.executable, config=str(self.config), **arguments)
+
+    def state(self) -> tuple[str, str, str]:
+        """The current release and both files."""
+        return os.readlink(self.directory / "current").rpartition("/")[2], self.config.read_text(), self.unit.read_text()
+
+    def releases(self) -> set[str]:
+        return set(os.listdir(self.directory / "releases"))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def proven(node: Node, *arguments: str) -> None:
+    node.install(*arguments)
+    node.run(state="proven")
+
+
+def test_what_a_running_agent_needs(node: Node) -> None:
+    first = node.install("a", "one")
+    assert (first["needs"], first["former"], first["changed"]) == ("restart", "", True)
+    assert node.install("a", "one")["needs"] == "restart", "nobody has said yet that it works"
+    assert node.run(state="proven")["changed"]
+    again = node.install("a", "one")
+    assert (again["needs"], again["changed"], again["lines"]) == ("nothing", False, [])
+    assert node.install("a", "two")["needs"] == "reload"
+    assert node.install("a", "two")["needs"] == "restart", "an earlier run may have ended before it reloaded"
+    node.run(state="proven")
+    assert node.install("a", "two", "another unit")["needs"] == "restart"
+    assert node.install("b", "two", "another unit", check=True)["lines"][:2] == ["unpack release b", "switch to release b"]
+    assert node.state() == ("a", "two", "another unit")
+
+
+def test_a_release_or_a_configuration_that_is_unfit_changes_nothing(node: Node) -> None:
+    proven(node, "a", "one")
+    with pytest.raises(ModuleError, match=rf"^the agent cannot work here: FAIL  no such thing: {node.config}$"):
+        node.install("b", "two", "another unit", UNFIT)
+    assert node.state() == ("a", "one", "unit")
+    assert node.install("a", "one")["changed"] is False
+
+
+def test_back_to_what_worked_last_however_many_attempts_there_were(node: Node) -> None:
+    proven(node, "a", "one", "unit")
+    node.install("b", "two", "unit")
+    assert node.install("c", "two", "another unit")["former"] == "a"
+    foreseen = node.run(state="former", check=True)
+    assert node.state() == ("c", "two", "another unit")
+    back = node.run(state="former")
+    assert {key: back[key] for key in ("changed", "lines", "diff")} == {
+        key: foreseen[key] for key in ("changed", "lines", "diff")
+    }
+    assert (back["release"], back["needs"]) == ("a", "restart")
+    assert node.state() == ("a", "one", "unit")
+    assert node.run(state="former")["changed"] is False
+
+
+def test_going_back_does_not_ask_the_former_release(node: Node) -> None:
+    proven(node, "a", "one")
+    node.install("b", "one")
+    (node.directory / "releases/a/bin/kubenode").write_text(UNFIT)
+    node.run(state="former")
+    assert node.state()[0] == "a"
+
+
+def test_without_a_former_release_going_back_is_refused(node: Node) -> None:
+    node.install("a", "one")
+    with pytest.raises(ModuleError, match=r"^there is no release to go back to: .* names ''; nothing was changed$"):
+        node.run(state="former")
+    assert node.state() == ("a", "one", "unit")
+
+
+def test_old_releases_go_when_the_new_one_works(node: Node) -> None:
+    for digest in "abcd":
+        node.install(digest, "one")
+        assert digest == "a" or len(node.releases()) > 1
+        node.run(state="proven")
+        assert node.install(digest, "one")["changed"] is False
+    assert node.releases() == {"c", "d"}
+
+
+def test_a_disk_that_cannot_be_written_changes_nothing(node: Node) -> None:
+    proven(node, "a", "one")
+    units = node.unit.parent
+    subprocess.run(["mount", "--bind", units, units], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", units], check=True)
+    try:
+        with pytest.raises(ModuleError, match=r"Read-only file system.*; files and release are as they were$"):
+            node.install("b", "two", "another unit")
+    finally:
+        subprocess.run(["umount", units], check=True)
+    assert node.state() == ("a", "one", "unit")
+    assert node.install("a", "one")["changed"] is False
+
+
+def test_absent_leaves_nothing(node: Node) -> None:
+    proven(node, "a", "one")
+    files = {str(node.config): None, str(node.unit): None}
+    assert node.run(state="absent", files=files)["changed"]
+    assert not node.directory.exists()
+    assert not node.config.exists()
+    assert node.run(state="absent", files=files)["changed"] is False
+
+
+def test_a_record_that_is_not_ours_is_named(node: Node) -> None:
+    proven(node, "a", "one")
+    (node.directory / "unproven.json").write_text("{}")
+    with pytest.raises(ModuleError, match=r"unproven\.json is not as this module wrote it, expected release and files"):
+        node.install("b", "one")
+    assert node.state()[0] == "a"
