@@ -15,8 +15,8 @@ import pytest
 
 from kubenode.engine.errors import InputError, KernelError
 from kubenode.engine.kernel import ipvs
-from kubenode.engine.kernel.ipvs import Daemon, Timeouts
-from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from kubenode.engine.kernel.ipvs import Timeouts
+from kubenode.engine.model.ipvs import RealServer, RealServerKey, SyncDaemon, VirtualServer, VirtualServerKey
 from kubenode.engine.plan import Step
 
 VIP, POD = "10.96.0.10", "10.244.1.5"
@@ -34,8 +34,8 @@ def empty_table() -> Iterator[None]:
     ipvs.flush()
     yield
     ipvs.flush()
-    for daemon in ipvs.daemons():
-        ipvs.stop_daemon(daemon.state)
+    for role in ipvs.daemons():
+        ipvs.stop_daemon(role)
 
 
 @pytest.fixture
@@ -163,47 +163,46 @@ def test_a_timeout_that_cannot_be(seconds: int) -> None:
 
 def test_daemons_start_with_every_field_and_stop() -> None:
     run("ip", "link", "set", "lo", "multicast", "on")
-    master = Daemon("master", "lo", 7, 1200, "224.0.0.99", 9000, 3)
-    backup = Daemon("backup", "lo", 0, 1300, "ff02::99", 9001, 2)
-    ipvs.start_daemon(master)
-    ipvs.start_daemon(backup)
-    assert {daemon.state: daemon for daemon in ipvs.daemons()} == {"master": master, "backup": backup}
+    master = SyncDaemon("lo", 7, 1200, "224.0.0.99", 9000, 3)
+    backup = SyncDaemon("lo", 0, 1300, "ff02::99", 9001, 2)
+    ipvs.start_daemon("master", master)
+    ipvs.start_daemon("backup", backup)
+    assert ipvs.daemons() == {"master": master, "backup": backup}
     shown = run("ipvsadm", "-Ln", "--daemon")
     assert "master sync daemon (mcast=lo, syncid=7, maxlen=1200, group=224.0.0.99, port=9000, ttl=3)" in shown
     with pytest.raises(KernelError, match="IPVS synchronisation daemon master cannot be started: one is running already"):
-        ipvs.start_daemon(master)
+        ipvs.start_daemon("master", master)
     ipvs.stop_daemon("master")
-    assert ipvs.daemons() == [backup]
+    assert ipvs.daemons() == {"backup": backup}
     with pytest.raises(KernelError, match="IPVS synchronisation daemon master cannot be stopped: none is running"):
         ipvs.stop_daemon("master")
 
 
 def test_a_daemon_of_defaults() -> None:
     run("ip", "link", "set", "lo", "multicast", "on")
-    ipvs.start_daemon(Daemon("master", "lo"))
-    (daemon,) = ipvs.daemons()
-    assert daemon[:3] == ("master", "lo", 0)
-    assert daemon[4:] == ("224.0.0.81", 8848, 1)
+    ipvs.start_daemon("master", SyncDaemon("lo"))
+    assert ipvs.daemons() == {"master": SyncDaemon("lo", 0, 1472, "224.0.0.81", 8848, 1)}
 
 
 @pytest.mark.parametrize(
-    ("daemon", "error", "words"),
+    ("role", "daemon", "error", "words"),
     [
-        (Daemon("master", "nosuch0"), KernelError, "master cannot be started: there is no interface nosuch0"),
-        (Daemon("master", "lo", group="10.0.0.1"), KernelError, "the group must be a multicast address"),
-        (Daemon("slave", "lo"), InputError, "state is 'slave', expected master or backup"),
+        ("master", SyncDaemon("nosuch0"), KernelError, "master cannot be started: there is no interface nosuch0"),
+        ("master", SyncDaemon("lo", group="10.0.0.1"), KernelError, "the group must be a multicast address"),
+        ("slave", SyncDaemon("lo"), InputError, "state is 'slave', expected master or backup"),
         (
-            Daemon("master", "an-interface-name"),
+            "master",
+            SyncDaemon("an-interface-name"),
             InputError,
             "interface is 'an-interface-name', expected the name of an interface",
         ),
-        (Daemon("master", "lo", 256), InputError, "sync_id is 256, expected a number from 0 to 255"),
-        (Daemon("master", "lo", 0, 65536), InputError, "max_length is 65536, expected a number from 0 to 65535"),
-        (Daemon("master", "lo", group="all"), InputError, "group is 'all', expected a multicast address"),
-        (Daemon("master", "lo", ttl=-1), InputError, "ttl is -1, expected a number from 0 to 255"),
+        ("master", SyncDaemon("lo", 256), InputError, "sync_id is 256, expected a number from 0 to 255"),
+        ("master", SyncDaemon("lo", 0, 65536), InputError, "max_length is 65536, expected a number from 0 to 65535"),
+        ("master", SyncDaemon("lo", group="all"), InputError, "group is 'all', expected a multicast address"),
+        ("master", SyncDaemon("lo", ttl=-1), InputError, "ttl is -1, expected a number from 0 to 255"),
     ],
 )
-def test_a_daemon_that_cannot_be(daemon: Daemon, error: type[Exception], words: str) -> None:
+def test_a_daemon_that_cannot_be(role: str, daemon: SyncDaemon, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
-        ipvs.start_daemon(daemon)
-    assert ipvs.daemons() == []
+        ipvs.start_daemon(role, daemon)
+    assert ipvs.daemons() == {}

@@ -154,8 +154,8 @@ def _hand_over(directory: str, path: str) -> None:
 
 
 @contextmanager
-def node_lock(directory: str = DIRECTORY) -> Iterator[None]:
-    """Hold the lock that serialises agent, modules and command line while they read, plan and apply."""
+def node_lock(directory: str = DIRECTORY) -> Iterator[int]:
+    """Hold the lock that serialises agent, modules and command line while they read, plan and apply; yield its descriptor."""
     import fcntl
 
     try:
@@ -167,6 +167,18 @@ def node_lock(directory: str = DIRECTORY) -> Iterator[None]:
         raise LedgerError(f"lock {directory}/lock cannot be opened: {error}; nothing was changed") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield handle
     finally:
         os.close(handle)
+
+
+@contextmanager
+def unlocked(handle: int) -> Iterator[None]:
+    """Let others have the node's lock for a while, and wait for it at the end. What is claimed stays claimed."""
+    import fcntl
+
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    try:
+        yield
+    finally:
+        fcntl.flock(handle, fcntl.LOCK_EX)

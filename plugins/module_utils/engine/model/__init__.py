@@ -16,6 +16,8 @@ kind                    key                                         value
 ``jump``                :class:`~.iptables.JumpKey`                 have: position from 1; want: :class:`~.iptables.Place`
 ``virtual_server``      :class:`~.ipvs.VirtualServerKey`            :class:`~.ipvs.VirtualServer`
 ``real_server``         :class:`~.ipvs.RealServerKey`               :class:`~.ipvs.RealServer`
+``ipvs_timeout``        ``tcp``, ``tcp_fin`` or ``udp``             seconds
+``sync_daemon``         ``master`` or ``backup``                    :class:`~.ipvs.SyncDaemon`
 ``address``             :class:`~.link.AddressKey`                  ``True``
 ``route``               :class:`~.link.RouteKey`                    routing protocol, by its number
 ======================  ==========================================  =========================================

@@ -82,6 +82,21 @@ class RealServer(NamedTuple):
     tunnel_flags: int = 0
 
 
+class SyncDaemon(NamedTuple):
+    """A daemon that sends (master) or takes (backup) connections by multicast on an interface; its key is which of the two.
+
+    ``sync_id`` 0 to 255 (a backup with 0 takes all), ``max_length`` of a datagram in bytes; 0 and "" are the kernel's
+    defaults (group 224.0.0.81, port 8848, ttl 1; the length of a master for an MTU of 1500, of a backup by that of the interface).
+    """
+
+    interface: str
+    sync_id: int = 0
+    max_length: int = 0
+    group: str = ""
+    port: int = 0
+    ttl: int = 0
+
+
 def endpoint(address: str, port: int) -> str:
     """Return ``address:port``, with brackets around an IPv6 address."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

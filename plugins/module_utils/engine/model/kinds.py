@@ -66,6 +66,11 @@ def _real_text(_key: Any, value: Any) -> str:
     return " ".join(parts)
 
 
+def _daemon_text(_key: Any, value: Any) -> str:
+    length = f" length {value.max_length}" if value.max_length else ""
+    return f"on {value.interface} id {value.sync_id}{length} group {value.group} port {value.port} ttl {value.ttl}"
+
+
 def _rules_text(_key: Any, value: Any) -> str:
     return f"{len(value)} rule" + ("" if len(value) == 1 else "s")
 
@@ -104,6 +109,8 @@ KINDS: dict[str, Kind] = {
         _real_text,
         ("virtual_server", lambda key: key.server),
     ),
+    "ipvs_timeout": Kind("ipvs_settings", "IPVS timeout", str, _equal, lambda _key, value: f"{value} s"),
+    "sync_daemon": Kind("ipvs_settings", "IPVS synchronisation daemon", str, _equal, _daemon_text),
     "address": Kind("addresses", "address", lambda raw: AddressKey(*raw), _equal, lambda _key, _value: ""),
     # whoever has written a local route: it does the same
     "route": Kind("addresses", "local route", lambda raw: RouteKey(*raw), lambda _one, _other: True, lambda _key, _value: ""),

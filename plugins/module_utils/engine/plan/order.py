@@ -17,6 +17,7 @@ from ..model.ipset import keeps_members
 from .step import Step
 
 ORDER: tuple[tuple[str, str], ...] = (
+    ("sync_daemon", "delete"),  # it and real servers of the other family exclude each other
     ("kernel_module", "create"),
     ("sysctl", "create"),
     ("sysctl", "change"),
@@ -32,6 +33,7 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("chain", "change"),
     ("jump", "create"),
     ("jump", "change"),
+    ("ipvs_timeout", "change"),
     ("virtual_server", "create"),
     ("virtual_server", "change"),
     ("real_server", "create"),
@@ -51,6 +53,8 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("file", "delete"),
     ("sysctl", "delete"),
     ("kernel_module", "delete"),
+    ("sync_daemon", "create"),  # a backup finds the real servers of connections that it is told of
+    ("sync_daemon", "change"),
 )
 _RANK: dict[tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDER)}
 

@@ -16,7 +16,7 @@ from kubenode.engine.apply import ApplyError, execute
 from kubenode.engine.ledger import Ledger
 from kubenode.engine.model.ipset import IPSet, MemberKey
 from kubenode.engine.model.iptables import ChainKey, JumpKey, Place
-from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from kubenode.engine.model.ipvs import RealServer, RealServerKey, SyncDaemon, VirtualServer, VirtualServerKey
 from kubenode.engine.model.kinds import KINDS
 from kubenode.engine.model.link import AddressKey, Link
 from kubenode.engine.plan import plan
@@ -45,6 +45,7 @@ def states(draw: Any) -> dict[str, dict[Any, Any]]:
         "link": draw(_sometimes(["kube-ipvs0"], st.builds(Link))),
         "address": draw(_sometimes([AddressKey("kube-ipvs0", f"10.96.0.{n}", 32) for n in range(3)], st.just(True))),
         "sysctl": draw(_sometimes(["net.ipv4.vs.conntrack"], st.sampled_from("01"))),
+        "sync_daemon": draw(_sometimes(["master", "backup"], st.builds(SyncDaemon, st.just("eth0"), st.integers(0, 2)))),
         "real_server": draw(_sometimes(real_keys, st.builds(RealServer, weight=st.integers(0, 2)))) if real_keys else {},
         "member": draw(_sometimes(member_keys, st.just(""))) if member_keys else {},
     }

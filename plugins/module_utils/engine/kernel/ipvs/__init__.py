@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from .connection import available, connect
 from .control import (
-    Daemon,
     Timeouts,
     Version,
     daemons,
@@ -23,7 +22,6 @@ from .statistics import RealServerTraffic, Traffic, statistics
 from .table import apply, read, read_connections
 
 __all__ = [
-    "Daemon",
     "RealServerTraffic",
     "Timeouts",
     "Traffic",

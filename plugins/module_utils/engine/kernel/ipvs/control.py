@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...errors import InputError, KernelError
-from ...model.ipvs import VirtualServerKey
+from ...model.ipvs import SyncDaemon, VirtualServerKey
 from ...model.net import pack as pack_address
 from ...model.net import unpack as unpack_address
 from ..genetlink import HEADER_BYTES
@@ -41,22 +41,6 @@ class Version(NamedTuple):
 
     version: str
     connection_table_size: int
-
-
-class Daemon(NamedTuple):
-    """A daemon that sends (``master``) or takes (``backup``) connections by multicast on an interface.
-
-    ``sync_id`` 0 to 255 (a backup with 0 takes all), ``max_length`` of a datagram in bytes; 0 and "" are the kernel's
-    defaults (group 224.0.0.81, port 8848, ttl 1).
-    """
-
-    state: str
-    interface: str
-    sync_id: int = 0
-    max_length: int = 0
-    group: str = ""
-    port: int = 0
-    ttl: int = 0
 
 
 def get_timeouts() -> Timeouts:
@@ -109,14 +93,14 @@ def flush() -> None:
     _ask(Command.FLUSH, b"", lambda code: f"the IPVS table cannot be flushed: {os.strerror(code)}")
 
 
-def daemons() -> list[Daemon]:
-    """Return the running synchronisation daemons: at most one of each state."""
+def daemons() -> dict[str, SyncDaemon]:
+    """Return the running synchronisation daemons, by ``master`` and ``backup``."""
     with connect() as socket:
-        return [_unpack(body(payload)) for payload in socket.dump(socket.message(Command.GET_DAEMON))]
+        return dict(_unpack(body(payload)) for payload in socket.dump(socket.message(Command.GET_DAEMON)))
 
 
-def start_daemon(daemon: Daemon) -> None:
-    """Start a synchronisation daemon.
+def start_daemon(state: str, daemon: SyncDaemon) -> None:
+    """Start a synchronisation daemon, ``master`` or ``backup``.
 
     Raises:
         InputError: a field does not fit.
@@ -128,7 +112,7 @@ def start_daemon(daemon: Daemon) -> None:
         errno.EINVAL: "the kernel refused a value (the group must be a multicast address; a virtual server must not have real"
         " servers of the other family)",
     }
-    _ask(Command.NEW_DAEMON, _pack(daemon), _daemon_words(daemon.state, "started", words))
+    _ask(Command.NEW_DAEMON, _pack(state, daemon), _daemon_words(state, "started", words))
 
 
 def stop_daemon(state: str) -> None:
@@ -160,12 +144,12 @@ def _state(state: str) -> int:
     return _STATES[state]
 
 
-def _pack(daemon: Daemon) -> bytes:
-    subject = f"IPVS synchronisation daemon {daemon.state}"
+def _pack(state: str, daemon: SyncDaemon) -> bytes:
+    subject = f"IPVS synchronisation daemon {state}"
     interface = daemon.interface.encode("utf-8", "surrogateescape")
     if not 0 < len(interface) < 16:
         raise InputError(subject, "interface", daemon.interface, "the name of an interface, at most 15 bytes")
-    parts = [attribute(Attr.STATE, U32.pack(_state(daemon.state))), attribute(Attr.MCAST_IFN, interface + b"\0")]
+    parts = [attribute(Attr.STATE, U32.pack(_state(state))), attribute(Attr.MCAST_IFN, interface + b"\0")]
     for field, number, form, given in (
         ("sync_id", Attr.SYNC_ID, U32, daemon.sync_id),
         ("max_length", Attr.SYNC_MAXLEN, U16, daemon.max_length),
@@ -188,10 +172,9 @@ def _pack(daemon: Daemon) -> bytes:
     return attribute(Top.DAEMON | NLA_F_NESTED, b"".join(parts))
 
 
-def _unpack(found: dict[int, bytes]) -> Daemon:
+def _unpack(found: dict[int, bytes]) -> tuple[str, SyncDaemon]:
     group = found.get(Attr.MCAST_GROUP6) or found.get(Attr.MCAST_GROUP)
-    return Daemon(
-        _STATE_NAMES.get(U32.unpack(found[Attr.STATE])[0], "none"),
+    return _STATE_NAMES[U32.unpack(found[Attr.STATE])[0]], SyncDaemon(
         found[Attr.MCAST_IFN].rstrip(b"\0").decode("utf-8", "surrogateescape"),
         U32.unpack(found[Attr.SYNC_ID])[0],
         U16.unpack(found[Attr.SYNC_MAXLEN])[0] if Attr.SYNC_MAXLEN in found else 0,
