@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
@@ -31,21 +32,26 @@ class Wish(NamedTuple):
     ``want`` maps kinds to items that shall be, ``absent`` maps kinds to keys that shall not be. The children (real servers,
     members) of a wanted parent are exactly the wanted ones, unless ``lenient`` names the parent under the children's kind: then
     only those in ``absent`` go. ``scope`` maps kinds without a parent to the keys that ``purge`` may remove; kinds that are not
-    in it are never purged.
+    in it are never purged. ``drain`` is None or what makes removals wait: ``refine(plan)`` returns the plan with what that takes,
+    and ``told`` is then a part of the module's result. ``common`` maps kinds to keys that are always there and nobody's: who asks
+    changes them.
     """
 
     want: dict
     absent: dict
     lenient: dict
     scope: dict
+    drain: object = None
+    common: dict = MappingProxyType({})
 
 
 class Surroundings(NamedTuple):
-    """What the ledger says: the keys of this owner, and those of others with their names, per kind."""
+    """What the ledger says: the keys of this owner, and those of others with their names, per kind; ``lock`` is the node's."""
 
     ledger: object
     owned: dict
     others: dict
+    lock: object = None
 
 
 @contextmanager
@@ -67,10 +73,10 @@ def surroundings(check_mode, owner, directory=DIRECTORY):
     if check_mode and not os.path.exists(os.path.join(directory, "ledger.db")):
         yield Surroundings(None, {}, {})
         return
-    with node_lock():
+    with node_lock() as lock:
         ledger = Ledger(directory)
         try:
-            yield Surroundings(ledger, ledger.owned(owner), ledger.others(owner))
+            yield Surroundings(ledger, ledger.owned(owner), ledger.others(owner), lock)
         finally:
             ledger.close()
 
@@ -95,6 +101,10 @@ def run(spec, prepare, **options):
             if not module.check_mode:
                 carry_out(made, wanted, have, tables, around, module.params["owner"])
             result = report(module, made)
+    if wanted.drain:
+        result.update(wanted.drain.told)
+        for warning in result.pop("warnings", ()):
+            module.warn(warning)
     module.exit_json(invocation={"module_args": brief(module.params)}, **result)
 
 
@@ -138,12 +148,13 @@ def compute(have, wish, around, params):
                 owned[kind].add(key)
         if purge == "all":
             owned[kind].update(key for key in scope if key not in claimed and key not in want.get(kind, ()))
+    owned.update(wish.common)
     if not adopt:
         _refuse_foreign_children(have, want, owned)
     made = plan(have, want, owned, others=others, adopt=adopt)
     if made.conflicts:
         raise ConflictError("; ".join(conflict.describe() for conflict in made.conflicts) + "; nothing was changed")
-    return made
+    return wish.drain.refine(made) if wish.drain else made
 
 
 def _with_lenient_children(have, wish):
@@ -189,12 +200,13 @@ def report(module, made):
 
 
 def difference(steps):
-    """Return before and after of the things that change, by their names."""
+    """Return before and after of the things that change, by their names; what changes and goes then is only there before."""
     before, after = {}, {}
     for step in steps:
         item = name(step.kind, step.key)
-        if step.before is not None:
+        if step.before is not None and item not in after:
             before[item] = _shown(step.kind, step.key, step.before)
+        after.pop(item, None)
         if step.after is not None:
             after[item] = _shown(step.kind, step.key, step.after)
     return {"before": before, "after": after}

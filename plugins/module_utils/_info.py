@@ -91,6 +91,27 @@ def services(owners):
     return list(found.values())
 
 
+def ipvs_settings(owners):
+    """Return timeouts and synchronisation daemons as ``ipvs_services`` takes them."""
+    from .engine.kernel.ipvs import settings
+
+    have = settings.read(("ipvs_timeout", "sync_daemon"))
+    daemons = [
+        {
+            "role": role,
+            "interface": daemon.interface,
+            "sync_id": daemon.sync_id,
+            "maxlen": daemon.max_length,
+            "group": daemon.group,
+            "port": daemon.port,
+            "ttl": daemon.ttl,
+            "owner": owners("sync_daemon", role),
+        }
+        for role, daemon in sorted(have["sync_daemon"].items())
+    ]
+    return have["ipvs_timeout"], daemons
+
+
 def sets(owners, names, members):
     """Return the sets as ``ipsets`` takes them."""
     from .engine.kernel import ipset

@@ -12,6 +12,7 @@ from ._argspec import FAMILIES, address, check_owner, number, unique
 from ._converge import Wish
 from .engine.errors import InputError
 from .engine.kernel import ipvs
+from .engine.kernel.ipvs.limits import MAXIMUM_NAME, MAXIMUM_TIMEOUT
 from .engine.model import net
 from .engine.model.ipvs import (
     ONE_PACKET,
@@ -40,6 +41,7 @@ SCHEDULER_FLAGS = {
 CHECKSUMS = {"none": TUNNEL_NOCSUM, "checksum": TUNNEL_CSUM, "remote": TUNNEL_REMCSUM}
 _INT32 = 2**31 - 1
 _UINT32 = 2**32 - 1
+_DAY = 86400  # seconds
 
 
 def prepare(params):
@@ -68,10 +70,39 @@ def prepare(params):
             else:
                 want["real_server"][real_key] = real_server(f"{here} ({real_key})", real)
 
-    def wish(have, _around):
-        return Wish(want, absent, {"real_server": lenient}, {"virtual_server": have["virtual_server"]})
+    number("task", "drain_timeout", params["drain_timeout"], 1, _DAY)
+    tables = {"ipvs": ipvs.apply}
+    settings = None
+    if params["timeouts"] is not None or params["sync_daemons"] is not None:
+        from . import _ipvs_settings as settings
 
-    return lambda _around: ipvs.read(precise=True), wish, {"ipvs": ipvs.apply}
+        settings.check(params, want, absent)
+        tables[settings.TABLE] = settings.apply
+
+    def read(_around):
+        have = ipvs.read(precise=True)
+        return {**have, **settings.read(want)} if settings else have
+
+    def wish(have, around):
+        if params["keep_weights"]:
+            _keep_weights(have["real_server"], want["real_server"])
+        wanted = Wish(want, absent, {"real_server": lenient}, {"virtual_server": have["virtual_server"]})
+        if settings:
+            wanted = settings.complete(wanted, have)
+        if params["drain"]:
+            from ._ipvs_drain import Drain
+
+            wanted = wanted._replace(drain=Drain(params["drain_timeout"], around.lock))
+            tables["ipvs"] = wanted.drain.apply
+        return wanted
+
+    return read, wish, tables
+
+
+def _keep_weights(have, want):
+    """Want of real servers that are there the weights that they have."""
+    for key in want.keys() & have.keys():
+        want[key] = want[key]._replace(weight=have[key].weight)
 
 
 def server_key(place, service):
@@ -86,12 +117,14 @@ def server_key(place, service):
         if service[field] is None:
             raise InputError(place, field, None, "a value, unless fwmark is given")
     where = address(place, "address", service["address"])
+    if service["family"] == "ipv6" and net.family(where) == 4:
+        raise InputError(place, "family", "ipv6", f"ipv4 or nothing, as the address {where} is")
     return VirtualServerKey(service["protocol"], where, number(place, "port", service["port"], 0, 65535), net.family(where))
 
 
 def virtual_server(subject, key, service):
     """Return the value of a virtual server."""
-    timeout = number(subject, "persistence_timeout", service["persistence_timeout"], 0, _INT32)
+    timeout = number(subject, "persistence_timeout", service["persistence_timeout"], 0, MAXIMUM_TIMEOUT)
     if key.port == 0 and not timeout:
         raise InputError(subject, "port", 0, "a port, or a persistence_timeout beside it")
     if service["one_packet"] and key.protocol not in ("udp", "fwmark"):
@@ -101,10 +134,16 @@ def virtual_server(subject, key, service):
     if service["persistence_engine"] and not timeout:
         raise InputError(subject, "persistence_engine", service["persistence_engine"], "nothing without persistence_timeout")
     flags = (PERSISTENT if timeout else 0) | (ONE_PACKET if service["one_packet"] else 0)
+    scheduler = service["scheduler"]
+    for field, text, shortest in (("scheduler", scheduler, 1), ("persistence_engine", service["persistence_engine"], 0)):
+        if not (text.isascii() and shortest <= len(text) <= MAXIMUM_NAME):
+            raise InputError(subject, field, text, f"an ASCII name of at most {MAXIMUM_NAME} characters")
     for flag in service["scheduler_flags"]:
+        if flag.partition("-")[0] not in ("flag", scheduler):
+            raise InputError(subject, "scheduler_flags", flag, f"flags that the scheduler {scheduler} has, or flag-1 to flag-3")
         flags |= SCHEDULER_FLAGS[flag]
     mask = net.full_prefix(key.family) if service["netmask"] is None else prefix(subject, key.family, service["netmask"])
-    return VirtualServer(service["scheduler"], flags, timeout, mask, service["persistence_engine"])
+    return VirtualServer(scheduler, flags, timeout, mask, service["persistence_engine"])
 
 
 def prefix(subject, family, text):

@@ -14,7 +14,7 @@ description:
     of them.
   - Speaks to the kernel over netlink. Needs neither C(ipvsadm) nor any Python library on the node.
   - Weights, thresholds, schedulers and flags are changed in place, so that established connections go on. What is removed
-    comes last.
+    comes last, and with O(drain) when its connections have ended.
   - If the kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -74,14 +74,14 @@ options:
         description:
           - Flags for the scheduler.
           - V(sh-fallback) and V(mh-fallback) choose another real server when the chosen one is unavailable, V(sh-port) and
-            V(mh-port) hash the source port, too. They are other names of V(flag-1) and V(flag-2).
+            V(mh-port) hash the source port, too. They are other names of V(flag-1) and V(flag-2), for the schedulers V(sh) and V(mh).
         type: list
         elements: str
         choices: [flag-1, flag-2, flag-3, sh-fallback, sh-port, mh-fallback, mh-port]
         default: []
       persistence_timeout:
         description:
-          - For how many seconds connections from one client go to the same real server.
+          - For how many seconds, at most 4294967, connections from one client go to the same real server.
           - V(0) turns persistence off.
         type: int
         default: 0
@@ -115,7 +115,8 @@ options:
             required: true
           port:
             description:
-              - The port. By default the virtual server's port.
+              - The port. By default the virtual server's port, and with O(services[].fwmark) V(0), the port that the packet has.
+              - Only O(services[].real_servers[].forwarding_method=masquerade) changes the port of packets.
             type: int
           weight:
             description:
@@ -175,6 +176,109 @@ options:
         type: str
         choices: [present, absent]
         default: present
+  timeouts:
+    description:
+      - For how many seconds IPVS remembers connections on which nothing moves. They are the whole node's (the network namespace's).
+      - What is omitted or V(0) stays as it is.
+      - Nobody owns timeouts. The last task that sets them has its way, and O(purge) does not touch them. The agent sets those that its
+        configuration names.
+    type: dict
+    suboptions:
+      tcp:
+        description:
+          - Established TCP connections, at most 2147483. The kernel's default is 900.
+        type: int
+      tcp_fin:
+        description:
+          - TCP connections that are being closed, at most 2147483. The kernel's default is 120.
+        type: int
+      udp:
+        description:
+          - UDP, at most 2147483. The kernel's default is 300.
+        type: int
+  sync_daemons:
+    description:
+      - The daemons that send connections to other nodes, or take them from there, so that connections live on when a virtual address
+        moves. There is at most one of each role.
+      - If omitted, daemons are left as they are, whatever O(purge) says. With a list, an empty one too, O(purge) stops those that it
+        does not name.
+      - The kernel cannot change a daemon. One that shall have other settings is stopped and started.
+      - Daemons exclude virtual servers with real servers of the other family.
+    type: list
+    elements: dict
+    suboptions:
+      role:
+        description:
+          - V(master) sends, V(backup) takes.
+        type: str
+        required: true
+        choices: [master, backup]
+      interface:
+        description:
+          - The interface for the datagrams, which has to be up and do multicast.
+          - Required unless O(sync_daemons[].state=absent).
+        type: str
+      sync_id:
+        description:
+          - Which daemons belong together, from 0 to 255. A V(backup) with V(0) takes from all.
+        type: int
+        default: 0
+      maxlen:
+        description:
+          - The longest datagram's data in bytes, for V(backup) at least 1024.
+          - With V(0) a running daemon keeps its own, and for a new one the kernel chooses, for V(master) what fits into 1500 bytes, for
+            V(backup) what fits into the interface's MTU.
+        type: int
+        default: 0
+      group:
+        description:
+          - The multicast group, an IPv4 or IPv6 address.
+        type: str
+        default: 224.0.0.81
+      port:
+        description:
+          - The UDP port.
+        type: int
+        default: 8848
+      ttl:
+        description:
+          - How many routers the datagrams may pass, plus one.
+        type: int
+        default: 1
+      state:
+        description:
+          - Whether the daemon shall run.
+        type: str
+        choices: [present, absent]
+        default: present
+  keep_weights:
+    description:
+      - Whether real servers that are there already keep their weights, whatever O(services[].real_servers[].weight) says. It is
+        then only the weight of new ones.
+      - This is for nodes on which somebody else sets weights, for example a health checker that gives V(0) to a real server that
+        does not answer.
+    type: bool
+    default: false
+  drain:
+    description:
+      - Whether real servers that go, by themselves or with their virtual server, get the weight V(0) first and are removed when
+        their active connections have ended.
+      - Active connections are established ones of TCP and SCTP. UDP has none, so that its real servers go after the first look.
+      - The task waits for all of them together, looks every half second, and removes them when none of them has active
+        connections or O(drain_timeout) is over. Meanwhile others (the agent, other tasks) may change what is theirs.
+      - If the kernel refuses a later step, real servers that were removed are there again and all have their former weights. If the
+        task itself is ended while it waits, they keep the weight V(0), and the next run goes on from there.
+      - A client of a virtual server with O(services[].persistence_timeout) comes back to a real server with the weight V(0) until that
+        time is over, unless the kernel parameter C(net.ipv4.vs.expire_quiescent_template) is V(1).
+    type: bool
+    default: false
+  drain_timeout:
+    description:
+      - How many seconds O(drain) waits at most, from 1 to 86400.
+      - When they are over, the real servers are removed with the connections that they still have. RV(drained) and a warning say
+        which, and how many connections they were.
+    type: int
+    default: 60
 seealso:
   - module: kubenode.ipvs.virtual_addresses
 """
@@ -202,6 +306,18 @@ EXAMPLES = r"""
         real_servers:
           - {address: 198.51.100.12, port: 8080, weight: 0}
 
+- name: Leave the weights of those that are there to the health checker
+  kubenode.ipvs.ipvs_services:
+    keep_weights: true
+    services:
+      - protocol: tcp
+        address: 192.0.2.80
+        port: 80
+        scheduler: wlc
+        real_servers:
+          - {address: 198.51.100.11, port: 8080, weight: 100}
+          - {address: 198.51.100.13, port: 8080, weight: 100}
+
 - name: Have exactly these virtual servers of mine, and no other of mine
   kubenode.ipvs.ipvs_services:
     owner: edge
@@ -223,6 +339,30 @@ EXAMPLES = r"""
             tunnel_type: gue
             tunnel_port: 6080
 
+- name: Replace a back end; the old one goes when its last connection has ended, or after ten minutes
+  kubenode.ipvs.ipvs_services:
+    drain: true
+    drain_timeout: 600
+    services:
+      - protocol: tcp
+        address: 192.0.2.80
+        port: 80
+        scheduler: wlc
+        real_servers:
+          - {address: 198.51.100.11, port: 8080}
+          - {address: 198.51.100.14, port: 8080}
+
+- name: Forget idle connections after an hour, and tell the other balancer of the connections
+  kubenode.ipvs.ipvs_services:
+    timeouts: {tcp: 3600, udp: 30}
+    sync_daemons:
+      - {role: master, interface: eth0, sync_id: 7}
+
+- name: Stop the daemon
+  kubenode.ipvs.ipvs_services:
+    sync_daemons:
+      - {role: master, state: absent}
+
 - name: Remove a virtual server
   kubenode.ipvs.ipvs_services:
     services:
@@ -237,7 +377,7 @@ plan:
   elements: dict
   contains:
     kind:
-      description: What kind of thing changes, V(virtual_server) or V(real_server).
+      description: What kind of thing changes, V(virtual_server), V(real_server), V(ipvs_timeout) or V(sync_daemon).
       type: str
     verb:
       description: One of V(create), V(change), V(delete).
@@ -283,6 +423,27 @@ adopted:
   type: list
   elements: str
   sample: ['virtual server tcp 192.0.2.80:80']
+drained:
+  description:
+    - The real servers that were drained and removed.
+    - RV(plan) is the same whether the time was enough or not. Check mode knows it, but not this.
+  returned: if O(drain) removed real servers, but not in check mode
+  type: list
+  elements: dict
+  contains:
+    real_server:
+      description: Which real server.
+      type: str
+    seconds:
+      description: After how many seconds its active connections had ended, or the time was over.
+      type: float
+    active_connections:
+      description: How many active connections it still had when it was removed, V(0) if they had ended in time.
+      type: int
+  sample:
+    - real_server: 198.51.100.12:8080 of tcp 192.0.2.80:80
+      seconds: 12.5
+      active_connections: 0
 failed_steps:
   description: The steps that the kernel refused, as in RV(plan), each with a C(message).
   returned: if the kernel refused something
@@ -336,10 +497,30 @@ SERVICE = {
     "purge_real_servers": {"type": "bool", "default": True},
     **STATE,
 }
+SYNC_DAEMON = {
+    "role": {"type": "str", "required": True, "choices": ["master", "backup"]},
+    "interface": {"type": "str"},
+    "sync_id": {"type": "int", "default": 0},
+    "maxlen": {"type": "int", "default": 0},
+    "group": {"type": "str", "default": "224.0.0.81"},
+    "port": {"type": "int", "default": 8848},
+    "ttl": {"type": "int", "default": 1},
+    **STATE,
+}
+SPEC = {
+    "services": {"type": "list", "elements": "dict", "default": [], "options": SERVICE},
+    "timeouts": {"type": "dict", "options": {name: {"type": "int"} for name in ("tcp", "tcp_fin", "udp")}},
+    "sync_daemons": {"type": "list", "elements": "dict", "options": SYNC_DAEMON},
+    "keep_weights": {"type": "bool", "default": False},
+    "drain": {"type": "bool", "default": False},
+    "drain_timeout": {"type": "int", "default": 60},
+    **OWNER,
+    **PURGE,
+}
 
 
 def main():
-    run({"services": {"type": "list", "elements": "dict", "default": [], "options": SERVICE}, **OWNER, **PURGE}, prepare)
+    run(SPEC, prepare)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ module: ipvs_services_info
 short_description: Read IPVS virtual servers and real servers
 version_added: 0.1.0
 description:
-  - Returns the whole IPVS table with connection counts, and says which owner of the node's ledger made what.
+  - Returns the whole IPVS table with connection counts, IPVS's timeouts and its synchronisation daemons, and says which owner of
+    the node's ledger made what.
   - What it returns can be given to M(kubenode.ipvs.ipvs_services) once C(owner), C(active_connections) and
     C(inactive_connections) are taken out.
 author:
@@ -80,13 +81,51 @@ services:
           tunnel_checksum: none
           active_connections: 3
           inactive_connections: 12
+timeouts:
+  description: For how many seconds IPVS remembers connections on which nothing moves.
+  returned: success
+  type: dict
+  contains:
+    tcp:
+      description: Established TCP connections.
+      type: int
+    tcp_fin:
+      description: TCP connections that are being closed.
+      type: int
+    udp:
+      description: UDP.
+      type: int
+  sample: {tcp: 900, tcp_fin: 120, udp: 300}
+sync_daemons:
+  description: The synchronisation daemons that run, each as M(kubenode.ipvs.ipvs_services) takes it.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    owner:
+      description: Who started it by the ledger, empty if the ledger knows nobody.
+      type: str
+  sample:
+    - role: master
+      interface: eth0
+      sync_id: 7
+      maxlen: 1472
+      group: 224.0.0.81
+      port: 8848
+      ttl: 1
+      owner: ansible
 """
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
 
 
+def gather(_params, owners):
+    timeouts, daemons = _info.ipvs_settings(owners)
+    return {"services": _info.services(owners), "timeouts": timeouts, "sync_daemons": daemons}
+
+
 def main():
-    _info.run({}, lambda _params, owners: {"services": _info.services(owners)})
+    _info.run({}, gather)
 
 
 if __name__ == "__main__":

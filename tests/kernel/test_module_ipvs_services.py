@@ -92,6 +92,125 @@ def test_every_option_is_read_back() -> None:
     assert "-a -f -1 -r 198.51.100.1:0 -i -w 1 --tun-type gue --tun-port 6080 --tun-remcsum\n" in text
 
 
+TUNNELS = [
+    ({"tunnel_type": "ipip"}, " --tun-type ipip"),
+    ({"tunnel_type": "gue", "tunnel_port": 1}, " --tun-type gue --tun-port 1 --tun-nocsum"),
+    ({"tunnel_type": "gue", "tunnel_port": 65535, "tunnel_checksum": "checksum"}, " --tun-type gue --tun-port 65535 --tun-csum"),
+    ({"tunnel_type": "gue", "tunnel_port": 6080, "tunnel_checksum": "remote"}, " --tun-type gue --tun-port 6080 --tun-remcsum"),
+    ({"tunnel_type": "gre"}, " --tun-type gre --tun-nocsum"),
+    ({"tunnel_type": "gre", "tunnel_checksum": "checksum"}, " --tun-type gre --tun-csum"),
+]
+
+
+@pytest.mark.parametrize("address", ["198.51.100.11", "2001:db8::11"], ids=["IPv4", "IPv6"])
+@pytest.mark.parametrize(("tunnel", "words"), TUNNELS, ids=["-".join(map(str, options.values())) for options, _words in TUNNELS])
+def test_every_tunnel(address: str, tunnel: dict[str, Any], words: str) -> None:
+    options = {"address": address, "port": 80, "forwarding_method": "tunnel", **tunnel}
+    result = services({**WEB, "real_servers": [{"address": "198.51.100.9", "forwarding_method": "tunnel"}, options]})
+    assert len(result["plan"]) == 3
+    where = f"[{address}]" if ":" in address else address
+    assert f"-a -t 192.0.2.80:80 -r {where}:80 -i -w 1{words}\n" in saved()
+    (found,) = run("ipvs_services_info")["services"]
+    shown = {field: value for real in found["real_servers"] for field, value in real.items() if real["address"] == address}
+    assert {**shown, **options} == shown
+    changed = services({**WEB, "real_servers": [{**options, "tunnel_type": "ipip", "tunnel_port": 0, "tunnel_checksum": "none"}]})
+    assert len(changed["lines"]) == 1 + (tunnel["tunnel_type"] != "ipip")
+
+
+@pytest.mark.parametrize("mark", [1, 2**31 - 1, 2**31, 2**32 - 1])
+def test_a_firewall_mark_is_one_virtual_server_in_each_family(mark: int) -> None:
+    marks = [
+        {"fwmark": mark, "real_servers": [{"address": "198.51.100.1"}]},
+        {"fwmark": mark, "family": "ipv6", "real_servers": [{"address": "2001:db8::1", "port": 8080}]},
+    ]
+    result = services(*marks)
+    assert result["lines"] == [
+        f"+ virtual server fwmark {mark}: scheduler rr",
+        f"+ virtual server fwmark {mark} (IPv6): scheduler rr",
+        f"+ real server 198.51.100.1:0 of fwmark {mark}: weight 1 masquerade",
+        f"+ real server [2001:db8::1]:8080 of fwmark {mark} (IPv6): weight 1 masquerade",
+    ]
+    signed = mark - 2**32 if mark >= 2**31 else mark  # as ipvsadm prints it
+    assert f"-a -f {signed} -r 198.51.100.1:0 -m -w 1\n" in saved()
+    assert f"-a -f {signed} -6 -r [2001:db8::1]:8080 -m -w 1\n" in saved()
+    result = services(marks[1], purge="owned")
+    assert result["lines"][-1] == f"- virtual server fwmark {mark}"
+    assert "-6" in saved()
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "flags", "printed", "read"),
+    [
+        ("sh", ["sh-fallback"], "sh-fallback", ["flag-1"]),
+        ("sh", ["sh-port"], "sh-port", ["flag-2"]),
+        ("sh", ["flag-1", "flag-2"], "sh-fallback,sh-port", ["flag-1", "flag-2"]),
+        ("mh", ["mh-fallback"], "mh-fallback", ["flag-1"]),
+        ("mh", ["mh-port"], "mh-port", ["flag-2"]),
+        ("mh", ["mh-port", "mh-fallback", "flag-2"], "mh-fallback,mh-port", ["flag-1", "flag-2"]),
+        ("rr", ["flag-1"], "flag-1", ["flag-1"]),
+        ("rr", ["flag-2"], "flag-2", ["flag-2"]),
+        ("rr", ["flag-3", "flag-1"], "flag-1,flag-3", ["flag-1", "flag-3"]),
+    ],
+)
+def test_every_flag_of_a_scheduler(scheduler: str, flags: list[str], printed: str, read: list[str]) -> None:
+    services({**WEB, "scheduler": scheduler, "scheduler_flags": flags})
+    assert saved() == f"-A -t 192.0.2.80:80 -s {scheduler} -b {printed}\n"
+    (found,) = run("ipvs_services_info")["services"]
+    assert found["scheduler_flags"] == read
+    services({**WEB, "scheduler": scheduler})
+    assert saved() == f"-A -t 192.0.2.80:80 -s {scheduler}\n"
+
+
+def test_thresholds_come_change_and_go() -> None:
+    for upper, lower in ((100, 50), (2**32 - 1, 2**32 - 1), (7, 0), (0, 0)):
+        services({**WEB, "real_servers": [{**REALS[0], "upper_threshold": upper, "lower_threshold": lower}]})
+        (found,) = run("ipvs_services_info")["services"]
+        assert [(real["upper_threshold"], real["lower_threshold"]) for real in found["real_servers"]] == [(upper, lower)]
+    services({**WEB, "real_servers": [{**REALS[0], "upper_threshold": 100, "lower_threshold": 50}]})
+    shown = subprocess.run(["ipvsadm", "-Ln", "--thresholds"], check=True, capture_output=True, text=True).stdout
+    assert shown.splitlines()[-1].split()[2:4] == ["100", "50"]
+
+
+def test_a_persistence_engine_comes_and_goes() -> None:
+    sip = {"protocol": "udp", "address": "192.0.2.5", "port": 5060, "persistence_timeout": 60, "persistence_engine": "sip"}
+    services(sip)
+    assert saved() == "-A -u 192.0.2.5:5060 -s rr -p 60 --pe sip\n"
+    result = services({**sip, "persistence_engine": ""})
+    assert result["diff"]["after"] == {"virtual server udp 192.0.2.5:5060": "scheduler rr flags 0x1 timeout 60"}
+    assert saved() == "-A -u 192.0.2.5:5060 -s rr -p 60\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "netmask", "printed"),
+    [
+        ("192.0.2.80", None, ""),
+        ("192.0.2.80", "32", ""),
+        ("192.0.2.80", "24", " -M 255.255.255.0"),
+        ("192.0.2.80", "255.255.240.0", " -M 255.255.240.0"),
+        ("192.0.2.80", "1", " -M 128.0.0.0"),
+        ("2001:db8::80", "128", ""),
+        ("2001:db8::80", "1", " -M 1"),
+        ("2001:db8::80", "127", " -M 127"),
+    ],
+)
+def test_every_netmask(address: str, netmask: str | None, printed: str) -> None:
+    services({**WEB, "address": address, "persistence_timeout": 4294967, "netmask": netmask})
+    where = f"[{address}]" if ":" in address else address
+    assert saved() == f"-A -t {where}:80 -s rr -p 4294967{printed}\n"
+
+
+@pytest.mark.parametrize(
+    ("purge", "left"), [("none", {80, 81, 82, 83, 84}), ("owned", {80, 82, 83}), ("all", {80, 82})], ids=["none", "owned", "all"]
+)
+def test_what_purge_leaves(purge: str, left: set[int]) -> None:
+    services({**WEB, "port": 81, "real_servers": REALS})
+    services({**WEB, "port": 84})
+    services({**WEB, "port": 82}, owner="other")
+    subprocess.run(["ipvsadm", "-A", "-t", "192.0.2.80:83"], check=True)
+    services(WEB, purge=purge)
+    assert {int(line.split()[2].partition(":")[2]) for line in saved().splitlines() if line.startswith("-A")} == left
+
+
 def test_omitted_real_servers_stay() -> None:
     services({**WEB, "real_servers": REALS})
     before = saved()
@@ -101,6 +220,29 @@ def test_omitted_real_servers_stay() -> None:
     result = services({**WEB, "purge_real_servers": False, "real_servers": [{**REALS[0], "state": "absent"}]})
     assert result["lines"] == ["- real server 198.51.100.11:8080 of tcp 192.0.2.80:80"]
     assert services({**WEB, "real_servers": []})["lines"] == ["- real server 198.51.100.12:8080 of tcp 192.0.2.80:80"]
+
+
+def test_weights_that_somebody_else_sets_are_kept() -> None:
+    services({**WEB, "real_servers": REALS})
+    subprocess.run(["ipvsadm", "-e", "-t", "192.0.2.80:80", "-r", "198.51.100.11:8080", "-m", "-w", "0"], check=True)
+    new = {"address": "198.51.100.13", "port": 8080, "weight": 7}
+    result = services({**WEB, "real_servers": [REALS[0], new]}, keep_weights=True)
+    assert result["lines"] == [
+        "+ real server 198.51.100.13:8080 of tcp 192.0.2.80:80: weight 7 masquerade",
+        "- real server 198.51.100.12:8080 of tcp 192.0.2.80:80",
+    ]
+    # What else changes does not bring the weight back.
+    result = services({**WEB, "real_servers": [{**REALS[0], "weight": 9, "upper_threshold": 5}, new]}, keep_weights=True)
+    assert result["lines"] == [
+        "~ real server 198.51.100.11:8080 of tcp 192.0.2.80:80: weight 0 masquerade -> weight 0 masquerade thresholds 0..5"
+    ]
+    assert saved() == (
+        "-A -t 192.0.2.80:80 -s rr\n"
+        "-a -t 192.0.2.80:80 -r 198.51.100.11:8080 -m -w 0\n"
+        "-a -t 192.0.2.80:80 -r 198.51.100.13:8080 -m -w 7\n"
+    )
+    result = services({**WEB, "real_servers": [REALS[0], new]})
+    assert result["diff"]["after"] == {"real server 198.51.100.11:8080 of tcp 192.0.2.80:80": "weight 1 masquerade"}
 
 
 def test_foreign_virtual_servers_are_left_alone() -> None:
@@ -193,6 +335,86 @@ def test_a_refusal_undoes_what_came_before() -> None:
             [{**WEB, "real_servers": [{**REALS[0], "tunnel_type": "gre"}]}],
             "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_type is 'gre', "
             "expected nothing without forwarding_method tunnel",
+        ),
+        (
+            [{**WEB, "real_servers": [{**REALS[0], "tunnel_port": 6080}]}],
+            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): "
+            "tunnel_port is 6080, expected nothing without forwarding_method tunnel",
+        ),
+        (
+            [{**WEB, "real_servers": [{**REALS[0], "forwarding_method": "direct", "tunnel_checksum": "checksum"}]}],
+            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): "
+            "tunnel_checksum is 'checksum', expected nothing without forwarding_method tunnel",
+        ),
+        (
+            [{**WEB, "real_servers": [{**REALS[0], "forwarding_method": "tunnel", "tunnel_port": 6080}]}],
+            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_port is 6080, expected nothing without tunnel_type gue",
+        ),
+        (
+            [{**WEB, "real_servers": [{**REALS[0], "forwarding_method": "tunnel", "tunnel_type": "gue"}]}],
+            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_port is 0, expected a number between 1 and 65535",
+        ),
+        (
+            [{**WEB, "real_servers": [{**REALS[0], "forwarding_method": "tunnel", "tunnel_checksum": "remote"}]}],
+            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_checksum is 'remote', expected what tunnel_type ipip has",
+        ),
+        (
+            [
+                {
+                    **WEB,
+                    "real_servers": [
+                        {**REALS[0], "forwarding_method": "tunnel", "tunnel_type": "gre", "tunnel_checksum": "remote"}
+                    ],
+                }
+            ],
+            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_checksum is 'remote', expected what tunnel_type gre has",
+        ),
+        (
+            [{**WEB, "real_servers": [{**REALS[0], "upper_threshold": 5, "lower_threshold": 6}]}],
+            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): lower_threshold is 6, expected at most upper_threshold, 5",
+        ),
+        (
+            [{**WEB, "real_servers": [{**REALS[0], "weight": -1}]}],
+            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): weight is -1, expected a number between 0 and 2147483647",
+        ),
+        (
+            [{**WEB, "scheduler": "mh", "scheduler_flags": ["sh-port"]}],
+            "services[0] (tcp 192.0.2.80:80): scheduler_flags is 'sh-port', expected flags that the scheduler mh has, or flag-1 to flag-3",
+        ),
+        (
+            [{**WEB, "scheduler": "a-very-long-name"}],
+            "services[0] (tcp 192.0.2.80:80): scheduler is 'a-very-long-name', expected an ASCII name of at most 15 characters",
+        ),
+        (
+            [{**WEB, "scheduler": ""}],
+            "services[0] (tcp 192.0.2.80:80): scheduler is '', expected an ASCII name of at most 15 characters",
+        ),
+        (
+            [{**WEB, "persistence_timeout": 4294968}],
+            "services[0] (tcp 192.0.2.80:80): persistence_timeout is 4294968, expected a number between 0 and 4294967",
+        ),
+        (
+            [{**WEB, "persistence_engine": "sip"}],
+            "services[0] (tcp 192.0.2.80:80): persistence_engine is 'sip', expected nothing without persistence_timeout",
+        ),
+        (
+            [{**WEB, "port": 0}],
+            "services[0] (tcp 192.0.2.80:0): port is 0, expected a port, or a persistence_timeout beside it",
+        ),
+        ([{"fwmark": 7, "port": 80}], "services[0]: port is 80, expected nothing beside fwmark 7"),
+        ([{"fwmark": 2**32}], "services[0]: fwmark is 4294967296, expected a number between 1 and 4294967295"),
+        ([{"protocol": "tcp", "address": "192.0.2.80"}], "services[0]: port is None, expected a value, unless fwmark is given"),
+        (
+            [{**WEB, "family": "ipv6"}],
+            "services[0]: family is 'ipv6', expected ipv4 or nothing, as the address 192.0.2.80 is",
+        ),
+        (
+            [{"fwmark": 7}, {"fwmark": 7, "family": "ipv6"}, {"fwmark": 7, "family": "ipv6"}],
+            "services[2] and services[1] are both fwmark 7 (IPv6); name each thing once",
+        ),
+        (
+            [{**WEB, "address": "2001:db8::1"}, {**WEB, "address": "2001:0DB8:0::1", "state": "absent"}],
+            "services[1] and services[0] are both tcp [2001:db8::1]:80; name each thing once",
         ),
     ],
 )

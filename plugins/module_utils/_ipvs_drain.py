@@ -1,0 +1,88 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""Draining: a real server that goes gets weight 0 first, and goes when its active connections have ended, or time is over.
+
+The waiting is part of the plan's execution: between the steps that come before the first removal and the removals. So what fails
+after it undoes it, too: the real server is there again, with its weight.
+"""
+
+from __future__ import annotations
+
+import time
+
+from .engine.errors import KernelError
+from .engine.kernel import Failure, Result, ipvs
+from .engine.ledger import unlocked
+from .engine.plan import Step
+from .engine.plan.order import ordered
+
+INTERVAL = 0.5  # seconds between two looks
+
+
+class Drain:
+    """One task's draining; ``told`` is what came of it, for the module's result.
+
+    Args:
+        seconds: how long to wait at most.
+        lock: the node's lock, which others may have while this task waits; None in check mode on a node without a ledger.
+    """
+
+    def __init__(self, seconds, lock):
+        self.told = {}
+        self._seconds = seconds
+        self._lock = lock
+        self._keys = set()
+
+    def refine(self, made):
+        """Return the plan with a step to weight 0 before each removal of a real server that has another weight."""
+        steps = []
+        for step in made.steps:
+            if step.kind == "real_server" and step.after is None:
+                self._keys.add(step.key)
+                quiet = step.before._replace(weight=0)
+                if quiet != step.before:
+                    steps.append(Step(step.kind, step.key, step.before, quiet))
+                step = Step(step.kind, step.key, quiet, None)
+            steps.append(step)
+        return made._replace(steps=ordered(steps))
+
+    def apply(self, steps, keep_going):
+        """Make steps of the table ``ipvs`` true, and wait before the first removal of a real server that drains."""
+        here = next((at for at, step in enumerate(steps) if step.after is None and step.key in self._keys), None)
+        if here is None:  # none goes, or it is an earlier run of steps that is being undone
+            return ipvs.apply(steps, keep_going)
+        first = ipvs.apply(steps[:here], keep_going)
+        if first.failed and not keep_going:
+            return first
+        try:
+            self._wait()
+        except KernelError as error:
+            return Result(first.done, [*first.failed, Failure(steps[here], str(error))])
+        rest = ipvs.apply(steps[here:], keep_going)
+        return Result(first.done + rest.done, first.failed + rest.failed)
+
+    def _wait(self):
+        """Look every :data:`INTERVAL`, for the first time when a handshake that was under way has had that time to end."""
+        start = time.monotonic()
+        ended, active = {}, {}
+        with unlocked(self._lock):
+            while True:
+                time.sleep(INTERVAL)
+                passed = round(time.monotonic() - start, 1)
+                counts = ipvs.read_connections()
+                active = {key: counts[key][0] for key in self._keys if key not in ended and counts.get(key, (0, 0))[0]}
+                ended.update((key, passed) for key in self._keys if key not in active and key not in ended)
+                if not active or passed >= self._seconds:
+                    break
+        self.told["drained"] = [
+            {"real_server": str(key), "seconds": ended.get(key, passed), "active_connections": active.get(key, 0)}
+            for key in sorted(self._keys)
+        ]
+        self.told["warnings"] = [
+            f"real server {key} had {count} active connection(s) left when drain_timeout ({self._seconds} s) was over; it was removed"
+            for key, count in sorted(active.items())
+        ]

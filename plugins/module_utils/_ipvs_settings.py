@@ -1,0 +1,89 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""From the options ``timeouts`` and ``sync_daemons`` of ``ipvs_services`` to model items."""
+
+from __future__ import annotations
+
+from ._argspec import address, number, unique
+from .engine.errors import InputError
+from .engine.kernel.ipvs.settings import apply, read
+from .engine.model import net
+from .engine.model.ipvs import SyncDaemon
+
+__all__ = ["TABLE", "apply", "check", "complete", "read"]
+
+TABLE = "ipvs_settings"
+
+# The longest that the kernel takes: it counts timeouts in ticks, up to 1000 a second, in an int.
+_TIMEOUT = 2147483
+# A datagram of 65535 bytes, less the headers of IP and UDP. The kernel silently takes the nearest value that it can have.
+_LONGEST = {4: 65507, 6: 65487}
+_SHORTEST = {"master": 1, "backup": 1024}
+_MULTICAST = ("224.0.0.0/4", "ff00::/8")
+
+
+def check(params, want, absent):
+    """Add what the task says to what is wanted and what shall not be; a kind that it does not speak of is not added.
+
+    Raises:
+        EngineError: a value is wrong, or a daemon stands there twice.
+    """
+    if params["timeouts"] is not None:
+        want["ipvs_timeout"] = _timeouts(params["timeouts"])
+    if params["sync_daemons"] is not None:
+        want["sync_daemon"], absent["sync_daemon"] = _sync_daemons(params["sync_daemons"])
+
+
+def complete(wish, have):
+    """Return the wish with what depends on what is: a daemon that is to have no certain length keeps the one that it has."""
+    want, scope = dict(wish.want), dict(wish.scope)
+    if "sync_daemon" in want:
+        running = scope["sync_daemon"] = have["sync_daemon"]
+        want["sync_daemon"] = {
+            role: daemon._replace(max_length=running[role].max_length) if role in running and not daemon.max_length else daemon
+            for role, daemon in want["sync_daemon"].items()
+        }
+    return wish._replace(want=want, scope=scope, common={"ipvs_timeout": set(want.get("ipvs_timeout", ()))})
+
+
+def _timeouts(given):
+    for field, seconds in given.items():
+        number("timeouts", field, seconds or 0, 0, _TIMEOUT)
+    return {field: seconds for field, seconds in given.items() if seconds}
+
+
+def _sync_daemons(given):
+    want, absent, seen = {}, set(), {}
+    for index, options in enumerate(given):
+        place = f"sync_daemons[{index}]"
+        role = options["role"]
+        unique(seen, role, place)
+        if options["state"] == "absent":
+            absent.add(role)
+        else:
+            want[role] = _daemon(f"{place} ({role})", role, options)
+    return want, absent
+
+
+def _daemon(subject, role, options):
+    interface = options["interface"]
+    if not interface or len(interface.encode("utf-8", "surrogateescape")) > 15:
+        raise InputError(subject, "interface", interface, "the name of an interface, at most 15 bytes")
+    group = address(subject, "group", options["group"])
+    if not any(net.contains(network, group) for network in _MULTICAST):
+        raise InputError(subject, "group", group, "a multicast address")
+    length = options["maxlen"]
+    if length:
+        number(subject, "maxlen", length, _SHORTEST[role], _LONGEST[net.family(group)])
+    return SyncDaemon(
+        interface,
+        number(subject, "sync_id", options["sync_id"], 0, 255),
+        length,
+        group,
+        number(subject, "port", options["port"], 1, 65535),
+        number(subject, "ttl", options["ttl"], 1, 255),
+    )

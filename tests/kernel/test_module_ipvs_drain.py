@@ -1,0 +1,204 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module ipvs_services with ``drain``: real connections, while the task waits and when it does not wait long enough."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kernel.modules import ModuleError, run
+
+VIP, PODS = "192.0.2.80", ("198.51.100.11", "198.51.100.12")
+WEB = {"protocol": "tcp", "address": VIP, "port": 80}
+LEAVING, STAYING = ({"address": pod, "port": 8080} for pod in PODS)
+LEAVES = f"real server {PODS[0]}:8080 of tcp {VIP}:80"
+LONG = 300  # seconds; a test that waits for them has failed
+
+
+def sh(*words: str) -> str:
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+def saved() -> str:
+    return sh("ipvsadm", "-Sn")
+
+
+class Connection:
+    """A TCP connection of this machine through the virtual server, and its end in the pod."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self.client = socket.create_connection((VIP, 80), timeout=10)
+        self.accepted, _peer = listening.accept()
+        self.works()
+
+    def works(self) -> None:
+        self.client.sendall(b"0123456789")
+        assert self.accepted.recv(100) == b"0123456789"
+
+    def close(self) -> None:
+        self.client.close()
+        self.accepted.close()
+
+
+@pytest.fixture(autouse=True)
+def connection() -> Iterator[Connection]:
+    """A connection to the first of two pods, of which the second has just come."""
+    sh("modprobe", "-a", "ip_vs", "ip_vs_rr")
+    for address in (VIP, *PODS):
+        sh("ip", "address", "add", f"{address}/32", "dev", "lo")
+    run("ipvs_services", services=[{**WEB, "real_servers": [LEAVING]}])
+    with socket.create_server((PODS[0], 8080)) as listening:
+        listening.settimeout(10)
+        found = Connection(listening)
+        run("ipvs_services", services=[{**WEB, "real_servers": [LEAVING, STAYING]}])
+        yield found
+        found.close()
+    run("ipvs_services", purge="owned")
+    for address in (VIP, *PODS):
+        sh("ip", "address", "del", f"{address}/32", "dev", "lo")
+    sh("ipvsadm", "-C")
+
+
+class Meanwhile:
+    """Something done by another thread when the first real server has weight 0; :meth:`done` tells how it went."""
+
+    def __init__(self, what: Callable[[], None]) -> None:
+        self._what = what
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            deadline = time.monotonic() + 60
+            while f"-r {PODS[0]}:8080 -m -w 0\n" not in saved():
+                assert time.monotonic() < deadline, "it has not got weight 0"
+                time.sleep(0.05)
+            self._what()
+        except BaseException as error:
+            self._error = error
+
+    def done(self) -> None:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+
+def drained(**arguments: Any) -> dict[str, Any]:
+    """Check and run: both must say the same."""
+    foreseen = run("ipvs_services", check=True, drain=True, **arguments)
+    result = run("ipvs_services", drain=True, **arguments)
+    for field in ("changed", "plan", "lines", "diff"):
+        assert result[field] == foreseen[field], field
+    assert "drained" not in foreseen
+    again = run("ipvs_services", drain=True, **arguments)
+    assert (again["changed"], again["plan"], "drained" in again) == (False, [], False)
+    return result
+
+
+def ended(result: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(each["real_server"], each["active_connections"]) for each in result["drained"]]
+
+
+def test_a_real_server_goes_when_its_connection_ends(connection: Connection) -> None:
+    def meanwhile() -> None:
+        looked = time.monotonic() + 1.5  # longer than the module takes between two looks
+        while time.monotonic() < looked:
+            connection.works()
+            assert f"-r {PODS[0]}:8080 -m -w 0\n" in saved()
+        connection.close()
+
+    other = Meanwhile(meanwhile)
+    result = drained(services=[{**WEB, "real_servers": [STAYING]}], drain_timeout=LONG)
+    other.done()
+    assert result["lines"] == [f"~ {LEAVES}: weight 1 masquerade -> weight 0 masquerade", f"- {LEAVES}"]
+    assert result["diff"] == {"before": {LEAVES: "weight 1 masquerade"}, "after": {}}
+    assert ended(result) == [(LEAVES.removeprefix("real server "), 0)]
+    assert 1 < result["drained"][0]["seconds"] < LONG
+    assert result["warnings"] == []
+    assert saved() == f"-A -t {VIP}:80 -s rr\n-a -t {VIP}:80 -r {PODS[1]}:8080 -m -w 1\n"
+
+
+@pytest.mark.parametrize("how", [{"services": [{**WEB, "state": "absent"}]}, {"purge": "owned"}], ids=["absent", "purge"])
+def test_a_whole_virtual_server_waits_for_its_real_servers(connection: Connection, how: dict[str, Any]) -> None:
+    other = Meanwhile(connection.close)
+    result = drained(drain_timeout=LONG, **how)
+    other.done()
+    assert [line.split()[:3] for line in result["lines"]] == [
+        *[["~", "real", "server"]] * 2,
+        *[["-", "real", "server"]] * 2,
+        ["-", "virtual", "server"],
+    ]
+    assert [active for _name, active in ended(result)] == [0, 0]
+    assert saved() == ""
+
+
+def test_when_time_is_over_it_goes_with_its_connection_and_that_is_said(connection: Connection) -> None:
+    result = drained(services=[{**WEB, "real_servers": [STAYING]}], drain_timeout=1)
+    assert ended(result) == [(LEAVES.removeprefix("real server "), 1)]
+    assert result["warnings"] == [f"{LEAVES} had 1 active connection(s) left when drain_timeout (1 s) was over; it was removed"]
+    assert PODS[0] not in saved()
+    connection.client.settimeout(1)
+    connection.client.sendall(b"lost")
+    connection.accepted.settimeout(1)
+    with pytest.raises(TimeoutError):
+        connection.accepted.recv(100)
+
+
+def test_one_that_takes_no_connections_any_more_waits_too(connection: Connection) -> None:
+    """An earlier run was ended while it waited, or somebody else has given it weight 0."""
+    sh("ipvsadm", "-e", "-t", f"{VIP}:80", "-r", f"{PODS[0]}:8080", "-m", "-w", "0")
+    result = drained(services=[{**WEB, "real_servers": [STAYING]}], drain_timeout=1)
+    assert result["lines"] == [f"- {LEAVES}"]
+    assert ended(result) == [(LEAVES.removeprefix("real server "), 1)]
+
+
+def test_what_fails_after_the_waiting_undoes_the_removal(connection: Connection) -> None:
+    before = saved()
+    with pytest.raises(ModuleError) as error:
+        run(
+            "ipvs_services",
+            services=[{**WEB, "real_servers": [STAYING]}],
+            sync_daemons=[{"role": "master", "interface": "nosuch0"}],
+            drain=True,
+            drain_timeout=1,
+        )
+    assert str(error.value).startswith("IPVS synchronisation daemon master cannot be started: there is no interface nosuch0")
+    assert error.value.result["undone"] == [
+        f"+ {LEAVES}: weight 0 masquerade",
+        f"~ {LEAVES}: weight 0 masquerade -> weight 1 masquerade",
+    ]
+    assert sorted(saved().splitlines()) == sorted(before.splitlines())
+    connection.works()
+
+
+def test_others_may_have_the_lock_while_it_waits(connection: Connection) -> None:
+    def meanwhile() -> None:
+        handle = os.open("/run/kubenode/lock", os.O_RDWR)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # returns while the task waits for the connection
+            connection.works()
+            assert PODS[0] in saved()
+        finally:
+            os.close(handle)
+        connection.close()
+
+    other = Meanwhile(meanwhile)
+    result = drained(services=[{**WEB, "real_servers": [STAYING]}], drain_timeout=LONG)
+    other.done()
+    assert ended(result) == [(LEAVES.removeprefix("real server "), 0)]
+
+
+@pytest.mark.parametrize("seconds", [0, 86401])
+def test_a_time_that_cannot_be(seconds: int) -> None:
+    with pytest.raises(ModuleError, match=f"^task: drain_timeout is {seconds}, expected a number between 1 and 86400$"):
+        run("ipvs_services", drain=True, drain_timeout=seconds)
