@@ -103,20 +103,28 @@ def ip(value: Any) -> str:
         raise ValueError("an IPv4 or IPv6 address") from None
 
 
-def host_port(value: Any) -> tuple[str, int]:
-    """Return the address and the port of ``ADDRESS:PORT``."""
-    expected = "ADDRESS:PORT such as 0.0.0.0:10256 or [::]:10256"
-    host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    # brackets around IPv6 addresses, and only around those
-    if not colon or (":" in bare) is (bare == host):
-        raise ValueError(expected)
-    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-        raise ValueError(f"{expected} with a port from 1 to 65535")
-    try:
-        return canonical(bare), int(port)
-    except ValueError:
-        raise ValueError(expected) from None
+def host_port(usual: int) -> Callable[[Any], tuple[str, int]]:
+    """Return the reader of ``ADDRESS:PORT``, or of an address alone, which means its usual port."""
+
+    def convert(value: Any) -> tuple[str, int]:
+        expected = "ADDRESS:PORT such as 0.0.0.0:10256 or [::]:10256"
+        try:
+            return canonical(value), usual
+        except (ValueError, TypeError):
+            pass
+        host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        # brackets around IPv6 addresses, and only around those
+        if not colon or (":" in bare) is (bare == host):
+            raise ValueError(expected)
+        if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+            raise ValueError(f"{expected} with a port from 1 to 65535")
+        try:
+            return canonical(bare), int(port)
+        except ValueError:
+            raise ValueError(expected) from None
+
+    return convert
 
 
 def networks(value: Any) -> tuple[str, ...]:

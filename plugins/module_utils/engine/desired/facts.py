@@ -13,7 +13,8 @@ class NodeFacts(NamedTuple):
 
     ``addresses`` are (link, address) of all links but kube-ipvs0, loopback included; ``node_ips`` the primary address of
     each family; ``random_fully`` whether iptables knows ``--random-fully`` (1.6.2); ``kernel`` the release, for example
-    ``5.4.0-150``, and ``cpus`` the number of processors: "" and 0 leave the sysctls that depend on them alone.
+    ``5.4.0-150``, ``cpus`` the number of processors, and ``conntrack_buckets`` the size of connection tracking's hash table: "" and 0
+    leave the sysctls that depend on them alone.
     """
 
     name: str
@@ -24,3 +25,4 @@ class NodeFacts(NamedTuple):
     random_fully: bool = True
     kernel: str = ""
     cpus: int = 0
+    conntrack_buckets: int = 0

@@ -20,6 +20,7 @@ _STRICT_ARP = {"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_annou
 # From 4.1 on the sysctl does what it says, and from 5.9 on the kernel's default is right.
 _REUSE_MODE_SINCE, _REUSE_MODE_UNTIL = (4, 1), (5, 9)
 _MOST_CONNECTIONS = 1 << 20
+_BUCKETS_IN_A_PAGE = 512  # the kernel rounds their number up to whole pages
 
 
 def sysctls(config: Config, facts: NodeFacts) -> dict[str, str]:
@@ -33,8 +34,10 @@ def sysctls(config: Config, facts: NodeFacts) -> dict[str, str]:
     if config.localhost_node_ports:
         found["net.ipv4.conf.all.route_localnet"] = "1"
     if config.conntrack_max_per_core and facts.cpus:
-        most = max(config.conntrack_max_per_core * facts.cpus, config.conntrack_min)
-        found["net.netfilter.nf_conntrack_max"] = str(min(most, _MOST_CONNECTIONS))
+        most = min(max(config.conntrack_max_per_core * facts.cpus, config.conntrack_min), _MOST_CONNECTIONS)
+        found["net.netfilter.nf_conntrack_max"] = str(most)
+        if 0 < facts.conntrack_buckets < most // 4:  # a larger table is as good
+            found["net.netfilter.nf_conntrack_buckets"] = str(-(-most // 4 // _BUCKETS_IN_A_PAGE) * _BUCKETS_IN_A_PAGE)
     if config.conntrack_tcp_be_liberal:
         found["net.netfilter.nf_conntrack_tcp_be_liberal"] = "1"
     for name, seconds in (

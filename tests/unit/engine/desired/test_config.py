@@ -173,7 +173,7 @@ def test_every_field_is_documented() -> None:
         ("healthzBindAddress", "localhost:10256", "ADDRESS:PORT such as"),
         ("healthzBindAddress", "0.0.0.0:65536", "a port from 1 to 65535"),
         ("healthzBindAddress", "0.0.0.0:0", "a port from 1 to 65535"),
-        ("healthzBindAddress", "0.0.0.0", "ADDRESS:PORT such as"),
+        ("healthzBindAddress", "0.0.0.0:", "a port from 1 to 65535"),
         ("healthzBindAddress", "::1:10256", "ADDRESS:PORT such as"),
         ("healthzBindAddress", "[0.0.0.0]:10256", "ADDRESS:PORT such as"),
         ("metricsBindAddress", ":10249", "ADDRESS:PORT such as"),
@@ -325,6 +325,11 @@ def test_an_ipv6_bind_address_moves_the_defaults() -> None:
     assert parse([kube_proxy(bindAddress="::")])[0] == Config(bind_address="::", healthz=("::", 10256), metrics=("::1", 10249))
     config, _warnings = parse([kube_proxy(bindAddress="::", metricsBindAddress="0.0.0.0:9999")])
     assert (config.healthz, config.metrics) == (("::", 10256), ("0.0.0.0", 9999))
+
+
+def test_an_address_alone_means_its_usual_port() -> None:
+    config, _warnings = parse([kube_proxy(healthzBindAddress="192.0.2.1", metricsBindAddress="::")])
+    assert (config.healthz, config.metrics) == (("192.0.2.1", 10256), ("::", 10249))
 
 
 @pytest.mark.parametrize("mode", ["", "iptables", "nftables"])

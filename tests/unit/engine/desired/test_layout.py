@@ -162,6 +162,23 @@ def test_conntrack_max(cpus: int, config: Config, wanted: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("buckets", "config", "wanted"),
+    [
+        (0, Config(), None),
+        (16384, Config(), "32768"),
+        (32767, Config(), "32768"),
+        (32768, Config(), None),
+        (262144, Config(), None),
+        (16384, Config(conntrack_min=100_000, conntrack_max_per_core=1), "25088"),
+        (16384, Config(conntrack_max_per_core=0), None),
+    ],
+)
+def test_the_hash_table_of_connection_tracking_grows_with_it(buckets: int, config: Config, wanted: str | None) -> None:
+    found = cluster([], node(cpus=2, conntrack_buckets=buckets), config).state()["sysctl"]
+    assert found.get("net.netfilter.nf_conntrack_buckets") == wanted
+
+
+@pytest.mark.parametrize(
     ("kernel", "set_it"),
     [
         ("", False),
