@@ -138,13 +138,10 @@ def test_no_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ipset.read()
 
 
-@pytest.mark.parametrize(
-    ("printed", "version"),
-    [("ipset v7.17, protocol version: 7\n", (7, 17)), ("ipset v6.38, protocol version: 6\nWarning: ...\n", (6, 38)), ("", ())],
-)
-def test_version(tool: Path, printed: str, version: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("printed", ["ipset v7.17, protocol version: 7\n", "ipset v6.38, protocol version: 6\nWarning: ...\n", ""])
+def test_version(tool: Path, printed: str) -> None:
     (tool / "out").write_text(printed)
-    assert ipset.version() == version
+    assert ipset.version() == printed.partition("\n")[0]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def version() -> str:
     Raises:
         MissingError: there is no ipset.
     """
-    return run(["ipset", "--version"]).output.strip()
+    return run(["ipset", "--version"]).output.partition("\n")[0]
 
 
 def _blocks(output: str) -> Iterable[str]:
