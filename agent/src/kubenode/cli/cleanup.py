@@ -6,6 +6,9 @@
 The ledger says what that is: virtual servers, sets, chains and jumps of both families, addresses and kube-ipvs0. What others have
 made stays as it is, byte for byte. Connections through the removed virtual servers end. Sysctls are left as they are.
 
+With --forget nothing is removed: everything goes on as it is, and belongs to nobody from then on. That is for kube-proxy's return, which takes
+over by its names what it finds.
+
 Stop the agent first (systemctl stop kubenode-agent): a running one would make everything anew.
 
 Exit status: 0 all removed (or, with --check, nothing to do), 2 with --check: something to do, 1 something could not be removed,
@@ -22,6 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from .parser import add_run_dir
 
     parser.add_argument("--check", action="store_true", help="only print what would be removed")
+    parser.add_argument("--forget", action="store_true", help="leave everything in place, and strike it out of the ledger")
     add_run_dir(parser)
 
 
@@ -39,6 +43,10 @@ def run(options: argparse.Namespace) -> int:
     if not options.check and agent_answers(socket):
         raise EngineError(f"the agent is running (it answers at {socket}) and would make everything anew: stop it first")
     with Pass(options.run_dir) as work:
+        if options.forget:
+            forgotten = work.forget(only_count=options.check)
+            print(f"{forgotten} items {'would be' if options.check else 'are'} left in place and forgotten")
+            return 2 if options.check and forgotten else 0
         prepared = work.plan({}, drain=False)
         show(prepared, "text")
         if options.check:

@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack
 from types import TracebackType
 
-from ..daemon.reconcile import NOTE, make_plan
+from ..daemon.reconcile import NOTE, make_plan, named
 from ..engine.apply import Outcome, execute
 from ..engine.ledger import Ledger, node_lock
 from ..engine.model import State
@@ -48,7 +48,7 @@ class Pass:
         owned = self._ledger.owned(OWNER)
         notes = {key: float(text) for key, text in self._ledger.notes(OWNER, NOTE).items()}
         prepared, self._draining = make_plan(
-            self._node.read(want, owned),
+            self._node.read(want, named(owned, self._adopt)),
             want,
             owned,
             self._ledger.others(OWNER),
@@ -66,6 +66,14 @@ class Pass:
         texts = [(key, notes.get(key) or repr(since)) for key, since in self._draining.items()]
         self._ledger.note(OWNER, NOTE, [*texts, *((key, "") for key in notes if key not in self._draining)])
         return execute(prepared, self._node.tables, self._ledger, OWNER, keep_going=True)
+
+    def forget(self, *, only_count: bool = False) -> int:
+        """Strike everything of ours out of the ledger, and leave it in place; return how much it is."""
+        items = [(kind, key) for kind, keys in self._ledger.owned(OWNER).items() for key in keys]
+        if not only_count:
+            self._ledger.forget(OWNER, items)
+            self._ledger.note(OWNER, NOTE, [(key, "") for key in self._ledger.notes(OWNER, NOTE)])
+        return len(items)
 
     @property
     def draining(self) -> int:

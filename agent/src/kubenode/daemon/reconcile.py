@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Callable, NamedTuple, Protocol
 
 from ..engine.apply import execute
+from ..engine.desired.takeover import SETS, balanced_by_rules, left_behind
 from ..engine.kernel import Failure
 from ..engine.ledger import Ledger, node_lock
 from ..engine.model import ReadState, State
 from ..engine.model.kinds import KINDS
 from ..engine.plan import Conflict, Plan, Step, plan
+from ..engine.plan.order import RULES, rules_last
 from ..paths import OWNER
 from . import termination
 
@@ -113,7 +115,7 @@ class Reconciler:
             ledger = self._open()
             self._owned = ledger.owned(OWNER)
             self._others = ledger.others(OWNER)
-            self._have = self._node.read(self.want, self._owned)
+            self._have = self._node.read(self.want, named(self._owned, self.adopt))
             report = self._pass(ledger, self._have, self.want, None, start)
         if known:
             report = report._replace(drift=[step for step in report.done if not self._expected(step, kept)])
@@ -247,6 +249,11 @@ class Reconciler:
         return self._ledger
 
 
+def named(owned: Mapping[str, Collection[Any]], adopt: bool) -> Mapping[str, Collection[Any]]:
+    """Return what has to be read by name beside what is wanted: what is ours and, to take over, every set that may be kube-proxy's."""
+    return {**owned, "set": {*owned.get("set", ()), *SETS}} if adopt else owned
+
+
 def make_plan(
     have: State,
     want: State,
@@ -267,20 +274,30 @@ def make_plan(
     Returns:
         The plan, and since when the real servers are draining that it leaves to drain.
     """
-    ours = {**owned, "sysctl": want.get("sysctl", {}).keys()}
+    ours: dict[str, Any] = {**owned, "sysctl": want.get("sysctl", {}).keys()}
+    left = left_behind(have, others) if adopt else {}
+    by_rules = adopt and balanced_by_rules(have)
     if hold:
         whole = plan(have, want, ours, others=others, adopt=adopt)
-        return Plan([step for step in whole.steps if step.after is not None], whole.conflicts, whole.adopted), dict(draining)
+        # kube-proxy's rules serve what we do not know of, too
+        steps = [step for step in whole.steps if step.after is not None and not (by_rules and step.kind in RULES)]
+        return Plan(steps, whole.conflicts, whole.adopted), dict(draining)
     servers: Any = owned.get("virtual_server", ())
     if adopt:
-        servers = {*servers, *want.get("virtual_server", ())}
+        servers = {*servers, *want.get("virtual_server", ()), *left["virtual_server"]}
     candidates = termination.unwanted(have, want, servers)
     verdict = termination.Verdict({}, {})
     if candidates and connections is not None:
         counted = connections() if termination.countable(have, candidates) else {}
         verdict = termination.retain(have, want, candidates, counted, draining, now, maximum)
         want = {**want, **{kind: {**want.get(kind, {}), **items} for kind, items in verdict.keep.items()}}
-    return plan(have, want, ours, others=others, adopt=adopt), verdict.draining
+    for kind, keys in left.items():
+        # what is wanted, or drains, is adopted and claimed; all else goes
+        ours[kind] = {*ours.get(kind, ()), *(keys - want.get(kind, {}).keys())}
+    prepared = plan(have, want, ours, others=others, adopt=adopt)
+    if by_rules:
+        prepared = prepared._replace(steps=rules_last(prepared.steps))
+    return prepared, verdict.draining
 
 
 def _timed(tables: Mapping[str, Any], spent: dict[str, float], clock: Callable[[], float]) -> dict[str, Any]:

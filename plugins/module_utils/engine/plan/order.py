@@ -11,7 +11,7 @@ Rules change before virtual servers appear, so that no connection is balanced th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..model.ipset import keeps_members
 from .step import Step
@@ -56,6 +56,7 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("sync_daemon", "create"),  # a backup finds the real servers of connections that it is told of
     ("sync_daemon", "change"),
 )
+RULES = ("chain", "jump")
 _RANK: dict[tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDER)}
 
 
@@ -72,6 +73,17 @@ def ordered(steps: Iterable[Step]) -> list[Step]:
     return sorted(
         steps, key=lambda step: at_once if step.kind == "member" and step.key.set in refilled else _RANK[step.kind, step.verb]
     )
+
+
+def rules_last(steps: Sequence[Step]) -> list[Step]:
+    """Put rules that come or change behind the virtual servers and addresses that come; ``steps`` are :func:`ordered` already.
+
+    For a node on which rules balance until then: as long as they stand they keep connections from IPVS, so they go when it serves.
+    """
+    end = max((number for number, step in enumerate(steps, 1) if step.after is not None), default=0)
+    coming = steps[:end]
+    others = [step for step in coming if step.kind not in RULES]
+    return [*others, *(step for step in coming if step.kind in RULES), *steps[end:]]
 
 
 def is_refill(step: Step) -> bool:

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What kube-proxy has made on a node, told by its well-known names: what a takeover keeps if it is wanted, and removes if not.
+
+The names of every version since 1.8, of the modes ipvs and iptables. The kubelet's chains (KUBE-FIREWALL, KUBE-MARK-DROP,
+KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not among them, and nor is anything that only looks like kube-proxy's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ..model import ReadState
+from ..model.iptables import ChainKey, JumpKey
+from ..model.ipvs import VirtualServerKey
+from .node_addresses import DUMMY
+from .rules import CHAINS
+from .sets import (
+    CLUSTER_IP,
+    EXTERNAL_IP,
+    EXTERNAL_IP_LOCAL,
+    LOAD_BALANCER,
+    NODE_PORT,
+    set_name,
+)
+from .sets import SETS as _SETS
+
+_FORMER_SETS = ("KUBE-LB-INGRESS-LOCAL", "KUBE-NODE-PORT-SCTP", "KUBE-NODE-PORT-LOCAL-SCTP")
+SETS = frozenset(set_name(fam, base) for fam in (4, 6) for base in (*_SETS, *_FORMER_SETS))
+
+_BY_RULES = re.compile(r"KUBE-(SVC|SEP|SVL|EXT|FW|XLB)-[A-Z2-7]{16}\Z")  # the iptables mode's: a hash of 16 characters in base 32
+_OTHER_CHAINS = {
+    "nat": {"KUBE-NODEPORTS", "KUBE-PROXY-CANARY", "KUBE-FIREWALL", "KUBE-FIRE-WALL"},
+    "filter": {"KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS", "KUBE-PROXY-CANARY"},
+    "mangle": {"KUBE-PROXY-CANARY"},
+}
+_JUMP = re.compile(r'-m comment --comment "(?:kubernetes|kube-proxy) [^"]*" -j (\S+)\Z')
+_BY_ADDRESS = (CLUSTER_IP, EXTERNAL_IP, EXTERNAL_IP_LOCAL, LOAD_BALANCER)
+
+
+def left_behind(have: ReadState, others: Mapping[str, Collection[Any]]) -> dict[str, set[Any]]:
+    """Return what on a node is kube-proxy's, per kind without a parent.
+
+    A virtual server is, if its address is on kube-ipvs0, or if kube-proxy's sets name its address and port, or its node port.
+
+    Args:
+        have: what the kernel holds.
+        others: what owners of the ledger claim, per kind: theirs, whatever its name.
+    """
+    found = {
+        "set": {name for name in have.get("set", ()) if name in SETS},
+        "chain": {key for key in have.get("chain", ()) if _is_chain(key)},
+        "jump": {key for key in have.get("jump", ()) if _is_jump(key)},
+        "virtual_server": _servers(have),
+        "address": {key for key in have.get("address", ()) if key.link == DUMMY and not key.address.startswith("fe80:")},
+    }
+    return {kind: {key for key in keys if key not in others.get(kind, ())} for kind, keys in found.items()}
+
+
+def balanced_by_rules(have: ReadState) -> bool:
+    """Tell whether kube-proxy's iptables mode balances on this node."""
+    return any(key.table == "nat" and _BY_RULES.match(key.chain) for key in have.get("chain", ()))
+
+
+def _is_chain(key: ChainKey) -> bool:
+    if key.chain in CHAINS.get(key.table, ()) or key.chain in _OTHER_CHAINS.get(key.table, ()):
+        return True
+    return key.table == "nat" and _BY_RULES.match(key.chain) is not None
+
+
+def _is_jump(key: JumpKey) -> bool:
+    target = _JUMP.search(key.rule)
+    return target is not None and _is_chain(ChainKey(key.family, key.table, target.group(1)))
+
+
+def _servers(have: ReadState) -> set[VirtualServerKey]:
+    bound = {key.address for key in have.get("address", ()) if key.link == DUMMY}
+    members = {(key.set, key.member) for key in have.get("member", ()) if key.set in SETS}
+    return {key for key in have.get("virtual_server", ()) if key.address in bound or not members.isdisjoint(_names(key))}
+
+
+def _names(key: VirtualServerKey) -> list[tuple[str, str]]:
+    """Return the members by which kube-proxy's sets would name a virtual server."""
+    if key.protocol not in NODE_PORT:
+        return []
+    entry = f"{key.address},{key.protocol}:{key.port}"
+    node_port = str(key.port) if key.protocol != "sctp" else entry
+    names = [(set_name(key.family, base), entry) for base in _BY_ADDRESS]
+    return [*names, (set_name(key.family, NODE_PORT[key.protocol]), node_port)]

@@ -1,0 +1,244 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent takes a node over from kube-proxy, and gives it back: what kube-proxy left, live traffic, what is somebody else's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import kube_proxy, objects, recorded
+from support.agent_process import NODE, AgentProcess, dump, eventually
+from support.conversation import Servers, Target
+from support.namespace import fresh, sh
+from support.steady import Steady
+
+MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_lc", "ip_vs_wlc", "ip_vs_sh", "ip_vs_mh", "nf_conntrack", "ip_set", "xt_set")
+MODULES += ("xt_ipvs", "xt_physdev", "xt_statistic", "dummy", "veth", "br_netfilter")
+NODE_IP, CLIENT_IP = "10.99.0.11", "10.99.0.50"
+VIP, NODE_PORT = "10.96.0.10", 30080
+ENDPOINTS = ("10.244.1.11:8080", "10.244.2.11:8080")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _modules() -> None:
+    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+
+
+@pytest.fixture
+def network(request: pytest.FixtureRequest) -> Iterator[None]:
+    """node1, this namespace; client1 on its wire, and pods behind another: every address in 10.244.0.0/16 that a test adds."""
+    fresh()
+    names = (NODE, "client1", "pods")
+    sh("ip", "netns", "attach", NODE, str(os.getpid()))
+    for name in names[1:]:
+        sh("ip", "netns", "add", name)
+    for number, (link, name) in enumerate((("vec0", "client1"), ("cni0", "pods"))):
+        sh(
+            "ip",
+            "link",
+            "add",
+            link,
+            "address",
+            f"02:00:00:00:00:0{number}",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            name,
+        )
+        sh("ip", "link", "set", link, "up")
+        sh("ip", "-n", name, "-batch", "-", text="link set lo up\nlink set eth0 up\n")
+    sh("ip", "link", "set", "lo", "up")
+    sh("ip", "-batch", "-", text=f"addr add {NODE_IP}/24 dev vec0\nroute add 10.244.0.0/16 dev cni0\nroute add default via {CLIENT_IP}\n")
+    lines = f"addr add {CLIENT_IP}/24 dev eth0\nroute add 10.96.0.0/16 via {NODE_IP}\n"
+    sh("ip", "-n", "client1", "-batch", "-", text=lines)
+    # the node has no address of the pods' network: it would serve node ports on it, which no recorded node does
+    lines = "addr add 10.244.255.2/16 dev eth0\nneigh add 169.254.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent\n"
+    sh("ip", "-n", "pods", "-batch", "-", text=f"{lines}route add default via 169.254.0.1 dev eth0 onlink\n")
+    sh("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.vs.conntrack=1")
+    for tool in ("iptables", "ip6tables"):
+        for table in ("nat", "filter", "mangle"):
+            sh(tool, "-t", table, "-S")
+    yield
+    for name in names:
+        sh("ip", "netns", "del", name)
+
+
+@pytest.fixture
+def servers(network: None) -> Iterator[Servers]:
+    found = Servers()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def agent(tmp_path: Path, network: None) -> Iterator[AgentProcess]:
+    found = AgentProcess(tmp_path)
+    yield found
+    found.close()
+
+
+def serve(servers: Servers, endpoints: list[str]) -> None:
+    for endpoint in endpoints:
+        address, _colon, port = endpoint.rpartition(":")
+        sh("ip", "-n", "pods", "addr", "replace", f"{address}/16", "dev", "eth0")
+        servers.add(endpoint, "pods", Target(address, int(port)))
+
+
+def recorded_node(path: Path, agent: AgentProcess) -> dict[str, Any]:
+    """Load a recording into the kernel, and its objects and configuration into the agent's files."""
+    recording: dict[str, Any] = json.loads(path.read_text().replace('"n1"', f'"{NODE}"'))
+    for link in json.loads(recording["state"]["node"]):
+        for item in link["addr_info"] if link["ifname"] == "vec0" else ():
+            if item["scope"] == "global":
+                extra = ["nodad"] if item["family"] == "inet6" else []
+                sh("ip", "addr", "replace", f"{item['local']}/{item['prefixlen']}", "dev", "vec0", *extra)
+    kube_proxy.load(recording["state"])
+    agent.configure({key: value for key, value in recording["config"].items() if key not in ("apiVersion", "kind")})
+    agent.write("all.json", recording["objects"])
+    return recording
+
+
+def plan(agent: AgentProcess) -> list[str]:
+    """What a takeover would do, but for sysctls, and for the chain whose rules have no order."""
+    words = ("plan", "--adopt", *agent.options(), "--objects", str(agent.manifests))
+    lines = agent.command(*words, expect=2).stdout.splitlines()
+    return [
+        line
+        for line in lines
+        if " sysctl " not in line and "taken over as they are" not in line and "KUBE-IPVS-OUT-FILTER" not in line
+    ]
+
+
+def as_recorded(recording: dict[str, Any]) -> None:
+    state = recording["state"]
+    assert recorded.servers(sh("ipvsadm", "-Sn")) == recorded.servers(state["ipvs"])
+    assert recorded.sets(sh("ipset", "save")) == recorded.sets(state["ipset"])
+    assert recorded.rules(sh("iptables-save")) == recorded.rules(state["v4"])
+    assert recorded.rules(sh("ip6tables-save")) == recorded.rules(state["v6"])
+    assert recorded.addresses(sh("ip", "-j", "addr", "show", "dev", "kube-ipvs0")) == recorded.addresses(state["addr"])
+
+
+@pytest.mark.parametrize("path", recorded.RECORDINGS, ids=lambda path: path.stem)
+def test_what_is_as_wanted_is_taken_over_without_a_step_and_given_back_as_it_is(path: Path, agent: AgentProcess) -> None:
+    recording = recorded_node(path, agent)
+    assert plan(agent) == []
+    agent.start("--adopt")
+    as_recorded(recording)
+    assert agent.plan() == []
+    agent.stop()
+    before = dump()
+    agent.command("cleanup", "--forget", "--check", "--run-dir", str(agent.run), expect=2)
+    agent.command("cleanup", "--forget", "--run-dir", str(agent.run))
+    assert dump() == before
+    agent.command("cleanup", "--check", "--run-dir", str(agent.run))
+    agent.start("--adopt")
+    assert agent.ask("status")["last_full_sync"]["steps"] == 0
+
+
+def test_what_kube_proxy_left_goes_and_what_is_somebody_elses_stays(agent: AgentProcess) -> None:
+    recording = recorded_node(recorded.GOLDEN / "clustercidr-0.json", agent)
+    theirs = ["-A -t 203.0.113.250:443 -s wrr", "-a -t 203.0.113.250:443 -r 203.0.113.251:8443 -m -w 7"]
+    sh("ipvsadm", "-R", text="\n".join(theirs) + "\n")
+    # Services that went while kube-proxy was away: by their address, and by their node port alone
+    sh(
+        "ipvsadm",
+        "-R",
+        text="-A -t 10.96.9.9:80 -s rr\n-a -t 10.96.9.9:80 -r 10.244.1.3:80 -m -w 1\n-A -t 10.99.0.11:32001 -s rr\n",
+    )
+    sh("ip", "addr", "add", "10.96.9.9/32", "dev", "kube-ipvs0")
+    sh("ipset", "add", "KUBE-CLUSTER-IP", "10.96.9.9,tcp:80")
+    sh("ipset", "add", "KUBE-NODE-PORT-TCP", "32001")
+    sh("ipset", "create", "KUBE-LB-INGRESS-LOCAL", "hash:ip,port")
+    sh("ipset", "create", "KUBE-MINE", "hash:ip")
+    sh("iptables", "-N", "KUBE-FIREWALL")
+    sh("iptables", "-A", "OUTPUT", "-j", "KUBE-FIREWALL")
+    sh("iptables", "-t", "nat", "-N", "KUBE-NODEPORTS")
+    assert {
+        "- virtual server tcp 10.99.0.11:32001",
+        "~ real server 10.244.1.3:80 of tcp 10.96.9.9:80: weight 1 masquerade -> weight 0 masquerade",
+        "- chain IPv4 nat KUBE-NODEPORTS",
+        "- set KUBE-LB-INGRESS-LOCAL",
+    } <= set(plan(agent))
+    agent.start("--adopt")
+    eventually(lambda: "10.96.9.9" not in sh("ipvsadm", "-Sn") + sh("ip", "addr"))  # it drained
+    assert set(theirs) <= set(sh("ipvsadm", "-Sn").splitlines())
+    assert "KUBE-MINE" in sh("ipset", "list", "-n").split()
+    assert "-A OUTPUT -j KUBE-FIREWALL" in sh("iptables-save")
+    sh("ipvsadm", "-D", "-t", "203.0.113.250:443")
+    sh("ipset", "destroy", "KUBE-MINE")
+    sh("iptables", "-D", "OUTPUT", "-j", "KUBE-FIREWALL")
+    sh("iptables", "-X", "KUBE-FIREWALL")
+    as_recorded(recording)
+
+
+def switch(agent: AgentProcess, traffic: list[Steady]) -> None:
+    """Take the node over under traffic, let go of it, take it over again."""
+    for client in traffic:
+        client.more(20)
+    agent.start("--adopt")
+    for client in traffic:
+        client.more(20)
+    assert agent.plan() == []
+    agent.stop()
+    agent.command("cleanup", "--forget", "--run-dir", str(agent.run))
+    for client in traffic:
+        client.more(20)
+    agent.start("--adopt")
+    assert agent.ask("status")["last_full_sync"]["steps"] == 0
+    for client in traffic:
+        client.more(20)
+        assert (client.failures, client.retransmitted) == ([], 0)
+
+
+def test_from_ipvs_mode_under_traffic(agent: AgentProcess, servers: Servers) -> None:
+    recording = recorded_node(recorded.GOLDEN / "clustercidr-0.json", agent)
+    target = Target("10.96.217.1", 1167)
+    lines = [line for line in recording["state"]["ipvs"].splitlines() if line.startswith("-a -t 10.96.217.1:1167 ")]
+    serve(servers, [line.split()[4] for line in lines])
+    traffic = [Steady(name, target) for name in ("client1", NODE)]
+    try:
+        switch(agent, traffic)
+    finally:
+        for client in traffic:
+            client.close()
+    as_recorded(recording)
+
+
+def test_from_iptables_mode_under_traffic(agent: AgentProcess, servers: Servers) -> None:
+    serve(servers, list(ENDPOINTS))
+    kube_proxy.load_iptables_mode(VIP, 80, NODE_PORT, ENDPOINTS, "10.244.0.0/16")
+    ports = [objects.port(80, "p", node_port=NODE_PORT)]
+    ends = [objects.endpoint(endpoint.rpartition(":")[0], NODE) for endpoint in ENDPOINTS]
+    agent.configure({"clusterCIDR": "10.244.0.0/16"})
+    agent.write(
+        "web.json", [objects.service("web", [VIP], ports, kind="NodePort"), objects.piece("web", ends, [objects.port(8080, "p")])]
+    )
+    steps = plan(agent)
+    rules = [number for number, line in enumerate(steps) if line.startswith(("+ chain", "~ chain", "+ rule"))]
+    serving = [number for number, line in enumerate(steps) if line.startswith(("+ virtual", "+ real", "+ address"))]
+    going = [number for number, line in enumerate(steps) if line.startswith("-")]
+    assert max(serving) < min(rules) <= max(rules) < min(going)
+
+    traffic = [Steady(name, where) for name in ("client1", NODE) for where in (Target(VIP, 80), Target(NODE_IP, NODE_PORT))]
+    try:
+        switch(agent, traffic)
+    finally:
+        for client in traffic:
+            client.close()
+    left = [line for line in sh("iptables-save").splitlines() if line.startswith((":KUBE", ":THEIRS", "-A"))]
+    rendered = ("render", "--objects", str(agent.manifests), "--config", str(agent.config), "--node", NODE)
+    ours = agent.command(*rendered, "--node-address", NODE_IP, "--format", "iptables").stdout.splitlines()
+    ours = [line for line in ours if line.startswith((":KUBE", "-A"))]
+    theirs = [line for lines in kube_proxy.FOREIGN.values() for line in lines]
+    assert sorted(line.split(" [")[0] for line in left) == sorted(line.split(" [")[0] for line in [*ours, *theirs])
+    assert f"-A -t {VIP}:80 -s rr" in sh("ipvsadm", "-Sn")

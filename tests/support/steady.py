@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Traffic that goes on while something happens: new connections one after the other, and one connection that is kept."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from .agent_process import eventually
+from .cluster_net import inside
+from .conversation import Talk, Target
+
+
+class Steady:
+    """A client in a namespace, from when it is made to :meth:`close`. ``failures`` has every request that was not answered."""
+
+    def __init__(self, namespace: str, target: Target) -> None:
+        self.requests = 0
+        self.exchanges = 0
+        self.failures: list[str] = []
+        self._namespace, self._target = namespace, target
+        self._kept = Talk(namespace, target)
+        self.kept_by = self._kept.say().name
+        self._retransmitted = self._count()
+        self._ending = threading.Event()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._ask, self._exchange)]
+        for thread in self._threads:
+            thread.start()
+
+    def more(self, count: int) -> None:
+        """Wait for so many more requests and exchanges."""
+        requests, exchanges = self.requests + count, self.exchanges + count
+        eventually(lambda: self.failures or (self.requests >= requests and self.exchanges >= exchanges), 60)
+        assert self.failures == []
+
+    @property
+    def retransmitted(self) -> int:
+        """How many first packets of connections had to be sent again in this namespace."""
+        return self._count() - self._retransmitted
+
+    def close(self) -> None:
+        """End both."""
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(10)
+        self._kept.close()
+
+    def _ask(self) -> None:
+        while not self._ending.wait(0.005):
+            try:
+                talk = Talk(self._namespace, self._target)
+                talk.say()
+                talk.abort()
+                self.requests += 1
+            except OSError as error:
+                self.failures.append(f"new connection after {self.requests}: {error!r}")
+
+    def _exchange(self) -> None:
+        while not self._ending.wait(0.005):
+            try:
+                said = self._kept.say(str(self.exchanges))
+                assert (said.name, said.line) == (self.kept_by, str(self.exchanges))
+                self.exchanges += 1
+            except OSError as error:
+                self.failures.append(f"kept connection after {self.exchanges}: {error!r}")
+                return
+
+    def _count(self) -> int:
+        with inside(self._namespace):
+            names, values = Path("/proc/thread-self/net/netstat").read_text().splitlines()[:2]
+        return int(dict(zip(names.split(), values.split(), strict=True))["TCPSynRetrans"])
