@@ -1,0 +1,53 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lookup objects: the rules of the agent's manifests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleError
+from ansible.parsing.dataloader import DataLoader
+from support import objects as make
+
+from ansible_collections.kubenode.ipvs.plugins.lookup.objects import LookupModule
+
+
+def looked_up(*terms: Path | str) -> list[dict[str, Any]]:
+    lookup = LookupModule(loader=DataLoader())
+    lookup._load_name = "kubenode.ipvs.objects"
+    lookup.set_options = lambda **_options: None  # there are none, and no plugin loader here that knows so
+    return lookup.run([str(term) for term in terms], {})
+
+
+def test_a_directory_with_lists_yaml_and_strangers(tmp_path: Path) -> None:
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}}
+    listed = {"kind": "List", "apiVersion": "v1", "items": [make.service("a"), pod]}
+    (tmp_path / "a.json").write_text(json.dumps(listed))
+    (tmp_path / "b.yaml").write_text("kind: Node\napiVersion: v1\nmetadata: {name: n1, managedFields: [{}]}\n")
+    (tmp_path / "c.txt").write_text("{")
+    found = sorted(looked_up(tmp_path), key=lambda item: item["kind"])
+    assert [(item["kind"], item["metadata"]["name"]) for item in found] == [("Node", "n1"), ("Service", "a")]
+    assert "managedFields" not in found[0]["metadata"]
+    assert looked_up(tmp_path / "b.yaml") == found[:1]
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"kind": "List", "items": [')
+    with pytest.raises(AnsibleError, match=r"a\.json:1: not valid JSON"):
+        looked_up(tmp_path)
+    with pytest.raises(AnsibleError, match="there is no nowhere on the controller"):
+        looked_up("nowhere")
+
+
+def test_each_object_once(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps(make.service("a")))
+    with pytest.raises(AnsibleError, match=r"Service ns1/a is also in a\.json"):
+        looked_up(tmp_path)
+    with pytest.raises(AnsibleError, match=r"Service ns1/a is in .*b\.json, and in what is named before it"):
+        looked_up(tmp_path / "a.json", tmp_path / "b.json")
