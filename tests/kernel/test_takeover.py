@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import kube_proxy, objects, recorded
+from support import kube_proxy_left, objects, recorded
 from support.agent_process import NODE, AgentProcess, dump, eventually
 from support.conversation import Servers, Target
 from support.namespace import fresh, sh
@@ -58,7 +58,8 @@ def network(request: pytest.FixtureRequest) -> Iterator[None]:
         sh("ip", "link", "set", link, "up")
         sh("ip", "-n", name, "-batch", "-", text="link set lo up\nlink set eth0 up\n")
     sh("ip", "link", "set", "lo", "up")
-    sh("ip", "-batch", "-", text=f"addr add {NODE_IP}/24 dev vec0\nroute add 10.244.0.0/16 dev cni0\nroute add default via {CLIENT_IP}\n")
+    lines = f"addr add {NODE_IP}/24 dev vec0\nroute add 10.244.0.0/16 dev cni0\nroute add default via {CLIENT_IP}\n"
+    sh("ip", "-batch", "-", text=lines)
     lines = f"addr add {CLIENT_IP}/24 dev eth0\nroute add 10.96.0.0/16 via {NODE_IP}\n"
     sh("ip", "-n", "client1", "-batch", "-", text=lines)
     # the node has no address of the pods' network: it would serve node ports on it, which no recorded node does
@@ -102,7 +103,7 @@ def recorded_node(path: Path, agent: AgentProcess) -> dict[str, Any]:
             if item["scope"] == "global":
                 extra = ["nodad"] if item["family"] == "inet6" else []
                 sh("ip", "addr", "replace", f"{item['local']}/{item['prefixlen']}", "dev", "vec0", *extra)
-    kube_proxy.load(recording["state"])
+    kube_proxy_left.load(recording["state"])
     agent.configure({key: value for key, value in recording["config"].items() if key not in ("apiVersion", "kind")})
     agent.write("all.json", recording["objects"])
     return recording
@@ -216,7 +217,7 @@ def test_from_ipvs_mode_under_traffic(agent: AgentProcess, servers: Servers) -> 
 
 def test_from_iptables_mode_under_traffic(agent: AgentProcess, servers: Servers) -> None:
     serve(servers, list(ENDPOINTS))
-    kube_proxy.load_iptables_mode(VIP, 80, NODE_PORT, ENDPOINTS, "10.244.0.0/16")
+    kube_proxy_left.load_iptables_mode(VIP, 80, NODE_PORT, ENDPOINTS, "10.244.0.0/16")
     ports = [objects.port(80, "p", node_port=NODE_PORT)]
     ends = [objects.endpoint(endpoint.rpartition(":")[0], NODE) for endpoint in ENDPOINTS]
     agent.configure({"clusterCIDR": "10.244.0.0/16"})
@@ -239,6 +240,6 @@ def test_from_iptables_mode_under_traffic(agent: AgentProcess, servers: Servers)
     rendered = ("render", "--objects", str(agent.manifests), "--config", str(agent.config), "--node", NODE)
     ours = agent.command(*rendered, "--node-address", NODE_IP, "--format", "iptables").stdout.splitlines()
     ours = [line for line in ours if line.startswith((":KUBE", "-A"))]
-    theirs = [line for lines in kube_proxy.FOREIGN.values() for line in lines]
+    theirs = [line for lines in kube_proxy_left.FOREIGN.values() for line in lines]
     assert sorted(line.split(" [")[0] for line in left) == sorted(line.split(" [")[0] for line in [*ours, *theirs])
     assert f"-A -t {VIP}:80 -s rr" in sh("ipvsadm", "-Sn")

@@ -1,0 +1,110 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""kube-proxy's state put into a kernel: as it was recorded in ipvs mode, and as its iptables mode writes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from .namespace import sh
+
+# What the kubelet and somebody else keep in the same tables.
+FOREIGN = {
+    "mangle": (":KUBE-IPTABLES-HINT -", ":KUBE-KUBELET-CANARY -"),
+    "nat": (":KUBE-KUBELET-CANARY -", ":THEIRS -", "-A PREROUTING -p tcp -m tcp --dport 9 -j THEIRS", "-A THEIRS -j RETURN"),
+    "filter": (":KUBE-FIREWALL -", "-A OUTPUT -j KUBE-FIREWALL", "-A KUBE-FIREWALL -d 127.0.0.0/8 -m mark --mark 0x8000 -j DROP"),
+}
+_SERVICE, _EXTERNAL = "KUBE-SVC-ABCDEFGH2345672A", "KUBE-EXT-ABCDEFGH2345672A"
+_NEW = "-m conntrack --ctstate NEW "
+_JUMPS = {
+    "nat": (
+        ("PREROUTING", "", "kubernetes service portals", "KUBE-SERVICES"),
+        ("OUTPUT", "", "kubernetes service portals", "KUBE-SERVICES"),
+        ("POSTROUTING", "", "kubernetes postrouting rules", "KUBE-POSTROUTING"),
+    ),
+    "filter": (
+        ("INPUT", _NEW, "kubernetes load balancer firewall", "KUBE-PROXY-FIREWALL"),
+        ("INPUT", "", "kubernetes health check service ports", "KUBE-NODEPORTS"),
+        ("INPUT", _NEW, "kubernetes externally-visible service portals", "KUBE-EXTERNAL-SERVICES"),
+        ("FORWARD", _NEW, "kubernetes load balancer firewall", "KUBE-PROXY-FIREWALL"),
+        ("FORWARD", "", "kubernetes forwarding rules", "KUBE-FORWARD"),
+        ("FORWARD", _NEW, "kubernetes service portals", "KUBE-SERVICES"),
+        ("FORWARD", _NEW, "kubernetes externally-visible service portals", "KUBE-EXTERNAL-SERVICES"),
+        ("OUTPUT", _NEW, "kubernetes load balancer firewall", "KUBE-PROXY-FIREWALL"),
+        ("OUTPUT", _NEW, "kubernetes service portals", "KUBE-SERVICES"),
+    ),
+}
+_CHAINS = {
+    "nat": ("KUBE-SERVICES", "KUBE-POSTROUTING", "KUBE-MARK-MASQ", "KUBE-NODEPORTS", "KUBE-PROXY-CANARY", _SERVICE, _EXTERNAL),
+    "filter": (
+        "KUBE-SERVICES",
+        "KUBE-EXTERNAL-SERVICES",
+        "KUBE-FORWARD",
+        "KUBE-NODEPORTS",
+        "KUBE-PROXY-FIREWALL",
+        "KUBE-PROXY-CANARY",
+    ),
+    "mangle": ("KUBE-PROXY-CANARY",),
+}
+_RULES = {
+    "nat": (
+        "-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000",
+        "-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN",
+        "-A KUBE-POSTROUTING -j MARK --set-xmark 0x4000/0x0",
+        '-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully',
+    ),
+    "filter": (
+        "-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP",
+        '-A KUBE-FORWARD -m comment --comment "kubernetes forwarding rules" -m mark --mark 0x4000/0x4000 -j ACCEPT',
+    ),
+    "mangle": (),
+}
+
+
+def load(state: dict[str, Any]) -> None:
+    """Put a recorded state of the ipvs mode into this namespace; the node's own addresses are the caller's business."""
+    sh("ipset", "restore", text=state["ipset"])
+    sh("iptables-restore", text=state["v4"])
+    sh("ip6tables-restore", text=state["v6"])
+    sh("ipvsadm", "-R", text=state["ipvs"])
+    sh("ip", "link", "add", "kube-ipvs0", "type", "dummy")
+    bound = [item for link in json.loads(state["addr"]) for item in link["addr_info"]]
+    lines = [f"addr add {item['local']}/{item['prefixlen']} dev kube-ipvs0" for item in bound]
+    sh("ip", "-batch", "-", text="\n".join(lines) + "\n")
+
+
+def load_iptables_mode(vip: str, port: int, node_port: int, endpoints: Sequence[str], cluster_cidr: str) -> None:
+    """Write what kube-proxy's iptables mode writes for one Service of type NodePort, with FOREIGN around it."""
+    parts = [f"KUBE-SEP-{letter * 16}" for letter in "ABCDEFGH"[: len(endpoints)]]
+    rules = {
+        **_RULES,
+        "nat": (*_service(vip, port, node_port, dict(zip(parts, endpoints, strict=True)), cluster_cidr), *_RULES["nat"]),
+    }
+    lines = []
+    for table, names in {**_CHAINS, "nat": (*_CHAINS["nat"], *parts)}.items():
+        theirs = FOREIGN[table]
+        jumps = [f'-A {chain} {match}-m comment --comment "{said}" -j {to}' for chain, match, said, to in _JUMPS.get(table, ())]
+        lines += [f"*{table}", *(f":{chain} -" for chain in names), *(line for line in theirs if line.startswith(":"))]
+        lines += [*jumps, *rules[table], *(line for line in theirs if line.startswith("-")), "COMMIT"]
+    sh("iptables-restore", text="\n".join(lines) + "\n")
+
+
+def _service(vip: str, port: int, node_port: int, parts: dict[str, str], cluster_cidr: str) -> list[str]:
+    name = '-m comment --comment "ns1/web:p"'
+    lines = [
+        f"-A KUBE-SERVICES -d {vip}/32 -p tcp {name} -m tcp --dport {port} -j {_SERVICE}",
+        '-A KUBE-SERVICES -m comment --comment "kubernetes service nodeports" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS',
+        f"-A KUBE-NODEPORTS -p tcp {name} -m tcp --dport {node_port} -j {_EXTERNAL}",
+        f"-A {_EXTERNAL} {name} -j KUBE-MARK-MASQ",
+        f"-A {_EXTERNAL} -j {_SERVICE}",
+        f"-A {_SERVICE} ! -s {cluster_cidr} -d {vip}/32 -p tcp {name} -m tcp --dport {port} -j KUBE-MARK-MASQ",
+    ]
+    for left, (part, endpoint) in zip(range(len(parts), 0, -1), parts.items(), strict=True):
+        chance = f" -m statistic --mode random --probability {1 / left:.10f}" if left > 1 else ""
+        lines.append(f"-A {_SERVICE} {name}{chance} -j {part}")
+        lines.append(f"-A {part} -s {endpoint.rpartition(':')[0]}/32 {name} -j KUBE-MARK-MASQ")
+        lines.append(f"-A {part} -p tcp {name} -m tcp -j DNAT --to-destination {endpoint}")
+    return lines
