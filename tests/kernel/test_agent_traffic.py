@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
 import subprocess
@@ -179,6 +180,29 @@ def test_stale_udp_flows_are_removed_where_the_kernel_keeps_them(agent: AgentPro
         eventually(lambda: f"src={mine}" not in sh("conntrack", "-L", "-p", "udp"))
     deleted = [line for line in get(10249, "/metrics")[2].splitlines() if "reconciler_deleted_entries_total{" in line]
     assert deleted == ['kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 1']
+
+
+def test_stale_udp_flows_that_cannot_be_removed_now_are_removed_later(agent: AgentProcess, pods: Pods) -> None:
+    agent.write("web.json", service(pods.addresses, "UDP"))
+    helper = Path("/proc/sys/kernel/modprobe")
+    former = helper.read_text()
+    sh("modprobe", "-r", "nf_conntrack_netlink")
+    try:
+        helper.write_text("/bin/false")
+        agent.start()
+        sh("sysctl", "-w", "net.ipv4.vs.expire_nodest_conn=0")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.connect((VIP, 80))
+            mine = say(client)
+        agent.write("web.json", service([address for address in pods.addresses if address != mine], "UDP"))
+        eventually(lambda: set(weights()) == {address for address in pods.addresses if address != mine})
+        eventually(lambda: "stale UDP flows cannot be removed" in agent.log.read_text())
+    finally:
+        helper.write_text(former)
+    sh("modprobe", "nf_conntrack_netlink")
+    assert f"src={mine}" in sh("conntrack", "-L", "-p", "udp")
+    agent.kill(signal.SIGHUP)
+    eventually(lambda: f"src={mine}" not in sh("conntrack", "-L", "-p", "udp"))
 
 
 def get(port: int, path: str, address: str = "127.0.0.1") -> tuple[int, dict[str, str], str]:

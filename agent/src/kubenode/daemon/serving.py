@@ -48,6 +48,7 @@ class Serving:
         self._events: Events | None = None
         self._following = Following(agent.loop, agent.log, self._use_changes)
         self._queued = 0.0
+        self._unclean: set[Any] = set()  # UDP virtual servers whose stale flows could not be removed
         self._triggers: list[tuple[str, float]] = []  # families and causes of changes that are not in the kernel yet
         self._listen()
 
@@ -142,7 +143,7 @@ class Serving:
         """Forget stale UDP flows to these virtual servers, and to those whose serving endpoints have changed."""
         cluster = self.agent.wanted.cluster
         wanted = self.agent.reconciler.want.get("virtual_server", {})
-        found = cluster.take_flows(servers) if cluster is not None else {}
+        found = cluster.take_flows(servers | self._unclean) if cluster is not None else {}
         serving = {server: places for server, places in found.items() if server in wanted}
         if not serving:
             return
@@ -153,7 +154,9 @@ class Serving:
             self.agent.log.error("stale UDP flows cannot be removed", reason=str(error))
             return
         for family, count in deleted.items():
+            self._unclean = set(serving)  # the next pass tries again
             self.metrics.conntrack_deleted.add(count, FAMILIES[family])
+        self._unclean = set()
             self.metrics.conntrack_seconds.observe(time.monotonic() - start, FAMILIES[family])
             if count:
                 self.agent.log.info("stale UDP flows removed", family=FAMILIES[family], flows=count)
