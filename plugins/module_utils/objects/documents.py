@@ -155,12 +155,12 @@ def _shown(value: Any) -> str:
 
 
 def _json(text: str) -> Iterator[tuple[int, Any]]:
-    """Parse one JSON document, or several behind each other."""
+    """Parse one JSON document, or several behind each other, with YAML's ``---`` between them or without."""
     decoder = json.JSONDecoder(object_hook=smaller_endpoint)
     offset, end = 0, len(text)
     while True:
-        while offset < end and text[offset] in " \t\r\n":
-            offset += 1
+        while offset < end and (text[offset] in " \t\r\n" or text.startswith("\n---", offset - 1)):
+            offset += 1 if text[offset] != "-" else 3
         if offset == end:
             return
         try:

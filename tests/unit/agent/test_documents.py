@@ -27,11 +27,12 @@ KEYS = [ObjectKey("Service", "shop", "web"), ObjectKey("EndpointSlice", "shop", 
         yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [WEB, SLICE]}),
         json.dumps({"apiVersion": "v1", "kind": "List", "items": [WEB, SLICE]}, indent=4),
         json.dumps(WEB) + "\n" + json.dumps(SLICE),
+        json.dumps(WEB) + "\n---\n" + json.dumps(SLICE) + "\n---\n",
         json.dumps([WEB, SLICE]),
         "---\n---\n"
         + yaml.safe_dump_all([WEB, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}, SLICE]),
     ],
-    ids=["documents", "list", "kubectl -o json", "json behind json", "json array", "empty and other documents"],
+    ids=["documents", "list", "kubectl -o json", "json behind json", "json documents", "json array", "empty and other documents"],
 )
 def test_every_form_gives_the_same_objects(text: str) -> None:
     found = objects(text)

@@ -85,12 +85,9 @@ OTHER_MODES: dict[str, tuple[Any, ...]] = {
     "winkernel": (None, False, ""),
 }
 
-# Settings of what this agent does not have: profiling, a client of the API with a quota, resynchronisation without a watch, gates.
+# Settings of what this agent does not have.
 WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "enableProfiling": (None, False),
-    "clientConnection.qps": (None, 0, 5),
-    "clientConnection.burst": (None, 0, 10),
-    "configSyncPeriod": (None, "0s", "15m", "15m0s"),
     "featureGates": (None,),
     "showHiddenMetricsForVersion": (None, ""),
 }
