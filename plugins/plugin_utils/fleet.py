@@ -1,0 +1,169 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the playbook verify found on nodes, as one table: nodes x checks, each cell a verdict with its reasons.
+
+A result is what an Ansible task returned: ``lines`` says what would be done, ``msg`` with ``failed`` why nothing can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+# The columns, in the order of the roles' tasks: a name, and the key of its result in what verify collects of a node.
+CHECKS = (
+    ("node", "node"),
+    ("packages", "packages"),
+    ("kernel modules", "modules"),
+    ("kernel parameters", "sysctls"),
+    ("swap", "swap"),
+    ("other files", "files"),
+    ("agent installed", "install"),
+    ("agent runs", "status"),
+    ("state in the kernel", "plan"),
+)
+_OF_PREPARE = ("packages", "modules", "sysctls", "swap", "files")
+# Those that a command line answers, with the exit status for good and for drift (kubenode status, kubenode plan).
+_ASKED = {"status": (0, 3), "plan": (0, 2)}
+# From good to bad; a node is as its worst check.
+OK, UNKNOWN, DRIFT, REFUSED, UNREACHABLE = VERDICTS = ("ok", "unknown", "drift", "refused", "unreachable")
+
+
+class Check(NamedTuple):
+    """One cell: its verdict, and what would be done or why not."""
+
+    name: str
+    verdict: str
+    lines: tuple[str, ...]
+
+
+class NodeReport(NamedTuple):
+    """One row; ``facts`` says what the node is, ``servers`` counts (virtual servers, real servers, those of weight 0)."""
+
+    name: str
+    verdict: str
+    checks: tuple[Check, ...]
+    facts: str
+    servers: tuple[int, int, int] | None
+
+
+class FleetError(ValueError):
+    """What was given is not what the playbook verify collects."""
+
+
+def fleet(collected: Any) -> list[NodeReport]:
+    """Return the rows, in the order given.
+
+    Args:
+        collected: by node, what verify collected: results by the keys of ``CHECKS`` (a list where several tasks make up one check),
+            ``prepared`` if the role prepare came to its end, ``error`` with what stopped it, ``table`` with the result of
+            ipvs_services_info. Nothing for a node that did not answer.
+
+    Raises:
+        FleetError: it is no mapping of mappings.
+    """
+    if not isinstance(collected, Mapping):
+        raise FleetError(f"reports are {type(collected).__name__}, expected a mapping from nodes to what was collected")
+    for name, results in collected.items():
+        if results is not None and not isinstance(results, Mapping):
+            raise FleetError(f"report of {name} is {type(results).__name__}, expected a mapping")
+    return [_node(str(name), results or {}) for name, results in collected.items()]
+
+
+def _node(name: str, results: Mapping[str, Any]) -> NodeReport:
+    node = results.get("node") or {}
+    if not node or node.get("unreachable"):
+        first, *others = (title for title, _key in CHECKS)
+        checks = (Check(first, UNREACHABLE, _words(node.get("msg"))), *(Check(title, UNKNOWN, ()) for title in others))
+        return NodeReport(name, UNREACHABLE, checks, "", None)
+    checks = tuple(_check(title, key, results) for title, key in CHECKS)
+    worst = max((check.verdict for check in checks), key=VERDICTS.index)
+    return NodeReport(name, worst, checks, _facts(node), _servers(results.get("table")))
+
+
+def _check(title: str, key: str, results: Mapping[str, Any]) -> Check:
+    found = results.get(key)
+    if key == "node":
+        return _about_node(title, results)
+    given = [result for result in (found if isinstance(found, list) else [found]) if isinstance(result, Mapping)]
+    ran = [result for result in given if not result.get("skipped")]
+    failed = [word for result in ran if result.get("failed") for word in _words(result.get("msg"))]
+    if failed:
+        return Check(title, REFUSED, tuple(failed))
+    if key in _ASKED:
+        return _about_command(title, ran[0], *_ASKED[key]) if ran else Check(title, UNKNOWN, ())
+    if not ran:  # left out because there was nothing to do, if the role came that far
+        return Check(title, OK if key in _OF_PREPARE and results.get("prepared") else UNKNOWN, ())
+    lines = tuple(line for result in ran if result.get("changed") for line in _lines(result))
+    return Check(title, DRIFT if lines else OK, lines)
+
+
+def _about_node(title: str, results: Mapping[str, Any]) -> Check:
+    node, error = results["node"], results.get("error")
+    refused = tuple(map(str, node.get("refused") or ())) if not node.get("failed") else _words(node.get("msg"))
+    if refused:
+        return Check(title, REFUSED, refused)
+    if error and not any(isinstance(result, Mapping) and result.get("failed") for result in results.values()):
+        return Check(title, REFUSED, _words(error))
+    problems = tuple(map(str, node.get("problems") or ()))
+    return Check(title, DRIFT if problems else OK, problems)
+
+
+def _about_command(title: str, result: Mapping[str, Any], good: int, drift: int) -> Check:
+    """Judge an answer of the command line: its exit status for nothing to do, for something, and all others for why not."""
+    complaints = _words(result.get("stderr"))
+    if result.get("rc") == good:
+        return Check(title, REFUSED if complaints else OK, complaints)
+    if result.get("rc") == drift:
+        return Check(title, REFUSED if complaints else DRIFT, complaints + _words(result.get("stdout")))
+    return Check(title, REFUSED, complaints or _words(result.get("msg")) or (f"it ended with status {result.get('rc')}",))
+
+
+def _lines(result: Mapping[str, Any]) -> list[str]:
+    """Return what a changed result is about: its own words, its loop's items, or its file."""
+    items = [item.get("item") for item in result.get("results", ()) if isinstance(item, Mapping) and item.get("changed")]
+    about = [str(item.get("path", item)) if isinstance(item, Mapping) else str(item) for item in items]
+    return [str(line) for line in result.get("lines") or about or [result.get("dest") or result.get("path") or "differs"]]
+
+
+def _words(text: Any) -> tuple[str, ...]:
+    return tuple(line.strip() for line in str(text or "").splitlines() if line.strip())
+
+
+def _facts(node: Mapping[str, Any]) -> str:
+    system = node.get("distribution") or {}
+    virtual = node.get("virtualization")
+    words = [
+        f"{system.get('id', '')} {system.get('version', '')}".strip(),
+        f"kernel {node.get('kernel', '?')}",
+        f"iptables {node['iptables']}" if node.get("iptables") else "",
+        str(virtual) if virtual not in (None, "none") else "",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def _servers(table: Any) -> tuple[int, int, int] | None:
+    if not isinstance(table, Mapping) or not isinstance(table.get("services"), list):
+        return None
+    weights = [real.get("weight", 1) for service in table["services"] for real in service.get("real_servers", ())]
+    return len(table["services"]), len(weights), sum(weight == 0 for weight in weights)
+
+
+def as_data(reports: list[NodeReport]) -> dict[str, Any]:
+    """Return the table as JSON has it."""
+    return {
+        "nodes": [
+            {
+                "name": report.name,
+                "verdict": report.verdict,
+                "facts": report.facts,
+                "virtual_servers": report.servers[0] if report.servers else None,
+                "real_servers": report.servers[1] if report.servers else None,
+                "draining": report.servers[2] if report.servers else None,
+                "checks": [{"name": check.name, "verdict": check.verdict, "lines": list(check.lines)} for check in report.checks],
+            }
+            for report in reports
+        ],
+        "summary": {verdict: sum(report.verdict == verdict for report in reports) for verdict in VERDICTS},
+    }

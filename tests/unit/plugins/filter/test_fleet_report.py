@@ -1,0 +1,196 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fleet report: what each result of a task means, and a page that is whole, escaped and needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.kubenode.ipvs.plugins.filter.fleet_report import FilterModule
+from ansible_collections.kubenode.ipvs.plugins.plugin_utils.fleet import CHECKS, VERDICTS
+
+fleet_report = FilterModule().filters()["fleet_report"]
+
+NODE = {
+    "changed": False,
+    "problems": [],
+    "refused": [],
+    "kernel": "6.1.0",
+    "iptables": "nft",
+    "virtualization": "kvm",
+    "distribution": {"id": "debian", "version": "12"},
+}
+NOTHING = {"changed": False, "lines": []}
+GOOD: dict[str, Any] = {
+    "node": NODE,
+    "prepared": True,
+    "packages": None,
+    "modules": NOTHING,
+    "sysctls": NOTHING,
+    "swap": {"changed": False, "skipped": True},
+    "files": [{"changed": False, "results": []}, {"skipped": True}],
+    "install": NOTHING,
+    "status": {"rc": 0, "stdout": "as wanted", "stderr": ""},
+    "plan": {"rc": 0, "stdout": "", "stderr": ""},
+    "table": {"services": [{"real_servers": [{"weight": 1}, {"weight": 0}]}, {"real_servers": []}]},
+}
+
+
+def data(collected: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(fleet_report(collected, "json"))
+    return found
+
+
+def verdicts(results: Any) -> dict[str, tuple[str, list[str]]]:
+    """The checks of one node that are not ok."""
+    (node,) = data({"n1": results})["nodes"]
+    return {check["name"]: (check["verdict"], check["lines"]) for check in node["checks"] if check["verdict"] != "ok"}
+
+
+def test_a_node_that_is_as_wanted() -> None:
+    (node,) = data({"n1": GOOD})["nodes"]
+    assert [check["name"] for check in node["checks"]] == [title for title, _key in CHECKS]
+    assert verdicts(GOOD) == {}
+    assert (node["verdict"], node["facts"]) == ("ok", "debian 12, kernel 6.1.0, iptables nft, kvm")
+    assert (node["virtual_servers"], node["real_servers"], node["draining"]) == (2, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"sysctls": {"changed": True, "lines": ["~ a: 0 -> 1", "+ b: 1"]}}, {"kernel parameters": ("drift", ["~ a: 0 -> 1", "+ b: 1"])}),
+        ({"packages": {"changed": True, "lines": ["install ipset"]}}, {"packages": ("drift", ["install ipset"])}),
+        (
+            {"files": [{"changed": True, "results": [{"changed": True, "item": {"path": "/etc/a"}}, {"changed": False, "item": {"path": "/b"}}]}]},
+            {"other files": ("drift", ["/etc/a"])},
+        ),
+        ({"files": [NOTHING, {"changed": True, "dest": "/etc/unit"}]}, {"other files": ("drift", ["/etc/unit"])}),
+        ({"modules": {"failed": True, "changed": False, "msg": "no module x"}, "error": "no module x", "prepared": False},
+         {"kernel modules": ("refused", ["no module x"]), "packages": ("unknown", []), "swap": ("unknown", [])}),
+        ({"node": {**NODE, "refused": ["old", "no root"], "problems": ["old", "no root", "no ipset"]}, "error": "n1 cannot be prepared: …"},
+         {"node": ("refused", ["old", "no root"])}),
+        ({"error": "n1 cannot be prepared: what packages are called is not known"},
+         {"node": ("refused", ["n1 cannot be prepared: what packages are called is not known"])}),
+        ({"node": {**NODE, "problems": ["command ipset is not installed"]}}, {"node": ("drift", ["command ipset is not installed"])}),
+        ({"node": {"failed": True, "msg": "Python is gone"}}, {"node": ("refused", ["Python is gone"])}),
+        ({"plan": {"rc": 2, "stdout": "+ virtual server a\n- address b\n", "stderr": ""}},
+         {"state in the kernel": ("drift", ["+ virtual server a", "- address b"])}),
+        ({"plan": {"rc": 2, "stdout": "+ virtual server a\n", "stderr": "kubenode: b is somebody else's\n"}},
+         {"state in the kernel": ("refused", ["kubenode: b is somebody else's", "+ virtual server a"])}),
+        ({"plan": {"rc": 1, "stdout": "", "stderr": "kubenode plan: no manifests"}},
+         {"state in the kernel": ("refused", ["kubenode plan: no manifests"])}),
+        ({"status": {"rc": 3, "stdout": "node n1\nnot as wanted: 2 problems", "stderr": ""}},
+         {"agent runs": ("drift", ["node n1", "not as wanted: 2 problems"])}),
+        ({"status": {"rc": 1, "stdout": "", "stderr": "kubenode status: the agent is not running"}},
+         {"agent runs": ("refused", ["kubenode status: the agent is not running"])}),
+        ({"status": None, "plan": None, "install": None},
+         {"agent runs": ("unknown", []), "state in the kernel": ("unknown", []), "agent installed": ("unknown", [])}),
+        ({"install": {"changed": True, "lines": ["unpack release 1"]}, "status": {"skipped": True}, "plan": {"skipped": True}},
+         {"agent installed": ("drift", ["unpack release 1"]), "agent runs": ("unknown", []), "state in the kernel": ("unknown", [])}),
+    ],
+)  # fmt: skip
+def test_what_a_result_means(changed: dict[str, Any], found: dict[str, Any]) -> None:
+    assert verdicts({**GOOD, **changed}) == found
+
+
+@pytest.mark.parametrize("results", [None, {}, {"node": {"unreachable": True, "msg": "Connection refused", "changed": False}}])
+def test_a_node_that_does_not_answer_has_a_row(results: Any) -> None:
+    report = data({"n1": results, "n2": GOOD})
+    assert [node["verdict"] for node in report["nodes"]] == ["unreachable", "ok"]
+    assert report["summary"] == {"ok": 1, "unknown": 0, "drift": 0, "refused": 0, "unreachable": 1}
+    assert "n1  X ? ? ? ? ? ? ? ?  unreachable\n" in fleet_report({"n1": results})
+
+
+def test_text() -> None:
+    drift = {**GOOD, "sysctls": {"changed": True, "lines": [f"~ a{index}" for index in range(25)]}}
+    lines = fleet_report({"n1": GOOD, "node-2": drift}).splitlines()
+    assert "n1      . . . . . . . . .  ok; debian 12, kernel 6.1.0, iptables nft, kvm, 2 virtual servers, 2 real servers" in lines
+    assert "          ~ kernel parameters: ~ a0" in lines
+    assert "            and 5 more" in lines
+    assert lines[-1] == "2 nodes: 1 ok, 0 unknown, 1 drift, 0 refused, 0 unreachable"
+
+
+class Page(HTMLParser):
+    """Reads a page and insists that every element ends where it should."""
+
+    VOID = frozenset({"meta", "br", "rect"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID or (tag == "rect" and "%" in str(dict(attrs).get("width"))):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+EVIL = "<script>alert(1)</script> \"'&<img src=x onerror=y>"
+
+
+def test_what_nodes_say_is_text_on_the_page() -> None:
+    results = {**GOOD, "sysctls": {"changed": True, "lines": [EVIL]}, "node": {**NODE, "kernel": EVIL}}
+    page = Page(fleet_report({EVIL: results}, "html"))
+    assert {"script", "img"}.isdisjoint(tag for tag, _attributes in page.elements)
+    assert page.words.count(EVIL) >= 2
+
+
+@given(st.dictionaries(st.text(max_size=8), st.sampled_from([None, GOOD, {**GOOD, "error": "x<y"}]), max_size=5))
+def test_the_page_is_whole_and_needs_nothing_else(collected: dict[str, Any]) -> None:
+    text = fleet_report(collected, "html")
+    page = Page(text)
+    assert {"script", "link", "img", "iframe", "object"}.isdisjoint(tag for tag, _attributes in page.elements)
+    assert not re.search(r"https?:|url\(|@import|src=|href=", text)
+    assert "prefers-color-scheme: dark" in text
+    rows = sum(1 for tag, attributes in page.elements if tag == "td" and attributes.get("class") == "cell")
+    assert rows == len(collected) * len(CHECKS)
+
+
+def test_bars_have_one_scale() -> None:
+    small = {**GOOD, "table": {"services": [{"real_servers": [{"weight": 1}]}]}}
+    text = fleet_report({"big": GOOD, "small": small}, "html")
+    widths = re.findall(r'class="servers" x="[\d.]+" width="([\d.]+)"', text)
+    assert widths == ["200.0", "100.0", "100.0", "100.0"]
+
+
+def test_every_verdict_has_a_colour_in_both_lights() -> None:
+    text = fleet_report({}, "html")
+    for verdict in VERDICTS:
+        assert len(re.findall(rf"--{verdict}: #", text)) == 2
+
+
+@pytest.mark.parametrize(
+    ("collected", "form", "message"),
+    [
+        ([], "text", "reports are list, expected a mapping from nodes to what was collected"),
+        ({"n1": "x"}, "text", "report of n1 is str, expected a mapping"),
+        ({}, "pdf", "format is 'pdf', expected one of text, json, html"),
+    ],
+)
+def test_wrong_input(collected: Any, form: str, message: str) -> None:
+    with pytest.raises(AnsibleFilterError) as error:
+        fleet_report(collected, form)
+    assert message in str(error.value)
