@@ -35,12 +35,12 @@ help: ## this list
 demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, checked
 	@molecule/demo/run
 
-test: venv ## everything: lint, unit, kernel, lab, sanity, molecule
-	@python tests/tools/whole.py lint unit kernel lab sanity molecule
+test: venv ## everything: lint, unit, kernel, lab, sanity, matrix, molecule
+	@python tests/tools/whole.py lint unit kernel lab sanity matrix molecule
 
 ##### the parts of `make test`; each leaves its report in .cache/results/
 
-.PHONY: lint unit kernel lab sanity molecule
+.PHONY: lint unit kernel lab sanity matrix molecule
 lint: venv ## ruff, mypy --strict, ansible-lint, yamllint, shellcheck, antsibull
 	@python tests/tools/lint.py
 
@@ -58,6 +58,9 @@ lab: venv ## the lab itself: nodes that are killed, rebooted, interrupted while 
 
 sanity: venv $(ARTIFACT) ## ansible-test sanity on the built and installed artifact
 	@tests/tools/sanity $(ARTIFACT)
+
+matrix: venv $(ARTIFACT) ## the built artifact with every ansible-core that it supports
+	@python tests/tools/matrix.py $(ARTIFACT)
 
 molecule: venv $(ARTIFACT) ## molecule's scenarios on nodes with real kernels
 	@python tests/tools/scenarios.py
