@@ -37,7 +37,7 @@ class Manager(NamedTuple):
     """What a package manager is called with.
 
     A command is a tuple of words; ``{names}`` stands for the packages or files, ``{work}`` for a directory of ours, ``{mirror}`` for the mirror.
-    ``lists`` is the file, below that directory, that names the mirror, with its text.
+    ``lists`` is the file, below that directory, that names the mirror, with its text. ``done`` are the exit statuses of success.
     """
 
     suffix: str
@@ -45,6 +45,7 @@ class Manager(NamedTuple):
     repositories: tuple
     mirror: tuple
     files: tuple
+    done: tuple = (0,)
 
 
 MANAGERS = {
@@ -68,6 +69,7 @@ MANAGERS = {
         ((*_ZYPPER, "install", "--no-recommends", "{names}"),),
         ((*_ZYPPER, *_ZYPPER_MIRROR, "install", "--no-recommends", "{names}"),),
         ((*_ZYPPER, "--no-remote", "install", "--no-recommends", "--allow-unsigned-rpm", "{names}"),),
+        done=(0, 102, 103, 106),  # a reboot, or zypper itself started anew, is suggested; a repository was left out
     ),
     "arch": Manager(
         ".pkg.tar.zst",

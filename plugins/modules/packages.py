@@ -104,7 +104,7 @@ def install(module, family, missing):
             file.write(text.replace("{mirror}", params["mirror"]))
     for command in _packages.commands(family, source, names, module.tmpdir, params["mirror"]):
         code, out, error = module.run_command(command, environ_update=ENVIRONMENT)
-        if code != 0:
+        if code not in _packages.MANAGERS[family].done:
             said = [line.strip() for line in (out + error).splitlines() if line.strip()]
             module.fail_json(
                 msg=f"{', '.join(missing)} cannot be installed from {origin}: {' '.join(said[-8:])}", command=command

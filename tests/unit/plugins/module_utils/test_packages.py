@@ -91,3 +91,10 @@ def test_only_what_is_newer_than_installed_is_given_to_apt() -> None:
     )
     assert _packages.newer(answers, "debian", ["/a.deb", "/b.deb", "/c.deb"]) == ["/a.deb", "/c.deb"]
     assert _packages.newer(answers, "arch", ["/a", "/b"]) == ["/a", "/b"]
+
+
+def test_zypper_ends_with_advice_and_has_done_its_work() -> None:
+    # ZYPPER_EXIT_INF_REBOOT_NEEDED, _INF_RESTART_NEEDED, _INF_REPOS_SKIPPED in zypper(8)
+    assert {family: manager.done for family, manager in _packages.MANAGERS.items() if manager.done != (0,)} == {
+        "suse": (0, 102, 103, 106)
+    }
