@@ -4,19 +4,51 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Where swap comes from: ``/proc/swaps``, ``fstab`` and systemd's unit files. Nothing here writes."""
+"""Where swap comes from: ``/proc/swaps``, ``fstab``, systemd's swap units and services that make swap. Nothing here writes."""
 
 from __future__ import annotations
 
 import os
+import re
 
 MARK = "# kubenode: "
-UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/generator", "/usr/lib/systemd/system", "/lib/systemd/system")
+# In the order in which systemd looks for a unit (systemd.unit(5)).
+UNIT_DIRECTORIES = (
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/run/systemd/generator",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+    "/run/systemd/generator.late",
+)
+# Services that turn swap on by themselves: zram-tools, zram-config, zram-init, zramd, dphys-swapfile, swapspace.
+SERVICES = (
+    "zramswap.service",
+    "zram-config.service",
+    "zram-swap.service",
+    "zramd.service",
+    "dphys-swapfile.service",
+    "swapspace.service",
+)
+# Beside a unit, a file of ours whose condition never holds keeps it from being started. Masking would not do: it fails for a unit that somebody wrote
+# into /etc/systemd/system, and a mask does not tell whose it is.
+DROP_IN = "90-kubenode.conf"
+DROP_IN_TEXT = """\
+# Written by kubenode.ipvs.swap: no swap on this node. The same module with state=restored removes this file.
+[Unit]
+ConditionPathExists=!/
+"""
 
 
-def active(path="/proc/swaps"):
+def active(swaps="/proc/swaps"):
     """Return the swap areas in use, as the kernel writes their paths."""
-    return [line.split()[0] for line in _text(path).splitlines()[1:] if line.strip()]
+    return [area for area, _kind in _areas(swaps)]
+
+
+def _areas(swaps):
+    fields = [line.split() for line in _text(swaps).splitlines()[1:] if line.strip()]
+    return [(words[0], words[1]) for words in fields]
 
 
 def _text(path):
@@ -50,26 +82,70 @@ def with_swap(text):
 
 
 def units(directories=UNIT_DIRECTORIES):
-    """Return the swap units that systemd would start and that do not come from fstab (zram generators make some), by name.
+    """Return what systemd starts at boot to have swap beside fstab's, by name: swap units and :data:`SERVICES`.
 
-    A unit that is masked, a link to ``/dev/null``, is none.
+    Swap units come from administrators, zram-generator and systemd-gpt-auto-generator. What nothing wants, what is masked (a link to
+    ``/dev/null``) and what we keep from starting is none of it.
     """
     found = {}
     for directory in directories:
-        try:
-            names = sorted(os.listdir(directory))
-        except OSError:
-            continue
-        for name in names:
-            if name.endswith(".swap") and name not in found:
-                found[name] = os.path.join(directory, name)
-    return [name for name, path in found.items() if os.path.realpath(path) != "/dev/null" and "/fstab" not in _text(path)]
+        for name in _names(directory):
+            if name.endswith(".swap") or name in SERVICES:
+                found.setdefault(name, os.path.join(directory, name))
+    kept = set(blocked(directories[0]))
+    enabled = _enabled(directories)
+    return [
+        name
+        for name, path in found.items()
+        if name in enabled and name not in kept and os.path.realpath(path) != "/dev/null" and "/fstab" not in _text(path)
+    ]
 
 
-def masked(directory=UNIT_DIRECTORIES[0]):
-    """Return the swap units that are masked."""
+def _enabled(directories):
+    """Return the names that another unit wants or requires."""
+    return {
+        name
+        for directory in directories
+        for wants in _names(directory)
+        if wants.endswith((".wants", ".requires"))
+        for name in _names(os.path.join(directory, wants))
+    }
+
+
+def _names(directory):
     try:
-        names = sorted(os.listdir(directory))
+        return sorted(os.listdir(directory))
     except OSError:
         return []
-    return [name for name in names if name.endswith(".swap") and os.path.realpath(os.path.join(directory, name)) == "/dev/null"]
+
+
+def device_units(swaps="/proc/swaps"):
+    """Return the units of the partitions in use: systemd-gpt-auto-generator makes them at a boot at which fstab does not name them any more."""
+    return [unit_name(area) for area, kind in _areas(swaps) if kind == "partition"]
+
+
+def path(area):
+    r"""Return the path of an area as ``/proc/swaps`` writes it (``\040`` for a space)."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), area)
+
+
+def unit_name(area):
+    """Return the name of an area's swap unit; see systemd.unit(5), on escaping."""
+    escaped = re.sub(r"[^A-Za-z0-9:_./]|^\.", lambda found: _escape(found[0]), path(area).strip("/"))
+    return f"{escaped.replace('/', '-')}.swap"
+
+
+def _escape(character):
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+
+
+def drop_in(unit, directory=UNIT_DIRECTORIES[0]):
+    """Return the path of our file beside a unit."""
+    return os.path.join(directory, f"{unit}.d", DROP_IN)
+
+
+def blocked(directory=UNIT_DIRECTORIES[0]):
+    """Return the units that we keep from being started."""
+    return [
+        name[: -len(".d")] for name in _names(directory) if name.endswith(".d") and os.path.exists(drop_in(name[:-2], directory))
+    ]

@@ -10,10 +10,13 @@ module: swap
 short_description: Turn swap off for good, or on again as it was
 version_added: 0.1.0
 description:
-  - With O(state=off), swap is turned off now, lines of C(fstab) whose third field is C(swap) are commented out with a mark
-    of this collection, and swap units of systemd that do not come from C(fstab) are masked, zram devices included.
-  - With O(state=restored), what this module commented out or masked is as it was, and swap is turned on. What others did
-    stays.
+  - With O(state=off), swap is turned off now and at every boot. Lines of C(fstab) whose third field is C(swap) are commented
+    out with a mark of this collection. Swap units of systemd that do not come from C(fstab) (zram devices, discovered
+    partitions, swap files), and services that make swap (C(zramswap), C(zram-config), C(dphys-swapfile) and the like) get a
+    file of ours beside them, C(90-kubenode.conf), with a condition that never holds.
+  - If an area cannot be turned off, those that were turned off are turned on again and nothing else is changed.
+  - With O(state=restored), what this module commented out is as it was, its files are removed, and swap is turned on. What
+    others did stays. An area that was neither in C(fstab) nor systemd's is not turned on again.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
@@ -48,40 +51,88 @@ lines:
   returned: success
   type: list
   elements: str
-  sample: [turn off /dev/sda2, comment out UUID=0b1c in /etc/fstab, mask dev-zram0.swap]
+  sample: [turn off /dev/sda2, comment out UUID=0b1c in /etc/fstab, keep dev-zram0.swap from starting]
 """
 
 import os
-import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils import _swap
-
-# Which units this module masked, so that it unmasks no other.
-MASKED = "/var/lib/kubenode/masked-swap-units"
 
 
 def read(path):
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
             return file.read()
-    except FileNotFoundError:
-        return ""
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
-def write(module, path, text):
-    handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
-    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        file.write(text)
-    module.atomic_move(temporary, path)
+def wishes(state, fstab):
+    """Return the files to be written with their text (None: removed), and what that means in words."""
+    before = read(fstab) or ""
+    if state == "off":
+        units, blocked = _swap.units(_swap.UNIT_DIRECTORIES), _swap.blocked(_swap.UNIT_DIRECTORIES[0])
+        if os.path.isdir(_swap.UNIT_DIRECTORIES[0]):
+            units += [unit for unit in _swap.device_units() if unit not in units and unit not in blocked]
+        lines = [f"comment out {area} in {fstab}" for area in _swap.in_fstab(fstab)]
+        lines += [f"keep {unit} from starting" for unit in units]
+        files = {_swap.drop_in(unit, _swap.UNIT_DIRECTORIES[0]): _swap.DROP_IN_TEXT for unit in units}
+        after = _swap.without_swap(before)
+    else:
+        units = _swap.blocked(_swap.UNIT_DIRECTORIES[0])
+        lines = [f"let {unit} start" for unit in units]
+        files = {_swap.drop_in(unit, _swap.UNIT_DIRECTORIES[0]): None for unit in units}
+        after = _swap.with_swap(before)
+        if after != before:
+            lines.append(f"uncomment swap in {fstab}")
+    if after != before:
+        files[fstab] = after
+    return files, units, lines
 
 
-def run(module, commands):
-    for command in commands:
-        code, _out, error = module.run_command(command)
-        if code != 0:
-            module.fail_json(msg=f"{' '.join(command)} failed: {error.strip()}")
+def run(module, *command):
+    # libmount, which swapon reads fstab by, is told where that is.
+    code, _out, error = module.run_command(list(command), environ_update={"LIBMOUNT_FSTAB": module.params["fstab"]})
+    return f"{' '.join(command)} failed: {error.strip()}" if code else ""
+
+
+def systemctl(module, *arguments):
+    """Call systemctl where systemd runs; a failure is the module's."""
+    if os.path.isdir("/run/systemd/system"):
+        problem = run(module, "systemctl", *arguments)
+        if problem:
+            module.fail_json(msg=problem)
+
+
+def turn_off(module, units, areas):
+    """Turn all swap off, or fail with all areas on again."""
+    services = [unit for unit in units if unit in _swap.SERVICES]
+    problem = run(module, "systemctl", "stop", *services) if services else ""
+    if not problem and _swap.active():
+        problem = run(module, "swapoff", "-a")
+    if problem:
+        for area in areas:
+            if area not in _swap.active():
+                run(module, "swapon", _swap.path(area))
+        module.fail_json(msg=f"{problem}; what was turned off is on again, no file was changed")
+
+
+def write(module, files):
+    for path, text in files.items():
+        if text is None:
+            os.unlink(path)
+            if not os.listdir(os.path.dirname(path)):
+                os.rmdir(os.path.dirname(path))
+            continue
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        temporary = os.path.join(module.tmpdir, "swap")
+        with open(temporary, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.write(text)
+        if not os.path.exists(path):
+            os.chmod(temporary, 0o644)
+        module.atomic_move(temporary, path)
 
 
 def main():
@@ -92,46 +143,35 @@ def main():
         },
         supports_check_mode=True,
     )
-    fstab = module.params["fstab"]
-    before = read(fstab)
-    ours = read(MASKED).split()
-    commands, lines = [], []
-    if module.params["state"] == "off":
-        after = _swap.without_swap(before)
-        masks = _swap.units()
-        remembered = ours + [unit for unit in masks if unit not in ours]
-        lines += [f"comment out {area} in {fstab}" for area in _swap.in_fstab(fstab)]
-        if masks:
-            lines += [f"mask {unit}" for unit in masks]
-            commands.append(["systemctl", "mask", *masks])
-        areas = _swap.active()
-        if areas:
-            lines += [f"turn off {area}" for area in areas]
-            commands.append(["swapoff", "-a"])
-    else:
-        after = _swap.with_swap(before)
-        remembered = []
-        unmasks = [unit for unit in _swap.masked() if unit in ours]
-        if unmasks:
-            lines += [f"unmask {unit}" for unit in unmasks]
-            commands += [["systemctl", "unmask", *unmasks], ["systemctl", "start", *unmasks]]
-        if after != before:
-            lines.append(f"uncomment swap in {fstab}")
-            commands.append(["swapon", "-a", "-e"])
+    state, fstab = module.params["state"], module.params["fstab"]
+    files, units, lines = wishes(state, fstab)
+    before = {path: read(path) for path in files}
+    areas = _swap.active() if state == "off" else []
+    lines += [f"turn off {area}" for area in areas]
     result = {"changed": bool(lines), "lines": lines}
     if module._diff:
-        result["diff"] = {"before": before, "after": after, "before_header": fstab, "after_header": fstab}
-    if not module.check_mode:
-        if remembered != ours:
-            os.makedirs(os.path.dirname(MASKED), mode=0o755, exist_ok=True)
-            write(module, MASKED, "".join(f"{unit}\n" for unit in remembered))
-        # fstab changes only after swap could be turned off; and is as it was before swap is turned on by it.
-        if module.params["state"] == "off":
-            run(module, commands)
-        if after != before:
-            write(module, fstab, after)
-        if module.params["state"] == "restored":
-            run(module, commands)
+        result["diff"] = [
+            {"before": before[path] or "", "after": text or "", "before_header": path, "after_header": path}
+            for path, text in files.items()
+        ]
+    if lines and not module.check_mode:
+        if state == "off":
+            turn_off(module, units, areas)
+        try:
+            write(module, files)
+        except OSError as error:
+            module.fail_json(msg=f"{error.filename} cannot be written: {error.strerror}")
+        if units:
+            systemctl(module, "daemon-reload")
+        if state == "restored":
+            # A partition that fstab names has no unit of its own name: it is turned on by fstab.
+            there = [unit for unit in _swap.units(_swap.UNIT_DIRECTORIES) if unit in units]
+            if there:
+                systemctl(module, "start", *there)
+            if fstab in files:
+                problem = run(module, "swapon", "-a", "-e")
+                if problem:
+                    module.fail_json(msg=problem)
     module.exit_json(**result)
 
 

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module swap against the kernel: a zram device and a file on a loop device, each a swap area."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernel.modules import ModuleError, run
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _swap
+
+FOREIGN = "# /dev/zram1 none swap\nUUID=1 / ext4 defaults 0 1\n"
+
+
+def areas() -> list[str]:
+    return _swap.active()
+
+
+class Places:
+    """A file like fstab and a directory like /etc/systemd/system."""
+
+    def __init__(self, directory: Path) -> None:
+        self.fstab = directory / "fstab"
+        self.units = directory / "units"
+        self.fstab.write_text(f"{FOREIGN}/dev/zram0 none swap sw 0 0\n")
+        (self.units / "swap.target.wants").mkdir(parents=True)
+        for name in ("swap.target.wants/dev-zram1.swap", "dev-zram1.swap"):
+            (self.units / name).write_text("[Swap]\nWhat=/dev/zram1\n")
+
+    def files(self) -> dict[str, str]:
+        found = {str(path): path.read_text() for path in self.units.rglob("*") if path.is_file()}
+        return {**found, str(self.fstab): self.fstab.read_text()}
+
+    def swap(self, state: str, **arguments: Any) -> dict[str, Any]:
+        return run("swap", state=state, fstab=str(self.fstab), **arguments)
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
+    subprocess.run(["modprobe", "zram", "num_devices=2"], check=True)
+    for index in range(2):
+        Path(f"/sys/block/zram{index}/disksize").write_text("4M")
+        subprocess.run(["mkswap", f"/dev/zram{index}"], check=True, capture_output=True)
+        subprocess.run(["swapon", f"/dev/zram{index}"], check=True)
+    found = Places(tmp_path)
+    monkeypatch.setattr(_swap, "UNIT_DIRECTORIES", (str(found.units),))
+    yield found
+    for area in areas():
+        subprocess.run(["/sbin/swapoff", area], check=True)
+    subprocess.run(["rmmod", "zram"], check=True)
+
+
+def test_off_and_no_further_change_and_back(places: Places) -> None:
+    before = places.files()
+    foreseen = places.swap("off", check=True)
+    assert (places.files(), areas()) == (before, ["/dev/zram0", "/dev/zram1"])
+    result = places.swap("off")
+    assert result["lines"] == foreseen["lines"]
+    assert result["diff"] == foreseen["diff"]
+    assert result["lines"] == [
+        f"comment out /dev/zram0 in {places.fstab}",
+        "keep dev-zram1.swap from starting",
+        "keep dev-zram0.swap from starting",
+        "turn off /dev/zram0",
+        "turn off /dev/zram1",
+    ]
+    assert areas() == []
+    assert places.fstab.read_text() == f"{FOREIGN}# kubenode: /dev/zram0 none swap sw 0 0\n"
+    assert places.swap("off")["lines"] == []
+    back = places.swap("restored")
+    assert back["lines"] == ["let dev-zram0.swap start", "let dev-zram1.swap start", f"uncomment swap in {places.fstab}"]
+    assert places.files() == before
+    assert not list(places.units.glob("*.d"))
+    assert areas() == ["/dev/zram0"]  # systemd, which is not there, would start the other
+    assert places.swap("restored")["lines"] == []
+
+
+def test_swap_that_cannot_be_turned_off_changes_nothing(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = places.fstab.parent / "bin"
+    tools.mkdir()
+    # As the kernel does when memory is short: one area is off already, the other stays.
+    (tools / "swapoff").write_text(
+        "#!/bin/sh\n/sbin/swapoff /dev/zram0\necho swapoff: /dev/zram1: Cannot allocate memory >&2\nexit 4\n"
+    )
+    (tools / "swapoff").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/sbin:/usr/bin:/sbin:/bin")
+    before = places.files()
+    with pytest.raises(ModuleError) as error:
+        places.swap("off")
+    assert str(error.value) == (
+        "swapoff -a failed: swapoff: /dev/zram1: Cannot allocate memory; what was turned off is on again, no file was changed"
+    )
+    assert places.files() == before
+    assert sorted(areas()) == ["/dev/zram0", "/dev/zram1"]
