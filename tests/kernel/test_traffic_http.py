@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import signal
 import socket
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from support.cluster_net import GATEWAY, HOSTS, NODE, inside
 from support.conversation import REFUSED, SILENCE, Talk, Target, ask
 from support.traffic import Cluster, cluster_ip, node_port, service
 
-LOCAL, ABSENT, CLUSTER_WIDE, UDP, FLOW = 100, 101, 102, 103, 104
+LOCAL, ABSENT, CLUSTER_WIDE, UDP, FLOW, TAKEN = 100, 101, 102, 103, 104, 105
 CHECKED, CHECKED_ABSENT, NOT_CHECKED = 32100, 32101, 32102
 
 
@@ -41,17 +42,22 @@ def cluster(bare_cluster: Cluster) -> Cluster:
     cluster.write("local", service(LOCAL, ["p1", "p2", "r1"], node_port=30100, healthCheckNodePort=CHECKED, **local))
     cluster.write("absent", service(ABSENT, ["r1"], node_port=30101, healthCheckNodePort=CHECKED_ABSENT, **local))
     cluster.write("wide", service(CLUSTER_WIDE, ["p1"], balancer=True, healthCheckNodePort=NOT_CHECKED))
-    cluster.configure({"ipvs": {"syncPeriod": "1s"}})
     cluster.start()
     return cluster
 
 
 @pytest.fixture
-def firewall(cluster: Cluster) -> Iterator[None]:
-    """A host firewall as careful people have it: nothing new comes in that is not let in."""
-    cluster.run("iptables", "-P", "INPUT", "DROP")
+def firewall(cluster: Cluster, family: int) -> Iterator[None]:
+    """A host firewall as careful people have it: nothing new comes in that is not let in (but for neighbour discovery)."""
+    tool = "iptables" if family == 4 else "ip6tables"
+    discovery = ("INPUT", "-p", "ipv6-icmp", "-j", "ACCEPT")
+    if family == 6:
+        cluster.run(tool, "-A", *discovery)
+    cluster.run(tool, "-P", "INPUT", "DROP")
     yield
-    cluster.run("iptables", "-P", "INPUT", "ACCEPT")
+    cluster.run(tool, "-P", "INPUT", "ACCEPT")
+    if family == 6:
+        cluster.run(tool, "-D", *discovery)
 
 
 def get(where: str, address: str, port: int, path: str, method: str = "GET") -> Answer:
@@ -71,23 +77,24 @@ def get(where: str, address: str, port: int, path: str, method: str = "GET") -> 
 # health check node ports
 
 
-def test_a_health_check_passes_the_host_firewall(cluster: Cluster, firewall: None) -> None:
-    assert ask("balancer", Target(HOSTS[NODE].ip[4], 10256), timeout=0.5) == SILENCE  # which does keep others out
-    assert get("balancer", HOSTS[NODE].ip[4], CHECKED, "/").status == 200
+def test_a_health_check_passes_the_host_firewall(cluster: Cluster, firewall: None, family: int) -> None:
+    assert ask("balancer", Target(HOSTS[NODE].ip[family], 10256), timeout=0.5) == SILENCE  # which does keep others out
+    assert get("balancer", HOSTS[NODE].ip[family], CHECKED, "/").status == 200
 
 
-def test_a_health_check_counts_local_endpoints(cluster: Cluster) -> None:
-    answer = get("balancer", HOSTS[NODE].ip[4], CHECKED, "/any/path")
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+def test_a_health_check_counts_local_endpoints(cluster: Cluster, family: int, method: str) -> None:
+    answer = get("balancer", HOSTS[NODE].ip[family], CHECKED, "/any/path", method)
     assert answer.status == 200
     assert answer.headers["Content-Type"] == "application/json"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["X-Load-Balancing-Endpoint-Weight"] == "2"
     service_name = {"namespace": "ns1", "name": f"svc{LOCAL}"}
-    assert answer.json == {"service": service_name, "localEndpoints": 2, "serviceProxyHealthy": True}
+    assert method == "HEAD" or answer.json == {"service": service_name, "localEndpoints": 2, "serviceProxyHealthy": True}
 
 
-def test_a_health_check_fails_where_there_is_no_endpoint(cluster: Cluster) -> None:
-    answer = get("balancer", HOSTS[NODE].ip[4], CHECKED_ABSENT, "/")
+def test_a_health_check_fails_where_there_is_no_endpoint(cluster: Cluster, family: int) -> None:
+    answer = get("balancer", HOSTS[NODE].ip[family], CHECKED_ABSENT, "/")
     assert (answer.status, answer.json["localEndpoints"]) == (503, 0)
     assert answer.headers["X-Load-Balancing-Endpoint-Weight"] == "0"
 
@@ -102,6 +109,19 @@ def test_a_health_check_follows_the_endpoints(cluster: Cluster) -> None:
     eventually(lambda: weight() == (200, "1"), 3)
     cluster.write("absent", service(ABSENT, ["r1"], **things))
     eventually(lambda: weight() == (503, "0"), 3)
+
+
+def test_a_health_check_whose_port_is_taken_is_said_and_answered_later(cluster: Cluster) -> None:
+    name, port = f"ns1/svc{TAKEN}", 32105
+    with inside(NODE):
+        taken = socket.create_server(("0.0.0.0", port))
+    cluster.write("taken", service(TAKEN, ["p1"], balancer=True, externalTrafficPolicy="Local", healthCheckNodePort=port))
+    (problem,) = eventually(lambda: [item for item in cluster.agent.ask("status")["problems"] if item["name"] == name])
+    assert f"spec.healthCheckNodePort is {port}, expected a port that the agent can listen on" in problem["text"]
+    taken.close()
+    eventually(lambda: not cluster.agent.ask("status")["problems"], 15)
+    assert get("balancer", HOSTS[NODE].ip[4], port, "/").status == 200
+    cluster.remove("taken", cluster_ip(TAKEN, 4))
 
 
 def test_only_a_load_balancer_with_policy_local_has_a_health_check(cluster: Cluster) -> None:
@@ -195,6 +215,7 @@ def test_metrics_count_what_happens(cluster: Cluster, family: int) -> None:
     bracket = "{}" if family == 4 else "[{}]"
     virtual, real = (bracket.format(ip) for ip in (cluster_ip(LOCAL, family).address, HOSTS["r1"].ip[family]))
     cluster.run("ipvsadm", "-d", "-t", f"{virtual}:80", "-r", f"{real}:8080")
+    cluster.agent.kill(signal.SIGHUP)  # everything is compared
     eventually(lambda: scrape()[1].get(drift, 0) == before.get(drift, 0) + 1, 5)
 
     # a real server that drains

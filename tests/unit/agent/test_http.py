@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -175,7 +176,15 @@ def test_an_address_that_is_taken(servers: tuple[Servers, Health]) -> None:
         assert not server._running
         server.hard_fail = reasons.append
         server.serve(("127.0.0.1", 0), ("127.0.0.1", 0))
+        told: list[dict[Any, Any]] = []
+        server.unheard = lambda: told.append(server.problems)
+        server.check({port: check}, ["127.0.0.1"])
         server.check({port: check}, ["127.0.0.1"])
         assert reasons == []
+        expected = "expected a port that the agent can listen on at 127.0.0.1 (Address already in use)"
+        wanted = {("Service", "default/web"): (f"Service default/web: spec.healthCheckNodePort is {port}, {expected}",)}
+        assert told == [wanted]
+        server.check({}, ["127.0.0.1"])
+        assert told == [wanted, {}]
         server.serve(("127.0.0.1", port), ("127.0.0.1", 0))
         assert reasons == [f"cannot listen for health on 127.0.0.1 port {port}: Address already in use"]

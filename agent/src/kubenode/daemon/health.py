@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Callable
 
 from ..engine.desired.cluster import HealthCheck
+from ..engine.errors import InputError
 from ..log import Log
 from .exposition import CONTENT_TYPE
 from .http import JSON, NOT_FOUND, Response, Server
@@ -68,6 +69,7 @@ class Servers:
     """The HTTP servers: one for health, one for metrics, one for each health check node port.
 
     An address that is taken is tried again and again. But if there is ``hard_fail``, it is told why one of the first two cannot listen.
+    ``problems`` says which Services have no health check because of that; ``unheard`` is called when it changes.
     """
 
     def __init__(self, loop: Loop, log: Log, health: Health, metrics: Metrics) -> None:
@@ -80,6 +82,8 @@ class Servers:
         self._checks: dict[int, HealthCheck] = {}
         self._fixed: set[tuple[str, str, int]] = set()
         self.hard_fail: Callable[[str], None] | None = None
+        self.unheard: Callable[[], None] | None = None
+        self.problems: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def serve(self, healthz: tuple[str, int], metrics: tuple[str, int]) -> None:
         """Have the fixed servers listen on these addresses; port 0 means: not at all."""
@@ -108,6 +112,7 @@ class Servers:
         for key in [key for key in self._running if key not in self._wanted]:
             self._running.pop(key).close()
         missing = False
+        problems: dict[tuple[str, str], tuple[str, ...]] = {}
         for key, handler in self._wanted.items():
             what, address, port = key
             if key in self._running:
@@ -119,7 +124,17 @@ class Servers:
                 if self.hard_fail is not None and key in self._fixed:
                     self.hard_fail(f"cannot listen for {what} on {address} port {port}: {error.strerror}")
                     return
-                self._log.error(f"cannot listen for {what}", address=address, port=port, reason=error.strerror)
+                kind, _blank, name = what.partition(" ")
+                if name:
+                    expected = f"a port that the agent can listen on at {address} ({error.strerror})"
+                    problem = str(InputError(what, "spec.healthCheckNodePort", port, expected))
+                    problems[kind, name] = (*problems.get((kind, name), ()), problem)
+                else:
+                    self._log.error(f"cannot listen for {what}", address=address, port=port, reason=error.strerror)
+        if problems != self.problems:
+            self.problems = problems
+            if self.unheard is not None:
+                self.unheard()
         if missing:
             self._loop.after(_RETRY, self._adjust)
 

@@ -44,6 +44,7 @@ class Serving:
         self.health = Health(2 * agent.wanted.config.sync_period)
         self.health.queued()
         self.servers = Servers(agent.loop, agent.log, self.health, self.metrics)
+        self.servers.unheard = self._unheard
         self._control: Control | None = None
         self._events: Events | None = None
         self._following = Following(agent.loop, agent.log, self._use_changes)
@@ -139,11 +140,18 @@ class Serving:
             {(FAMILIES[family], policy): count for (family, policy), count in cluster.no_local_endpoints().items()}
         )
 
+        cluster.unheard = self.servers.problems
     def _clean_conntrack(self, servers: set[Any]) -> None:
         """Forget stale UDP flows to these virtual servers, and to those whose serving endpoints have changed."""
         cluster = self.agent.wanted.cluster
         wanted = self.agent.reconciler.want.get("virtual_server", {})
         found = cluster.take_flows(servers | self._unclean) if cluster is not None else {}
+    def _unheard(self) -> None:
+        """Tell which health check node ports cannot be listened on."""
+        if self.agent.wanted.cluster is not None:
+            self.agent.wanted.cluster.unheard = self.servers.problems
+            self.agent.wanted.report()
+
         serving = {server: places for server, places in found.items() if server in wanted}
         if not serving:
             return

@@ -54,6 +54,7 @@ class Cluster:
     def __init__(self, config: Config, facts: NodeFacts) -> None:
         self.config = config
         self.node: Node | None = None  # the Node object of this node
+        self.unheard: Mapping[ObjectName, tuple[str, ...]] = {}  # what whoever answers health checks says about Services
         self._given_facts = facts
         self._services: dict[Name, Service] = {}
         self._slices: dict[Name, dict[str, EndpointSlice]] = {}  # by Service, then by name
@@ -196,6 +197,8 @@ class Cluster:
             texts = {self._conflict(name, key): None for key in sorted(keys)}
             subject = ("Service", f"{name[0]}/{name[1]}")
             found[subject] = (*found.get(subject, ()), *texts)
+        for subject, told in self.unheard.items():
+            found[subject] = (*found.get(subject, ()), *told)
         if self.config.detect_local_mode == "NodeCIDR" and not self.facts.pod_cidrs:
             expected = "the node's networks, as detectLocalMode is NodeCIDR; until then nothing counts as a local pod"
             subject = ("Node", self.facts.name)

@@ -61,6 +61,14 @@ def test_an_event_is_about_its_object(fake: FakeApiServer, events: Events) -> No
     assert fake.requests[-1].path == "/apis/events.k8s.io/v1/namespaces/ns1/events"
 
 
+def test_a_health_check_that_cannot_be_answered_has_kube_proxy_s_reason(fake: FakeApiServer, events: Events) -> None:
+    events.report(
+        {BAD: ("Service ns1/bad: spec.healthCheckNodePort is 32000, expected a port that the agent can listen on",)}, uid
+    )
+    until(lambda: bool(fake.events))
+    assert fake.events[0]["reason"] == "FailedToStartServiceHealthcheck"
+
+
 def test_a_start_is_the_nodes(fake: FakeApiServer, events: Events) -> None:
     events.began()
     until(lambda: bool(fake.events))

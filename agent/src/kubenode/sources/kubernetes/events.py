@@ -23,6 +23,8 @@ from .errors import ApiError
 CONTROLLER = "kubenode-agent"
 _BURST = 25  # events at once; then one in _REFILL seconds, as client-go has it for one source
 _REFILL = 10.0
+_CANNOT_SERVE = "CannotServe"
+_REASONS = {"spec.healthCheckNodePort": "FailedToStartServiceHealthcheck"}  # kube-proxy's, by what the sentence is about
 _MOST_NOTE = 1024  # bytes; the API's limit
 
 
@@ -63,7 +65,8 @@ class Events(threading.Thread):
             kind, name = subject
             namespace, _slash, last = name.rpartition("/")
             key = ObjectKey(kind, namespace, last)
-            if self._add(namespace, "CannotServe", "Warning", text, key, self._node if kind == "Node" else uid(key)):
+            reason = next((known for field, known in _REASONS.items() if f": {field} is " in text), _CANNOT_SERVE)
+            if self._add(namespace, reason, "Warning", text, key, self._node if kind == "Node" else uid(key)):
                 self._told.add((subject, text))
 
     def stop(self) -> None:
