@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -161,12 +162,19 @@ def test_a_connection_of_a_deleted_service_keeps_its_route(cluster: Cluster) -> 
         cluster.becomes(target, {})
 
 
-def test_what_somebody_removes_is_made_again(cluster: Cluster, family: int) -> None:
-    cluster.run("ip", f"-{family}", "route", "del", "local", NETWORKS[family], "dev", "lo", "table", "local")
-    assert [line for line in planned(cluster) if f"local route {NETWORKS[family]} on lo" in line]
-    cluster.reconfigure(**ROUTES)  # or the next full comparison
-    assert NETWORKS[family] in local_routes(cluster)
-    assert ask(NODE, cluster_ip(LOCAL, family)) == f"p1 sees {GATEWAY[family]}"
+def test_what_somebody_removes_is_made_again_at_once(cluster: Cluster, family: int) -> None:
+    cluster.reconfigure({"ipvs": {"syncPeriod": "1h"}}, **ROUTES)
+    healed = f"local route {NETWORKS[family]} on lo"
+    counted = cluster.agent.log.read_text().count("drift healed")
+    cluster.agent.kill(signal.SIGSTOP)  # so that the harm can be seen before it is healed
+    try:
+        cluster.run("ip", f"-{family}", "route", "del", "local", NETWORKS[family], "dev", "lo", "table", "local")
+        assert [line for line in planned(cluster) if healed in line]
+    finally:
+        cluster.agent.kill(signal.SIGCONT)
+    eventually(lambda: NETWORKS[family] in local_routes(cluster))
+    eventually(lambda: ask(NODE, cluster_ip(LOCAL, family)) == f"p1 sees {GATEWAY[family]}")
+    assert cluster.agent.log.read_text().count("drift healed") > counted
 
 
 def covered(lines: list[str], virtual: str, nets: tuple[str, ...], at_first: int) -> list[int]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hearing of changed links and addresses: rtnetlink's multicast groups (rtnetlink(7))."""
+"""Hearing of changed links and addresses, and of routes that go: rtnetlink's multicast groups (rtnetlink(7))."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ from struct import Struct
 from typing import NamedTuple
 
 from ..engine.kernel.netlink import NETLINK_ROUTE, attributes
+from ..engine.kernel.routes import local_route
 from ..engine.model.net import unpack
 
 _RTM_NEWLINK = 16
 _RTM_DELLINK = 17
 _RTM_NEWADDR = 20
 _RTM_DELADDR = 21
+_RTM_DELROUTE = 25
 _RTMGRP_LINK = 0x1
 _RTMGRP_IPV4_IFADDR = 0x10
 _RTMGRP_IPV6_IFADDR = 0x100
+_SOL_NETLINK = 270
+_ADD_MEMBERSHIP, _DROP_MEMBERSHIP = 1, 2
+_ROUTE_GROUPS = (7, 11)  # RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE
 _IFF_UP = 0x1
 _IFLA_IFNAME = 3
 _IFA_ADDRESS = 1
@@ -32,7 +37,7 @@ _SO_RCVBUFFORCE = 33
 
 
 class Event(NamedTuple):
-    """``what`` is ``link`` (then ``link`` is its name and ``up`` whether it is up) or ``address``."""
+    """``what`` is ``link`` (then ``link`` is its name and ``up`` whether it is up), ``address`` or ``route`` (``network``, on a link)."""
 
     what: str
     gone: bool
@@ -40,6 +45,7 @@ class Event(NamedTuple):
     link: str = ""
     up: bool = False
     address: str = ""
+    network: str = ""
 
 
 class Events:
@@ -58,6 +64,14 @@ class Events:
         except PermissionError:
             pass  # the usual size then; what is lost makes a full comparison
         self._socket.bind((0, _RTMGRP_LINK | _RTMGRP_IPV4_IFADDR | _RTMGRP_IPV6_IFADDR))
+        self._routes = False
+
+    def follow_routes(self, wanted: bool) -> None:
+        """Hear of local routes that go, or not: a node may have very many routes, most of them nobody's business here."""
+        if wanted != self._routes:
+            self._routes = wanted
+            for group in _ROUTE_GROUPS:
+                self._socket.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP if wanted else _DROP_MEMBERSHIP, group)
 
     def fileno(self) -> int:
         """Return the descriptor to wait for."""
@@ -98,5 +112,9 @@ def _parse(packet: bytes) -> list[Event]:
             raw = given.get(_IFA_LOCAL) or given.get(_IFA_ADDRESS) or b""
             if len(raw) in (4, 16):
                 found.append(Event("address", kind == _RTM_DELADDR, index, address=unpack(raw)))
+        elif kind == _RTM_DELROUTE:
+            route = local_route(body)
+            if route is not None:
+                found.append(Event("route", True, route.link, network=route.network))
         offset += size + 3 & ~3
     return found

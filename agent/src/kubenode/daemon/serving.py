@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._version import VERSION
 from ..engine.desired.cluster import Cluster
-from ..engine.desired.node_addresses import DUMMY, node_port_addresses
+from ..engine.desired.node_addresses import DUMMY, LOOPBACK, node_port_addresses
 from ..engine.errors import EngineError
 from ..engine.model.kinds import KINDS
 from ..engine.model.link import RouteKey
@@ -44,7 +44,6 @@ class Serving:
         self.health = Health(2 * agent.wanted.config.sync_period)
         self.health.queued()
         self.servers = Servers(agent.loop, agent.log, self.health, self.metrics)
-        self.servers.unheard = self._unheard
         self._control: Control | None = None
         self._events: Events | None = None
         self._following = Following(agent.loop, agent.log, self._use_changes)
@@ -62,6 +61,7 @@ class Serving:
                 thing.close()
 
     def _listen(self) -> None:
+        """Open the socket for questions and the ears on the kernel; what cannot be opened now is tried again with a full pass."""
         agent = self.agent
         commands: dict[str, Any] = {
             "status": lambda: status.status(agent),
@@ -69,14 +69,17 @@ class Serving:
             "sync": lambda: status.sync(agent),
         }
         try:
-            self._control = Control(agent.loop, os.path.join(agent.options.run, SOCKET), commands)
+            if self._control is None:
+                self._control = Control(agent.loop, os.path.join(agent.options.run, SOCKET), commands)
         except OSError as error:
-            agent.log.error("kubenode status will not work", reason=str(error))
+            agent.log.error("kubenode status does not work", reason=str(error))
         try:
-            self._events = Events()
-            agent.loop.watch(self._events, self._heard)
+            if self._events is None:
+                self._events = Events()
+                agent.loop.watch(self._events, self._heard)
+            self._events.follow_routes(agent.wanted.config.vip_binding == "routes")
         except OSError as error:
-            agent.log.error("changed links and addresses are only seen once in a syncPeriod", reason=str(error))
+            agent.log.error("changed links, addresses and routes are only seen once in a syncPeriod", reason=str(error))
 
     def configured(self) -> None:
         """Follow the configuration: addresses to serve on, the directory to watch."""
@@ -109,6 +112,7 @@ class Serving:
             metrics.programming_seconds.observe(max(0.0, time.time() - happened), family)
         self._triggers = []
         if report.full:
+            self._listen()
             metrics.full_syncs.add(1, reason)
             metrics.plan_steps.set(len(report.done) + len(report.failed))
             metrics.items.replace({(kind,): len(items) for kind, items in sorted(agent.reconciler.want.items())})
@@ -140,18 +144,11 @@ class Serving:
             {(FAMILIES[family], policy): count for (family, policy), count in cluster.no_local_endpoints().items()}
         )
 
-        cluster.unheard = self.servers.problems
     def _clean_conntrack(self, servers: set[Any]) -> None:
         """Forget stale UDP flows to these virtual servers, and to those whose serving endpoints have changed."""
         cluster = self.agent.wanted.cluster
         wanted = self.agent.reconciler.want.get("virtual_server", {})
         found = cluster.take_flows(servers | self._unclean) if cluster is not None else {}
-    def _unheard(self) -> None:
-        """Tell which health check node ports cannot be listened on."""
-        if self.agent.wanted.cluster is not None:
-            self.agent.wanted.cluster.unheard = self.servers.problems
-            self.agent.wanted.report()
-
         serving = {server: places for server, places in found.items() if server in wanted}
         if not serving:
             return
@@ -191,7 +188,7 @@ class Serving:
     # the kernel
 
     def _heard(self) -> None:
-        """Links or addresses changed: mend what is ours at once, follow what is the node's."""
+        """Links, addresses or routes changed: mend what is ours at once, follow what is the node's."""
         if self._events is None:
             return
         events = self._events.read()
@@ -199,16 +196,15 @@ class Serving:
             self.agent.node_changed()
             self.agent.full("events lost")
             return
-        try:
-            ours = socket.if_nametoindex(DUMMY)
-        except OSError:
-            ours = -1
         want = self.agent.reconciler.want
+        routes, ours, loopback = want.get("route", {}), _number(DUMMY), _number(LOOPBACK)
         wanted = {key.address for key in want.get("address", ())} if any(event.link_index == ours for event in events) else set()
         hurt = node = False
         for event in events:
             if event.what == "link":
-                hurt = hurt or (event.link == DUMMY and (event.gone or event.up))
+                hurt = hurt or (event.link == DUMMY and (event.gone or event.up)) or (event.link == LOOPBACK and bool(routes))
+            elif event.what == "route":
+                hurt = hurt or (event.link_index == loopback and RouteKey(LOOPBACK, event.network) in routes)
             elif event.link_index == ours:
                 hurt = hurt or (event.gone and event.address in wanted)
             else:
@@ -217,6 +213,14 @@ class Serving:
             self.agent.node_changed()
         if hurt and DUMMY in want.get("link", {}):
             self.agent.full("kernel event")
+
+
+def _number(link: str) -> int:
+    """Return a link's number, -1 if there is no such link."""
+    try:
+        return socket.if_nametoindex(link)
+    except OSError:
+        return -1
 
 
 def _node_port_addresses(cluster: Cluster) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import errno
 import os
 import time
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from struct import Struct
 from typing import Any, NamedTuple
@@ -71,9 +72,23 @@ class _Known(NamedTuple):
     link: Link
 
 
+@contextmanager
+def _conversation() -> Iterator[NetlinkSocket]:
+    """Speak rtnetlink.
+
+    Raises:
+        KernelError: that is not possible now, for example for want of memory or descriptors.
+    """
+    try:
+        with NetlinkSocket(NETLINK_ROUTE) as socket:
+            yield socket
+    except OSError as error:
+        raise KernelError(f"the conversation with the kernel's rtnetlink failed: {error.strerror or error}") from error
+
+
 def read(links: Collection[str]) -> dict[str, dict[Any, Any]]:
     """Return the links of these names that exist, and their addresses."""
-    with NetlinkSocket(NETLINK_ROUTE) as socket:
+    with _conversation() as socket:
         known = _links(socket)
         found = {link: known[link].link for link in links if link in known}
         names = {known[link].number: link for link in found}
@@ -85,14 +100,14 @@ def read(links: Collection[str]) -> dict[str, dict[Any, Any]]:
 
 def read_routes(links: Collection[str]) -> Items:
     """Return the local routes on the links of these names, but for the kernel's own; each with its routing protocol."""
-    with NetlinkSocket(NETLINK_ROUTE) as socket:
+    with _conversation() as socket:
         names = {known.number: link for link, known in _links(socket).items() if link in links}
         return dict(local_routes(_dump(socket, GETROUTE, DUMP, "routes"), names))
 
 
 def node_addresses() -> list[tuple[str, str, int]]:
     """Return link, address and prefix length of every address of the node."""
-    with NetlinkSocket(NETLINK_ROUTE) as socket:
+    with _conversation() as socket:
         names = {known.number: link for link, known in _links(socket).items()}
         return [(names[index], address, prefix) for index, address, prefix in _addresses(socket) if index in names]
 
@@ -106,7 +121,7 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
     done: list[Step] = []
     failed: list[Failure] = []
     fresh: set[str] = set()
-    with NetlinkSocket(NETLINK_ROUTE) as socket:
+    with _conversation() as socket:
         for _kind, group in groupby(steps, key=lambda step: step.kind):
             run = list(group)
             if fresh and any(step.kind == "route" and step.after is None for step in run):

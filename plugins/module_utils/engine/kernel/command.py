@@ -40,7 +40,7 @@ def run(arguments: Sequence[str], text: str | None = None) -> Finished:
 
     Raises:
         MissingError: there is no such tool; the text names the package.
-        KernelError: the tool did not end in five minutes.
+        KernelError: the tool did not end in five minutes, or could not be started for want of something.
     """
     import subprocess
 
@@ -60,6 +60,8 @@ def run(arguments: Sequence[str], text: str | None = None) -> Finished:
         raise MissingError(f"the tool {tool} is missing; install the package {PACKAGES.get(tool, tool)}") from None
     except PermissionError:
         raise MissingError(f"the tool {tool} must not be run by this user; root can") from None
+    except OSError as error:  # no memory, no descriptors, no processes left
+        raise KernelError(f"the tool {tool} cannot be started: {error.strerror}") from error
     except subprocess.TimeoutExpired:
         raise KernelError(f"{' '.join(arguments)} did not end in {_SECONDS} seconds and was stopped") from None
     return Finished(

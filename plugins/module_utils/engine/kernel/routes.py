@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from struct import Struct
+from typing import NamedTuple
 
 from ..model.link import STATIC, RouteKey
 from ..model.net import pack, unpack
@@ -43,16 +44,31 @@ def route_message(key: RouteKey, index: int, before: int | None, after: int | No
     return message(NEWROUTE, NLM_F_CREATE | NLM_F_APPEND, header + fields)
 
 
+class LocalRoute(NamedTuple):
+    """A local route as a message has it: the link's number, the network in CIDR notation, who made it."""
+
+    link: int
+    network: str
+    protocol: int
+
+
+def local_route(payload: bytes) -> LocalRoute | None:
+    """Return the local route of a message; None if it is another kind of route, or belongs to an address."""
+    family, length, _from, _tos, table, protocol, _scope, kind, _flags = _ROUTE.unpack_from(payload)
+    if table != _LOCAL_TABLE or kind != _LOCAL_TYPE or protocol in _KERNEL or family not in _ANY_DESTINATION:
+        return None
+    fields = attributes(payload, _ROUTE.size)
+    if _LINK not in fields:
+        return None
+    network = f"{unpack(fields.get(_DESTINATION, _ANY_DESTINATION[family]))}/{length}"
+    return LocalRoute(_INDEX.unpack(fields[_LINK])[0], network, protocol)
+
+
 def local_routes(payloads: Iterable[bytes], names: dict[int, str]) -> Iterator[tuple[RouteKey, int]]:
     """Yield the local routes of a dump that are on these links (by their numbers) and do not belong to an address."""
-    for payload in payloads:
-        family, length, _from, _tos, table, protocol, _scope, kind, _flags = _ROUTE.unpack_from(payload)
-        if table != _LOCAL_TABLE or kind != _LOCAL_TYPE or protocol in _KERNEL or family not in _ANY_DESTINATION:
-            continue
-        fields = attributes(payload, _ROUTE.size)
-        link = names.get(_INDEX.unpack(fields[_LINK])[0]) if _LINK in fields else None
-        if link is not None:
-            yield RouteKey(link, f"{unpack(fields.get(_DESTINATION, _ANY_DESTINATION[family]))}/{length}"), protocol
+    for found in map(local_route, payloads):
+        if found is not None and found.link in names:
+            yield RouteKey(names[found.link], found.network), found.protocol
 
 
 def routed_addresses(payloads: Iterable[bytes]) -> set[str]:

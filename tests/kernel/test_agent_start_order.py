@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent starts before what it needs: it waits, says for what, and goes on when it comes. It never ends."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import objects
+from support.agent_process import NODE, AgentProcess, eventually
+from support.fake_apiserver import FakeApiServer
+from support.namespace import fresh, sh
+from support.service_manager import ServiceManager
+
+MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
+WEB = "10.96.0.10"
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[AgentProcess]:
+    """In a namespace without any network, not even a loopback that is up."""
+    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+    fresh()
+    found = AgentProcess(tmp_path)
+    found.write("web.json", web())
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[ServiceManager]:
+    found = ServiceManager(tmp_path)
+    yield found
+    found.close()
+
+
+def web() -> list[objects.Object]:
+    ports = [objects.port(80, "http", node_port=30080)]
+    pieces = objects.piece("web", [objects.endpoint("10.244.1.1", NODE)], [objects.port(8080, "http")])
+    return [objects.service("web", [WEB], ports, kind="NodePort"), pieces]
+
+
+def test_no_ip_vs_yet(agent: AgentProcess, manager: ServiceManager) -> None:
+    helper = Path("/proc/sys/kernel/modprobe")
+    former = helper.read_text()
+    sh("ip", "link", "set", "lo", "up")
+
+    def gone() -> bool:
+        """ip_vs goes with the last namespace that used it"""
+        loaded = [line.split()[0] for line in Path("/proc/modules").read_text().splitlines()]
+        users = [name for name in loaded if name.startswith("ip_vs_") or name == "xt_ipvs"]
+        subprocess.run(["modprobe", "-r", *users, "ip_vs"], check=False, capture_output=True)
+        return not Path("/sys/module/ip_vs").exists()
+
+    eventually(gone, 30)
+    try:
+        helper.write_text("/bin/false")  # nor does the kernel load it by itself
+        agent.start(wait=False, environment=manager.environment)
+        eventually(lambda: manager.status.startswith("waiting: ") and "modprobe ip_vs" in manager.status)
+        assert "modprobe ip_vs" in eventually(lambda: agent.ask("status"))["waiting"]
+    finally:
+        helper.write_text(former)
+    sh("modprobe", "-a", "ip_vs", "ip_vs_rr")
+    eventually(lambda: manager.status.startswith("1 virtual servers"), 20)
+    assert manager.ready
+    assert f"{WEB}:80" in sh("ipvsadm", "-Sn")
+
+
+def test_no_network_yet(agent: AgentProcess, manager: ServiceManager) -> None:
+    agent.start(environment=manager.environment)
+    assert f"{WEB}:80" in sh("ipvsadm", "-Sn")
+    assert "30080" not in sh("ipvsadm", "-Sn")
+    sh("ip", "link", "set", "lo", "up")
+    sh("ip", "link", "add", "eth0", "type", "dummy")
+    sh("ip", "addr", "add", "192.0.2.1/24", "dev", "eth0")
+    sh("ip", "link", "set", "eth0", "up")
+    eventually(lambda: "192.0.2.1:30080" in sh("ipvsadm", "-Sn"))
+    assert agent.plan() == []
+
+
+def test_no_api_yet(agent: AgentProcess, manager: ServiceManager) -> None:
+    sh("ip", "link", "set", "lo", "up")
+    with socket.create_server(("127.0.0.1", 0)) as placeholder:
+        port = placeholder.getsockname()[1]
+    kubeconfig = agent.directory / "kubeconfig"
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "kind": "Config",
+                "current-context": "x",
+                "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+                "clusters": [{"name": "x", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                "users": [{"name": "x", "user": {"token": "secret-token"}}],
+            }
+        )
+    )
+    agent.configure({}, source={"kubernetes": {"kubeconfig": str(kubeconfig)}})
+    words = ("--manifests", "", "--state-dir", str(agent.directory / "state"))
+    agent.start(*words, wait=False, environment=manager.environment)
+    eventually(lambda: manager.status.startswith("waiting: the Kubernetes API: ") and "refused" in manager.status)
+    api = FakeApiServer(port=port)
+    try:
+        for item in web():
+            api.put(item)
+        agent.converged(40)
+        assert f"{WEB}:80" in sh("ipvsadm", "-Sn")
+        assert "waiting" not in manager.status
+    finally:
+        agent.stop()
+        api.close()
+
+
+def test_nothing_at_all_yet(agent: AgentProcess, manager: ServiceManager) -> None:
+    """Neither configuration nor manifests."""
+    sh("ip", "link", "set", "lo", "up")
+    away = agent.directory / "away"
+    agent.manifests.rename(away)
+    text = agent.config.read_text()
+    agent.config.unlink()
+    agent.start(wait=False, environment=manager.environment)
+    eventually(lambda: "there is no such file" in manager.status)
+    agent.config.write_text(text)
+    eventually(lambda: "manifests" in manager.status)
+    away.rename(agent.manifests)
+    agent.converged()
+    assert f"{WEB}:80" in sh("ipvsadm", "-Sn")

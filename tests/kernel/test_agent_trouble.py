@@ -1,0 +1,182 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What others hold, fill, lock or lose: retried or reported, and never a wrong or half state."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import resource
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import objects
+from support.agent_process import NODE, AgentProcess, dump, eventually
+from support.namespace import fresh, sh
+
+MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
+WEB, OTHER = "10.96.0.10", "10.96.0.11"
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[AgentProcess]:
+    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+    fresh()
+    sh("ip", "link", "set", "lo", "up")
+    found = AgentProcess(tmp_path)
+    found.write("web.json", service("web", WEB))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def small_disk(agent: AgentProcess) -> Iterator[Path]:
+    """The agent's ledger on a file system of its own."""
+    agent.run.mkdir()
+    sh("mount", "-t", "tmpfs", "-o", "size=256k", "none", str(agent.run))
+    yield agent.run
+    agent.close()
+    sh("umount", str(agent.run))
+
+
+def service(name: str, ip: str) -> list[objects.Object]:
+    return [
+        objects.service(name, [ip], [objects.port(80, "http")]),
+        objects.piece(name, [objects.endpoint("10.244.1.1", NODE)], [objects.port(8080, "http")]),
+    ]
+
+
+def served(ip: str) -> bool:
+    return f"-a -t {ip}:80 -r 10.244.1.1:8080" in sh("ipvsadm", "-Sn")
+
+
+def fill(path: Path) -> None:
+    """Write a file until the disk is full."""
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+def told(agent: AgentProcess, words: str) -> bool:
+    """Whether the agent names this problem."""
+    status = agent.ask("status") or {"problems": []}
+    return any(words in problem["text"] for problem in status["problems"])
+
+
+def test_the_lock_of_iptables_is_held_by_others(agent: AgentProcess) -> None:
+    """Rules have to wait; everything else is served meanwhile."""
+    with open("/run/xtables.lock", "a", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        agent.start(wait=False)
+        eventually(lambda: served(WEB), 60)
+        eventually(lambda: told(agent, "another program has held the lock /run/xtables.lock"), 60)
+        assert "KUBE-SERVICES" not in sh("iptables-save")
+    agent.converged(60)
+    assert "-A KUBE-SERVICES" in sh("iptables-save")
+    assert agent.plan() == []
+    assert agent.ask("status")["problems"] == []
+
+
+def test_a_full_disk(agent: AgentProcess, small_disk: Path) -> None:
+    """What cannot be written down is not done."""
+    agent.start()
+    before = dump()
+    filler = small_disk / "filler"
+    fill(filler)
+    agent.write("other.json", service("other", OTHER))
+    eventually(lambda: told(agent, "ledger"))
+    assert not agent.ask("status")["converged"]
+    assert dump() == before
+    filler.unlink()
+    eventually(lambda: served(OTHER), 40)
+    agent.converged(40)
+    assert agent.plan() == []
+
+
+def test_a_ledger_that_cannot_be_written(agent: AgentProcess, small_disk: Path) -> None:
+    before = dump()
+    sh("mount", "-o", "remount,ro", str(small_disk))
+    agent.start(wait=False)
+    eventually(lambda: "cannot be opened" in agent.log.read_text())
+    assert dump() == before
+    sh("mount", "-o", "remount,rw", str(small_disk))
+    eventually(lambda: served(WEB), 20)
+    agent.converged(20)
+    assert agent.plan() == []
+
+
+def test_a_damaged_ledger(agent: AgentProcess) -> None:
+    """Nobody knows what is whose: nothing is changed, and that is said."""
+    agent.start()
+    agent.stop()
+    ledger = agent.run / "ledger.db"
+    whole, before = ledger.read_bytes(), dump()
+    ledger.write_bytes(b"no ledger at all " * 1000)
+    agent.write("other.json", service("other", OTHER))
+    agent.start(wait=False)
+    eventually(lambda: told(agent, "ledger"))
+    assert dump() == before
+    ledger.write_bytes(whole)
+    eventually(lambda: served(OTHER), 20)
+
+
+def test_a_set_that_others_use(agent: AgentProcess) -> None:
+    agent.start()
+    agent.stop()
+    rule = ("INPUT", "-m", "set", "--match-set", "KUBE-CLUSTER-IP", "dst,dst", "-j", "DROP")
+    sh("iptables", "-A", *rule)
+    refused = agent.command("cleanup", "--run-dir", str(agent.run), expect=1)
+    assert "KUBE-CLUSTER-IP" in refused.stderr
+    assert "in use" in refused.stderr
+    assert sh("ipset", "list", "-n").split() == ["KUBE-CLUSTER-IP"]
+    agent.start()
+    assert agent.plan() == []
+    agent.stop()
+    sh("iptables", "-D", *rule)
+    agent.command("cleanup", "--run-dir", str(agent.run))
+    assert sh("ipset", "list", "-n") == ""
+
+
+def test_more_events_than_the_queue_holds(agent: AgentProcess) -> None:
+    """ENOBUFS: what was lost is found by a full comparison."""
+    agent.configure({"ipvs": {"syncPeriod": "1h"}})
+    agent.start()
+    sh("ip", "link", "add", "eth0", "type", "dummy")
+    agent.kill(signal.SIGSTOP)
+    try:
+        flood = ["addr add 192.0.2.1/24 dev eth0", "addr del 192.0.2.1/24 dev eth0"] * 5000
+        sh("ip", "-batch", "-", text="\n".join(flood) + "\n")
+        sh("ip", "addr", "del", f"{WEB}/32", "dev", "kube-ipvs0")
+    finally:
+        agent.kill(signal.SIGCONT)
+    eventually(lambda: f"{WEB}/32" in sh("ip", "addr"), 30)
+    assert 'reason="events lost"' in agent.log.read_text()
+
+
+def test_no_descriptors_left(agent: AgentProcess) -> None:
+    """However few there are, the agent goes on with the state as it was, and mends everything as soon as it can."""
+    agent.start()
+    assert agent.process is not None
+    pid = agent.process.pid
+    whole = dump()
+    used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    sh("ipset", "flush", "KUBE-CLUSTER-IP")
+    free = [number for number in range(max(used) + 10) if number not in used]
+    for spare in range(5):
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[spare], usual[1]))
+        agent.kill(signal.SIGHUP)
+        agent.kill(signal.SIGUSR1)  # comes after that
+        eventually(lambda spare=spare: agent.log.read_text().count("state version=") > spare)
+        assert agent.process.poll() is None, agent.log.read_text()
+        assert dump()["ipvs"] == whole["ipvs"]
+    assert "cannot converge" in agent.log.read_text()
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
+    agent.kill(signal.SIGHUP)
+    agent.converged()
+    assert agent.plan() == []
+    assert dump()["ipset"] == whole["ipset"]

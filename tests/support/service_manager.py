@@ -1,0 +1,38 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The listening end of sd_notify(3): what systemd would show and know about an agent."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+
+class ServiceManager:
+    """Listens from when it is made until :meth:`close`; ``environment`` is for the agent."""
+
+    def __init__(self, directory: Path) -> None:
+        path = str(directory / "notify")
+        self.environment = {"NOTIFY_SOCKET": path}
+        self.ready = False
+        self._status = ""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._socket.bind(path)
+
+    @property
+    def status(self) -> str:
+        """The line that ``systemctl status`` would show now."""
+        while True:
+            try:
+                text = self._socket.recv(65536).decode()
+            except BlockingIOError:
+                return self._status
+            self.ready = self.ready or text.startswith("READY=1")
+            if text.startswith("STATUS="):
+                self._status = text.removeprefix("STATUS=")
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._socket.close()
