@@ -67,9 +67,13 @@ molecule: venv $(ARTIFACT) ## molecule's scenarios on nodes with real kernels
 
 ##### measure, publish
 
-.PHONY: bench docs bundle artifact
+.PHONY: bench soak docs bundle artifact
 bench: venv $(BUNDLE) $(STAMPS)/peers ## measure against the peers; writes docs/reference/benchmarks.md
 	@tests/bench/run
+
+SOAK ?= 7200
+soak: venv ## hours of churn for the agent on a real kernel: SOAK=7200 seconds, memory and descriptors flat
+	@molecule/lab/uml-pytest -s --soak=$(SOAK) tests/kernel/test_agent_soak.py
 
 docs: venv $(ARTIFACT) ## the documentation of modules and roles as a site: .cache/docs/html/
 	@tests/tools/site $(ARTIFACT) $(CACHE)/docs

@@ -17,6 +17,13 @@ _MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "nf_co
 _MODULES += ("dummy", "veth", "bridge", "br_netfilter", "sctp")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say how long the soak test goes on: `make soak`."""
+    parser.addoption(
+        "--soak", type=int, default=45, metavar="SECONDS", help="how long test_agent_soak.py goes on (%(default)s s)"
+    )
+
+
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
     """The network with a server in every pod."""
