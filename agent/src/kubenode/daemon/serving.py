@@ -44,6 +44,7 @@ class Serving:
         self.health = Health(2 * agent.wanted.config.sync_period)
         self.health.queued()
         self.servers = Servers(agent.loop, agent.log, self.health, self.metrics)
+        self.servers.unheard = self._unheard
         self._control: Control | None = None
         self._events: Events | None = None
         self._following = Following(agent.loop, agent.log, self._use_changes)
@@ -139,10 +140,17 @@ class Serving:
         if cluster is None:
             return
         self.servers.check(cluster.health_checks(), _node_port_addresses(cluster))
+        cluster.unheard = self.servers.problems
         self.health.eligible = cluster.node is None or cluster.node.eligible
         self.metrics.no_local_endpoints.replace(
             {(FAMILIES[family], policy): count for (family, policy), count in cluster.no_local_endpoints().items()}
         )
+
+    def _unheard(self) -> None:
+        """Tell which health check node ports cannot be listened on."""
+        if self.agent.wanted.cluster is not None:
+            self.agent.wanted.cluster.unheard = self.servers.problems
+            self.agent.wanted.report()
 
     def _clean_conntrack(self, servers: set[Any]) -> None:
         """Forget stale UDP flows to these virtual servers, and to those whose serving endpoints have changed."""
@@ -157,11 +165,11 @@ class Serving:
             deleted = udp.clean(serving)
         except EngineError as error:
             self.agent.log.error("stale UDP flows cannot be removed", reason=str(error))
-            return
-        for family, count in deleted.items():
             self._unclean = set(serving)  # the next pass tries again
-            self.metrics.conntrack_deleted.add(count, FAMILIES[family])
+            return
         self._unclean = set()
+        for family, count in deleted.items():
+            self.metrics.conntrack_deleted.add(count, FAMILIES[family])
             self.metrics.conntrack_seconds.observe(time.monotonic() - start, FAMILIES[family])
             if count:
                 self.agent.log.info("stale UDP flows removed", family=FAMILIES[family], flows=count)
