@@ -138,6 +138,16 @@ def test_unknown_path_as_recorded() -> None:
     assert ours(NOT_FOUND) == recorded("GET /other on port 10256")
 
 
+def test_the_metrics_server(servers: tuple[Servers, Health]) -> None:
+    """Its /healthz is that of every Kubernetes component: ok when it answers, whatever the node's state."""
+    server, _health = servers
+    assert ours(server.answer_metrics("GET", "/proxyMode")) == recorded("GET /proxyMode on port 10249")
+    headers = ["Content-Type: text/plain; charset=utf-8", "X-Content-Type-Options: nosniff"]
+    assert ours(server.answer_metrics("GET", "/healthz")) == (200, headers, "ok")
+    assert server.answer_metrics("GET", "/other") == NOT_FOUND
+    assert "kubeproxy_proxy_healthz_total" not in server.answer_metrics("GET", "/metrics").body
+
+
 @pytest.mark.parametrize(("port", "name", "count"), [(32111, "web", 2), (32112, "empty", 0)])
 def test_health_check_node_port_as_recorded(servers: tuple[Servers, Health], port: int, name: str, count: int) -> None:
     server, health = servers
