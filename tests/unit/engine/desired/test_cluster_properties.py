@@ -60,6 +60,7 @@ def test_any_history_ends_in_the_state_of_a_fresh_start(config: Config, seed: in
     cluster = Cluster(config, facts)
     now: dict[tuple[str, str], dict[str, Any]] = {}
     seen: State = {}
+    flows: dict[VirtualServerKey, frozenset[tuple[str, int]]] = {}
     for what, value in RandomCluster(seed).events(40):
         if what == "put":
             cluster.put(value)
@@ -73,6 +74,7 @@ def test_any_history_ends_in_the_state_of_a_fresh_start(config: Config, seed: in
         else:
             applied(seen, cluster.take())
             assert without_empty(seen) == without_empty(cluster.state())
+            flows.update(cluster.take_flows())
     fresh = Cluster(config, facts)
     final = list(now.values())
     Random(seed).shuffle(final)
@@ -85,6 +87,9 @@ def test_any_history_ends_in_the_state_of_a_fresh_start(config: Config, seed: in
     applied(seen, cluster.take())
     assert without_empty(seen) == without_empty(fresh.state())
     assert not any(cluster.take().values())
+    flows.update(cluster.take_flows())
+    serving = fresh.take_flows()
+    assert {key: flows[key] for key in serving} == serving == cluster.take_flows(serving)
 
 
 @given(st.sampled_from(CONFIGS), seeds)

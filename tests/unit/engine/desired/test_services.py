@@ -161,6 +161,13 @@ def test_external_ips() -> None:
     assert "spec.externalIPs has '2012::51'" in said
 
 
+def test_external_ips_without_endpoints() -> None:
+    assert servers(cluster([service(externalIPs=["50.60.70.81"])]).state()) == {
+        "tcp 10.20.30.41:80": [],
+        "tcp 50.60.70.81:80": [],
+    }
+
+
 def test_external_ips_get_no_real_server_of_another_protocol() -> None:
     state = cluster([service(externalIPs=EXTERNAL), piece(endpoints=[endpoint("10.180.0.1")], ports=ports("UDP"))]).state()
     assert servers(state) == {f"tcp {ip}:80": [] for ip in ("10.20.30.41", "50.60.70.81", "127.0.0.1")}
