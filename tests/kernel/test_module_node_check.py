@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module node_check against the kernel: what is there, what is lacking, and what no package mends."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kernel.modules import run
+
+
+def test_what_is_there(tmp_path: Path) -> None:
+    subprocess.run(["modprobe", "ip_vs"], check=True)
+    (tmp_path / "file").write_text("text")
+    given = {"modules": ["ip_vs", "ip_set_hash_mac"], "commands": ["ipset", "ipvsadm"]}
+    found = run("node_check", files=[str(tmp_path / "file"), str(tmp_path / "nosuch")], **given)
+    assert (found["fit"], found["problems"], found["refused"]) == (True, [], [])
+    assert found["lacks"] == {"commands": [], "modules": []}
+    assert found["modules"]["ip_vs"] == "loaded"
+    assert found["virtualization"] == "uml"
+    assert found["kernel"] == platform.release()
+    digest = hashlib.sha256(b"text").hexdigest()
+    assert list(found["contents"].values()) == [digest, None]
+    assert list(found["files"].values()) == [True, False]
+    assert found["changed"] is False
+
+
+def test_what_is_lacking_is_told_at_once() -> None:
+    found = run("node_check", modules=["ip_vs", "no_such|nor_this", "nor_that"], commands=["no-such-command"])
+    assert found["lacks"] == {"commands": ["no-such-command"], "modules": ["no_such|nor_this", "nor_that"]}
+    assert found["problems"] == [
+        "command no-such-command is not installed",
+        f"kernel {platform.release()} has no module no_such or nor_this, nor_that (neither loaded, nor built in, nor under /lib/modules)",
+    ]
+    assert (found["fit"], found["refused"]) == (False, [])
+
+
+@pytest.fixture
+def sealed() -> Iterator[None]:
+    """Kernel parameters that cannot be written, as in most containers."""
+    subprocess.run(["mount", "--bind", "/proc/sys", "/proc/sys"], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", "/proc/sys"], check=True)
+    yield
+    subprocess.run(["umount", "/proc/sys"], check=True)
+
+
+def test_what_nobody_can_prepare(sealed: None) -> None:
+    found = run("node_check", modules=["ip_vs"], commands=["ipset"])
+    assert found["refused"] == ["/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)"]
+    assert found["problems"] == found["refused"]
+    assert found["fit"] is False
