@@ -106,7 +106,7 @@ class RandomCluster:
                 (
                     lambda: found["metadata"]["labels"].update({"service.kubernetes.io/headless": ""}),
                     lambda: found["metadata"].update(labels=None),
-                    lambda: found.update(addressType="FQDN"),
+                    lambda: found.update(addressType=pick(("FQDN", "IPv5"))),
                     lambda: found.update(ports=[{"name": "p", "port": 70000}]),
                     lambda: found.update(endpoints=[{}, *found["endpoints"]]),
                     lambda: found.update(endpoints=None),

@@ -31,12 +31,12 @@ def parse_slice(obj: Fields) -> tuple[EndpointSlice | None, list[str]]:
     """
     namespace, name = identity("EndpointSlice", obj)
     subject = f"EndpointSlice {namespace}/{name}"
-    if not ours(obj):
-        return None, []
     kind = obj.get("addressType")
+    if not ours(obj) or kind == "FQDN":
+        return None, []
     family = _FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
-        raise InputError(subject, "addressType", kind, "IPv4 or IPv6 (a proxy cannot use FQDN)")
+        raise InputError(subject, "addressType", kind, "IPv4 or IPv6")
     service = labels(obj).get(SERVICE_NAME_LABEL)
     if not isinstance(service, str) or not service:
         raise InputError(subject, f"label {SERVICE_NAME_LABEL}", service, "the name of the Service that the slice belongs to")

@@ -96,7 +96,7 @@ def slice_with(**change: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("obj", "field", "value", "expected"),
     [
-        (slice_with(addressType="FQDN"), "addressType", "FQDN", "IPv4 or IPv6"),
+        (slice_with(addressType="IPv5"), "addressType", "IPv5", "IPv4 or IPv6"),
         (slice_with(addressType=None), "addressType", None, "IPv4 or IPv6"),
         (slice_with(ports=[{"port": 70000}]), "ports[0].port", 70000, "a port from 1 to 65535"),
         (slice_with(ports=[{"port": 80, "protocol": "tcp"}]), "ports[0].protocol", "tcp", "TCP, UDP or SCTP"),

@@ -519,6 +519,12 @@ def test_slices_that_are_not_for_us(label: str) -> None:
     assert servers(cluster(objects).state()) == {"tcp 10.20.30.41:80": []}
 
 
+def test_names_of_hosts_are_not_for_a_proxy() -> None:
+    built = cluster([service(), {**piece(endpoints=[endpoint("db.example.com")]), "addressType": "FQDN"}])
+    assert servers(built.state()) == {"tcp 10.20.30.41:80": []}
+    assert built.problems == {}
+
+
 @pytest.mark.parametrize(("seconds", "wanted"), [(None, 10800), (60, 60)])
 def test_affinity(seconds: int | None, wanted: int) -> None:
     config = {} if seconds is None else {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": seconds}}}
