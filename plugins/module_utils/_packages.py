@@ -24,6 +24,10 @@ _APT_MIRROR = (
     "Dir::Etc::SourceParts=/dev/null",
     "-o",
     "Dir::State::Lists={work}/lists",
+    "-o",
+    "Dir::Cache::PkgCache=",
+    "-o",
+    "Dir::Cache::SrcPkgCache=",
 )
 _APT_FILES = (*_APT, "-o", "Dir::Etc::SourceList=/dev/null", "-o", "Dir::Etc::SourceParts=/dev/null", "--no-download")
 _APT_INSTALL = ("install", "--quiet", "--yes", "--no-install-recommends", "{names}")

@@ -102,6 +102,7 @@ def install(module, family, missing):
         name, text = _packages.MANAGERS[family].lists
         with open(os.path.join(module.tmpdir, name), "w", encoding="utf-8") as file:
             file.write(text.replace("{mirror}", params["mirror"]))
+        os.makedirs(os.path.join(module.tmpdir, "lists", "partial"))  # apt makes it only where it usually is
     for command in _packages.commands(family, source, names, module.tmpdir, params["mirror"]):
         code, out, error = module.run_command(command, environ_update=ENVIRONMENT)
         if code not in _packages.MANAGERS[family].done:
