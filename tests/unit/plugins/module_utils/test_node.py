@@ -77,6 +77,12 @@ def test_what_nobody_can_prepare(found: dict[str, Any], given: dict[str, Any], s
     assert _node.refusals({**FOUND, **found}, **{**ROOT, **given}) == sentences
 
 
+def test_modules_of_which_the_kernel_has_nothing() -> None:
+    states = {"a": "absent", "b": "loadable", "c": "absent", "d": "unknown"}
+    assert _node.absent(["a|b", "a", "a|c", "d"], states, False) == ["a", "a|c"]
+    assert _node.absent(["a|b", "a", "a|c", "d"], states, True) == []
+
+
 def test_all_that_is_lacking_is_said_at_once() -> None:
     found = {"kernel": "6.12.0", "lacks": {"commands": ["ipset", "conntrack"], "modules": ["ip_set", "xt_a|ipt_a"]}}
     assert _node.lacking(found, True) == [
