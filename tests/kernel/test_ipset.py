@@ -163,6 +163,14 @@ def test_a_full_set_says_so() -> None:
     }
 
 
+def test_in_a_full_set_others_go_first() -> None:
+    small = IPSet("hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "3")))
+    make({"set": {"S": small}, "member": {MemberKey("S", f"10.0.0.{index}"): "" for index in range(3)}})
+    want = {"set": {"S": small}, "member": {MemberKey("S", f"10.0.0.{index}"): "" for index in range(1, 4)}}
+    assert make(want, ipset.read(), {"set": {"S"}})[0].key.member == "10.0.0.3"
+    assert set(members("S")) == {"10.0.0.1", "10.0.0.2", "10.0.0.3"}
+
+
 def test_a_set_in_use_says_so() -> None:
     make(WANT)
     sh("iptables", "-A", "INPUT", "-m", "set", "--match-set", "PORTS", "dst", "-j", "ACCEPT")

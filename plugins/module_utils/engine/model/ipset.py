@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# What the kernel chooses or changes by itself, or (forceadd) never tells; says nothing about what somebody wanted.
-VOLATILE_OPTIONS = frozenset(("hashsize", "bucketsize", "initval", "forceadd"))
+# What the kernel chooses or changes by itself; says nothing about what somebody wanted.
+VOLATILE_OPTIONS = frozenset(("hashsize", "bucketsize", "initval"))
 
 # What a member may be, and what it stands for.
 _MEANING = ("family", "range", "netmask", "bitmask", "markmask")
@@ -18,11 +18,13 @@ class IPSet(NamedTuple):
     """A set's type and creation options, in the order in which ``ipset save`` prints them.
 
     For example ``IPSet("hash:ip,port", (("family", "inet"), ("hashsize", "1024"), ("maxelem", "65536")))``; options without
-    a value (``counters``, ``comment``) have the value "".
+    a value (``counters``, ``comment``) have the value "". ``order`` are the members of a list:set whose order is wanted to be
+    another one; otherwise it is empty.
     """
 
     type: str
     options: tuple[tuple[str, str], ...] = ()
+    order: tuple[str, ...] = ()
 
     def option(self, name: str, default: str = "") -> str:
         """Return the value of one option."""
@@ -45,7 +47,7 @@ class MemberKey(NamedTuple):
 
 def same_set(one: IPSet, other: IPSet) -> bool:
     """Tell whether two headers are the same but for what the kernel chooses by itself."""
-    return one.type == other.type and _stable(one) == _stable(other)
+    return one.type == other.type and one.order == other.order and _stable(one) == _stable(other)
 
 
 def keeps_members(one: IPSet, other: IPSet) -> bool:

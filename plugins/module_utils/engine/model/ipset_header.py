@@ -33,7 +33,19 @@ PARTS: dict[str, tuple[str, ...]] = {
     "list:set": ("set",),
 }
 _FLAGS = frozenset(("counters", "comment", "skbinfo", "forceadd"))
-_NUMBERS = frozenset(("hashsize", "maxelem", "netmask", "timeout", "bucketsize", "size", "initval", "markmask"))
+# The lowest and the highest value (the tool's limits).
+LONGEST_TIMEOUT = 2147483
+_NUMBERS = {
+    "hashsize": (1, 0xFFFFFFFF),
+    "maxelem": (0, 0xFFFFFFFF),
+    "netmask": (1, 128),
+    "timeout": (0, LONGEST_TIMEOUT),
+    "bucketsize": (1, 255),
+    "size": (0, 0xFFFFFFFF),
+    "initval": (0, 0xFFFFFFFF),
+    "markmask": (1, 0xFFFFFFFF),
+}
+_SMALLEST_LIST = 4  # IP_SET_LIST_MIN_SIZE: the kernel makes no smaller one, and says nothing
 _COMMON = ("timeout", "counters", "comment", "skbinfo")
 # The options of each method, in the order of ``ipset save``, and what they are if nobody chose.
 _ORDER = {
@@ -69,11 +81,12 @@ def header(set_type: str, options: Mapping[str, object], subject: str = "set") -
     values = {**defaults, **chosen}
     if method == "bitmap" and "range" not in values:
         raise InputError(subject, "range", None, "the range of what the set can hold")
+    six = values.get("family") == "inet6"
     spelled = []
     for name in allowed:
         if name in values:
-            text = _spell(name, values[name], set_type, subject)
-            if name != "netmask" or text != ("128" if values.get("family") == "inet6" else "32"):
+            text = _spell(name, values[name], set_type, six, subject)
+            if name != "netmask" or text != ("128" if six else "32"):
                 spelled.append((name, text))
     return IPSet(set_type, tuple(spelled))
 
@@ -88,7 +101,7 @@ def _applies(name: str, set_type: str) -> bool:
     return True
 
 
-def _spell(name: str, value: object, set_type: str, subject: str) -> str:
+def _spell(name: str, value: object, set_type: str, six: bool, subject: str) -> str:
     if name in _FLAGS:
         if value not in (True, ""):
             raise InputError(subject, name, value, "true or false")
@@ -96,8 +109,13 @@ def _spell(name: str, value: object, set_type: str, subject: str) -> str:
     text = str(value)
     if name in _NUMBERS:
         number = integer(text)
-        if number is None or isinstance(value, bool):
-            raise InputError(subject, name, value, "a number")
+        low, high = _NUMBERS[name]
+        if name == "netmask" and not six:
+            high = 32
+        if number is None or isinstance(value, bool) or not low <= number <= high:
+            raise InputError(subject, name, value, f"a number between {low} and {high}")
+        if name == "size":
+            number = max(number, _SMALLEST_LIST)
         return f"{number:#010x}" if name in ("markmask", "initval") else str(number)
     if name == "family":
         if text not in ("inet", "inet6"):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..errors import InputError
 from .ipset import IPSet
-from .ipset_header import PARTS, masked
+from .ipset_header import LONGEST_TIMEOUT, PARTS, masked
 from .net import canonical, network, pack
 from .spelling import AskError, integer
 
@@ -40,6 +40,7 @@ OPTIONS = {
     "skbprio": "skbinfo",
     "skbqueue": "skbinfo",
 }
+_MOST = {"timeout": LONGEST_TIMEOUT, "packets": (1 << 64) - 1, "bytes": (1 << 64) - 1, "skbqueue": 65535}
 _BARE = ("nomatch", "wildcard")
 _WITH_ZERO_NETS = ("hash:net,iface", "hash:net,port,net")
 
@@ -243,8 +244,6 @@ class Speller:
         except ValueError as error:
             raise InputError(self.subject, "options", text, f"options of ipset add ({error})") from None
         for name in given:
-            if name in ("before", "after") and self.header.type == "list:set":
-                raise AskError
             if name not in OPTIONS or (name == "wildcard" and self.header.type != "hash:net,iface"):
                 raise InputError(self.subject, "option", name, "one of " + ", ".join(OPTIONS))
             if OPTIONS[name] and OPTIONS[name] not in self._has:
@@ -290,8 +289,8 @@ def _option(name: str, value: str, subject: str) -> str:
     if name in ("skbmark", "skbprio"):
         return _pair(name, value, subject)
     number = integer(value)
-    if number is None:
-        raise InputError(subject, name, value, "a number")
+    if number is None or number > _MOST[name]:
+        raise InputError(subject, name, value, f"a number of at most {_MOST[name]}")
     return "" if name == "skbqueue" and number == 0 else f"{name} {number}"
 
 

@@ -71,6 +71,10 @@ def _daemon_text(_key: Any, value: Any) -> str:
     return f"on {value.interface} id {value.sync_id}{length} group {value.group} port {value.port} ttl {value.ttl}"
 
 
+def _set_text(_key: Any, value: Any) -> str:
+    return " ".join([value.text()] + (["in the order", ", ".join(value.order)] if value.order else []))
+
+
 def _rules_text(_key: Any, value: Any) -> str:
     return f"{len(value)} rule" + ("" if len(value) == 1 else "s")
 
@@ -89,7 +93,7 @@ KINDS: dict[str, Kind] = {
     "sysctl": Kind("sysctls", "sysctl", str, _equal, lambda _key, value: str(value)),
     "file": Kind("files", "file", str, _equal, _lines_text),
     "link": Kind("addresses", "link", str, _equal, _fields),
-    "set": Kind("ipset", "set", str, same_set, lambda _key, value: str(value.text())),
+    "set": Kind("ipset", "set", str, same_set, _set_text),
     "member": Kind(
         "ipset",
         "member",

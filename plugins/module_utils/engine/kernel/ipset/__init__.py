@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .read import read, version
+from .read import Saved, read, read_saved, version
 from .write import apply
 
-__all__ = ["apply", "read", "version"]
+__all__ = ["Saved", "apply", "read", "read_saved", "version"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Iterable
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...model.ipset import IPSet, MemberKey
 from ..command import run
@@ -17,6 +17,27 @@ from .tool import query
 
 _FLAGS = frozenset(("counters", "comment", "skbinfo", "forceadd"))
 _CREATE = "create "
+
+
+class Saved(NamedTuple):
+    """A set as ``ipset save`` prints it: its header, and its lines."""
+
+    name: str
+    header: IPSet
+    body: str = ""
+
+    def members(self) -> list[str]:
+        """Return the members, each with its options behind it, in the set's order."""
+        return self.body[len(self._prefix) :].split("\n" + self._prefix) if self.body else []
+
+    @property
+    def bare(self) -> bool:
+        """Tell whether no member has an option."""
+        return self.body.count(" ") == (self.body.count("\n") + 1 if self.body else 0) * self._prefix.count(" ")
+
+    @property
+    def _prefix(self) -> str:
+        return f"add {self.name} "
 
 
 def read(names: Collection[str] | None = None, members: bool = True) -> dict[str, dict[Any, Any]]:
@@ -30,26 +51,50 @@ def read(names: Collection[str] | None = None, members: bool = True) -> dict[str
             return dump.read(names)
         except dump.UnfamiliarError:
             pass
-    only = next(iter(names)) if names is not None and len(names) == 1 else None
-    what = ["save"] if members else ["list", "-t"]
-    output = query(what if only is None else [*what, only])
     if not members:
-        return {"set": {name: header for name, header in _listed(output) if names is None or name in names}}
-    sets: dict[Any, Any] = {}
+        listed = _listed(query(["list", "-t", *_only(names)]))
+        return {"set": _with_forceadd({name: header for name, header in listed if names is None or name in names})}
+    saved = read_saved(names)
     found: dict[Any, Any] = {}
     collecting = gc.isenabled()
     gc.disable()  # nothing here is garbage, and looking for it again and again takes half of the time
     try:
-        for block in _blocks(output):
-            head, _newline, body = block.partition("\n")
-            name, header = _header(head)
-            if names is None or name in names:
-                sets[name] = header
-                found.update(_members(name, body))
+        for one in saved.values():
+            found.update(_members(one))
     finally:
         if collecting:
             gc.enable()
-    return {"set": sets, "member": found}
+    return {"set": {name: one.header for name, one in saved.items()}, "member": found}
+
+
+def read_saved(names: Collection[str] | None = None) -> dict[str, Saved]:
+    """Return all sets, or those named, as ``ipset save`` prints them: no work is done for their members.
+
+    Raises:
+        MissingError: no ipset, no kernel support, no right.
+    """
+    blocks = {}
+    for block in _blocks(query(["save", *_only(names)])):
+        head, _newline, body = block.partition("\n")
+        name, header = _header(head)
+        if names is None or name in names:
+            blocks[name] = (header, body)
+    headers = _with_forceadd({name: header for name, (header, _body) in blocks.items()})
+    return {name: Saved(name, headers[name], body) for name, (_header, body) in blocks.items()}
+
+
+def _with_forceadd(headers: dict[str, IPSet]) -> dict[str, IPSet]:
+    """Complete headers by the one option that the tool does not print."""
+    forced = dump.forced() if headers else ()
+    return {
+        name: IPSet(header.type, (*header.options, ("forceadd", ""))) if name in forced else header
+        for name, header in headers.items()
+    }
+
+
+def _only(names: Collection[str] | None) -> list[str]:
+    """Return the argument that keeps ipset to the one set that is asked for; it takes no more than one."""
+    return list(names) if names is not None and len(names) == 1 else []
 
 
 def version() -> str:
@@ -83,15 +128,12 @@ def _options(words: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _members(name: str, body: str) -> Iterable[tuple[MemberKey, str]]:
-    if not body:
-        return ()
-    prefix = f"add {name} "
-    texts = body[len(prefix) :].split("\n" + prefix)
-    if body.count(" ") == len(texts) * prefix.count(" "):  # not one member has an option
-        return zip(_keys(name, texts), repeat(""))
+def _members(saved: Saved) -> Iterable[tuple[MemberKey, str]]:
+    texts = saved.members()
+    if saved.bare:
+        return zip(_keys(saved.name, texts), repeat(""))
     pairs = [text.partition(" ") for text in texts]
-    return zip(_keys(name, (pair[0] for pair in pairs)), (pair[2] for pair in pairs))
+    return zip(_keys(saved.name, (pair[0] for pair in pairs)), (pair[2] for pair in pairs))
 
 
 def _keys(name: str, members: Iterable[str]) -> Iterable[MemberKey]:

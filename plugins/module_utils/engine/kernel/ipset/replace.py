@@ -68,7 +68,8 @@ def _contents(change: Step, members: list[Step]) -> dict[str, str]:
             contents.pop(step.key.member, None)
         else:
             contents[step.key.member] = step.after
-    return contents
+    first = [member for member in change.after.order if member in contents]
+    return {member: contents[member] for member in dict.fromkeys([*first, *contents])}
 
 
 def _exchange(name: str) -> str:

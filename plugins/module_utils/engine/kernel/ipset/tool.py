@@ -64,13 +64,13 @@ def restore(lines: Sequence[str]) -> Complaint | None:
     refused = complaint(ended.errors)
     if refused.line >= 0:
         return refused
-    if not refused.text.startswith("Syntax error"):
+    if not refused.text.startswith(("Syntax error", "Argument ")):
         raise KernelError(f"ipset restore: {refused.text}")
     return Complaint(_bisect(lines), refused.text)
 
 
 def _bisect(lines: Sequence[str]) -> int:
-    """Find the line that cannot be parsed: for numbers out of their range, ipset 7 does not say which it is."""
+    """Find the line that is to blame: for numbers out of their range and options of newer kernels, ipset 7 does not say which it is."""
     good, bad = 0, len(lines)
     while bad - good > 1:
         middle = (good + bad) // 2

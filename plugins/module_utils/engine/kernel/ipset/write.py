@@ -62,6 +62,11 @@ def _plain(steps: list[Step], keep_going: bool, result: Result) -> None:
                 refused, stop = again, start + again.line
         result.done.extend(_steps(origins[start:stop]))
         failed = origins[stop]
+        first = _making_room(origins, stop) if "is full" in refused.text else []
+        if first:
+            order = [*first, *sorted({*range(stop, len(lines))}.difference(first))]
+            lines, origins, start = [lines[index] for index in order], [origins[index] for index in order], 0
+            continue
         start = stop + 1
         if refused.absent and failed[0].after is None:  # kernels before 5.9 complain about what is gone already
             result.done.extend(failed)
@@ -106,6 +111,14 @@ def line(step: Step) -> str:
     if step.after is None:
         return f"del {step.key.set} {step.key.member}"
     return f"add {step.key.set} {step.key.member} {step.after}".rstrip()
+
+
+def _making_room(origins: list[list[Step]], stop: int) -> list[int]:
+    """Return which of the lines after ``stop``, for which a set has no room, take members out of that set."""
+    (failed, *_others) = origins[stop]
+    rest = range(stop + 1, len(origins))
+    steps = ((index, origins[index][0]) for index in rest)
+    return [index for index, step in steps if step.kind == "member" and step.after is None and step.key.set == failed.key.set]
 
 
 def _hopeless(step: Step, failed: Step, refused: Complaint) -> bool:
