@@ -40,7 +40,9 @@ options:
         required: true
       type:
         description:
-          - The type, for example V(hash:ip), V(hash:net), V(hash:ip,port), V(hash:ip,port,ip), V(bitmap:port) or V(list:set).
+          - The type, one of V(bitmap:ip), V(bitmap:ip,mac), V(bitmap:port), V(hash:ip), V(hash:ip,mac), V(hash:ip,mark),
+            V(hash:ip,port), V(hash:ip,port,ip), V(hash:ip,port,net), V(hash:mac), V(hash:net), V(hash:net,iface),
+            V(hash:net,net), V(hash:net,port), V(hash:net,port,net) and V(list:set).
           - Required unless O(sets[].state=absent).
         type: str
       family:
@@ -85,8 +87,14 @@ options:
         type: int
       netmask:
         description:
-          - The prefix length to which V(hash:ip), V(hash:ip,port) and V(bitmap:ip) round addresses.
+          - The prefix length to which V(hash:ip), V(hash:ip,port), V(hash:net,net) and V(bitmap:ip) round addresses.
+            Only V(hash:ip) and V(bitmap:ip) have it before Linux 6.2.
         type: int
+      bitmask:
+        description:
+          - The mask, spelled as an address, of which V(hash:ip), V(hash:ip,port) and V(hash:net,net) keep the bits of addresses.
+            Needs Linux 6.2.
+        type: str
       markmask:
         description:
           - The mask of V(hash:ip,mark), for example V(0xffff).
@@ -97,18 +105,37 @@ options:
         type: str
       size:
         description:
-          - How many sets V(list:set) can hold. By default 8.
+          - How many sets V(list:set) can hold. By default 8, and never fewer than 4.
         type: int
       members:
         description:
-          - The members in the words of C(ipset add), for example V(192.0.2.1,tcp:80) or V(192.0.2.0/24 timeout 300 nomatch).
+          - The members in the words of C(ipset add), with their options V(timeout), V(nomatch), V(wildcard), V(packets), V(bytes),
+            V(comment), V(skbmark), V(skbprio) and V(skbqueue) behind them, for example V(192.0.2.1,tcp:80) or
+            V(192.0.2.0/24 timeout 300 nomatch).
           - Members are compared as the kernel understands them. Naming one twice is an error.
-          - If omitted, the members are left as they are.
+          - The members of V(list:set) stand in the set in the order in which they are named here. One that begins with
+            V(NAME before OTHER) or V(NAME after OTHER) stands next to that other one, which has to be in the list already; with
+            O(sets[].purge_members=false) that places a set among those that others put there. To change the order, the list is
+            exchanged for a new one in one go.
+          - If this and O(sets[].src) are omitted, the members are left as they are.
         type: list
         elements: str
+      src:
+        description:
+          - A file with the members in place of O(sets[].members), one a line. They do not pass through templating, which
+            takes minutes for a hundred thousand.
+          - What stands behind a C(#) at the start of a line or after a blank, but not within quotes, is a comment. Empty lines
+            do not count.
+          - A relative path is looked up in C(files), like that of M(ansible.builtin.copy). It is sent to the node with every run.
+        type: path
+      remote_src:
+        description:
+          - Whether O(sets[].src) is on the node and not on the controller.
+        type: bool
+        default: false
       purge_members:
         description:
-          - Whether to remove members that O(sets[].members) does not name.
+          - Whether to remove members that neither O(sets[].members) nor O(sets[].src) names.
         type: bool
         default: true
       absent_members:
@@ -155,6 +182,18 @@ EXAMPLES = r"""
     sets:
       - {name: web-v4, type: "hash:ip,port", members: ["192.0.2.80,tcp:80", "192.0.2.80,tcp:443"]}
       - {name: ports, type: "bitmap:port", range: 30000-32767, members: ["30080"]}
+
+- name: Have the members that a file on the controller lists, however many
+  kubenode.ipvs.ipsets:
+    sets:
+      - {name: listed, type: "hash:net", maxelem: 500000, src: listed.txt}
+
+- name: Look a packet up in these two sets, in this order
+  kubenode.ipvs.ipsets:
+    sets:
+      - {name: staff, type: "hash:ip", comment: true, members: ['192.0.2.7 comment "on call"']}
+      - {name: partners, type: "hash:net", members: [198.51.100.0/24, 198.51.100.66 nomatch]}
+      - {name: welcome, type: "list:set", members: [staff, partners]}
 
 - name: Remove a set
   kubenode.ipvs.ipsets:
@@ -226,10 +265,13 @@ SET = {
     "maxelem": {"type": "int"},
     "hashsize": {"type": "int"},
     "netmask": {"type": "int"},
+    "bitmask": {"type": "str"},
     "markmask": {"type": "str"},
     "range": {"type": "str"},
     "size": {"type": "int"},
     "members": {"type": "list", "elements": "str"},
+    "src": {"type": "path"},
+    "remote_src": {"type": "bool", "default": False},
     "purge_members": {"type": "bool", "default": True},
     "absent_members": {"type": "list", "elements": "str", "default": []},
     **STATE,
@@ -237,7 +279,8 @@ SET = {
 
 
 def main():
-    run({"sets": {"type": "list", "elements": "dict", "default": [], "options": SET}, **OWNER, **PURGE}, prepare)
+    sets = {"type": "list", "elements": "dict", "default": [], "options": SET, "mutually_exclusive": [("members", "src")]}
+    run({"sets": sets, **OWNER, **PURGE}, prepare)
 
 
 if __name__ == "__main__":

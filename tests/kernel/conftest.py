@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.cluster_net import Network
 from support.conversation import Servers
+from support.started import Started
 from support.traffic import Cluster, serve_pods
 
 _MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "nf_conntrack_netlink", "ip_set", "xt_set", "xt_ipvs")
@@ -49,3 +51,9 @@ def bare_cluster(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(params=[4, 6], ids=["IPv4", "IPv6"])
 def family(request: pytest.FixtureRequest) -> int:
     return int(request.param)
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Started:
+    """Which tools of the kernel's tables are started while this is entered."""
+    return Started(tmp_path)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, converge, run
+from support.started import Started
 
 
 @pytest.fixture(autouse=True)
@@ -93,11 +95,11 @@ def test_foreign_sets_are_left_alone() -> None:
     ("wrong", "message"),
     [
         ([{"name": "a b"}], "sets[0]: name is 'a b', expected 1 to 31 characters without spaces"),
-        ([{"name": "s"}], "sets[0] (s): type is None, expected a type, for example hash:ip"),
+        ([{"name": "s"}], "sets[0] (s): type is None, expected one of bitmap:ip, "),
         ([{"name": "s", "state": "absent"}] * 2, "sets[1] and sets[0] are both set s; name each thing once"),
         (
             [{"name": "s", "type": "hash:ip", "members": ["192.0.2.1", "192.0.2.2", "192.0.2.1"]}],
-            "sets[0].members[2] and sets[0].members[0] are both 192.0.2.1 in set s; name each thing once",
+            "sets[0].members[2] (192.0.2.1) and sets[0].members[0] (192.0.2.1) are the same; name each thing once",
         ),
         (
             [{"name": "s", "type": "hash:net", "members": ["192.0.2.1", "10.0.0.0/8", "10.1.0.0/8"]}],
@@ -108,13 +110,286 @@ def test_foreign_sets_are_left_alone() -> None:
             "sets[0].members[1]: member '2001:db8::1' of set s (hash:ip): Syntax error: cannot parse 2001:db8::1: resolving to IPv4 address failed",
         ),
         (
-            [{"name": "s", "type": "hash:magic"}],
-            "set s: hash:magic family inet maxelem 65536: Syntax error: typename 'hash:magic' is unknown",
+            [{"name": "s", "type": "hash:ip", "members": ["192.0.2.1-192.0.2.9", "192.0.2.7"]}],
+            "sets[0].members[1] (192.0.2.7) and sets[0].members[0] (192.0.2.1-192.0.2.9) are the same; name each thing once",
         ),
+        (
+            [{"name": "s", "type": "hash:ip", "members": ["192.0.2.1"], "absent_members": ["192.0.2.1/32"]}],
+            "sets[0].absent_members[0] (192.0.2.1/32) and sets[0].members[0] (192.0.2.1) are the same; name each thing once",
+        ),
+        ([{"name": "s", "type": "hash:magic"}], "sets[0] (s): type is 'hash:magic', expected one of bitmap:ip, "),
+        ([{"name": "s", "type": "hash:ip", "range": "1-9"}], "sets[0] (s): option is 'range', expected one of those of hash:ip: "),
+        ([{"name": "s", "type": "bitmap:port"}], "sets[0] (s): range is None, expected the range of what the set can hold"),
+        ([{"name": "s", "type": "bitmap:port", "range": "1-9", "family": "inet6"}], "sets[0] (s): family is 'inet6', expected none"),
+        ([{"name": "s", "type": "hash:ip", "netmask": 33}], "sets[0] (s): netmask is 33, expected a number between 1 and 32"),
+        ([{"name": "s", "type": "hash:ip", "timeout": 2147484}], "sets[0] (s): timeout is 2147484, expected a number between 0 and"),
+        ([{"name": "s", "type": "hash:ip", "timeout": -1}], "sets[0] (s): timeout is -1, expected a number between 0 and"),
+        ([{"name": "s", "type": "hash:ip", "members": [" "]}], "sets[0].members[0]: text is ' ', expected a member in the words of ipset add"),
+        ([{"name": "s", "type": "hash:ip", "members": ["192.0.2.1"], "src": "x"}], "parameters are mutually exclusive: members|src found in sets"),
+        ([{"name": "s", "state": "absent", "members": ["192.0.2.1"]}], "sets[0] (s): members is 'given', expected nothing for a set that"),
+        ([{"name": "s", "type": "hash:ip", "maxelem": 1, "members": ["192.0.2.1", "192.0.2.2"]}],
+         "sets[0] (s): maxelem is '1', expected room for its 2 members"),
+        ([{"name": "s", "type": "list:set", "members": ["nosuch"]}],
+         "sets[0].members[0]: member is 'nosuch', expected a set that is there or that the task makes"),
+        ([{"name": "t", "type": "list:set"}, {"name": "s", "type": "list:set", "members": ["t"]}],
+         "sets[1].members[0]: member is 't', expected a set of another type: a list cannot hold a list"),
+        ([{"name": "t", "type": "hash:ip"}, {"name": "s", "type": "list:set", "members": ["t after u"]}],
+         "sets[1].members[0]: after is 'u', expected another set in this list"),
+        ([{"name": "t", "type": "hash:ip"}, {"name": "s", "type": "list:set", "members": ['t comment "x"']}],
+         "sets[1].members[0]: option is 'comment', expected a set that is made with comment"),
+        ([{"name": "s", "type": "hash:ip", "src": "/nosuch", "remote_src": True}],
+         "sets[0] (s): src is '/nosuch', expected a file that can be read (No such file or directory)"),
     ],
-)
+)  # fmt: skip
 def test_wrong_input_is_one_clear_message(wrong: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(ModuleError) as error:
         run("ipsets", sets=wrong)
-    assert str(error.value) == message
+    assert str(error.value).startswith(message)
     assert subprocess.run(["ipset", "save"], check=True, capture_output=True, text=True).stdout == ""
+
+
+TYPES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "bitmap:ip": ({"range": "192.0.2.0/24"}, ["192.0.2.7"]),
+    "bitmap:ip,mac": ({"range": "192.0.2.0-192.0.2.255"}, ["192.0.2.7,2:0:0:0:0:7", "192.0.2.8"]),
+    "bitmap:port": ({"range": "1024-2048"}, ["1024", "2048"]),
+    "hash:ip": ({}, ["192.0.2.7"]),
+    "hash:ip,mac": ({}, ["192.0.2.7,02:00:00:00:00:07"]),
+    "hash:ip,mark": ({"markmask": "0xffff"}, ["192.0.2.7,0x63"]),
+    "hash:ip,port": ({}, ["192.0.2.7,80"]),
+    "hash:ip,port,ip": ({}, ["192.0.2.7,udp:53,192.0.2.8"]),
+    "hash:ip,port,net": ({}, ["192.0.2.7,sctp:7,192.0.2.0/24"]),
+    "hash:mac": ({}, ["02:00:00:00:00:07"]),
+    "hash:net": ({}, ["192.0.2.0/24"]),
+    "hash:net,iface": ({}, ["192.0.2.0/24,eth0"]),
+    "hash:net,net": ({}, ["192.0.2.0/24,198.51.100.0/24"]),
+    "hash:net,port": ({}, ["192.0.2.0/24,tcp:80"]),
+    "hash:net,port,net": ({}, ["192.0.2.0/24,tcp:80,198.51.100.0/24"]),
+    "list:set": ({}, ["other"]),
+}
+
+
+def test_every_type_of_the_kernel_is_known() -> None:
+    help_text = subprocess.run(["ipset", "help"], check=True, capture_output=True, text=True).stdout
+    listed = {line.split()[0] for line in help_text.splitlines() if line.startswith(("    bitmap:", "    hash:", "    list:"))}
+    assert listed == set(TYPES)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_every_type_with_every_option_of_its_members(kind: str) -> None:
+    options, members = TYPES[kind]
+    everything = {"timeout": 600, "counters": True, "comment": True, "skbinfo": True}
+    suffix = ' timeout 500 packets 3 bytes 4 comment "why # not" skbmark 0x1/0xff skbprio 1:10 skbqueue 7'
+    other = [{"name": "other", "type": "hash:ip"}] if kind == "list:set" else []
+    sets(*other, {"name": "s", "type": kind, **options, "members": members})
+    assert len(saved("s")) == 1 + len(members)
+    # what a set has is made different by a swap, and its members keep their place in it
+    result = sets(*other, {"name": "s", "type": kind, **options, **everything, "members": [text + suffix for text in members]})
+    assert result["lines"][0].startswith(f"~ set s: {kind}")
+    for line in saved("s")[1:]:
+        assert 'packets 3 bytes 4 comment "why # not" skbmark 0x1/0xff skbprio 1:10 skbqueue 7' in line
+    result = sets(
+        *other, {"name": "s", "type": kind, **options, "timeout": 0, "members": [f"{text} timeout 300" for text in members[:1]]}
+    )
+    assert " timeout " in saved("s")[1]
+    if kind.startswith("hash:") and kind != "hash:mac":
+        sets({"name": "s", "type": kind, "family": "inet6", "members": []})
+        assert "family inet6" in saved("s")[0]
+
+
+def test_all_creation_options() -> None:
+    sets(
+        {"name": "h", "type": "hash:ip", "maxelem": 9, "hashsize": 128, "netmask": 24, "timeout": 7, "counters": True,
+         "comment": True, "skbinfo": True, "forceadd": True, "members": ["192.0.2.7"]},
+        {"name": "m", "type": "hash:ip,mark", "markmask": "255", "members": ["192.0.2.7,0x1234"]},
+        {"name": "l", "type": "list:set", "size": 2},
+    )  # fmt: skip
+    assert saved("h")[0].startswith(
+        "create h hash:ip family inet hashsize 128 maxelem 9 netmask 24 timeout 7 counters comment skbinfo"
+    )
+    assert saved("h")[1].startswith("add h 192.0.2.0 timeout ")
+    assert saved("m")[1] == "add m 192.0.2.7,0x00000034"
+    assert saved("l")[0] == "create l list:set size 4"
+
+
+def test_forceadd_which_ipset_never_prints_comes_and_goes() -> None:
+    full = {"name": "s", "type": "hash:ip", "maxelem": 4, "hashsize": 64}
+
+    def room() -> bool:
+        """Tell whether one of many more members gets in: it takes the place of another that has the same hash."""
+        adding = (["ipset", "-q", "add", "s", f"198.51.100.{number}"] for number in range(250))
+        return any(subprocess.run(command, check=False).returncode == 0 for command in adding)
+
+    sets({**full, "members": [f"192.0.2.{number}" for number in range(1, 5)]})
+    assert not room()
+    assert sets({**full, "forceadd": True})["changed"]
+    assert room()
+    assert sets(full)["changed"]
+    assert not room()
+
+
+def test_members_that_match_nothing_come_and_go() -> None:
+    sets({"name": "s", "type": "hash:net", "members": ["10.0.0.0/8", "10.1.0.0/16 nomatch"]})
+    assert subprocess.run(["ipset", "-q", "test", "s", "10.1.2.3"], check=False).returncode
+    result = sets({"name": "s", "type": "hash:net", "members": ["10.0.0.0/8", "10.1.0.0/16"]})
+    assert [step["before"] for step in result["plan"]] == ["nomatch"]
+    assert not subprocess.run(["ipset", "-q", "test", "s", "10.1.2.3"], check=False).returncode
+
+
+def test_a_member_whose_timeout_runs_is_as_wanted_and_one_without_is_not() -> None:
+    wanted = {"name": "s", "type": "hash:ip", "timeout": 0, "members": ["192.0.2.1 timeout 300", "192.0.2.2"]}
+    sets(wanted)
+    subprocess.run(["ipset", "-exist", "add", "s", "192.0.2.1", "timeout", "100"], check=True)
+    assert not sets(wanted)["changed"]
+    subprocess.run(["ipset", "-exist", "add", "s", "192.0.2.1", "timeout", "0"], check=True)
+    assert sets(wanted)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"timeout": 5}, "timeout 5"),
+        ({"maxelem": 9}, "maxelem 9"),
+        ({"family": "inet6"}, "family inet6"),
+        ({"counters": True}, "counters"),
+        ({"comment": True}, "comment"),
+        ({"skbinfo": True}, "skbinfo"),
+        ({"netmask": 24}, "netmask 24"),
+        ({"type": "hash:net"}, "hash:net"),
+        ({"type": "bitmap:ip", "range": "192.0.2.0/24"}, "bitmap:ip"),
+    ],
+)
+def test_a_set_made_with_other_options_is_exchanged_and_exchanged_back(options: dict[str, Any], found: str) -> None:
+    plain = {"name": "s", "type": "hash:ip"}
+    sets(plain)
+    result = sets({**plain, **options})
+    assert [step["verb"] for step in result["plan"]] == ["change"]
+    assert found in saved("s")[0]
+    assert len(sets(plain)["plan"]) == 1
+    assert found not in saved("s")[0]
+
+
+def test_a_set_that_the_kernel_refuses_is_one_message() -> None:
+    """One option is known to newer kernels only."""
+    with pytest.raises(ModuleError, match=r"^\+ set s: hash:ip,port .* netmask 24 failed: .*; 1 earlier step\(s\) were undone$"):
+        run("ipsets", sets=[{"name": "t", "type": "hash:ip"}, {"name": "s", "type": "hash:ip,port", "netmask": 24}])
+    assert subprocess.run(["ipset", "save"], check=True, capture_output=True, text=True).stdout == ""
+
+
+def test_many_members_take_few_processes(started: Started) -> None:
+    wanted = {"name": "s", "type": "hash:net", "members": [f"10.{number >> 8}.{number & 255}.0/24" for number in range(2000)]}
+    with started:
+        run("ipsets", sets=[wanted])
+    assert started.words() == ["ipset -exist", "ipset save"]
+    with started:
+        assert not run("ipsets", sets=[wanted])["changed"]
+    assert started.words() == ["ipset save"]
+
+
+def test_words_for_a_shell_are_words(tmp_path: Path) -> None:
+    text = f"$(touch {tmp_path}/made) `touch {tmp_path}/made`; touch {tmp_path}/made"
+    sets({"name": "s", "type": "hash:ip", "comment": True, "members": [f'192.0.2.1 comment "{text}"']})
+    assert not (tmp_path / "made").exists()
+    assert text in saved("s")[1]
+
+
+class TestOrder:
+    """The members of a list."""
+
+    @staticmethod
+    def order() -> list[str]:
+        lines = subprocess.run(["ipset", "save", "l"], check=True, capture_output=True, text=True).stdout.splitlines()
+        return [line.split()[2] for line in lines[1:]]
+
+    @staticmethod
+    def lists(*members: str, **options: Any) -> dict[str, Any]:
+        hashes = [{"name": name, "type": "hash:ip"} for name in "abcd"]
+        return sets(*hashes, {"name": "l", "type": "list:set", "members": list(members), **options})
+
+    def test_members_stand_in_the_order_of_the_task(self) -> None:
+        self.lists("c", "a", "b")
+        assert self.order() == ["c", "a", "b"]
+        result = self.lists("a", "b", "c")
+        assert result["lines"] == ["~ set l: list:set size 8 in the order c, a, b -> list:set size 8 in the order a, b, c"]
+        assert self.order() == ["a", "b", "c"]
+        self.lists("d", "c", "a")
+        assert self.order() == ["d", "c", "a"]
+
+    def test_what_only_comes_last_or_goes_needs_no_exchange(self) -> None:
+        self.lists("a", "b")
+        assert self.lists("a", "b", "c")["lines"] == ["+ member c of set l"]
+        assert self.lists("b", "c")["lines"] == ["- member a of set l"]
+
+    def test_before_and_after(self) -> None:
+        self.lists("a", "b before a", "c after b")
+        assert self.order() == ["b", "c", "a"]
+
+    def test_a_place_among_the_members_of_others(self) -> None:
+        self.lists("a", "b")
+        subprocess.run(["ipset", "create", "x", "hash:ip"], check=True)
+        subprocess.run(["ipset", "add", "l", "x", "after", "a"], check=True)
+        self.lists("c before x", purge_members=False)
+        assert self.order() == ["a", "c", "x", "b"]
+        self.lists("b", "c", purge_members=False)
+        assert self.order() == ["a", "c", "x", "b"]
+
+    def test_a_list_in_use_is_exchanged_while_rules_refer_to_it(self) -> None:
+        self.lists("a", "b")
+        rule = ["INPUT", "-m", "set", "--match-set", "l", "src", "-j", "ACCEPT"]
+        subprocess.run(["iptables", "-A", *rule], check=True)
+        try:
+            self.lists("b", "a", timeout=0)
+        finally:
+            subprocess.run(["iptables", "-D", *rule], check=True)
+        assert self.order() == ["b", "a"]
+
+
+class TestFile:
+    """Members in a file on the node."""
+
+    def test_comments_and_empty_lines_do_not_count(self, tmp_path: Path) -> None:
+        path = tmp_path / "members"
+        path.write_text(
+            '# who is on call\n\n  192.0.2.1\t timeout 300  # not for long\r\n192.0.2.2 comment "room # 7"\n192.0.2.3\n'
+        )
+        sets({"name": "s", "type": "hash:ip", "timeout": 0, "comment": True, "src": str(path), "remote_src": True})
+        assert [line.split(" timeout")[0] for line in saved("s")[1:]] == [f"add s 192.0.2.{number}" for number in (1, 2, 3)]
+        assert 'comment "room # 7"' in saved("s")[2]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("192.0.2.1\n192.0.2.300\n", "{path}:2: member '192.0.2.300' of set s (hash:ip): Syntax error"),
+            ("# hosts\n\n192.0.2.1\n2001:db8::1 # what?\n", "{path}:4: member '2001:db8::1' of set s (hash:ip): Syntax error"),
+            ("192.0.2.1\n192.0.2.1", "{path}:2 (192.0.2.1) and {path}:1 (192.0.2.1) are the same; name each thing once"),
+            ("192.0.2.1\n\n192.0.2.1/32\n", "{path}:3 (192.0.2.1/32) and {path}:1 (192.0.2.1) are the same; name each thing once"),
+        ],
+    )  # fmt: skip
+    def test_a_bad_line_is_named_by_file_and_number(self, tmp_path: Path, text: str, message: str) -> None:
+        path = tmp_path / "members"
+        wanted = {"name": "s", "type": "hash:ip", "src": str(path), "remote_src": True}
+        for present in (False, True):
+            if present:
+                path.write_text("192.0.2.1\n")
+                sets(wanted)
+            before = subprocess.run(["ipset", "save"], check=True, capture_output=True, text=True).stdout
+            path.write_text(text)
+            with pytest.raises(ModuleError) as error:
+                run("ipsets", sets=[wanted])
+            assert str(error.value).startswith(message.format(path=path))
+            assert subprocess.run(["ipset", "save"], check=True, capture_output=True, text=True).stdout == before
+
+    def test_hundred_thousands_of_members_in_one_task(self, tmp_path: Path) -> None:
+        path = tmp_path / "members"
+        addresses = [f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}" for number in range(1, 200_001)]
+        path.write_text("\n".join(addresses))
+        wanted = {"name": "s", "type": "hash:ip", "maxelem": 200_000, "src": str(path), "remote_src": True}
+        result = run("ipsets", sets=[wanted], diff=False)
+        assert len(result["plan"]) == 200_001
+        assert len(saved("s")) == 200_001
+        path.write_text("\n".join(reversed([*addresses[:-2], "192.0.2.1"])))
+        result = sets(wanted)
+        assert sorted(result["lines"]) == [
+            "+ member 192.0.2.1 of set s",
+            f"- member {addresses[-2]} of set s",
+            f"- member {addresses[-1]} of set s",
+        ]

@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sends the files with members that are on the controller to the node; what is wrong in one is told by its name here."""
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    """The controller's half of ``ipsets``."""
+
+    TRANSFERS_FILES = True
+
+    def run(self, tmp=None, task_vars=None):
+        """Run the module once; files of the controller stand in the node's temporary directory for it."""
+        result = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        sent = {}
+        if isinstance(arguments.get("sets"), list):
+            arguments["sets"] = [self._send(each, sent) for each in arguments["sets"]]
+        result.update(self._execute_module(module_args=arguments, task_vars=task_vars))
+        for remote, local in sent.items():
+            result["msg"] = str(result.get("msg", "")).replace(remote, local)
+        if sent:
+            if not result["msg"]:
+                del result["msg"]
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+        return result
+
+    def _send(self, given, sent):
+        """Return a set whose file is on the node, which this sends there if it is not; ``sent`` gets remote and local path."""
+        if not isinstance(given, dict) or not given.get("src") or boolean(given.get("remote_src") or False, strict=False):
+            return given
+        try:
+            source = self._find_needle("files", given["src"])
+        except AnsibleError as error:
+            raise AnsibleActionFail(f"the file {given['src']} with members of set {given.get('name')} is not there") from error
+        if not self._connection._shell.tmpdir:
+            self._make_tmp_path()
+        remote = self._connection._shell.join_path(self._connection._shell.tmpdir, f"members-{len(sent)}")
+        self._transfer_file(self._loader.get_real_file(source), remote)
+        self._fixup_perms2((self._connection._shell.tmpdir, remote))
+        sent[remote] = given["src"]
+        return {**given, "src": remote, "remote_src": True}

@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""What ipset itself makes of members that only it can spell: ranges, names of hosts and services, protocols."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ._ipset_lines import Lines
+from ._scratch import in_scratch
+from .engine.errors import EngineError
+from .engine.kernel import ipset
+from .engine.kernel.command import run
+from .engine.kernel.ipset.tool import complaint
+
+
+class Making(NamedTuple):
+    """A set to be made in a scratch namespace."""
+
+    name: str
+    header: object
+    lines: Lines
+
+
+def ask(unclear):
+    """Return the given sets with their members as ipset spells them, by name; None where there can be no scratch namespace.
+
+    Raises:
+        EngineError: the kernel refuses a set or a member; the text says where it stands.
+    """
+    making = [Making(each.name, each.header, each.members) for each in unclear]
+    making += [Making(_gone(index), each.header, each.gone) for index, each in enumerate(unclear)]
+
+    def made():
+        make(making)
+        return {name: sorted(saved.members()) for name, saved in ipset.read_saved().items()}
+
+    found = in_scratch(made)
+    if found is None:
+        return None
+    return {
+        each.name: each._replace(
+            members=Lines(found[each.name], lambda _index, each=each: f"{each.place}.members"),
+            gone=Lines(found[_gone(index)], lambda _index, each=each: f"{each.place}.absent_members"),
+        )
+        for index, each in enumerate(unclear)
+    }
+
+
+def _gone(index):
+    return f"\x01{index}"  # a name that no user has
+
+
+def make(making):
+    """Make sets in this namespace; raises an EngineError that names what the kernel refuses."""
+    refused = _refusal(making)
+    if refused is None:
+        return
+    which, index, why = refused
+    if index is None:
+        raise EngineError(f"set {which.name}: {which.header.text()}: {why}")
+    if "already added" in why:
+        first = _same_as(which, index)
+        raise EngineError(f"{which.lines.called(index)} and {which.lines.called(first)} are the same; name each thing once")
+    text, place = which.lines.texts[index], which.lines.place(index)
+    raise EngineError(f"{place}: member {text!r} of set {which.name} ({which.header.type}): {why}")
+
+
+def _refusal(making):
+    """Make sets and return what the kernel refuses: the set, the index of its member (None: the set itself) and why; or None.
+
+    Without ``-exist``, so that a member that is there twice is refused.
+    """
+    lines = [(f"create {each.name} {each.header.text()}", each, None) for each in making]
+    for each in making:
+        lines += [(f"add {each.name} {text}", each, index) for index, text in enumerate(each.lines.texts)]
+    ended = run(["ipset", "restore"], "".join(f"{line[0]}\n" for line in lines))
+    if not ended.status:
+        return None
+    refused = complaint(ended.errors)
+    if not 0 <= refused.line < len(lines):
+        raise EngineError(f"ipset restore: {refused.text}")
+    _text, which, index = lines[refused.line]
+    return which, index, refused.text
+
+
+def _same_as(which, index):
+    """Return which earlier member is the same as that at ``index``, by halving."""
+    low, high, probe = 0, index, 0
+    while high - low > 1:
+        middle, probe = (low + high) // 2, probe + 1
+        texts = [*which.lines.texts[low:middle], which.lines.texts[index]]
+        if _refusal([Making(f"probe-{probe}", which.header, Lines(texts, which.lines.place))]) is None:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""Members of a set in the words of a task or of a file, and where each stands. There may be hundreds of thousands."""
+
+from __future__ import annotations
+
+from .engine.errors import InputError
+
+# Without any of these a file is members and nothing else, one a line: nothing is done line by line.
+_UNTIDY = ("#", "\t", "\r", '"', "  ", "\n\n", " \n", "\n ")
+
+
+class Lines:
+    """``texts`` are members, each with its options behind it; ``place(index)`` tells people where one stands."""
+
+    def __init__(self, texts, place):
+        self.texts = texts
+        self.place = place
+
+    def called(self, index):
+        """Return one for an error: where it stands and what it is."""
+        return f"{self.place(index)} ({self.texts[index]})"
+
+
+def inline(place, option, given):
+    """Return the members in an option.
+
+    Raises:
+        InputError: one is empty or more than one line.
+    """
+    texts = []
+    for index, text in enumerate(given):
+        if not text.strip() or "\n" in text.strip():
+            raise InputError(f"{place}.{option}[{index}]", "text", text, "a member in the words of ipset add")
+        texts.append(_spaced(text.strip()))
+    return Lines(texts, lambda index: f"{place}.{option}[{index}]")
+
+
+def from_file(place, path):
+    """Return the members in a file: one a line, ``#`` begins a comment, empty lines do not count.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            text = file.read()
+    except OSError as error:
+        raise InputError(place, "src", path, f"a file that can be read ({error.strerror})") from error
+    text = text[:-1] if text.endswith("\n") else text
+    lines = text.split("\n") if text else []
+    if lines and text[0] not in " \n" and not any(sign in text for sign in _UNTIDY) and text[-1] != " ":
+        return Lines(lines, lambda index: f"{path}:{index + 1}")
+    kept = [(number, _spaced(member)) for number, member in enumerate(map(_uncommented, lines), 1) if member]
+    return Lines([member for _number, member in kept], lambda index: f"{path}:{kept[index][0]}")
+
+
+def _uncommented(line):
+    """Return a line without its comment; a ``#`` begins one at the start of the line and after a blank, but not within quotes."""
+    quoted, before = False, " "
+    for index, char in enumerate(line):
+        if char == '"':
+            quoted = not quoted
+        elif char == "#" and not quoted and before.isspace():
+            return line[:index].strip()
+        before = char
+    return line.strip()
+
+
+def _spaced(text):
+    """Return a member with single spaces between its words, but for what stands in quotes."""
+    return text if '"' in text else " ".join(text.split())

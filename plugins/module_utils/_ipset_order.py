@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""The members of a list:set: sets that must be there, in an order that counts."""
+
+from __future__ import annotations
+
+from ._ipset_lines import Lines
+from .engine.errors import InputError
+
+
+def arranged(given, saved, types):
+    """Return the task's list:set without ``before`` and ``after``, and the header that is there, with their order where it matters.
+
+    The kernel adds members behind all others and never moves one. Where that alone does not lead to the wanted order, both headers
+    have an order: then they differ, and the list is exchanged for one that has it.
+
+    A new one is filled in the wanted order.
+
+    Args:
+        given: the list:set as the task gives it.
+        saved: as the kernel holds it, or None.
+        types: the types of all sets that will be there, by name.
+
+    Raises:
+        InputError: a member is no set that will be there, or is itself a list; or stands before or after one that is not in it.
+    """
+    present = [text.partition(" ")[0] for text in saved.members()] if saved is not None else []
+    gone = {text.partition(" ")[0] for text in given.gone.texts}
+    wanted = [] if given.exact else [member for member in present if member not in gone]
+    plain = []
+    for index, text in enumerate(given.members.texts):
+        member, where, other, options = _apart(text)
+        _check(given.members.place(index), member, types)
+        plain.append(f"{member} {options}".rstrip())
+        if not where:
+            if member not in wanted:
+                wanted.append(member)
+            continue
+        if other not in wanted or other == member:
+            raise InputError(given.members.place(index), where, other, "another set in this list")
+        if member in wanted:
+            wanted.remove(member)
+        wanted.insert(wanted.index(other) + (where == "after"), member)
+    if saved is None:
+        order = sorted(range(len(plain)), key=lambda index: wanted.index(plain[index].partition(" ")[0]))
+        lines = Lines([plain[index] for index in order], lambda index: given.members.place(order[index]))
+        return given._replace(members=lines), None
+    given = given._replace(members=Lines(plain, given.members.place))
+    kept = [member for member in present if member in wanted]
+    appended = [member for member in (text.partition(" ")[0] for text in plain) if member not in present]
+    if [*kept, *appended] == wanted:
+        return given, saved.header
+    return (
+        given._replace(header=given.header._replace(order=tuple(wanted))),
+        saved.header._replace(order=tuple(present)),
+    )
+
+
+def _apart(text):
+    """Return a member, ``before`` or ``after`` if that stands behind it, of which other member, and the options."""
+    words = text.split(" ", 3)
+    if len(words) > 2 and words[1] in ("before", "after"):
+        return (*words[:3], words[3] if len(words) > 3 else "")
+    return words[0], "", "", text.partition(" ")[2]
+
+
+def _check(place, member, types):
+    if member not in types:
+        raise InputError(place, "member", member, "a set that is there or that the task makes")
+    if types[member] == "list:set":
+        raise InputError(place, "member", member, "a set of another type: a list cannot hold a list")
