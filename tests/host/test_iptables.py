@@ -14,6 +14,10 @@ pytest.register_assert_rewrite("support.iptables_cases")
 
 from support.iptables_cases import IptablesCases  # noqa: E402
 
+from kubenode.engine.kernel import iptables  # noqa: E402
+from kubenode.engine.model.iptables import ChainKey  # noqa: E402
+from kubenode.engine.plan import plan  # noqa: E402
+
 
 def _unable() -> str:
     if os.geteuid():
@@ -35,3 +39,18 @@ class TestNft(IptablesCases):
                 (tmp_path / f"{program}{verb}").symlink_to(f"/usr/sbin/{program}-nft{verb}")
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         super().namespace.__wrapped__(self)
+
+    def test_either_back_end_can_be_chosen(self) -> None:
+        want = {"chain": {ChainKey(4, "filter", "OURS"): ("-j DROP",)}}
+        for chosen, other in (("legacy", "nft"), ("nft", "legacy")):
+            iptables.choose(chosen)
+            try:
+                assert iptables.version().backend == chosen
+                assert iptables.apply(plan({}, want, {}).steps).failed == []
+                assert iptables.read([4])["chain"][ChainKey(4, "filter", "OURS")] == ("-j DROP",)
+                iptables.choose(other)
+                assert ChainKey(4, "filter", "OURS") not in iptables.read([4])["chain"]
+                iptables.choose(chosen)
+                assert iptables.apply([step.inverse() for step in plan({}, want, {}).steps]).failed == []
+            finally:
+                iptables.choose("")

@@ -13,10 +13,12 @@ from ..errors import KernelError, MissingError
 
 # What distributions call the package of a tool, where it is not the tool's own name.
 PACKAGES = {
-    "iptables-save": "iptables",
-    "iptables-restore": "iptables",
-    "ip6tables-save": "iptables",
-    "ip6tables-restore": "iptables",
+    **{
+        f"{program}{backend}-{verb}": "iptables"
+        for program in ("iptables", "ip6tables")
+        for backend in ("", "-legacy", "-nft")
+        for verb in ("save", "restore")
+    },
     "modprobe": "kmod",
     "rmmod": "kmod",
 }

@@ -12,7 +12,7 @@ from __future__ import annotations
 from .fingerprint import fingerprint
 from .normalise import Spelled, mentioned_sets, normalise
 from .read import read
-from .tool import Version, version
+from .tool import Version, choose, version
 from .write import apply
 
-__all__ = ["Spelled", "Version", "apply", "fingerprint", "mentioned_sets", "normalise", "read", "version"]
+__all__ = ["Spelled", "Version", "apply", "choose", "fingerprint", "mentioned_sets", "normalise", "read", "version"]

@@ -14,6 +14,7 @@ from ..command import Finished, run
 
 LOCK_SECONDS = 10  # the agent's watchdog has to outlast it
 _PROGRAMS = {4: "iptables", 6: "ip6tables"}
+_CHOSEN = {"backend": ""}
 _TABLE_LISTS = {4: "ip_tables_names", 6: "ip6_tables_names"}
 
 
@@ -36,13 +37,22 @@ class Complaint(NamedTuple):
     text: str
 
 
+def choose(backend: str) -> None:
+    """Speak to one back end from now on, ``legacy`` or ``nft``; "" is whichever the node's ``iptables`` is."""
+    _CHOSEN["backend"] = backend
+
+
+def _program(family: int) -> str:
+    return "-".join(part for part in (_PROGRAMS[family], _CHOSEN["backend"]) if part)
+
+
 def version(family: int = 4) -> Version:
-    """Return the version and the back end of what ``iptables`` is on this node.
+    """Return the version and the back end of what ``iptables`` is on this node, or of the one that was chosen.
 
     Raises:
         MissingError: there is no iptables.
     """
-    words = run([_PROGRAMS[family], "--version"]).output.split()  # iptables v1.8.9 (nf_tables)
+    words = run([_program(family), "--version"]).output.split()  # iptables v1.8.9 (nf_tables)
     numbers = next((word[1:] for word in words if word[:1] == "v"), "")
     backend = "nft" if "(nf_tables)" in words else "legacy"
     return Version(tuple(int(part) for part in numbers.split(".") if part.isdigit()), backend)
@@ -57,7 +67,7 @@ def save(family: int) -> str:
     """
     output = ""
     for choice in _choices(family):
-        ended = run([f"{_PROGRAMS[family]}-save", *choice])
+        ended = run([f"{_program(family)}-save", *choice])
         if ended.status:
             raise _refusal(family, ended)
         output += ended.output
@@ -80,7 +90,7 @@ def restore(family: int, lines: Sequence[str]) -> Complaint | None:
         BusyError: another program holds the lock.
         KernelError: the lock cannot be opened.
     """
-    ended = run([f"{_PROGRAMS[family]}-restore", "--noflush", "-w", str(LOCK_SECONDS)], "\n".join(lines) + "\n")
+    ended = run([f"{_program(family)}-restore", "--noflush", "-w", str(LOCK_SECONDS)], "\n".join(lines) + "\n")
     if not ended.status:
         return None
     if any(words in ended.errors for words in ("Permission denied", "holding the xtables lock. ", "lock file")):
@@ -99,7 +109,7 @@ def complaint(errors: str) -> Complaint:
 
 
 def _refusal(family: int, ended: Finished) -> KernelError:
-    program = _PROGRAMS[family]
+    program = _program(family)
     if "lock file" in ended.errors:  # Fatal: can't open lock file /run/xtables.lock: Permission denied
         return KernelError(f"{program}: its lock cannot be opened ({ended.errors.strip().rpartition('lock file ')[2]})")
     if "Permission denied" in ended.errors:

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""Rules given as fields, to rules as text: one table. What no field is for goes into ``match`` and ``target_options`` as text."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .engine.errors import InputError
+from .engine.model.rule_options import quoted
+
+
+class Field(NamedTuple):
+    """A field: the match that it belongs to, the option, whether a list is one value, how many words it may have (0: any)."""
+
+    match: str
+    option: str
+    many: bool = False
+    words: int = 1
+
+
+FIELDS = {
+    "protocol": Field("", "-p"),
+    "source": Field("", "-s"),
+    "destination": Field("", "-d"),
+    "in_interface": Field("", "-i"),
+    "out_interface": Field("", "-o"),
+    "source_port": Field("multiport", "--sports", many=True),
+    "destination_port": Field("multiport", "--dports", many=True),
+    "ctstate": Field("conntrack", "--ctstate", many=True),
+    "match_set": Field("set", "--match-set", words=2),
+    "mark": Field("mark", "--mark"),
+    "limit": Field("limit", "--limit"),
+    "match": Field("", "", words=0),
+    "comment": Field("comment", "--comment", words=0),
+    "jump": Field("", "-j"),
+    "goto": Field("", "-g"),
+    "target_options": Field("", "", words=0),
+}
+_ONE_PORT = {"--sports": "--sport", "--dports": "--dport"}
+_WITH_PORTS = ("tcp", "udp", "udplite", "sctp", "dccp")
+
+
+def text(place, given):
+    """Return a rule as text, in the order of the table.
+
+    Args:
+        place: where the rule stands in the task.
+        given: text, which is returned as it is, or fields by name.
+
+    Raises:
+        InputError: no such field, a value that cannot be, or fields that exclude each other.
+    """
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, dict):
+        raise InputError(place, "rule", given, "text or fields")
+    for name in given:
+        if name not in FIELDS:
+            raise InputError(place, "field", name, f"one of {', '.join(FIELDS)}")
+    given = {name: value for name, value in given.items() if value is not None}
+    if "jump" in given and "goto" in given:
+        raise InputError(place, "goto", given["goto"], "nothing beside jump")
+    if "target_options" in given and "jump" not in given:
+        raise InputError(place, "target_options", given["target_options"], "the jump that they belong to")
+    return " ".join(_spelled(place, name, field, given) for name, field in FIELDS.items() if name in given)
+
+
+def _spelled(place, name, field, given):
+    value = _value(place, name, field, given[name])
+    if name == "comment":
+        return f"-m comment --comment {quoted(value)}"
+    if not field.option:
+        return value
+    inverted = value.startswith("!")
+    value = value[1:].strip() if inverted else value
+    match, option = field.match, field.option
+    if option in _ONE_PORT:
+        protocol = str(given.get("protocol", "")).lower()
+        if protocol not in _WITH_PORTS:
+            raise InputError(place, name, given[name], f"a protocol with ports beside it ({', '.join(_WITH_PORTS)})")
+        if "," not in value:
+            match, option = protocol, _ONE_PORT[option]
+    return " ".join(part for part in (f"-m {match}" if match else "", "!" if inverted else "", option, value) if part)
+
+
+def _value(place, name, field, value):
+    """Return a value as text."""
+    parts = value if field.many and isinstance(value, list) else [value]
+    if not parts or any(isinstance(part, (bool, dict, list)) or not str(part).strip() or "\n" in str(part) for part in parts):
+        raise InputError(place, name, value, "text or a number" + (", or a list of them" if field.many else ""))
+    joined = ",".join(str(part).strip() for part in parts)
+    count = len(joined.lstrip("! ").split())
+    if field.words and count != field.words:
+        raise InputError(place, name, value, "one word" if field.words == 1 else f"{field.words} words")
+    return joined
