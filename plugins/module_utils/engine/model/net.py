@@ -52,7 +52,10 @@ def network(cidr: str, strict: bool = False) -> str:
         ValueError: not an address with a prefix length; or, if ``strict``, host bits are set.
     """
     address, slash, length = cidr.partition("/")
-    raw = pack(canonical(address))
+    try:
+        raw = pack(address)
+    except (OSError, UnicodeEncodeError):
+        raise ValueError(f"{address!r} is not an IP address") from None
     bits = len(raw) * 8
     if slash and not (length.isascii() and length.isdigit() and (length == "0" or length[0] != "0")):
         raise ValueError(f"{cidr!r} has no valid prefix length")

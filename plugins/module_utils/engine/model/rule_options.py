@@ -206,7 +206,7 @@ def address(family: int, text: str) -> str:
     try:
         if "." in length:
             length = _prefix(length)
-        spelled = network(f"{canonical(base)}/{length}" if slash else base)
+        spelled = network(f"{base}/{length}" if slash else base)
     except ValueError:
         raise AskError from None  # the name of a host
     return spelled

@@ -55,6 +55,8 @@ class _Extension(NamedTuple):
 
     def text(self, flag: str) -> str:
         """Return it as ``iptables-save`` prints it."""
+        if not self.given:
+            return f"{flag} {self.name}"
         return " ".join([f"{flag} {self.name}"] + [self.given[option.name] for option in self.known if option.name in self.given])
 
 
