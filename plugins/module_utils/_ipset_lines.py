@@ -11,7 +11,7 @@ from __future__ import annotations
 from .engine.errors import InputError
 
 # Without any of these a file is members and nothing else, one a line: nothing is done line by line.
-_UNTIDY = ("#", "\t", "\r", '"', "  ", "\n\n", " \n", "\n ")
+_UNTIDY = ("#", '"', "  ", "\n\n", " \n", "\n ", *"\t\r\x0b\x0c\x1c\x1d\x1e\x1f")
 
 
 class Lines:
@@ -53,7 +53,7 @@ def from_file(place, path):
         raise InputError(place, "src", path, f"a file that can be read ({error.strerror})") from error
     text = text[:-1] if text.endswith("\n") else text
     lines = text.split("\n") if text else []
-    if lines and text[0] not in " \n" and not any(sign in text for sign in _UNTIDY) and text[-1] != " ":
+    if lines and text.isascii() and text[0] not in " \n" and text[-1] not in " \n" and not any(sign in text for sign in _UNTIDY):
         return Lines(lines, lambda index: f"{path}:{index + 1}")
     kept = [(number, _spaced(member)) for number, member in enumerate(map(_uncommented, lines), 1) if member]
     return Lines([member for _number, member in kept], lambda index: f"{path}:{kept[index][0]}")
