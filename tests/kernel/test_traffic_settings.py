@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from support.agent_process import eventually
 from support.cluster_net import APPLIANCE_IP, GATEWAY, HOSTS, NODE, inside
 from support.conversation import FORBIDDEN, REFUSED, SILENCE, Target, ask, asked, ping
 from support.namespace import sh
@@ -156,9 +157,10 @@ def rejected(cluster: Cluster, family: int) -> dict[str, int]:
 @pytest.mark.parametrize("where", ["client1", "p3", NODE])
 def test_load_balancer_addresses_that_are_not_bound(cluster: Cluster, family: int, where: str, protocol: str) -> None:
     """What is sent to the load balancer's address goes there, and comes from where it comes from."""
-    cluster.reconfigure(bindLoadBalancerIPs=False)
     target = Target(APPLIANCE_IP[family].format(1), 80, protocol)
-    assert f" {target.address}/" not in cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
+    # it stays as long as a connection to it does
+    cluster.reconfigure(bindLoadBalancerIPs=False, gracefulTermination={"maxDuration": "1s"})
+    eventually(lambda: f" {target.address}/" not in cluster.run("ip", "addr", "show", "dev", "kube-ipvs0"))
     assert ask(where, target) == f"appliance sees {HOSTS[where].ip[family]}"
     assert asked("client1", node_port(30080, family)) == masqueraded(family)
 
