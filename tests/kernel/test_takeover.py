@@ -180,6 +180,11 @@ def test_what_kube_proxy_left_goes_and_what_is_somebody_elses_stays(agent: Agent
     sh("iptables", "-D", "OUTPUT", "-j", "KUBE-FIREWALL")
     sh("iptables", "-X", "KUBE-FIREWALL")
     as_recorded(recording)
+    agent.stop()
+    agent.command("cleanup", "--run-dir", str(agent.run))
+    after = dump()
+    assert not any("KUBE-" in after[part] for part in ("ipset", "iptables", "ip6tables"))
+    assert (after["ipvs"], "kube-ipvs0" in after["links"]) == ("", False)
 
 
 def switch(agent: AgentProcess, traffic: list[Steady]) -> None:

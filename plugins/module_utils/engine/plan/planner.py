@@ -101,6 +101,9 @@ def plan(
                     {*owned.get(kind, ()), *foreign},
                 )
             )
+            if adopt:
+                found = [key for key in wants if key in has and key not in blocked and key not in owned.get(kind, ())]
+                adopted.update({kind: found} if found else {})
             continue
         same = KINDS[kind].same
         replaced = _replaced_sets(have, want) if kind == "member" else ()
