@@ -23,8 +23,8 @@ from ..model.objects_service import parse_service
 from ..model.objects_slice import parse_slice
 from .config import Config
 from .constant import Constant
-from .context import Context, context, known, misplaced
-from .contribution import NOTHING, Claim, Contribution, Name, Place, contribution
+from .context import Context, context, known, node_problems
+from .contribution import NOTHING, Claim, Contribution, Name, Place, conflict, contribution
 from .facts import NodeFacts
 from .union import Union
 
@@ -194,31 +194,16 @@ class Cluster:
         self._settle()
         found = dict(self._broken)
         for name, keys in self._contested.items():
-            texts = {self._conflict(name, key): None for key in sorted(keys)}
+            texts = {conflict(name, key, self._contributions[name].claims[key], self._holders[key]): None for key in sorted(keys)}
             subject = ("Service", f"{name[0]}/{name[1]}")
             found[subject] = (*found.get(subject, ()), *texts)
         for subject, told in self.unheard.items():
             found[subject] = (*found.get(subject, ()), *told)
-        if self.config.detect_local_mode == "NodeCIDR" and not self.facts.pod_cidrs:
-            expected = "the node's networks, as detectLocalMode is NodeCIDR; until then nothing counts as a local pod"
+        told = tuple(node_problems(self.config, self.facts))
+        if told:
             subject = ("Node", self.facts.name)
-            text = str(InputError(f"Node {self.facts.name}", "spec.podCIDRs", [], expected))
-            found[subject] = (*found.get(subject, ()), text)
-        if self.config.vip_binding == "routes":
-            for net, ip in misplaced(self.config, self.facts).items():
-                expected = f"a network without addresses of the node ({ip}); its virtual addresses have a route each"
-                subject = ("Node", self.facts.name)
-                text = str(InputError(f"Node {self.facts.name}", "serviceCIDRs", net, expected))
-                found[subject] = (*found.get(subject, ()), text)
+            found[subject] = (*found.get(subject, ()), *told)
         return found
-
-    def _conflict(self, name: Name, key: VirtualServerKey) -> str:
-        claim = self._contributions[name].claims[key]
-        holder = self._holders[key]
-        what = "a node port" if claim.role == "nodePort" else "an address and port"
-        value = f"{key.protocol} {key.port}" if claim.role == "nodePort" else str(key)
-        expected = f"{what} that no older service has (Service {holder[0]}/{holder[1]} has this one)"
-        return str(InputError(f"Service {name[0]}/{name[1]}", f"spec.ports[{claim.position}].{claim.role}", value, expected))
 
     def state(self) -> State:
         """Return the whole desired state; the dictionaries are the caller's."""

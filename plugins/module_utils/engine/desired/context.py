@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..errors import InputError
 from ..model.net import contains, family, full_prefix
 from ..model.objects import Node
 from .config import Config
@@ -78,6 +79,20 @@ def misplaced(config: Config, facts: NodeFacts) -> dict[str, str]:
     own = [*node_addresses(4, facts.addresses), *node_addresses(6, facts.addresses), *facts.node_ips]
     inside = {net: next((ip for ip in own if contains(net, ip)), "") for net in config.service_cidrs}
     return {net: ip for net, ip in inside.items() if ip}
+
+
+def node_problems(config: Config, facts: NodeFacts) -> list[str]:
+    """Return what the configuration needs of the node and does not find, one sentence each."""
+    subject = f"Node {facts.name}"
+    found = []
+    if config.detect_local_mode == "NodeCIDR" and not facts.pod_cidrs:
+        expected = "the node's networks, as detectLocalMode is NodeCIDR; until then nothing counts as a local pod"
+        found.append(str(InputError(subject, "spec.podCIDRs", [], expected)))
+    if config.vip_binding == "routes":
+        for net, ip in misplaced(config, facts).items():
+            expected = f"a network without addresses of the node ({ip}); its virtual addresses have a route each"
+            found.append(str(InputError(subject, "serviceCIDRs", net, expected)))
+    return found
 
 
 def layout(fam: int, config: Config, facts: NodeFacts) -> Layout:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ..errors import InputError
 from ..model.ipset import MemberKey
 from ..model.ipvs import PERSISTENT, PROTOCOLS, SCHED2, VirtualServer, VirtualServerKey
 from ..model.link import AddressKey, RouteKey
@@ -91,6 +92,14 @@ def contribution(service: Service, slices: Sequence[EndpointSlice], contexts: It
             builder.add(port, found)
         local_ready[context.family] = len(ready)
     return Contribution(claims, tuple(members), service.health_check_port, local_ready, frozenset(no_local))
+
+
+def conflict(name: Name, key: VirtualServerKey, claim: Claim, holder: Name) -> str:
+    """Say that a Service does not get what it claims, since an older one has it."""
+    what = "a node port" if claim.role == "nodePort" else "an address and port"
+    value = f"{key.protocol} {key.port}" if claim.role == "nodePort" else str(key)
+    expected = f"{what} that no older service has (Service {holder[0]}/{holder[1]} has this one)"
+    return str(InputError(f"Service {name[0]}/{name[1]}", f"spec.ports[{claim.position}].{claim.role}", value, expected))
 
 
 def _here(item: Candidate, context: Context) -> bool:
