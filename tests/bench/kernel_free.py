@@ -82,15 +82,15 @@ def main(services: int, endpoints: int, rate: float, seconds: float) -> None:
         gc.freeze()
         gc.enable()
         node.bytes = 0
-        texts = [change(dice.choice(slices), dice) for _number in range(int(rate * seconds))]
-        cpu, start, sent = time.process_time(), time.perf_counter(), 0
-        while sent < len(texts):
+        total, sent = int(rate * seconds), 0
+        cpu, start = time.process_time(), time.perf_counter()
+        while sent < total:
             wait = start + sent / rate - time.perf_counter()
             if wait > 0:
                 time.sleep(wait)
-            due = min(len(texts), int((time.perf_counter() - start) * rate) + 1)
-            for text in texts[sent:due]:
-                wanted.put(json.loads(text))
+            due = min(total, int((time.perf_counter() - start) * rate) + 1)
+            for _number in range(sent, due):
+                wanted.put(json.loads(change(dice.choice(slices), dice)))
             reconciler.accept(wanted.take())
             reconciler.changed()
             done = time.perf_counter() - start
