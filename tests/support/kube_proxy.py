@@ -47,6 +47,7 @@ class Pass:
         self.sets: dict[str, set[str]] = {name: set() for name in COMMENTS}
         self.bound: set[str] = set()
         self.rules: dict[str, list[str]] = {}
+        self.no_local: dict[str, set[str]] = {"internal": set(), "external": set()}  # names of Services
         self._family, self._config, self._node = family, config, node
         self._name = node["metadata"]["name"]
         self._zone = (node["metadata"].get("labels") or {}).get("topology.kubernetes.io/zone", "")
@@ -152,6 +153,8 @@ class Pass:
         uses_local = internal_local or (external_local and accessible)
         cluster = self._cluster_endpoints(found) if uses_cluster else []
         local = self._local_endpoints(found) if uses_local else []
+        anywhere = [endpoint for endpoint in found.values() if _is(endpoint, "ready") or _last_resort(endpoint)]
+        any_endpoint = bool(cluster or local or (not uses_cluster and anywhere))
 
         def serve(ip: str, at: int, only_local: bool) -> None:
             scheduler = self._config.get("ipvs", {}).get("scheduler") or "rr"
@@ -161,6 +164,10 @@ class Pass:
             key = (protocol, ip, at)
             self.servers[key] = (scheduler, flags, timeout)
             self.reals.update((key, *place) for place in (local if only_local and local else cluster))
+            if only_local and not local and any_endpoint:
+                for policy, given in (("internal", internal_local), ("external", external_local)):
+                    if given:
+                        self.no_local[policy].add(service["metadata"]["name"])
 
         for (ip, at), endpoint in found.items():
             if self._here(endpoint):

@@ -157,11 +157,10 @@ class _Family:
         external = internal
         if service.external_local is not service.internal_local:
             external = _targets(targets(choice, service.external_local, fall_back))
-        if choice.any and not choice.local:
-            if service.internal_local:
-                self.no_local.add((fam, "internal"))
-            if service.external_local and accessible:
-                self.no_local.add((fam, "external"))
+        outside = bool(self.external_ips or self.balancer_ips or (port.node_port and context.node_port_ips))
+        if choice.any and not choice.local and (service.internal_local or (service.external_local and outside)):
+            policies = {"internal": service.internal_local, "external": service.external_local}
+            self.no_local.update((fam, policy) for policy, local in policies.items() if local)
         entry = f"{self.cluster_ip},{port.protocol}:{port.port}"
         self._claim(port, self.cluster_ip, internal, [(sets.CLUSTER_IP, entry)], True, (), "port")
         for ip in self.external_ips:
