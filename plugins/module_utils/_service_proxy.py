@@ -1,0 +1,113 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""From the options of ``service_proxy`` to model items: what the agent's ``kubenode apply`` does, as one task."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ansible.module_utils.common.warnings import warn
+
+from . import proxy_node
+from ._argspec import check_owner
+from ._converge import Wish
+from .engine.desired.cluster import Cluster
+from .engine.desired.config import AGENT, KUBE_PROXY, parse
+from .engine.desired.takeover import SETS, balanced_by_rules, left_behind
+from .engine.errors import EngineError
+from .engine.kernel.tables import TABLES
+from .engine.model.families import IPV6, without_ipv6
+from .engine.plan.order import rules_last
+from .objects import documents
+from .objects.manifests import Manifests
+
+KINDS = ("link", "set", "chain", "jump", "virtual_server", "address", "route")
+
+
+class RulesLast:
+    """Has rules change when virtual servers serve: where kube-proxy's rules balance until then."""
+
+    told = ()
+
+    @staticmethod
+    def refine(made):
+        """Return the plan in that order."""
+        return made._replace(steps=rules_last(made.steps))
+
+
+def prepare(params):
+    """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
+    check_owner(params["owner"])
+    params["purge"] = "owned"  # this is all that the owner wants
+    want = desired(params) if params["state"] == "present" else {}
+    adopt = params["adopt"] and params["state"] == "present"
+    node = proxy_node.Node(precise=True)
+
+    def read(around):
+        owned = around.owned
+        if not want and not any(owned.values()):
+            return {}  # nothing to take away: nothing is asked of a node that has no IPVS
+        return node.read(want, {**owned, "set": {*owned.get("set", ()), *SETS}} if adopt else owned)
+
+    def wish(have, around):
+        left = left_behind(have, around.others) if adopt else {}
+        absent = {kind: keys - want.get(kind, {}).keys() for kind, keys in left.items()}
+        scope = {kind: around.owned.get(kind, set()) for kind in KINDS}
+        order = RulesLast if adopt and balanced_by_rules(have) else None
+        # as kube-proxy and the agent do: set, and left when the rest goes
+        return Wish(want, absent, {}, scope, order, {"sysctl": set(want.get("sysctl", ()))})
+
+    return read, wish, TABLES
+
+
+def desired(params):
+    """Return all that the objects and the configuration want of this node.
+
+    Raises:
+        EngineError: an object or the configuration cannot be used; the text has every reason.
+    """
+    kube_proxy = {"apiVersion": KUBE_PROXY[0], "kind": KUBE_PROXY[1], "mode": "ipvs", **params["config"]}
+    agent = {"apiVersion": AGENT[0], "kind": AGENT[1], **params["agent_config"]}
+    config, warnings = parse([kube_proxy, agent])
+    for warning in warnings:
+        warn(f"config: {warning}")
+    if any((config.tcp_timeout, config.tcp_fin_timeout, config.udp_timeout)):
+        warn("config: this module sets no IPVS timeouts; kubenode.ipvs.ipvs_services has the option timeouts")
+    name = params["node_name"] or config.hostname_override or proxy_node.name()
+    cluster = Cluster(config, proxy_node.facts(name))
+    for item in found_objects(params["objects"], params["src"]):
+        cluster.put(item)
+    problems = [text for texts in cluster.problems.values() for text in texts]
+    if problems:
+        raise EngineError("; ".join(problems) + "; nothing was changed")
+    state = cluster.state()
+    return state if os.path.exists(IPV6) else without_ipv6(state)
+
+
+def found_objects(given, path):
+    """Return the Services, EndpointSlices and Nodes in a list of objects and in files.
+
+    Raises:
+        EngineError: one cannot be read, or is there twice.
+    """
+    try:
+        found = documents.objects(json.dumps(given)) if given else {}
+    except documents.DocumentError as error:
+        raise EngineError(f"objects{error.what}; nothing was changed") from None
+    if path:
+        source = Manifests(path)
+        source.scan()
+        problems = [source.waiting] if source.waiting else list(source.problems.values())
+        if problems:
+            raise EngineError("src: " + "; ".join(problems))
+        for item in source.objects():
+            key = documents.key_of(item)
+            if key in found:
+                raise EngineError(f"{key} is in objects and in {path}; name each object once; nothing was changed")
+            found[key] = item
+    return found.values()

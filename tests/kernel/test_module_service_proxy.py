@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module service_proxy against the kernel: everything that objects imply, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernel.modules import ModuleError, converge, run
+from support import kube_proxy_left, objects, recorded
+from support.agent_process import dump
+from support.namespace import fresh, sh
+
+from kubenode.engine.render import render
+
+MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_lc", "ip_vs_wlc", "ip_vs_sh", "ip_vs_mh", "nf_conntrack", "ip_set", "xt_set")
+MODULES += ("xt_ipvs", "xt_physdev", "xt_statistic", "dummy", "br_netfilter")
+VIP = "10.96.0.10"
+QUIET = {
+    "conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}
+}  # the machine's, not a namespace's
+
+
+@pytest.fixture(autouse=True)
+def node() -> Iterator[None]:
+    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+    fresh()
+    sh("ip", "link", "set", "lo", "up")
+    sh("ip", "link", "add", "vec0", "type", "dummy")
+    sh("ip", "link", "set", "vec0", "up")
+    for tool in ("iptables", "ip6tables"):
+        for table in ("nat", "filter"):
+            sh(tool, "-t", table, "-S")
+    yield
+    for owner in ("service_proxy", "other"):
+        run("service_proxy", state="absent", owner=owner)
+
+
+def web(count: int = 2, name: str = "web", ip: str = VIP) -> list[objects.Object]:
+    ports = [objects.port(80, "p", node_port=30080)]
+    ends = [objects.endpoint(f"10.244.1.{number}", "n1") for number in range(1, count + 1)]
+    return [objects.service(name, [ip], ports, kind="NodePort"), objects.piece(name, ends, [objects.port(8080, "p")])]
+
+
+def proxy(*given: objects.Object, **arguments: Any) -> dict[str, Any]:
+    return converge("service_proxy", objects=list(given), node_name="n1", config=QUIET, **arguments)
+
+
+def recorded_addresses(recording: dict[str, Any]) -> None:
+    """Give this node the addresses of the recorded one."""
+    for link in json.loads(recording["state"]["node"]):
+        for item in link["addr_info"] if link["ifname"] == "vec0" else ():
+            extra = ["nodad"] if item["family"] == "inet6" else []
+            if item["scope"] == "global":
+                sh("ip", "addr", "add", f"{item['local']}/{item['prefixlen']}", "dev", "vec0", *extra)
+
+
+def as_recorded(recording: dict[str, Any]) -> None:
+    state = recorded.cluster(recording).state()
+    assert recorded.servers(sh("ipvsadm", "-Sn")) == recorded.servers(render(state, "ipvsadm"))
+    assert recorded.sets(sh("ipset", "save")) == recorded.sets(render(state, "ipset"))
+    assert recorded.rules(sh("iptables-save")) == recorded.rules(render(state, "iptables"))
+    assert recorded.rules(sh("ip6tables-save")) == recorded.rules(render(state, "ip6tables"))
+    assert recorded.addresses(sh("ip", "-j", "addr", "show", "dev", "kube-ipvs0")) == set(render(state, "addresses").split())
+
+
+@pytest.mark.parametrize("path", recorded.RECORDINGS, ids=lambda path: path.stem)
+def test_what_is_there_is_what_render_says_and_absent_takes_it_all_away(path: Path, tmp_path: Path) -> None:
+    recording = recorded.load(path)
+    recorded_addresses(recording)
+    sh("ipvsadm", "-A", "-t", "203.0.113.250:443", "-s", "wrr")
+    sh("ipset", "create", "mine", "hash:ip")
+    foreign = ("INPUT", "-p", "tcp", "--dport", "9", "-j", "DROP")
+    sh("iptables", "-A", *foreign)
+    before = dump()
+    config = {key: value for key, value in recording["config"].items() if key not in ("apiVersion", "kind", "clientConnection")}
+    (tmp_path / "all.json").write_text(json.dumps(recording["objects"]))
+    result = converge("service_proxy", src=str(tmp_path), config={**config, **QUIET})
+    assert result["diff"]["before"].keys() <= result["diff"]["after"].keys()
+    sh("ipvsadm", "-D", "-t", "203.0.113.250:443")
+    sh("ipset", "destroy", "mine")
+    sh("iptables", "-D", *foreign)
+    as_recorded(recording)
+    sh("iptables", "-A", *foreign)
+    sh("ipvsadm", "-A", "-t", "203.0.113.250:443", "-s", "wrr")
+    sh("ipset", "create", "mine", "hash:ip")
+    converge("service_proxy", state="absent")
+    assert dump() == before
+
+
+def test_what_is_not_wanted_any_more_goes() -> None:
+    proxy(*web(), *web(1, "other", "10.96.0.11")[:1])
+    result = proxy(*web(1))
+    assert "- virtual server tcp 10.96.0.11:80" in result["lines"]
+    assert "- real server 10.244.1.2:8080 of tcp 10.96.0.10:80" in result["lines"]
+    assert "10.96.0.11" not in sh("ipvsadm", "-Sn") + sh("ip", "addr")
+
+
+def test_kube_proxys_state_is_taken_over_only_if_told() -> None:
+    recording = recorded.load(recorded.GOLDEN / "clustercidr-0.json")
+    recorded_addresses(recording)
+    kube_proxy_left.load(recording["state"])
+    sh("ipvsadm", "-A", "-t", "10.96.9.9:80", "-s", "rr")
+    sh("ip", "addr", "add", "10.96.9.9/32", "dev", "kube-ipvs0")
+    config = {"clusterCIDR": recording["config"]["clusterCIDR"], **QUIET}
+    before = dump()
+    with pytest.raises(ModuleError, match=r"exists already and was not made by us.*nothing was changed"):
+        run(
+            "service_proxy",
+            objects=[*recording["objects"], *web()],
+            node_name="n1",
+            config={**config, "iptables": {"masqueradeBit": 9}},
+        )
+    assert dump() == before
+    result = converge("service_proxy", objects=recording["objects"], node_name="n1", config=config, adopt=True)
+    assert "virtual server tcp 10.96.217.1:1167" in result["adopted"]
+    assert [line for line in result["lines"] if "KUBE-IPVS-OUT-FILTER" not in line and "sysctl" not in line] == [
+        "- address 10.96.9.9/32 on kube-ipvs0",
+        "- virtual server tcp 10.96.9.9:80",
+    ]
+    as_recorded(recording)
+
+
+def test_rules_that_balance_go_when_virtual_servers_serve() -> None:
+    kube_proxy_left.load_iptables_mode(VIP, 80, 30080, ["10.244.1.1:8080", "10.244.1.2:8080"], "10.244.0.0/16")
+    lines = proxy(*web(), adopt=True)["lines"]
+    (services,) = [number for number, line in enumerate(lines) if line.startswith("~ chain IPv4 nat KUBE-SERVICES")]
+    assert lines.index(f"+ address {VIP}/32 on kube-ipvs0") < services
+    assert services < lines.index("- chain IPv4 nat KUBE-SVC-ABCDEFGH2345672A")
+    assert "KUBE-SVC" not in sh("iptables-save")
+    assert "THEIRS" in sh("iptables-save")
+
+
+def test_two_owners_cannot_have_one_node() -> None:
+    proxy(*web())
+    with pytest.raises(ModuleError, match=r"belongs to owner 'service_proxy'; .*nothing was changed"):
+        run("service_proxy", objects=web(), node_name="n1", config=QUIET, owner="other")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"objects": [{"kind": "Service"}]}, r"objects\[0\]: Service: apiVersion is None"),
+        ({"objects": [*web(), *web()]}, r"objects\[2\]: Service ns1/web is there twice"),
+        ({"objects": [objects.service("bad", ["10.96.0.12"], [objects.port(70000)])]}, r"Service ns1/bad: .*70000"),
+        ({"config": {"ipvs": {"syncPeriod": "soon"}}}, r"syncPeriod.*soon"),
+        ({"agent_config": {"vipBinding": "magic"}}, r"vipBinding.*magic"),
+        ({"src": "/nowhere"}, r"src: /nowhere cannot be read"),
+        ({"owner": "agent"}, "service proxy's"),
+    ],
+    ids=["no version", "twice", "a bad port", "a bad duration", "a bad setting", "no file", "the agent's name"],
+)
+def test_bad_input_is_one_sentence_and_changes_nothing(arguments: dict[str, Any], words: str) -> None:
+    before = dump()
+    with pytest.raises(ModuleError, match=words):
+        run("service_proxy", node_name="n1", **arguments)
+    assert dump() == before
+
+
+def test_yaml_needs_pyyaml_and_json_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.yaml").write_text("kind: Service\n")
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ModuleError, match=r"a\.yaml: .*YAML, which needs PyYAML"):
+        run("service_proxy", src=str(tmp_path), node_name="n1")
+    (tmp_path / "a.yaml").write_text(json.dumps(web()))
+    converge("service_proxy", src=str(tmp_path), node_name="n1", config=QUIET)
+    assert re.search(f"-A -t {VIP}:80 ", sh("ipvsadm", "-Sn"))
+
+
+def test_one_object_in_two_places(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(web()))
+    with pytest.raises(ModuleError, match=r"Service ns1/web is in objects and in .*; name each object once"):
+        run("service_proxy", objects=web(), src=str(tmp_path), node_name="n1")
