@@ -1,0 +1,66 @@
+#!/usr/bin/python3
+# A fake of kubectl: the commands that the role migrate uses, on files in /run/fake-cluster instead of a cluster of one node. Its kube-proxy is a
+# service that runs where the DaemonSet's affinity and the node's label let it. Every call is written to /run/fake-cluster/calls.
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path("/run/fake-cluster")
+DAEMONSET, LABELS = ROOT / "daemonset.json", ROOT / "labels.json"
+
+
+def merge(old, patch):
+    """RFC 7396."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = {**(old if isinstance(old, dict) else {})}
+    for key, value in patch.items():
+        merged[key] = merge(merged.get(key), value)
+    return merged
+
+
+def schedule():
+    """Do what the DaemonSet's controller would."""
+    labels = json.loads(LABELS.read_text())
+    pod = json.loads(DAEMONSET.read_text())["spec"]["template"]["spec"]
+    required = pod.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    terms = required.get("nodeSelectorTerms", [{}])
+    away = all(any(labels.get(rule["key"]) in rule["values"] for rule in term.get("matchExpressions", ())) for term in terms)
+    subprocess.run(["systemctl", "stop" if away else "start", "kube-proxy.service"], check=True)
+
+
+def running():
+    return subprocess.run(["systemctl", "--quiet", "is-active", "kube-proxy.service"], check=False).returncode == 0
+
+
+words = sys.argv[1:]
+dry = "--dry-run=server" in words
+with (ROOT / "calls").open("a") as calls:
+    calls.write(" ".join(words[:3]) + (" dry" if dry else "") + "\n")
+if words[:1] == ["get"] and words[1].startswith("services,"):
+    print((ROOT / "objects.json").read_text())
+elif words[:2] == ["get", "daemonset"]:
+    print(DAEMONSET.read_text())
+elif words[:2] == ["patch", "daemonset"]:
+    patched = merge(json.loads(DAEMONSET.read_text()), json.loads(words[words.index("--patch") + 1]))
+    if not dry:
+        DAEMONSET.write_text(json.dumps(patched))
+        schedule()
+    print("daemonset.apps/kube-proxy patched")
+elif words[:2] == ["label", "node"]:
+    before = json.loads(LABELS.read_text())
+    key, is_set, value = words[3].rstrip("-").partition("=")
+    after = {**before, key: value}
+    if not is_set:
+        del after[key]
+    print(f"node/{words[2]} " + ("not labeled" if after == before else "labeled" if is_set else "unlabeled"))
+    if not dry:
+        LABELS.write_text(json.dumps(after))
+        schedule()
+elif words[:2] == ["wait", "--for=delete"]:
+    sys.exit(running())
+elif words[:2] == ["wait", "--for=condition=Ready"]:
+    sys.exit(not running())
+else:
+    sys.exit(f"fake: kubectl {' '.join(words)} is not known")

@@ -1,0 +1,48 @@
+#!/usr/bin/python3
+# steady.py serve: answer on port 8080. steady.py ask ADDRESS PORT: new connections one after the other, and one that is kept; what fails is written to
+# /run/steady/failures, how many did not to /run/steady/count.
+import pathlib
+import socket
+import socketserver
+import sys
+import time
+
+ROOT = pathlib.Path("/run/steady")
+
+
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        while data := self.request.recv(100):
+            self.request.send(data)
+
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+
+
+def say(talk, text):
+    talk.send(text)
+    if talk.recv(100) != text:
+        raise OSError("another answer")
+
+
+def ask(target):
+    kept, count = socket.create_connection(target, 5), 0
+    while True:
+        try:
+            with socket.create_connection(target, 5) as talk:
+                talk.settimeout(5)
+                say(talk, b"new")
+            say(kept, b"kept")
+            count += 1
+            (ROOT / "count").write_text(f"{count}\n")
+        except OSError as error:
+            with (ROOT / "failures").open("a") as file:
+                file.write(f"after {count}: {error!r}\n")
+            kept = socket.create_connection(target, 5)
+        time.sleep(0.02)
+
+
+if sys.argv[1] == "serve":
+    Server(("", 8080), Echo).serve_forever()
+ask((sys.argv[2], int(sys.argv[3])))
