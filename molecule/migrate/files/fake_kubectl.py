@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # A fake of kubectl: the commands that the role migrate uses, on files in /run/fake-cluster instead of a cluster of one node. Its kube-proxy is a
 # service that runs where the DaemonSet's affinity and the node's label let it. Every call is written to /run/fake-cluster/calls.
+from __future__ import annotations
+
 import json
 import pathlib
 import subprocess

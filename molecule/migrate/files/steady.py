@@ -1,6 +1,9 @@
 #!/usr/bin/python3
-# steady.py serve: answer on port 8080. steady.py ask ADDRESS PORT: new connections one after the other, and one that is kept; what fails is written to
-# /run/steady/failures, how many did not to /run/steady/count.
+# steady.py serve: answer on port 8080.
+# steady.py ask ADDRESS PORT: new connections one after the other, and one that is kept; what fails is written to /run/steady/failures, how many did
+# not to /run/steady/count.
+from __future__ import annotations
+
 import pathlib
 import socket
 import socketserver
