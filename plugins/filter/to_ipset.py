@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter to_ipset."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
+from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import ipset
+
+DOCUMENTATION = r"""
+name: to_ipset
+short_description: IP sets as ipset reads them
+version_added: 0.1.0
+description:
+  - Returns sets and members in the text that C(ipset restore) reads, in their order. What is not given is left out, for the tool to choose.
+  - Members in a file (C(src)) are refused.
+
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+options:
+  _input:
+    description:
+      - The sets, as the option of M(kubenode.ipvs.ipsets). Those with C(state=absent) are left out.
+    type: list
+    elements: dict
+    required: true
+seealso:
+  - module: kubenode.ipvs.ipsets
+"""
+
+EXAMPLES = r"""
+- name: Show a set as ipset would read it
+  ansible.builtin.debug:
+    msg: "{{ [{'name': 'trusted', 'type': 'hash:net', 'members': ['192.0.2.0/24']}] | kubenode.ipvs.to_ipset }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The text, empty if there is nothing.
+  type: str
+"""
+
+
+def to_ipset(sets: Any) -> str:
+    """Return the text.
+
+    Raises:
+        AnsibleFilterError: an option that cannot be.
+    """
+    try:
+        return ipset(sets)
+    except EngineError as error:
+        raise AnsibleFilterError(f"to_ipset: {error}") from error
+
+
+class FilterModule:
+    """Ansible's way to find filters."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filter by its name."""
+        return {"to_ipset": to_ipset}

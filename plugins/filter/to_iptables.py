@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter to_iptables."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
+from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import iptables
+
+DOCUMENTATION = r"""
+name: to_iptables
+short_description: Chains as iptables-restore reads them
+version_added: 0.1.0
+description:
+  - Returns chains, rules and jumps in the text that C(iptables-restore --noflush) reads, in their order. Rules stay in the spelling that they have.
+  - The text puts jumps in anew each time that it is read, since C(iptables-restore) has no other way.
+
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+positional: _input, family
+options:
+  _input:
+    description:
+      - The chains, as the option of M(kubenode.ipvs.iptables_chains). Those with C(state=absent) are left out.
+    type: list
+    elements: dict
+    required: true
+  family:
+    description:
+      - Whose chains, V(ipv4) or V(ipv6).
+    type: str
+    choices: [ipv4, ipv6]
+    default: ipv4
+seealso:
+  - module: kubenode.ipvs.iptables_chains
+"""
+
+EXAMPLES = r"""
+- name: Show a chain as iptables-restore would read it
+  ansible.builtin.debug:
+    msg: "{{ [{'name': 'EDGE', 'rules': ['-p tcp -j DROP'], 'jumps': [{'chain': 'INPUT'}]}] | kubenode.ipvs.to_iptables }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The text, empty if there is nothing.
+  type: str
+"""
+
+
+def to_iptables(chains: Any, family: str = "ipv4") -> str:
+    """Return the text.
+
+    Raises:
+        AnsibleFilterError: an option that cannot be.
+    """
+    try:
+        return iptables(chains, family)
+    except EngineError as error:
+        raise AnsibleFilterError(f"to_iptables: {error}") from error
+
+
+class FilterModule:
+    """Ansible's way to find filters."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filter by its name."""
+        return {"to_iptables": to_iptables}

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter to_ipvsadm."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
+from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import ipvsadm
+
+DOCUMENTATION = r"""
+name: to_ipvsadm
+short_description: Virtual servers as ipvsadm reads them
+version_added: 0.1.0
+description:
+  - Returns virtual servers in the text that C(ipvsadm --restore) reads and C(ipvsadm -Sn) prints, sorted.
+  - What C(ipvsadm -Sn) does not print is not in it, for example thresholds.
+
+author:
+  - The kubenode.ipvs maintainers (@kubenode)
+options:
+  _input:
+    description:
+      - The virtual servers, as the option of M(kubenode.ipvs.ipvs_services). Those with C(state=absent) are left out.
+    type: list
+    elements: dict
+    required: true
+seealso:
+  - module: kubenode.ipvs.ipvs_services
+"""
+
+EXAMPLES = r"""
+- name: Show virtual servers as ipvsadm would
+  ansible.builtin.debug:
+    msg: "{{ [{'protocol': 'tcp', 'address': '192.0.2.10', 'port': 80}] | kubenode.ipvs.to_ipvsadm }}" # -A -t 192.0.2.10:80 -s rr
+"""
+
+RETURN = r"""
+_value:
+  description: The text, empty if there is nothing.
+  type: str
+"""
+
+
+def to_ipvsadm(services: Any) -> str:
+    """Return the text.
+
+    Raises:
+        AnsibleFilterError: an option that cannot be.
+    """
+    try:
+        return ipvsadm(services)
+    except EngineError as error:
+        raise AnsibleFilterError(f"to_ipvsadm: {error}") from error
+
+
+class FilterModule:
+    """Ansible's way to find filters."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filter by its name."""
+        return {"to_ipvsadm": to_ipvsadm}

@@ -1,0 +1,117 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""What the modules take, in the text that the native tools read. Options are checked as the modules check them; no tool is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import FAMILIES, unique
+from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_chains import check_jump, check_name, check_rule, jump_into
+from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_fields import text
+from ansible_collections.kubenode.ipvs.plugins.module_utils._ipvs_services import prepare
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError, InputError
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.iptables import ChainKey
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.render.ipvsadm import render
+from ansible_collections.kubenode.ipvs.plugins.modules.ipsets import SET
+from ansible_collections.kubenode.ipvs.plugins.modules.iptables_chains import CHAIN
+from ansible_collections.kubenode.ipvs.plugins.modules.ipvs_services import SPEC
+
+# In the order of `ipset save`.
+_SET_OPTIONS = ("family", "range", "markmask", "hashsize", "maxelem", "netmask", "bitmask", "size", "timeout")
+_SET_FLAGS = ("counters", "comment", "skbinfo", "forceadd")
+
+
+def ipvsadm(services: list[dict[str, Any]]) -> str:
+    """Return what ``ipvsadm --restore`` reads.
+
+    Raises:
+        EngineError: an option that cannot be.
+    """
+    _read, wish, _tables = prepare(_checked(SPEC, services=services))
+    return render(wish({"virtual_server": {}, "real_server": {}}, None).want)
+
+
+def ipset(sets: list[dict[str, Any]]) -> str:
+    """Return what ``ipset restore`` reads.
+
+    Raises:
+        EngineError: an option that cannot be, or members in a file.
+    """
+    seen: dict[str, str] = {}
+    lines = []
+    for index, item in enumerate(_checked({"sets": {"type": "list", "elements": "dict", "options": SET}}, sets=sets)["sets"]):
+        place, name, kind = f"sets[{index}]", item["name"], item["type"]
+        unique(seen, name, place, f"set {name}")
+        if item["state"] == "absent":
+            continue
+        if not kind:
+            raise InputError(f"{place} ({name})", "type", kind, "a type, for example hash:ip")
+        if item["src"] is not None:
+            raise InputError(f"{place} ({name})", "src", item["src"], "members (a file is read by the module alone)")
+        options = [f"{option} {item[option]}" for option in _SET_OPTIONS if item[option] is not None]
+        if not kind.startswith("hash:"):
+            options = options[1:]  # only hashes have a family
+        options += [flag for flag in _SET_FLAGS if item[flag]]
+        lines.append(" ".join(["create", name, kind, *options]))
+        lines += [f"add {name} {member}" for member in item["members"] or ()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def iptables(chains: list[dict[str, Any]], family: str) -> str:
+    """Return what ``iptables-restore --noflush`` reads.
+
+    Args:
+        chains: as the module's option.
+        family: ``ipv4`` or ``ipv6``: chains of the other family are left out.
+
+    Raises:
+        EngineError: an option that cannot be.
+    """
+    if family not in FAMILIES:
+        raise InputError("to_iptables", "family", family, " or ".join(FAMILIES))
+    found = _checked({"chains": {"type": "list", "elements": "dict", "options": CHAIN}}, chains=chains)["chains"]
+    seen: dict[ChainKey, str] = {}
+    tables: dict[str, tuple[list[str], list[str], list[str]]] = {}
+    for index, chain in enumerate(found):
+        place = f"chains[{index}]"
+        check_name(place, chain["name"])
+        key = ChainKey(FAMILIES[family], chain["table"], chain["name"])
+        if family not in chain["families"] or chain["state"] == "absent":
+            continue
+        unique(seen, key, place, f"chain {key}")
+        names, rules, jumps = tables.setdefault(key.table, ([], [], []))
+        names.append(f":{key.chain} - [0:0]")
+        for number, given in enumerate(chain["rules"] or ()):
+            rule = text(f"{place}.rules[{number}]", given)
+            check_rule(f"{place}.rules[{number}]", "text", rule)
+            rules.append(f"-A {key.chain} {rule}")
+        for number, jump in enumerate(chain["jumps"] or ()):
+            check_jump(f"{place}.jumps[{number}]", key, jump)
+            there = jump_into(key, jump)
+            if jump["position"] == "first":
+                jumps.insert(0, f"-I {there.chain} {there.rule}")  # what is put in last stands first
+            else:
+                jumps.append(f"-A {there.chain} {there.rule}")
+    lines = [
+        line for table, parts in tables.items() for line in (f"*{table}", *(one for part in parts for one in part), "COMMIT")
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _checked(spec: dict[str, Any], **given: Any) -> dict[str, Any]:
+    """Return options with their defaults, checked by the module's argument spec.
+
+    Raises:
+        EngineError: they do not fit.
+    """
+    result = ArgumentSpecValidator(spec).validate(given)
+    if result.error_messages:
+        raise EngineError("; ".join(result.error_messages))
+    return dict(result.validated_parameters)
