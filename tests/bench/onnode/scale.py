@@ -15,6 +15,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import deque
+from typing import Any
 
 from engine.kernel.ipvs import connect, dump
 from engine.model.ipvs import VirtualServerKey
@@ -68,6 +70,11 @@ class Crowd(Agent):
         return VirtualServerKey(port["protocol"].lower(), service["spec"]["clusterIP"], port["port"], 4), address, comes
 
 
+def takes_connections(kernel: Any, server: VirtualServerKey, address: str) -> bool:
+    """Tell whether a virtual server gives new connections to an address; one that goes may stay a while, with weight 0."""
+    return any(key.address == address and real.weight > 0 for key, real in dump.reals(kernel, [server]).items())
+
+
 def main(services: int, endpoints: int, rate: float, seconds: float) -> None:
     """Measure."""
     agent = Crowd(services, endpoints)
@@ -75,7 +82,7 @@ def main(services: int, endpoints: int, rate: float, seconds: float) -> None:
     agent.check()
     names = list(agent.services)
     latency: list[float] = []
-    pending: list[tuple[float, VirtualServerKey, str, bool]] = []
+    pending: deque[tuple[float, VirtualServerKey, str, bool]] = deque()
     total, sent = int(rate * seconds), 0
     cpu, start = agent.cpu(), time.perf_counter()
     with connect() as kernel:
