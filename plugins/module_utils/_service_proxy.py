@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 from ansible.module_utils.common.warnings import warn
 
@@ -21,7 +20,7 @@ from .engine.desired.config import AGENT, KUBE_PROXY, parse
 from .engine.desired.takeover import SETS, balanced_by_rules, left_behind
 from .engine.errors import EngineError
 from .engine.kernel.tables import TABLES
-from .engine.model.families import IPV6, without_ipv6
+from .engine.model.families import possible
 from .engine.plan.order import rules_last
 from .objects import documents
 from .objects.manifests import Manifests
@@ -85,8 +84,7 @@ def desired(params):
     problems = [text for texts in cluster.problems.values() for text in texts]
     if problems:
         raise EngineError("; ".join(problems) + "; nothing was changed")
-    state = cluster.state()
-    return state if os.path.exists(IPV6) else without_ipv6(state)
+    return possible(cluster.state())
 
 
 def found_objects(given, path):

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from support import objects as make
 
-from kubenode.daemon import wanted as module
+from kubenode.cli.desired import wanted
 from kubenode.daemon.wanted import Options, Wanted
+from kubenode.engine.model import families
 from kubenode.log import Log
 
 CONFIG = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "ipvs"}
@@ -81,7 +82,7 @@ def test_a_bad_configuration_leaves_the_last_good_one(driver: Driver) -> None:
 
 
 def test_a_node_without_ipv6_is_served_ipv4_alone(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IPV6", "/nowhere")
+    monkeypatch.setattr(families, "_IPV6", "/nowhere")
     driver.wanted.configure()
     delta, _everything = driver.wanted.take()
     assert servers(delta) == {"tcp 10.96.0.10:80"}
@@ -89,6 +90,8 @@ def test_a_node_without_ipv6_is_served_ipv4_alone(driver: Driver, monkeypatch: p
     assert not [name for name in delta["set"] if name.startswith("KUBE-6-")]
     assert not [key for key in delta["address"] if ":" in key.address]
     assert not [key for key in delta["member"] if key.set.startswith("KUBE-6-")]
+    assert driver.wanted.cluster is not None
+    assert {kind: items for kind, items in wanted(driver.wanted.cluster).items() if items} == delta
 
 
 def test_a_problem_is_told_once_and_its_end_too(driver: Driver) -> None:

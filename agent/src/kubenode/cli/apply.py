@@ -33,11 +33,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Apply."""
-    from .desired import complain, this_node
+    from .desired import complain, this_node, wanted
     from .oneshot import Pass, show
 
     found, _source = this_node(options)
-    want = found.state()
+    want = wanted(found)
     with Pass(options.run_dir, found.config.graceful_max_duration, options.adopt) as work:
         prepared = work.plan(want)
         show(prepared, "text")

@@ -14,6 +14,8 @@ from ..engine.desired.cluster import Cluster
 from ..engine.desired.config import Config
 from ..engine.desired.facts import NodeFacts
 from ..engine.errors import EngineError, InputError
+from ..engine.model import State
+from ..engine.model.families import possible
 from ..paths import CONFIG, SNAPSHOT, STATE
 from ..sources.manifests import Manifests
 
@@ -70,6 +72,11 @@ def this_node(options: argparse.Namespace) -> tuple[Cluster, Manifests]:
     source = manifests(options.objects or usual_objects(config))
     facts = node.facts(options.node or config.hostname_override or node.name())
     return cluster(config, facts, source), source
+
+
+def wanted(found: Cluster) -> State:
+    """Return all that is wanted of the node that we are on, and can be there."""
+    return possible(found.state())
 
 
 def complain(text: str) -> None:

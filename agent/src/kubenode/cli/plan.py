@@ -36,12 +36,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Plan."""
-    from .desired import complain, this_node
+    from .desired import complain, this_node, wanted
     from .oneshot import Pass, show
 
     found, _source = this_node(options)
     with Pass(options.run_dir, found.config.graceful_max_duration, options.adopt) as work:
-        prepared = work.plan(found.state())
+        prepared = work.plan(wanted(found))
         show(prepared, options.format)
     for conflict in prepared.conflicts:
         complain(conflict.describe())

@@ -114,12 +114,12 @@ def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list
         reason = ""
     try:
         from ..naming import names_of
-        from .desired import this_node
+        from .desired import this_node, wanted
         from .oneshot import Pass
 
         found, source = this_node(options)
         names = names_of(source.objects())
-        want: dict[str, dict[Any, Any]] = found.state()
+        want: dict[str, dict[Any, Any]] = wanted(found)
         with Pass(options.run_dir, found.config.graceful_max_duration) as work:
             drift = work.plan(want).lines()
         problems = [text for texts in found.problems.values() for text in texts] + list(source.problems.values())

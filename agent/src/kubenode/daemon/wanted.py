@@ -13,7 +13,7 @@ from ..configuration import ConfigurationError, load
 from ..engine.desired.cluster import Cluster
 from ..engine.desired.config import Config
 from ..engine.errors import EngineError
-from ..engine.model.families import IPV6, without_ipv6
+from ..engine.model.families import possible
 from ..log import Log
 from ..node import facts
 from ..node import name as host_name
@@ -163,8 +163,7 @@ class Wanted:
         if self.cluster is None:
             return {}, False
         fresh, self._fresh = self._fresh, False
-        changes = self.cluster.take()
-        return changes if os.path.exists(IPV6) else without_ipv6(changes), fresh
+        return possible(self.cluster.take()), fresh
 
     def report(self) -> None:
         """Write what cannot be used to the log, once each; and tell the source about objects, if it wants to know."""

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable
 
-from . import ReadState, State
+from . import State
 
-IPV6 = "/proc/net/if_inet6"  # missing where the kernel has no IPv6, or was told to have none
+_IPV6 = "/proc/net/if_inet6"  # missing where the kernel has no IPv6, or was told to have none
 _IS_IPV6: dict[str, Callable[[Any], bool]] = {
     "set": lambda key: bool(key.startswith("KUBE-6-")),
     "member": lambda key: bool(key.set.startswith("KUBE-6-")),
@@ -22,7 +23,12 @@ _IS_IPV6: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def without_ipv6(state: ReadState) -> State:
+def possible(state: State) -> State:
+    """Return what can be on this node of a wanted state, or of changes of one: on a node without IPv6, that of IPv4."""
+    return state if os.path.exists(_IPV6) else without_ipv6(state)
+
+
+def without_ipv6(state: State) -> State:
     """Return a state, or changes of one, without IPv6's items."""
     return {
         kind: {key: value for key, value in items.items() if kind not in _IS_IPV6 or not _IS_IPV6[kind](key)}
