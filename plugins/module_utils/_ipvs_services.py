@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from ._argspec import FAMILIES, address, check_owner, number, unique
+from ._argspec import FAMILIES, OWNER, PURGE, STATE, address, check_owner, number, unique
 from ._converge import Wish
 from .engine.errors import InputError
 from .engine.kernel import ipvs
@@ -42,6 +42,64 @@ CHECKSUMS = {"none": TUNNEL_NOCSUM, "checksum": TUNNEL_CSUM, "remote": TUNNEL_RE
 _INT32 = 2**31 - 1
 _UINT32 = 2**32 - 1
 _DAY = 86400  # seconds
+
+REAL_SERVER = {
+    "address": {"type": "str", "required": True},
+    "port": {"type": "int"},
+    "weight": {"type": "int", "default": 1},
+    "forwarding_method": {
+        "type": "str",
+        "choices": ["masquerade", "direct", "tunnel", "local", "bypass"],
+        "default": "masquerade",
+    },
+    "upper_threshold": {"type": "int", "default": 0},
+    "lower_threshold": {"type": "int", "default": 0},
+    "tunnel_type": {"type": "str", "choices": ["ipip", "gue", "gre"], "default": "ipip"},
+    "tunnel_port": {"type": "int", "default": 0},
+    "tunnel_checksum": {"type": "str", "choices": ["none", "checksum", "remote"], "default": "none"},
+    **STATE,
+}
+SERVICE = {
+    "protocol": {"type": "str", "choices": ["tcp", "udp", "sctp"]},
+    "address": {"type": "str"},
+    "port": {"type": "int"},
+    "fwmark": {"type": "int"},
+    "family": {"type": "str", "choices": ["ipv4", "ipv6"], "default": "ipv4"},
+    "scheduler": {"type": "str", "default": "rr"},
+    "scheduler_flags": {
+        "type": "list",
+        "elements": "str",
+        "choices": ["flag-1", "flag-2", "flag-3", "sh-fallback", "sh-port", "mh-fallback", "mh-port"],
+        "default": [],
+    },
+    "persistence_timeout": {"type": "int", "default": 0},
+    "netmask": {"type": "str"},
+    "persistence_engine": {"type": "str", "default": ""},
+    "one_packet": {"type": "bool", "default": False},
+    "real_servers": {"type": "list", "elements": "dict", "options": REAL_SERVER},
+    "purge_real_servers": {"type": "bool", "default": True},
+    **STATE,
+}
+SYNC_DAEMON = {
+    "role": {"type": "str", "required": True, "choices": ["master", "backup"]},
+    "interface": {"type": "str"},
+    "sync_id": {"type": "int", "default": 0},
+    "maxlen": {"type": "int", "default": 0},
+    "group": {"type": "str", "default": "224.0.0.81"},
+    "port": {"type": "int", "default": 8848},
+    "ttl": {"type": "int", "default": 1},
+    **STATE,
+}
+SPEC = {
+    "services": {"type": "list", "elements": "dict", "default": [], "options": SERVICE},
+    "timeouts": {"type": "dict", "options": {name: {"type": "int"} for name in ("tcp", "tcp_fin", "udp")}},
+    "sync_daemons": {"type": "list", "elements": "dict", "options": SYNC_DAEMON},
+    "keep_weights": {"type": "bool", "default": False},
+    "drain": {"type": "bool", "default": False},
+    "drain_timeout": {"type": "int", "default": 60},
+    **OWNER,
+    **PURGE,
+}
 
 
 def prepare(params):

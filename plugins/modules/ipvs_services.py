@@ -25,6 +25,8 @@ extends_documentation_fragment:
   - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
   - kubenode.ipvs._ownership.purge
+  - kubenode.ipvs._ipvs.settings
+  - kubenode.ipvs._ipvs.drain
 options:
   services:
     description:
@@ -176,109 +178,6 @@ options:
         type: str
         choices: [present, absent]
         default: present
-  timeouts:
-    description:
-      - For how many seconds IPVS remembers connections on which nothing moves. They are the whole node's (the network namespace's).
-      - What is omitted or V(0) stays as it is.
-      - Nobody owns timeouts. The last task that sets them has its way, and O(purge) does not touch them. The agent sets those that its
-        configuration names.
-    type: dict
-    suboptions:
-      tcp:
-        description:
-          - Established TCP connections, at most 2147483. The kernel's default is 900.
-        type: int
-      tcp_fin:
-        description:
-          - TCP connections that are being closed, at most 2147483. The kernel's default is 120.
-        type: int
-      udp:
-        description:
-          - UDP, at most 2147483. The kernel's default is 300.
-        type: int
-  sync_daemons:
-    description:
-      - The daemons that send connections to other nodes, or take them from there, so that connections live on when a virtual address
-        moves. There is at most one of each role.
-      - If omitted, daemons are left as they are, whatever O(purge) says. With a list, an empty one too, O(purge) stops those that it
-        does not name.
-      - The kernel cannot change a daemon. One that shall have other settings is stopped and started.
-      - Daemons exclude virtual servers with real servers of the other family.
-    type: list
-    elements: dict
-    suboptions:
-      role:
-        description:
-          - V(master) sends, V(backup) takes.
-        type: str
-        required: true
-        choices: [master, backup]
-      interface:
-        description:
-          - The interface for the datagrams, which has to be up and do multicast.
-          - Required unless O(sync_daemons[].state=absent).
-        type: str
-      sync_id:
-        description:
-          - Which daemons belong together, from 0 to 255. A V(backup) with V(0) takes from all.
-        type: int
-        default: 0
-      maxlen:
-        description:
-          - The longest datagram's data in bytes, for V(backup) at least 1024.
-          - With V(0) a running daemon keeps its own, and for a new one the kernel chooses, for V(master) what fits into 1500 bytes, for
-            V(backup) what fits into the interface's MTU.
-        type: int
-        default: 0
-      group:
-        description:
-          - The multicast group, an IPv4 or IPv6 address.
-        type: str
-        default: 224.0.0.81
-      port:
-        description:
-          - The UDP port.
-        type: int
-        default: 8848
-      ttl:
-        description:
-          - How many routers the datagrams may pass, plus one.
-        type: int
-        default: 1
-      state:
-        description:
-          - Whether the daemon shall run.
-        type: str
-        choices: [present, absent]
-        default: present
-  keep_weights:
-    description:
-      - Whether real servers that are there already keep their weights, whatever O(services[].real_servers[].weight) says. It is
-        then only the weight of new ones.
-      - This is for nodes on which somebody else sets weights, for example a health checker that gives V(0) to a real server that
-        does not answer.
-    type: bool
-    default: false
-  drain:
-    description:
-      - Whether real servers that go, by themselves or with their virtual server, get the weight V(0) first and are removed when
-        their active connections have ended.
-      - Active connections are established ones of TCP and SCTP. UDP has none, so that its real servers go after the first look.
-      - The task waits for all of them together, looks every half second, and removes them when none of them has active
-        connections or O(drain_timeout) is over. Meanwhile others (the agent, other tasks) may change what is theirs.
-      - If the kernel refuses a later step, real servers that were removed are there again and all have their former weights. If the
-        task itself is ended while it waits, they keep the weight V(0), and the next run goes on from there.
-      - A client of a virtual server with O(services[].persistence_timeout) comes back to a real server with the weight V(0) until that
-        time is over, unless the kernel parameter C(net.ipv4.vs.expire_quiescent_template) is V(1).
-    type: bool
-    default: false
-  drain_timeout:
-    description:
-      - How many seconds O(drain) waits at most, from 1 to 86400.
-      - When they are over, the real servers are removed with the connections that they still have. RV(drained) and a warning say
-        which, and how many connections they were.
-    type: int
-    default: 60
 seealso:
   - module: kubenode.ipvs.virtual_addresses
 """
@@ -358,11 +257,6 @@ EXAMPLES = r"""
     sync_daemons:
       - {role: master, interface: eth0, sync_id: 7}
 
-- name: Stop the daemon
-  kubenode.ipvs.ipvs_services:
-    sync_daemons:
-      - {role: master, state: absent}
-
 - name: Remove a virtual server
   kubenode.ipvs.ipvs_services:
     services:
@@ -396,21 +290,9 @@ plan:
       verb: change
       key: {server: {protocol: tcp, address: 192.0.2.80, port: 80, family: 4}, address: 198.51.100.11, port: 8080}
       before:
-        weight: 1
-        forward: masquerade
-        upper_threshold: 0
-        lower_threshold: 0
-        tunnel_type: ipip
-        tunnel_port: 0
-        tunnel_flags: 0
+        {weight: 1, forward: masquerade, upper_threshold: 0, lower_threshold: 0, tunnel_type: ipip, tunnel_port: 0, tunnel_flags: 0}
       after:
-        weight: 2
-        forward: masquerade
-        upper_threshold: 0
-        lower_threshold: 0
-        tunnel_type: ipip
-        tunnel_port: 0
-        tunnel_flags: 0
+        {weight: 2, forward: masquerade, upper_threshold: 0, lower_threshold: 0, tunnel_type: ipip, tunnel_port: 0, tunnel_flags: 0}
 lines:
   description: The same plan, one line for each step.
   returned: success
@@ -456,67 +338,8 @@ undone:
   elements: str
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, PURGE, STATE
 from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipvs_services import prepare
-
-REAL_SERVER = {
-    "address": {"type": "str", "required": True},
-    "port": {"type": "int"},
-    "weight": {"type": "int", "default": 1},
-    "forwarding_method": {
-        "type": "str",
-        "choices": ["masquerade", "direct", "tunnel", "local", "bypass"],
-        "default": "masquerade",
-    },
-    "upper_threshold": {"type": "int", "default": 0},
-    "lower_threshold": {"type": "int", "default": 0},
-    "tunnel_type": {"type": "str", "choices": ["ipip", "gue", "gre"], "default": "ipip"},
-    "tunnel_port": {"type": "int", "default": 0},
-    "tunnel_checksum": {"type": "str", "choices": ["none", "checksum", "remote"], "default": "none"},
-    **STATE,
-}
-SERVICE = {
-    "protocol": {"type": "str", "choices": ["tcp", "udp", "sctp"]},
-    "address": {"type": "str"},
-    "port": {"type": "int"},
-    "fwmark": {"type": "int"},
-    "family": {"type": "str", "choices": ["ipv4", "ipv6"], "default": "ipv4"},
-    "scheduler": {"type": "str", "default": "rr"},
-    "scheduler_flags": {
-        "type": "list",
-        "elements": "str",
-        "choices": ["flag-1", "flag-2", "flag-3", "sh-fallback", "sh-port", "mh-fallback", "mh-port"],
-        "default": [],
-    },
-    "persistence_timeout": {"type": "int", "default": 0},
-    "netmask": {"type": "str"},
-    "persistence_engine": {"type": "str", "default": ""},
-    "one_packet": {"type": "bool", "default": False},
-    "real_servers": {"type": "list", "elements": "dict", "options": REAL_SERVER},
-    "purge_real_servers": {"type": "bool", "default": True},
-    **STATE,
-}
-SYNC_DAEMON = {
-    "role": {"type": "str", "required": True, "choices": ["master", "backup"]},
-    "interface": {"type": "str"},
-    "sync_id": {"type": "int", "default": 0},
-    "maxlen": {"type": "int", "default": 0},
-    "group": {"type": "str", "default": "224.0.0.81"},
-    "port": {"type": "int", "default": 8848},
-    "ttl": {"type": "int", "default": 1},
-    **STATE,
-}
-SPEC = {
-    "services": {"type": "list", "elements": "dict", "default": [], "options": SERVICE},
-    "timeouts": {"type": "dict", "options": {name: {"type": "int"} for name in ("tcp", "tcp_fin", "udp")}},
-    "sync_daemons": {"type": "list", "elements": "dict", "options": SYNC_DAEMON},
-    "keep_weights": {"type": "bool", "default": False},
-    "drain": {"type": "bool", "default": False},
-    "drain_timeout": {"type": "int", "default": 60},
-    **OWNER,
-    **PURGE,
-}
+from ansible_collections.kubenode.ipvs.plugins.module_utils._ipvs_services import SPEC, prepare
 
 
 def main():
