@@ -15,7 +15,7 @@ from lab.errors import LabError
 from lab.paths import ROOT
 from lab.progress import Progress
 
-from . import agent, machine, prepare, render, report, scale, tables
+from . import agent, bootstrap, machine, modules, prepare, render, report, scale, tables
 from .node import Node
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
 SECTIONS: dict[str, tuple[str, Callable[[Node], list[Row]]]] = {
     "prepare": ("Ansible", prepare.measure),
+    "bootstrap": ("Bootstrap", bootstrap.measure),
+    "modules": ("Large sets and chains", modules.measure),
     "tables": ("The IPVS table", tables.measure),
     "agent": ("The agent", agent.measure),
     "scale": ("A large cluster that changes all the time", scale.measure),
