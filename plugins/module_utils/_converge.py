@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
 
+from . import _confirm
 from .engine.errors import ConflictError, EngineError
 from .engine.ledger import DIRECTORY, Ledger, node_lock
 from .engine.model.kinds import KINDS, name
@@ -81,7 +82,7 @@ def surroundings(check_mode, owner, directory=DIRECTORY):
             ledger.close()
 
 
-def run(spec, prepare, **options):
+def run(spec, prepare, reread=None, **options):
     """Be the whole of a module's ``main``.
 
     Args:
@@ -89,18 +90,24 @@ def run(spec, prepare, **options):
         prepare: from the module's parameters to ``(read, wish, tables)``: ``read(around)`` returns what is,
             ``wish(have, around)`` what the task wants of it, ``tables`` are the tables' ``apply`` by name. Raises EngineError for
             wrong input.
+        reread: for modules with ``confirm_timeout``: from (kind, key) pairs to what there is of them.
         options: what else AnsibleModule takes.
     """
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **options)
     with failing(module):
         read, wish, tables = prepare(module.params)
-        with surroundings(module.check_mode, module.params["owner"]) as around:
+        owner = module.params["owner"]
+        with _confirm.begin(module, tables, reread) as guard, surroundings(module.check_mode, owner) as around:
             have = read(around)
             wanted = wish(have, around)
             made = compute(have, wanted, around, module.params)
             if not module.check_mode:
-                carry_out(made, wanted, have, tables, around, module.params["owner"])
+                _confirm.refuse_pending(owner)
+                with _confirm.over(guard, made, wanted.absent, around, owner):
+                    carry_out(made, wanted, have, tables, around, owner)
             result = report(module, made)
+    if guard:
+        result.update(guard.told)
     if wanted.drain:
         result.update(wanted.drain.told)
         for warning in result.pop("warnings", ()):

@@ -54,6 +54,11 @@ def prepare(params):
     return read, lambda have, around: wanted(chains, have, around), {"iptables": iptables.apply}
 
 
+def reread(items):
+    """Return what there is of (kind, key) pairs, and what stands beside them."""
+    return iptables.read(sorted({key.family for _kind, key in items}), {key.table for _kind, key in items})
+
+
 class Wanted(NamedTuple):
     """A chain as the task wants it: where it stands there, whether it shall be, its rules, its jumps (place, rule, position)."""
 

@@ -37,6 +37,11 @@ def prepare(params):
     return read, lambda have, around: wanted(links, have, around), {"addresses": addresses.apply}
 
 
+def reread(items):
+    """Return what there is of (kind, key) pairs, and what stands beside them."""
+    return addresses.read(sorted({key if kind == "link" else key.link for kind, key in items}))
+
+
 def check_link(place, link):
     """Return the name of a link.
 

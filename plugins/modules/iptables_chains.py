@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
+  - kubenode.ipvs._confirmation
   - kubenode.ipvs._ownership.purge
 options:
   chains:
@@ -128,6 +129,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+confirmed:
+  description: Whether the controller confirmed the change in time.
+  returned: if O(confirm_timeout) is given and something changed
+  type: bool
 plan:
   description: What was done, or in check mode would be done, in this order.
   returned: success
@@ -174,14 +179,15 @@ failed_steps:
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the kernel refused something
+  returned: if the kernel refused something, or nobody confirmed the change in time
   type: list
   elements: str
 """
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, PURGE, STATE
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import CONFIRM
 from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_chains import prepare
+from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_chains import prepare, reread
 
 JUMP = {
     "chain": {"type": "str", "choices": ["INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"], "required": True},
@@ -199,7 +205,11 @@ CHAIN = {
 
 
 def main():
-    run({"chains": {"type": "list", "elements": "dict", "default": [], "options": CHAIN}, **OWNER, **PURGE}, prepare)
+    run(
+        {"chains": {"type": "list", "elements": "dict", "default": [], "options": CHAIN}, **OWNER, **PURGE, **CONFIRM},
+        prepare,
+        reread,
+    )
 
 
 if __name__ == "__main__":

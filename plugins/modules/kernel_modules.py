@@ -159,7 +159,7 @@ undone:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _files, _kernel_modules
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _confirm, _files, _kernel_modules
 from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, check_owner
 from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import (
     Wish,
@@ -231,6 +231,7 @@ def converge(module):
         have = {"kernel_module": there, "file": text}
         made = compute(have, wanted, around, {"owner": owner, "purge": "none", "adopt": True})
         if not module.check_mode:
+            _confirm.refuse_pending(owner)
             carry_out(made, wanted, have, {"modules": modules.apply, "files": _files.table(module)}, around, owner)
             around.ledger.forget(owner, [("kernel_module", name) for name in sorted(going & mine)])
             states = modules.states(list(states)) if made.steps else states

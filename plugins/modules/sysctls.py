@@ -25,6 +25,7 @@ extends_documentation_fragment:
   - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
+  - kubenode.ipvs._confirmation
 options:
   sysctls:
     description:
@@ -78,6 +79,11 @@ EXAMPLES = r"""
       net.ipv4.tcp_rmem: {min: "4096 131072 6291456"}
       vm.swappiness: {max: 10}
 
+- name: Route replies another way, and have it as before if the controller is cut off by it
+  kubenode.ipvs.sysctls:
+    sysctls: {net.ipv4.conf.all.rp_filter: 1}
+    confirm_timeout: 60
+
 - name: Have the former value again
   kubenode.ipvs.sysctls:
     absent: [net.ipv4.ip_forward]
@@ -88,6 +94,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+confirmed:
+  description: Whether the controller confirmed the change in time.
+  returned: if O(confirm_timeout) is given and something changed
+  type: bool
 path:
   description: The file that keeps the values for the next boot.
   returned: success
@@ -144,7 +154,7 @@ failed_steps:
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the kernel refused something
+  returned: if the kernel refused something, or nobody confirmed the change in time
   type: list
   elements: str
 """
@@ -153,7 +163,7 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _files, _sysctls
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _confirm, _files, _sysctls
 from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, check_owner
 from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import (
     carry_out,
@@ -174,6 +184,7 @@ def main():
             "persist": {"type": "bool", "default": True},
             "purge": {"type": "str", "choices": ["none", "owned"], "default": "none"},
             **OWNER,
+            **_confirm.CONFIRM,
         },
         supports_check_mode=True,
     )
@@ -187,7 +198,9 @@ def converge(module):
     values, bounds, absent = _sysctls.check(module.params["sysctls"], module.params["absent"])
     params = {**module.params, "values": values, "bounds": bounds, "absent": absent, "adopt": True}
     path = _sysctls.own_file(owner)
-    with surroundings(module.check_mode, owner, LASTING) as around:
+    tables = {"sysctls": sysctls.apply, "files": _files.table(module)}
+    watch = _confirm.begin(module, tables, reread, LASTING)
+    with watch as guard, surroundings(module.check_mode, owner, LASTING) as around:
         have = {"file": _files.read(path)}
         kept = _sysctls.parse(have["file"].get(path, ""))
         named = [*values, *bounds]
@@ -196,10 +209,12 @@ def converge(module):
         wanted, going, former = _sysctls.wish(params, around, have, kept)
         made = compute(have, wanted, around, {**params, "purge": "none"})
         if not module.check_mode:
-            around.ledger.note(owner, "sysctl", [(key, json.dumps(value)) for key, value in former.items()])
-            carry_out(made, wanted, have, {"sysctls": sysctls.apply, "files": _files.table(module)}, around, owner)
-            around.ledger.forget(owner, [("sysctl", key) for key in going])
-            around.ledger.note(owner, "sysctl", [(key, "") for key in going])
+            _confirm.refuse_pending(owner)
+            with _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner):
+                around.ledger.note(owner, "sysctl", [(key, json.dumps(value)) for key, value in former.items()])
+                carry_out(made, wanted, have, tables, around, owner)
+                around.ledger.forget(owner, [("sysctl", key) for key in going])
+                around.ledger.note(owner, "sysctl", [(key, "") for key in going])
         result = report(module, made)
     overridden = []
     if params["persist"]:
@@ -208,7 +223,13 @@ def converge(module):
             when = "with 'sysctl --system'" if file == _sysctls.LAST else "at the next boot"
             module.warn(f"{file} sets sysctl {name} to {value} after {path}: {when} that is its value")
             overridden.append({"name": name, "value": value, "path": file})
-    return {**result, "path": path, "overridden": overridden}
+    return {**result, **(guard.told if guard else {}), "path": path, "overridden": overridden}
+
+
+def reread(items):
+    """Return what there is of (kind, key) pairs."""
+    keys = {kind: [key for one, key in items if one == kind] for kind in ("sysctl", "file")}
+    return {**sysctls.read(keys["sysctl"]), "file": _files.read(*keys["file"])}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's half of ``confirm_timeout``: after the change, reach the node anew and say that all is well."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.vars import merge_hash
+
+_PAUSE = 1  # seconds between two attempts
+_GRACE = 60  # seconds after the node's deadline in which it must be reached to tell what became of the change
+
+
+class ConfirmingAction(ActionBase):
+    """Runs the module of the task's name; if it says that its change waits for a confirmation, gives it by a new connection."""
+
+    _supports_check_mode = True
+    _supports_async = True
+
+    def run(self, tmp=None, task_vars=None):
+        """Run the module, and confirm."""
+        result = super().run(tmp, task_vars)
+        if self._task.async_val and self._task.args.get("confirm_timeout") is not None:
+            raise AnsibleActionFail("confirm_timeout and async exclude each other")
+        wrap_async = self._task.async_val and not self._connection.has_native_async
+        result = merge_hash(result, self._execute_module(task_vars=task_vars, wrap_async=wrap_async))
+        if not wrap_async:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+        waiting = result.pop("confirm", None)
+        if waiting:
+            result.update(self._confirm(waiting["path"], waiting["seconds"]))
+        return result
+
+    def _confirm(self, path, seconds):
+        """Return what to add to the result: the node decides by its file whether the confirmation came in time."""
+        end = time.monotonic() + seconds + _GRACE
+        while True:
+            try:
+                self._connection.reset()
+                answer = self._low_level_execute_command(f"rm {shlex.quote(path)}")
+                return {"confirmed": True} if answer["rc"] == 0 else self._undone(path, seconds, answer, end)
+            except AnsibleConnectionFailure as error:
+                if time.monotonic() > end:
+                    message = f"after the change the node could not be reached any more: {error}; it undoes the change by itself"
+                    return {"failed": True, "confirmed": False, "msg": message}
+                time.sleep(_PAUSE)
+
+    def _undone(self, path, seconds, refused, end):
+        record = shlex.quote(f"{path}.undone")
+        while time.monotonic() < end:
+            answer = self._low_level_execute_command(f"cat {record}")
+            if answer["rc"] != 0:
+                return {"failed": True, "confirmed": False, "msg": f"the change could not be confirmed: {refused['stderr']}"}
+            told = json.loads(answer["stdout"])
+            if "undone" in told:
+                self._low_level_execute_command(f"rm {record}")
+                message = f"the node was not reached anew within {seconds} seconds after the change and has undone it"
+                if told["problems"]:
+                    message += f", but for: {'; '.join(told['problems'])}"
+                changed = bool(told["problems"])
+                return {"failed": True, "changed": changed, "confirmed": False, "msg": message, "undone": told["undone"]}
+            time.sleep(_PAUSE)
+        return {"failed": True, "confirmed": False, "msg": "the node is undoing the change and does not come to an end"}
