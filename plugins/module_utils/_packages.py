@@ -16,20 +16,10 @@ from typing import NamedTuple
 # A mirror is used for one installation and leaves nothing in /etc: the manager is told to look for repositories in a directory of ours.
 _REPOSITORY = "[kubenode]\nname=kubenode\nbaseurl={mirror}\nenabled=1\n"
 _APT = ("-o", "DPkg::Lock::Timeout=300", "-o", "APT::Sandbox::User=root")
-_APT_MIRROR = (
-    *_APT,
-    "-o",
-    "Dir::Etc::SourceList={work}/sources.list",
-    "-o",
-    "Dir::Etc::SourceParts=/dev/null",
-    "-o",
-    "Dir::State::Lists={work}/lists",
-    "-o",
-    "Dir::Cache::PkgCache=",
-    "-o",
-    "Dir::Cache::SrcPkgCache=",
-)
-_APT_FILES = (*_APT, "-o", "Dir::Etc::SourceList=/dev/null", "-o", "Dir::Etc::SourceParts=/dev/null", "--no-download")
+# What apt knows of packages, without what it has cached of the node's repositories.
+_APT_OWN = (*_APT, "-o", "Dir::Etc::SourceParts=/dev/null", "-o", "Dir::Cache::PkgCache=", "-o", "Dir::Cache::SrcPkgCache=")
+_APT_MIRROR = (*_APT_OWN, "-o", "Dir::Etc::SourceList={work}/sources.list", "-o", "Dir::State::Lists={work}/lists")
+_APT_FILES = (*_APT_OWN, "-o", "Dir::Etc::SourceList=/dev/null")
 _APT_INSTALL = ("install", "--quiet", "--yes", "--no-install-recommends", "{names}")
 _DNF = ("dnf", "--assumeyes", "--quiet")
 _DNF_MIRROR = ("--setopt=reposdir={work}", "--setopt=cachedir={work}/cache")
