@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import pytest
 from molecule.ansi_output import AnsiOutput
 from molecule.reporting.definitions import ActionResult, CompletionState, ScenarioResults, ScenariosResults
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "tests/tools"))
 
 import junit
+import matrix
 import scenarios
 import whole
 
@@ -94,3 +97,13 @@ def test_scenarios_are_read_from_what_molecule_prints(monkeypatch: pytest.Monkey
     printed = AnsiOutput().format_scenario_recap(results).splitlines()
     cases = {case.name: case.problem for case in scenarios.cases(["artifact", "default", "modules"], scenarios.recap(printed))}
     assert cases == {"artifact": "did not run", "default": "1 of its actions failed", "modules": None}
+
+
+def test_the_matrix_and_the_development_environment_cover_every_ansible_core() -> None:
+    """From the oldest that meta/runtime.yml allows, without a gap."""
+    oldest = re.search(r"requires_ansible: '>=2\.(\d+)\.0'", (ROOT / "meta/runtime.yml").read_text())
+    present = re.search(r"^ansible-core==2\.(\d+)\.", (ROOT / "requirements/dev.txt").read_text(), re.MULTILINE)
+    assert oldest
+    assert present
+    covered = sorted([int(present[1]), *(int(core.version.split(".")[1]) for core in matrix.CORES)])
+    assert covered == list(range(int(oldest[1]), covered[-1] + 1))
