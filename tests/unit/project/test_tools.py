@@ -13,14 +13,14 @@ import pytest
 from molecule.ansi_output import AnsiOutput
 from molecule.reporting.definitions import ActionResult, CompletionState, ScenarioResults, ScenariosResults
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT / "tests/tools"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import junit
 import matrix
 import scenarios
 import whole
 
+ROOT = Path(__file__).parents[3]
 MAKEFILE = """
 green:
 \t@mkdir -p .cache/results/green && cp green.xml .cache/results/green/
