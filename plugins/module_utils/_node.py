@@ -67,7 +67,7 @@ def survey(wanted_modules, wanted_commands, fstab):
         "kernel": platform.release(),
         "python": platform.python_version(),
         "distribution": distribution(),
-        "image_based": os.path.exists("/run/ostree-booted") or not os.access("/usr", os.W_OK),
+        "image_based": os.path.exists("/run/ostree-booted") or bool(os.statvfs("/usr").f_flag & os.ST_RDONLY),
         "container": container is not None,
         "virtualization": container or hypervisor(),
         "systemd": os.path.isdir("/run/systemd/system"),
