@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible.errors import AnsibleFilterError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,6 +56,13 @@ def verdicts(results: Any) -> dict[str, tuple[str, list[str]]]:
     """The checks of one node that are not ok."""
     (node,) = data({"n1": results})["nodes"]
     return {check["name"]: (check["verdict"], check["lines"]) for check in node["checks"] if check["verdict"] != "ok"}
+
+
+def test_the_playbook_collects_what_is_shown() -> None:
+    playbook = Path(__file__).parents[4] / "playbooks/verify.yml"
+    (play,) = yaml.safe_load(playbook.read_text(encoding="utf-8"))
+    (collected,) = [task["ansible.builtin.set_fact"] for task in play["tasks"] if task["name"] == "Collect what was found"]
+    assert set(collected["kubenode_found"]) == {key for _title, key in CHECKS} | {"table", "prepared", "error"}
 
 
 def test_a_node_that_is_as_wanted() -> None:
