@@ -9,10 +9,10 @@ import pytest
 from support import objects
 from support.cluster_net import GATEWAY, HOSTS, NODE
 from support.conversation import REFUSED, SILENCE, Target, ask, asked
-from support.traffic import Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
+from support.traffic import PROTOCOLS, Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
 
 LOCAL, NO_LOCAL, INTERNAL, INTERNAL_EMPTY, BOTH = 20, 21, 22, 23, 24
-CLIENT_ONLY, CLIENT_AND_NODE = 30, 31
+CLIENT_ONLY, CLIENT_AND_NODE, EVERYBODY, OTHER_FAMILY = 30, 31, 32, 33
 TERMINATING, LAST_RESORT, LOCAL_TERMINATING, NOT_READY = 40, 41, 42, 43
 ZONES, OTHER_ZONE, HALF_ZONES, NODES = 50, 51, 52, 53
 QUICK = 0.7  # seconds to wait where nothing is to come; answers come within milliseconds
@@ -27,13 +27,17 @@ def cluster(bare_cluster: Cluster) -> Cluster:
     here, there = {"zones": ["zone-a"]}, {"zones": ["zone-b"]}
     things = [
         objects.node(NODE, zone="zone-a"),
-        *service(LOCAL, ["p1", "r1"], protocols=("tcp", "udp"), node_port=30020, **local),
+        *service(LOCAL, ["p1", "r1"], protocols=PROTOCOLS, node_port=30020, **local),
         *service(NO_LOCAL, ["r1"], node_port=30021, **local),
         *service(INTERNAL, ["p1", "r1"], node_port=30022, internalTrafficPolicy="Local"),
         *service(INTERNAL_EMPTY, ["r1"], internalTrafficPolicy="Local"),
         *service(BOTH, ["p1", "r1"], node_port=30024, internalTrafficPolicy="Local", **local),
-        *service(CLIENT_ONLY, ["p1"], node_port=30030, balancer=True, external=True, loadBalancerSourceRanges=only),
+        *service(
+            CLIENT_ONLY, ["p1"], protocols=PROTOCOLS, node_port=30030, balancer=True, external=True, loadBalancerSourceRanges=only
+        ),
         *service(CLIENT_AND_NODE, ["p1"], node_port=30031, balancer=True, loadBalancerSourceRanges=[*only, *node]),
+        *service(EVERYBODY, ["p1"], balancer=True, loadBalancerSourceRanges=["0.0.0.0/0", "::/0"]),
+        *service(OTHER_FAMILY, ["p1"], balancer=True, loadBalancerSourceRanges=only[:1]),
         *service(TERMINATING, [pod("p1", **dying), "p2"]),
         *service(LAST_RESORT, [pod("p1", **dying), pod("p2", ready=False, serving=False)]),
         *service(LOCAL_TERMINATING, [pod("p1", **dying), "r1"], node_port=30042, externalTrafficPolicy="Local"),
@@ -51,7 +55,7 @@ def cluster(bare_cluster: Cluster) -> Cluster:
 # externalTrafficPolicy
 
 
-@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("where", ["client1", "p3"])
 def test_external_policy_local_keeps_the_client_and_stays_on_the_node(
     cluster: Cluster, family: int, where: str, protocol: str
@@ -112,10 +116,23 @@ def test_both_policies_local(cluster: Cluster, family: int) -> None:
 # loadBalancerSourceRanges
 
 
-def test_source_ranges_let_in_whom_they_name(cluster: Cluster, family: int) -> None:
-    assert ask("client1", balancer_ip(CLIENT_ONLY, family)) == f"p1 sees {GATEWAY[family]}"
-    assert ask("client2", balancer_ip(CLIENT_ONLY, family), timeout=QUICK) == SILENCE
-    assert ask("p3", balancer_ip(CLIENT_ONLY, family), timeout=QUICK) == SILENCE
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_source_ranges_let_in_whom_they_name(cluster: Cluster, family: int, protocol: str) -> None:
+    target = balancer_ip(CLIENT_ONLY, family, protocol=protocol)
+    assert ask("client1", target) == f"p1 sees {GATEWAY[family]}"
+    assert ask("client2", target, timeout=QUICK) == SILENCE
+    assert ask("p3", target, timeout=QUICK) == SILENCE
+
+
+@pytest.mark.parametrize("where", ["client2", "p3", NODE])
+def test_source_ranges_of_everybody(cluster: Cluster, family: int, where: str) -> None:
+    assert ask(where, balancer_ip(EVERYBODY, family)) == f"p1 sees {GATEWAY[family]}"
+
+
+def test_source_ranges_of_one_family_leave_the_other_open(cluster: Cluster, family: int) -> None:
+    wanted = SILENCE if family == 4 else f"p1 sees {GATEWAY[6]}"
+    assert ask("client2", balancer_ip(OTHER_FAMILY, family), timeout=QUICK) == wanted
+    assert ask("client1", balancer_ip(OTHER_FAMILY, family)) == f"p1 sees {GATEWAY[family]}"
 
 
 def test_source_ranges_and_the_node_itself(cluster: Cluster, family: int) -> None:
