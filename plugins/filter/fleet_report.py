@@ -28,7 +28,7 @@ options:
   _input:
     description:
       - What was collected, by node. Nothing for a node that could not be reached.
-      - The results of tasks by the names C(node), C(packages), C(modules), C(sysctls), C(swap), C(files), C(install), C(status), C(plan) and
+      - The results of tasks by the names C(node), C(packages), C(kernel), C(swap), C(files), C(install), C(status), C(plan) and
         C(table); C(prepared) if the role P(kubenode.ipvs.prepare#role) came to its end, C(error) with the message that stopped it.
     type: dict
     required: true

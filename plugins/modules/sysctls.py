@@ -60,6 +60,7 @@ options:
     default: none
 seealso:
   - module: kubenode.ipvs.sysctls_info
+  - module: kubenode.ipvs.kernel_settings
   - module: kubenode.ipvs.kernel_modules
 """
 
@@ -159,21 +160,12 @@ undone:
   elements: str
 """
 
-import json
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _confirm, _files, _sysctls
-from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, check_owner
-from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import (
-    carry_out,
-    compute,
-    failing,
-    report,
-    surroundings,
-)
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel import sysctls
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING
+from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import CONFIRM
+from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import failing
+from ansible_collections.kubenode.ipvs.plugins.module_utils._sysctls_task import converge
 
 
 def main():
@@ -184,52 +176,13 @@ def main():
             "persist": {"type": "bool", "default": True},
             "purge": {"type": "str", "choices": ["none", "owned"], "default": "none"},
             **OWNER,
-            **_confirm.CONFIRM,
+            **CONFIRM,
         },
         supports_check_mode=True,
     )
     with failing(module):
-        result = converge(module)
+        result = converge(module, module.params)
     module.exit_json(**result)
-
-
-def converge(module):
-    owner = check_owner(module.params["owner"])
-    values, bounds, absent = _sysctls.check(module.params["sysctls"], module.params["absent"])
-    params = {**module.params, "values": values, "bounds": bounds, "absent": absent, "adopt": True}
-    path = _sysctls.own_file(owner)
-    tables = {"sysctls": sysctls.apply, "files": _files.table(module)}
-    watch = _confirm.begin(module, tables, reread, LASTING)
-    with watch as guard, surroundings(module.check_mode, owner, LASTING) as around:
-        have = {"file": _files.read(path)}
-        kept = _sysctls.parse(have["file"].get(path, ""))
-        named = [*values, *bounds]
-        sysctls.require(named if not module.check_mode else _sysctls.never(named))
-        have.update(sysctls.read([*named, *_sysctls.leaving(params, around, kept)]))
-        wanted, going, former = _sysctls.wish(params, around, have, kept)
-        made = compute(have, wanted, around, {**params, "purge": "none"})
-        if not module.check_mode:
-            _confirm.refuse_pending(owner)
-            with _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner):
-                around.ledger.note(owner, "sysctl", [(key, json.dumps(value)) for key, value in former.items()])
-                carry_out(made, wanted, have, tables, around, owner)
-                around.ledger.forget(owner, [("sysctl", key) for key in going])
-                around.ledger.note(owner, "sysctl", [(key, "") for key in going])
-        result = report(module, made)
-    overridden = []
-    if params["persist"]:
-        after = {**_sysctls.parse(wanted.want["file"].get(path, "")), **bounds}
-        for name, value, file in _sysctls.overridden(path, after):
-            when = "with 'sysctl --system'" if file == _sysctls.LAST else "at the next boot"
-            module.warn(f"{file} sets sysctl {name} to {value} after {path}: {when} that is its value")
-            overridden.append({"name": name, "value": value, "path": file})
-    return {**result, **(guard.told if guard else {}), "path": path, "overridden": overridden}
-
-
-def reread(items):
-    """Return what there is of (kind, key) pairs."""
-    keys = {kind: [key for one, key in items if one == kind] for kind in ("sysctl", "file")}
-    return {**sysctls.read(keys["sysctl"]), "file": _files.read(*keys["file"])}
 
 
 if __name__ == "__main__":

@@ -15,15 +15,14 @@ from typing import Any, NamedTuple
 CHECKS = (
     ("node", "node"),
     ("packages", "packages"),
-    ("kernel modules", "modules"),
-    ("kernel parameters", "sysctls"),
+    ("kernel settings", "kernel"),
     ("swap", "swap"),
     ("other files", "files"),
     ("agent installed", "install"),
     ("agent runs", "status"),
     ("state in the kernel", "plan"),
 )
-_OF_PREPARE = ("packages", "modules", "sysctls", "swap", "files")
+_OF_PREPARE = ("packages", "kernel", "swap", "files")
 # Those that a command line answers, with the exit status for good and for drift (kubenode status, kubenode plan).
 _ASKED = {"status": (0, 3), "plan": (0, 2)}
 # From good to bad; a node is as its worst check.

@@ -27,7 +27,7 @@ def clean() -> Iterator[None]:
     yield
     for owner in ("ansible", "other"):
         run("sysctls", purge="owned", owner=owner)
-    shutil.rmtree("/var/lib/kubenode")
+    shutil.rmtree("/var/lib/kubenode", ignore_errors=True)
 
 
 def live(path: Path) -> str:

@@ -36,8 +36,7 @@ GOOD: dict[str, Any] = {
     "node": NODE,
     "prepared": True,
     "packages": None,
-    "modules": NOTHING,
-    "sysctls": NOTHING,
+    "kernel": NOTHING,
     "swap": {"changed": False, "skipped": True},
     "files": [{"changed": False, "results": []}, {"skipped": True}],
     "install": NOTHING,
@@ -76,15 +75,15 @@ def test_a_node_that_is_as_wanted() -> None:
 @pytest.mark.parametrize(
     ("changed", "found"),
     [
-        ({"sysctls": {"changed": True, "lines": ["~ a: 0 -> 1", "+ b: 1"]}}, {"kernel parameters": ("drift", ["~ a: 0 -> 1", "+ b: 1"])}),
+        ({"kernel": {"changed": True, "lines": ["~ a: 0 -> 1", "+ b: 1"]}}, {"kernel settings": ("drift", ["~ a: 0 -> 1", "+ b: 1"])}),
         ({"packages": {"changed": True, "lines": ["install ipset"]}}, {"packages": ("drift", ["install ipset"])}),
         (
             {"files": [{"changed": True, "results": [{"changed": True, "item": {"path": "/etc/a"}}, {"changed": False, "item": {"path": "/b"}}]}]},
             {"other files": ("drift", ["/etc/a"])},
         ),
         ({"files": [NOTHING, {"changed": True, "dest": "/etc/unit"}]}, {"other files": ("drift", ["/etc/unit"])}),
-        ({"modules": {"failed": True, "changed": False, "msg": "no module x"}, "error": "no module x", "prepared": False},
-         {"kernel modules": ("refused", ["no module x"]), "packages": ("unknown", []), "swap": ("unknown", [])}),
+        ({"kernel": {"failed": True, "changed": False, "msg": "no module x"}, "error": "no module x", "prepared": False},
+         {"kernel settings": ("refused", ["no module x"]), "packages": ("unknown", []), "swap": ("unknown", [])}),
         ({"node": {**NODE, "refused": ["old", "no root"], "problems": ["old", "no root", "no ipset"]}, "error": "n1 cannot be prepared: …"},
          {"node": ("refused", ["old", "no root"])}),
         ({"error": "n1 cannot be prepared: what packages are called is not known"},
@@ -116,14 +115,14 @@ def test_a_node_that_does_not_answer_has_a_row(results: Any) -> None:
     report = data({"n1": results, "n2": GOOD})
     assert [node["verdict"] for node in report["nodes"]] == ["unreachable", "ok"]
     assert report["summary"] == {"ok": 1, "unknown": 0, "drift": 0, "refused": 0, "unreachable": 1}
-    assert "n1  X ? ? ? ? ? ? ? ?  unreachable\n" in fleet_report({"n1": results})
+    assert "n1  X ? ? ? ? ? ? ?  unreachable\n" in fleet_report({"n1": results})
 
 
 def test_text() -> None:
-    drift = {**GOOD, "sysctls": {"changed": True, "lines": [f"~ a{index}" for index in range(25)]}}
+    drift = {**GOOD, "kernel": {"changed": True, "lines": [f"~ a{index}" for index in range(25)]}}
     lines = fleet_report({"n1": GOOD, "node-2": drift}).splitlines()
-    assert "n1      . . . . . . . . .  ok; debian 12, kernel 6.1.0, iptables nft, kvm, 2 virtual servers, 2 real servers" in lines
-    assert "          ~ kernel parameters: ~ a0" in lines
+    assert "n1      . . . . . . . .  ok; debian 12, kernel 6.1.0, iptables nft, kvm, 2 virtual servers, 2 real servers" in lines
+    assert "          ~ kernel settings: ~ a0" in lines
     assert "            and 5 more" in lines
     assert lines[-1] == "2 nodes: 1 ok, 0 unknown, 1 drift, 0 refused, 0 unreachable"
 
@@ -161,7 +160,7 @@ EVIL = "<script>alert(1)</script> \"'&<img src=x onerror=y>"
 
 
 def test_what_nodes_say_is_text_on_the_page() -> None:
-    results = {**GOOD, "sysctls": {"changed": True, "lines": [EVIL]}, "node": {**NODE, "kernel": EVIL}}
+    results = {**GOOD, "kernel": {"changed": True, "lines": [EVIL]}, "node": {**NODE, "kernel": EVIL}}
     page = Page(fleet_report({EVIL: results}, "html"))
     assert {"script", "img"}.isdisjoint(tag for tag, _attributes in page.elements)
     assert page.words.count(EVIL) >= 2

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""The task of ``kernel_modules``, and the first half of that of ``kernel_settings``."""
+
+from __future__ import annotations
+
+from . import _confirm, _files, _kernel_modules
+from ._argspec import check_owner
+from ._converge import Wish, carry_out, compute, report, surroundings
+from .engine.kernel import modules
+from .engine.ledger import LASTING
+
+
+def converge(module, params):
+    """Make a task's wishes true and return the module's result.
+
+    Args:
+        module: the AnsibleModule.
+        params: ``modules``, ``optional``, ``absent``, ``parameters``, ``persist``, ``purge`` and ``owner``, as the module
+            kernel_modules takes them.
+
+    Raises:
+        EngineError: something is not to be had; nothing was changed.
+    """
+    owner = check_owner(params["owner"])
+    required, optional, absent, parameters = _kernel_modules.check(params)
+    named = [name for entry in [*required, *optional] for name in entry]
+    load_path, options_path = _kernel_modules.files(owner)
+    with surroundings(module.check_mode, owner, LASTING) as around:
+        mine = around.owned.get("kernel_module", set())
+        text = _files.read(load_path, options_path)
+        kept = _kernel_modules.parse_load(text.get(load_path, ""))
+        states = modules.states(sorted({*named, *absent, *mine, *kept, *parameters}))
+        choice = _kernel_modules.choose(required, optional, states)
+        _kernel_modules.require(choice)
+        going = set(absent) if params["purge"] == "none" else {*mine, *kept, *absent} - set(choice.names)
+        removed = _kernel_modules.unloadable(going & mine)
+
+        there = {name: "loaded" for name, state in states.items() if state in (modules.LOADED, modules.BUILTIN)}
+        # Steps of one sort keep the order of what is there: users are unloaded before what they use.
+        there = {**dict.fromkeys(removed, "loaded"), **there}
+        want = {name: f"loaded {parameters.get(name, '')}".strip() for name in choice.names if name not in there}
+        want.update((name, there[name]) for name in choice.names if name in mine and name in there)
+        lasting = [name for name in kept if name not in going and params["purge"] == "none"]
+        if params["persist"]:
+            lasting += [name for name in choice.names if name not in lasting and states[name] != modules.BUILTIN]
+        else:
+            lasting = [name for name in lasting if name not in choice.names]
+        options = _kernel_modules.parse_options(text.get(options_path, "")) if params["purge"] == "none" else {}
+        options = {name: given for name, given in {**options, **parameters}.items() if name not in going}
+        new = {
+            load_path: _kernel_modules.render_load(owner, lasting),
+            options_path: _kernel_modules.render_options(owner, options if params["persist"] else {}),
+        }
+        wanted = Wish(
+            {"kernel_module": want, "file": {path: content for path, content in new.items() if content is not None}},
+            {"kernel_module": set(removed), "file": {path for path, content in new.items() if content is None}},
+            {},
+            {},
+        )
+        have = {"kernel_module": there, "file": text}
+        made = compute(have, wanted, around, {"owner": owner, "purge": "none", "adopt": True})
+        if not module.check_mode:
+            _confirm.refuse_pending(owner)
+            carry_out(made, wanted, have, {"modules": modules.apply, "files": _files.table(module)}, around, owner)
+            around.ledger.forget(owner, [("kernel_module", name) for name in sorted(going & mine)])
+            states = modules.states(list(states)) if made.steps else states
+        result = report(module, made)
+    for warning in choice.warnings:
+        module.warn(warning)
+    differing = []
+    for name in sorted(set(parameters) & set(there)):
+        for parameter, live, given in _kernel_modules.differing(modules.parameters(name), parameters[name]):
+            builtin = states[name] == modules.BUILTIN
+            when = f"with {name}.{parameter}={given} on the kernel's command line" if builtin else "at its next load"
+            verb = "is built in" if builtin else "is loaded"
+            module.warn(f"kernel module {name} {verb} with {parameter}={live}; {given} takes effect {when}")
+            differing.append({"module": name, "parameter": parameter, "live": live, "wanted": given})
+    named_states = {name: states[name] for name in states if name in named or name in absent}
+    return {**result, "states": named_states, "differing": differing}

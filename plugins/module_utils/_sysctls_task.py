@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""The task of ``sysctls``, and the second half of that of ``kernel_settings``."""
+
+from __future__ import annotations
+
+import json
+
+from . import _confirm, _files, _sysctls
+from ._argspec import check_owner
+from ._converge import carry_out, compute, report, surroundings
+from .engine.kernel import sysctls
+from .engine.ledger import LASTING
+
+
+def converge(module, params):
+    """Make a task's wishes true and return the module's result.
+
+    Args:
+        module: the AnsibleModule.
+        params: ``sysctls``, ``absent``, ``persist``, ``purge`` and ``owner``, as the module sysctls takes them.
+
+    Raises:
+        EngineError: something is not to be had; nothing was changed.
+    """
+    owner = check_owner(params["owner"])
+    values, bounds, absent = _sysctls.check(params["sysctls"], params["absent"])
+    params = {**params, "values": values, "bounds": bounds, "absent": absent, "adopt": True}
+    path = _sysctls.own_file(owner)
+    tables = {"sysctls": sysctls.apply, "files": _files.table(module)}
+    watch = _confirm.begin(module, tables, reread, LASTING)
+    with watch as guard, surroundings(module.check_mode, owner, LASTING) as around:
+        have = {"file": _files.read(path)}
+        kept = _sysctls.parse(have["file"].get(path, ""))
+        named = [*values, *bounds]
+        sysctls.require(named if not module.check_mode else _sysctls.never(named))
+        have.update(sysctls.read([*named, *_sysctls.leaving(params, around, kept)]))
+        wanted, going, former = _sysctls.wish(params, around, have, kept)
+        made = compute(have, wanted, around, {**params, "purge": "none"})
+        if not module.check_mode:
+            _confirm.refuse_pending(owner)
+            with _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner):
+                around.ledger.note(owner, "sysctl", [(key, json.dumps(value)) for key, value in former.items()])
+                carry_out(made, wanted, have, tables, around, owner)
+                around.ledger.forget(owner, [("sysctl", key) for key in going])
+                around.ledger.note(owner, "sysctl", [(key, "") for key in going])
+        result = report(module, made)
+    overridden = []
+    if params["persist"]:
+        after = {**_sysctls.parse(wanted.want["file"].get(path, "")), **bounds}
+        for name, value, file in _sysctls.overridden(path, after):
+            when = "with 'sysctl --system'" if file == _sysctls.LAST else "at the next boot"
+            module.warn(f"{file} sets sysctl {name} to {value} after {path}: {when} that is its value")
+            overridden.append({"name": name, "value": value, "path": file})
+    return {**result, **(guard.told if guard else {}), "path": path, "overridden": overridden}
+
+
+def foresee(params):
+    """Raise EngineError if the wishes cannot come true, even with all kernel modules loaded that can be."""
+    values, bounds, _absent = _sysctls.check(params["sysctls"], params["absent"])
+    sysctls.require(_sysctls.never([*values, *bounds]))
+
+
+def reread(items):
+    """Return what there is of (kind, key) pairs."""
+    keys = {kind: [key for one, key in items if one == kind] for kind in ("sysctl", "file")}
+    return {**sysctls.read(keys["sysctl"]), "file": _files.read(*keys["file"])}

@@ -1,0 +1,98 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module kernel_settings against the kernel: what kernel_modules and sysctls do, in one execution."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kernel.modules import ModuleError, converge, run
+
+LOAD = Path("/etc/modules-load.d/kubenode-ansible.conf")
+KEEP = Path("/etc/sysctl.d/90-kubenode-ansible.conf")
+FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+CONNTRACK = Path("/proc/sys/net/ipv4/vs/conntrack")
+WISHES = {"modules": ["ip_vs", "ip_vs_rr"], "sysctls": {"net.ipv4.ip_forward": 1, "net.ipv4.vs.conntrack": 1}}
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    """Before and after a test the kernel has no ip_vs, and no file is ours."""
+    FORWARD.write_text("0")
+    yield
+    run("kernel_settings", purge="owned")
+    subprocess.run(["modprobe", "-r", "ip_vs_rr", "ip_vs"], check=True)
+    shutil.rmtree("/var/lib/kubenode", ignore_errors=True)
+
+
+def loaded() -> set[str]:
+    return {line.split()[0] for line in Path("/proc/modules").read_text().splitlines()}
+
+
+def test_parameters_of_modules_that_are_not_loaded_yet() -> None:
+    assert "ip_vs" not in loaded()
+    foreseen = run("kernel_settings", check=True, **WISHES)
+    assert "ip_vs" not in loaded()
+    result = run("kernel_settings", **WISHES)
+    assert {"ip_vs", "ip_vs_rr"} <= loaded()
+    assert (FORWARD.read_text(), CONNTRACK.read_text()) == ("1\n", "1\n")
+    assert LOAD.read_text().splitlines()[1:] == ["ip_vs", "ip_vs_rr"]
+    assert KEEP.read_text().splitlines()[1:] == ["net.ipv4.ip_forward = 1", "net.ipv4.vs.conntrack = 1"]
+    # What the kernel has without us is known only once its module is there; all else is as check mode said.
+    unknown = "+ sysctl net.ipv4.vs.conntrack: 1"
+    known = "~ sysctl net.ipv4.vs.conntrack: 0 -> 1"
+    assert unknown in foreseen["lines"]
+    assert sorted({*foreseen["lines"]} - {unknown}) == sorted({*result["lines"]} - {known})
+    assert result["states"] == {"ip_vs": "loaded", "ip_vs_rr": "loaded"}
+    assert set(result["diff"]["after"]) >= {"kernel module ip_vs", "sysctl net.ipv4.ip_forward", f"file {LOAD}", f"file {KEEP}"}
+    again = run("kernel_settings", **WISHES)
+    assert (again["changed"], again["lines"], again["diff"]) == (False, [], {"before": {}, "after": {}})
+
+
+def test_either_half_alone_and_all_taken_back() -> None:
+    converge("kernel_settings", modules=["ip_vs", "ip_vs_rr"])
+    converge("kernel_settings", sysctls=WISHES["sysctls"])
+    assert run("kernel_settings", **WISHES)["changed"] is False
+    # The same owner's, whichever module asks.
+    assert run("sysctls", sysctls=WISHES["sysctls"])["changed"] is False
+    assert run("kernel_modules", modules=WISHES["modules"])["changed"] is False
+    converge("kernel_settings", absent_sysctls=["net.ipv4.ip_forward"], absent_modules=["ip_vs_rr"])
+    assert FORWARD.read_text() == "0\n"
+    assert "ip_vs_rr" not in loaded()
+    assert CONNTRACK.read_text() == "1\n"
+    run("kernel_settings", purge="owned")
+    assert "ip_vs" not in loaded()
+    assert not LOAD.exists()
+    assert not KEEP.exists()
+
+
+@pytest.mark.parametrize(
+    ("wishes", "said"),
+    [
+        ({"sysctls": {"net.ipv4.no_such": 1}}, "sysctl net.ipv4.no_such does not exist in this kernel"),
+        ({"sysctls": {"net.ipv4.ip_forward": True}}, "sysctls[net.ipv4.ip_forward]: value is True, expected a number or a text"),
+        ({"modules": ["ip_vs", "no_such_module"]}, "has no module no_such_module"),
+    ],
+)
+def test_what_cannot_be_leaves_both_as_they_were(wishes: dict[str, object], said: str) -> None:
+    for check in (True, False):
+        with pytest.raises(ModuleError, match=said.replace("[", r"\[").replace("]", r"\]")):
+            run("kernel_settings", check=check, **{**WISHES, **wishes})
+        assert "ip_vs" not in loaded()
+        assert FORWARD.read_text() == "0\n"
+        assert not LOAD.exists()
+        assert not KEEP.exists()
+
+
+def test_a_refused_value_takes_back_the_parameters_and_the_next_run_goes_on() -> None:
+    with pytest.raises(ModuleError, match=r"net\.ipv4\.vs\.sync_threshold: the kernel refused the value"):
+        run("kernel_settings", **{**WISHES, "sysctls": {**WISHES["sysctls"], "net.ipv4.vs.sync_threshold": "9 3"}})
+    assert FORWARD.read_text() == "0\n"
+    assert not KEEP.exists()
+    assert {"ip_vs", "ip_vs_rr"} <= loaded()
+    assert [line for line in run("kernel_settings", **WISHES)["lines"] if "kernel module" in line] == []
