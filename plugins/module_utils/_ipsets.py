@@ -12,7 +12,6 @@ from ._argspec import check_owner, unique
 from ._converge import Wish
 from ._ipset_compare import Given, UnclearError, compare, plainly
 from ._ipset_lines import from_file, inline
-from ._ipset_order import arranged
 from .engine.errors import InputError
 from .engine.kernel import ipset
 from .engine.model.ipset import MemberKey, same_set
@@ -115,6 +114,8 @@ class Task:
             if each.header is None:
                 continue
             if each.header.type == "list:set":
+                from ._ipset_order import arranged
+
                 each, there = arranged(each, saved.get(name), {name: kind for name, kind in types.items() if kind})
                 headers.update({name: there} if there is not None else {})
             try:

@@ -34,11 +34,12 @@ class Finished(NamedTuple):
     errors: str
 
 
-def run(arguments: Sequence[str], text: str | None = None) -> Finished:
+def run(arguments: Sequence[str], text: str | None = None, large: bool = False) -> Finished:
     """Run a tool with ``text`` on its standard input and wait for it.
 
     A status other than 0 is the caller's to judge. The tool is looked for in PATH and then in the usual system directories,
-    which the PATH of a remote login often lacks.
+    which the PATH of a remote login often lacks. ``large`` output is collected in memory of its own instead of through a pipe,
+    of which Python makes many small pieces.
 
     Raises:
         MissingError: there is no such tool; the text names the package.
@@ -48,16 +49,19 @@ def run(arguments: Sequence[str], text: str | None = None) -> Finished:
 
     tool = arguments[0]
     environment = dict(os.environ, LC_ALL="C", PATH=os.environ.get("PATH", "") + ":" + _SYSTEM_DIRECTORIES)
+    collected = os.memfd_create("output") if large and hasattr(os, "memfd_create") else -1
     try:
         ended = subprocess.run(
             arguments,
             input=None if text is None else text.encode("utf-8", "surrogateescape"),
             stdin=subprocess.DEVNULL if text is None else None,
-            capture_output=True,
+            stdout=subprocess.PIPE if collected < 0 else collected,
+            stderr=subprocess.PIPE,
             env=environment,
             timeout=_SECONDS,
             check=False,
         )
+        output = ended.stdout if collected < 0 else os.pread(collected, os.fstat(collected).st_size, 0)
     except FileNotFoundError:
         raise MissingError(f"the tool {tool} is missing; install the package {PACKAGES.get(tool, tool)}") from None
     except PermissionError:
@@ -66,8 +70,7 @@ def run(arguments: Sequence[str], text: str | None = None) -> Finished:
         raise KernelError(f"the tool {tool} cannot be started: {error.strerror}") from error
     except subprocess.TimeoutExpired:
         raise KernelError(f"{' '.join(arguments)} did not end in {_SECONDS} seconds and was stopped") from None
-    return Finished(
-        ended.returncode,
-        ended.stdout.decode("utf-8", "surrogateescape"),
-        ended.stderr.decode("utf-8", "surrogateescape"),
-    )
+    finally:
+        if collected >= 0:
+            os.close(collected)
+    return Finished(ended.returncode, output.decode("utf-8", "surrogateescape"), ended.stderr.decode("utf-8", "surrogateescape"))

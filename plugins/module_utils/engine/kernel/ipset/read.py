@@ -20,7 +20,7 @@ _CREATE = "create "
 
 
 class Saved(NamedTuple):
-    """A set as ``ipset save`` prints it: its header, and its lines."""
+    """A set as ``ipset save`` prints it: its header, and in one text its further lines, each with the end of the line before it."""
 
     name: str
     header: IPSet
@@ -28,16 +28,12 @@ class Saved(NamedTuple):
 
     def members(self) -> list[str]:
         """Return the members, each with its options behind it, in the set's order."""
-        return self.body[len(self._prefix) :].split("\n" + self._prefix) if self.body else []
+        return self.body.split(f"\nadd {self.name} ")[1:]
 
     @property
     def bare(self) -> bool:
         """Tell whether no member has an option."""
-        return self.body.count(" ") == (self.body.count("\n") + 1 if self.body else 0) * self._prefix.count(" ")
-
-    @property
-    def _prefix(self) -> str:
-        return f"add {self.name} "
+        return self.body.count(" ") == self.body.count("\n") * f"add {self.name} ".count(" ")
 
 
 def read(names: Collection[str] | None = None, members: bool = True) -> dict[str, dict[Any, Any]]:
@@ -74,8 +70,7 @@ def read_saved(names: Collection[str] | None = None) -> dict[str, Saved]:
         MissingError: no ipset, no kernel support, no right.
     """
     blocks = {}
-    for block in _blocks(query(["save", *_only(names)])):
-        head, _newline, body = block.partition("\n")
+    for head, body in _blocks(query(["save", *_only(names)])):
         name, header = _header(head)
         if names is None or name in names:
             blocks[name] = (header, body)
@@ -106,11 +101,16 @@ def version() -> str:
     return run(["ipset", "--version"]).output.partition("\n")[0]
 
 
-def _blocks(output: str) -> Iterable[str]:
-    """Yield one block per set, without ``create`` in front."""
-    if not output.startswith(_CREATE):
-        return []
-    return output[len(_CREATE) :].rstrip("\n").split("\n" + _CREATE)
+def _blocks(output: str) -> Iterable[tuple[str, str]]:
+    """Yield head and body of each set, the head without ``create`` in front; of a large text nothing is copied but that."""
+    start = 0 if output.startswith(_CREATE) else -1
+    while start >= 0:
+        found = output.find("\n" + _CREATE, start)
+        end = len(output) - output.endswith("\n") if found < 0 else found
+        head = output.find("\n", start, end)
+        head = end if head < 0 else head
+        yield output[start + len(_CREATE) : head], output[head:end]
+        start = -1 if found < 0 else found + 1
 
 
 def _header(text: str) -> tuple[str, IPSet]:

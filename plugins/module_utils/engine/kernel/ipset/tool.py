@@ -27,13 +27,13 @@ class Complaint(NamedTuple):
         return self.text == _ABSENT
 
 
-def ipset(arguments: Sequence[str]) -> Finished:
+def ipset(arguments: Sequence[str], large: bool = False) -> Finished:
     """Run one command.
 
     Raises:
         MissingError: no ipset, no kernel support, no right.
     """
-    return _checked(run(["ipset", *arguments]))
+    return _checked(run(["ipset", *arguments], large=large))
 
 
 def query(arguments: Sequence[str]) -> str:
@@ -42,7 +42,7 @@ def query(arguments: Sequence[str]) -> str:
     Raises:
         KernelError: ipset refused.
     """
-    ended = ipset(arguments)
+    ended = ipset(arguments, large=True)
     if ended.status and complaint(ended.errors).text != _ABSENT:
         raise KernelError(f"ipset {arguments[0]}: {complaint(ended.errors).text}")
     return ended.output
