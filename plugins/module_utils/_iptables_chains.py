@@ -13,26 +13,34 @@ from typing import NamedTuple
 
 from ._argspec import FAMILIES, check_owner, unique
 from ._converge import Wish
+from ._iptables_fields import text
 from ._scratch import in_scratch
 from .engine.errors import InputError
 from .engine.kernel import iptables
 from .engine.model.iptables import BUILT_IN, ChainKey, JumpKey, Place
 from .engine.model.rule_text import canonical_rule
 
+_QUOTED = re.compile(r"[\"'\\]")
+_COMMAND = re.compile(r"(-[ADIRPNXFZ]|--(append|insert|delete|replace|new-chain|flush))\b")
 _REPEATED = re.compile(r" # \d+\Z")  # how iptables.read tells rules of a built-in chain apart that are the same
+_SET_FAMILIES = {"inet": 4, "inet6": 6, "bitmap:ip": 4, "bitmap:ip,mac": 4}  # the others hold no addresses
 _NAME = re.compile(r"[^\s!\-,+\"'\\][^\s\"'\\]{0,27}\Z")
 
 
 def prepare(params):
     """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
     check_owner(params["owner"])
+    iptables.choose("" if params["backend"] == "auto" else params["backend"])
     chains, seen = {}, {}
     for index, chain in enumerate(params["chains"]):
         place = f"chains[{index}]"
         check_name(place, chain["name"])
-        rules = [" ".join(rule.split()) if not re.search(r"[\"'\\]", rule) else rule for rule in chain["rules"] or ()]
+        given = [text(f"{place}.rules[{number}]", rule) for number, rule in enumerate(chain["rules"] or ())]
+        rules = [rule if _QUOTED.search(rule) else " ".join(rule.split()) for rule in given]
         for number, rule in enumerate(rules):
             check_rule(f"{place}.rules[{number}]", "text", rule)
+        if chain["state"] == "absent" and (rules or chain["jumps"]):
+            raise InputError(place, "state", "absent", "present, with rules or jumps")
         for family in chain["families"]:
             key = ChainKey(FAMILIES[family], chain["table"], chain["name"])
             unique(seen, key, place, f"chain {key}")
@@ -76,14 +84,10 @@ def check_name(place, name):
         )
 
 
-def check_rule(place, field, text):
-    """Raise InputError unless ``text`` can be one rule, or a part of one."""
-    if (
-        "\n" in text
-        or text != text.strip()
-        or re.match(r"(-[ADIRPNXFZ]|--(append|insert|delete|replace|new-chain|flush))\b", text)
-    ):
-        raise InputError(place, field, text, "one rule without '-A CHAIN', in the spelling of iptables-save")
+def check_rule(place, field, rule):
+    """Raise InputError unless ``rule`` can be one rule, or a part of one."""
+    if "\n" in rule or rule != rule.strip() or _COMMAND.match(rule):
+        raise InputError(place, field, rule, "one rule without '-A CHAIN', in the spelling of iptables-save")
 
 
 def check_jump(place, chain, jump):
@@ -132,7 +136,7 @@ def target(rule):
 
 def respell(chains, have):
     """Return the chains with their rules and jumps as iptables-save spells them; iptables is only asked if something is not there."""
-    plain = {key: plainly(chain, key.family) for key, chain in chains.items()}
+    plain = {key: plainly(chain, key.family, have["chain"].get(key, ())) for key, chain in chains.items()}
     rules = {key: chains[key].rules for key, chain in plain.items() if chain.rules and chain.rules != have["chain"].get(key)}
     jumps = [
         given
@@ -140,7 +144,11 @@ def respell(chains, have):
         for (_place, given, _position), (_same, jump, _there) in zip(chains[key].jumps or (), chain.jumps or ())
         if jump not in have["jump"]
     ]
-    texts, keys = ask(rules, jumps, {**have["chain"], **chains}) if rules or jumps else ({}, {})
+    if not rules and not jumps:
+        return plain
+    sets = mentioned_sets(chains, rules, jumps)
+    stay = [key for key in {**have["chain"], **chains} if key not in chains or chains[key].present]
+    texts, keys = ask(rules, jumps, sets, stay)
     return {
         key: chain._replace(
             rules=texts.get(key, chain.rules),
@@ -154,10 +162,12 @@ def respell(chains, have):
     }
 
 
-def plainly(chain, family):
-    """Return a chain with those rules and jumps respelled that need no asking."""
+def plainly(chain, family, there):
+    """Return a chain with those rules and jumps respelled that need no asking; ``there`` are its rules in the kernel."""
+    if chain.rules and chain.rules != there:
+        known = set(there)
+        chain = chain._replace(rules=tuple(rule if rule in known else _plain(family, rule) for rule in chain.rules))
     return chain._replace(
-        rules=chain.rules and tuple(_plain(family, rule) for rule in chain.rules),
         jumps=chain.jumps
         and [(place, jump._replace(rule=_plain(family, jump.rule)), position) for place, jump, position in chain.jumps],
     )
@@ -168,14 +178,12 @@ def _plain(family, rule):
     return rule if spelled is None else spelled
 
 
-def ask(rules, jumps, known):
+def ask(rules, jumps, sets, known):
     """Return the rules of chains, and the keys of rules in built-in chains, as the node's own iptables spells them.
 
     Raises:
         EngineError: iptables does not take one; the text names it and says why.
     """
-    names = iptables.mentioned_sets([*(rule for texts in rules.values() for rule in texts), *(jump.rule for jump in jumps)])
-    sets = _headers(names)
 
     def asking():
         spelled = iptables.normalise(rules, jumps, sets=sets, known=known)
@@ -187,10 +195,25 @@ def ask(rules, jumps, known):
     return texts, keys
 
 
-def _headers(names):
-    """Return the headers of sets that rules name; a rule without its set would be refused."""
-    if not names:
+def mentioned_sets(chains, rules, jumps):
+    """Return the headers of the sets that rules name.
+
+    Raises:
+        InputError: there is no such set, or it holds another family: the kernel takes such a rule, and it never matches.
+    """
+    texts = [(key, f"{chains[key].place}.rules[{index}]", rule) for key in rules for index, rule in enumerate(rules[key])]
+    given = [(place, jump) for chain in chains.values() for place, jump, _position in chain.jumps or () if jump in jumps]
+    texts += [(jump, place, jump.rule) for place, jump in given]
+    named = [(key, place, name) for key, place, rule in texts for name in iptables.mentioned_sets([rule])]
+    if not named:
         return {}
     from .engine.kernel import ipset
 
-    return ipset.read(names, members=False)["set"]
+    there = ipset.read({name for _key, _place, name in named}, members=False)["set"]
+    for key, place, name in named:
+        if name not in there:
+            raise InputError(place, "set", name, "a set that exists")
+        kind, options = there[name].type, there[name]
+        if _SET_FAMILIES.get(options.option("family", kind), key.family) != key.family:
+            raise InputError(place, "set", name, f"a set with IPv{key.family} addresses (it is {options.text()})")
+    return there

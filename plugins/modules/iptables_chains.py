@@ -14,7 +14,7 @@ description:
     for many.
   - Each table is read once and changed by one C(iptables-restore --noflush), which the kernel takes as a whole or not at all.
     Rules of others, in chains of others or between ours, stay byte for byte as they are.
-  - Works with both back ends (legacy and nft), through the commands that the node's C(iptables) is.
+  - Works with both back ends (legacy and nft), see O(backend).
   - If the kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -27,6 +27,14 @@ extends_documentation_fragment:
   - kubenode.ipvs._confirmation
   - kubenode.ipvs._ownership.purge
 options:
+  backend:
+    description:
+      - The back end. V(auto) is whichever the node's command C(iptables) is.
+      - V(legacy) and V(nft) are for nodes that have both, and need the commands C(iptables-legacy-save), C(iptables-nft-save)
+        and so on. What an earlier task made in the other back end stays there.
+    type: str
+    choices: [auto, legacy, nft]
+    default: auto
   chains:
     description:
       - The chains. Naming one twice, for the same family and table, is an error.
@@ -54,11 +62,18 @@ options:
         default: [ipv4]
       rules:
         description:
-          - The rules in their order, in the spelling of C(iptables-save), without C(-A) and the chain's name.
-            For example V(-s 192.0.2.0/24 -p tcp -m tcp --dport 443 -j ACCEPT).
+          - The rules in their order, each as text or as fields. They are compared as the node's own C(iptables) understands them, so
+            that any spelling that it takes will do.
+          - As text a rule is what stands behind C(-A) and the chain's name, for example
+            V(-s 192.0.2.0/24 -p tcp -m tcp --dport 443 -j ACCEPT).
+          - As fields it is a dictionary of C(protocol), C(source), C(destination), C(in_interface), C(out_interface), C(source_port),
+            C(destination_port), C(ctstate), C(match_set), C(mark), C(limit), C(comment), C(jump) and C(goto). A value that begins
+            with V(!) is what must not be. The ports and C(ctstate) can be lists. C(match_set) is a set's name and its directions, for example
+            V(trusted src,dst). The field C(match) takes further matches, and C(target_options) the options of the C(jump), both as
+            text.
           - If omitted, the chain's rules are left as they are.
         type: list
-        elements: str
+        elements: raw
       jumps:
         description:
           - From where packets come into the chain.
@@ -106,6 +121,18 @@ EXAMPLES = r"""
           - -p tcp -m tcp --dport 30000:32767 -j DROP
         jumps:
           - chain: INPUT
+
+- name: Rules as fields; what is not let through is logged and dropped
+  kubenode.ipvs.iptables_chains:
+    chains:
+      - name: WEB
+        rules:
+          - {protocol: tcp, destination_port: [80, 443], match_set: trusted src, jump: RETURN}
+          - {source: "!192.0.2.0/24", ctstate: NEW, jump: LOG, target_options: '--log-prefix "web: "'}
+          - {comment: nobody else, jump: DROP}
+        jumps:
+          - chain: INPUT
+            match: -p tcp -m multiport --dports 80,443
 
 - name: Masquerade what leaves for the back ends, in both families
   kubenode.ipvs.iptables_chains:
@@ -194,11 +221,12 @@ JUMP = {
     "match": {"type": "str", "default": ""},
     "position": {"type": "str", "choices": ["first", "last"], "default": "first"},
 }
+BACKEND = {"backend": {"type": "str", "choices": ["auto", "legacy", "nft"], "default": "auto"}}
 CHAIN = {
     "name": {"type": "str", "required": True},
     "table": {"type": "str", "choices": ["filter", "nat", "mangle", "raw", "security"], "default": "filter"},
     "families": {"type": "list", "elements": "str", "choices": ["ipv4", "ipv6"], "default": ["ipv4"]},
-    "rules": {"type": "list", "elements": "str"},
+    "rules": {"type": "list", "elements": "raw"},
     "jumps": {"type": "list", "elements": "dict", "options": JUMP},
     **STATE,
 }
@@ -206,7 +234,7 @@ CHAIN = {
 
 def main():
     run(
-        {"chains": {"type": "list", "elements": "dict", "default": [], "options": CHAIN}, **OWNER, **PURGE, **CONFIRM},
+        {"chains": {"type": "list", "elements": "dict", "default": [], "options": CHAIN}, **BACKEND, **OWNER, **PURGE, **CONFIRM},
         prepare,
         reread,
     )

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, converge, run
+from support.started import Started
 
 FOREIGN = """*filter
 :FOREIGN - [0:0]
@@ -136,14 +138,116 @@ def test_foreign_chains_are_left_alone() -> None:
             "chains[0].jumps[1] and chains[0].jumps[0] are both rule in IPv4 filter INPUT: -j X; name each thing once",
         ),
         ([{"name": "X", "rules": ["-j ACCEPT", "-p tcp --dport 70000 -j DROP"]}], "IPv4 filter X: rule `-p tcp --dport 70000"),
-        ([{"name": "X", "rules": ["-m set --match-set nosuch src -j DROP"]}], "IPv4 filter X: rule `-m set --match-set nosuch"),
+        (
+            [{"name": "X", "rules": ["-j ACCEPT", "-m set --match-set nosuch src -j DROP"]}],
+            "chains[0].rules[1]: set is 'nosuch', expected a set that exists",
+        ),
+        (
+            [{"name": "X", "jumps": [{"chain": "INPUT", "match": "-m set --match-set nosuch src"}]}],
+            "chains[0].jumps[0]: set is 'nosuch', expected a set that exists",
+        ),
+        (
+            [{"name": "X", "families": ["ipv4", "ipv6"], "rules": ["-m set --match-set four src -j DROP"]}],
+            "chains[0].rules[0]: set is 'four', expected a set with IPv6 addresses (it is hash:ip family inet",
+        ),
+        ([{"name": "X", "state": "absent"}, {"name": "Y", "rules": ["-j X"]}], "IPv4 filter Y: rule `-j X`: "),
+        ([{"name": "X", "state": "absent", "rules": ["-j DROP"]}], "chains[0]: state is 'absent', expected present, with rules or"),
+        ([{"name": "X", "rules": [7]}], "chains[0].rules[0]: rule is 7, expected text or fields"),
+        ([{"name": "X", "rules": [{"port": 7}]}], "chains[0].rules[0]: field is 'port', expected one of protocol, source, "),
+        ([{"name": "X", "rules": [{"jump": "DROP", "goto": "Y"}]}], "chains[0].rules[0]: goto is 'Y', expected nothing beside jump"),
+        (
+            [{"name": "X", "rules": [{"destination_port": 80}]}],
+            "chains[0].rules[0]: destination_port is 80, expected a protocol with ports beside it (tcp, ",
+        ),
+        ([{"name": "X", "rules": [{"source": "192.0.2.1 -j ACCEPT"}]}], "chains[0].rules[0]: source is '192.0.2.1 -j ACCEPT', expected one word"),
+        ([{"name": "X", "rules": [{"source": True}]}], "chains[0].rules[0]: source is True, expected text or a number"),
+        ([{"name": "X", "rules": [{"match_set": "four"}]}], "chains[0].rules[0]: match_set is 'four', expected 2 words"),
+        ([{"name": "X", "rules": [{"target_options": "--to-ports 7"}]}], "chains[0].rules[0]: target_options is '--to-ports 7', expected the jump"),
         ([{"name": "X", "rules": ["-s 2001:db8::1 -j DROP"]}], "IPv4 filter X: rule `-s 2001:db8::1 -j DROP`: "),
         ([{"name": "X", "rules": ["-j NOSUCH"]}], "IPv4 filter X: rule `-j NOSUCH`: "),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_clear_message(wrong: list[dict[str, Any]], message: str) -> None:
+    subprocess.run(["ipset", "create", "four", "hash:ip"], check=True)
     before = rules()
-    with pytest.raises(ModuleError) as error:
-        run("iptables_chains", chains=wrong)
-    assert str(error.value).startswith(message)
+    for check in (True, False):
+        with pytest.raises(ModuleError) as error:
+            run("iptables_chains", check=check, chains=wrong)
+        assert str(error.value).startswith(message)
+        assert rules() == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "saved"),
+    [
+        ({"jump": "DROP"}, "-j DROP"),
+        ({"protocol": "tcp", "destination_port": 443, "jump": "ACCEPT"}, "-p tcp -m tcp --dport 443 -j ACCEPT"),
+        (
+            {"protocol": "udp", "source_port": ["53", "1000:2000"], "destination_port": "!53", "goto": "FOREIGN"},
+            "-p udp -m multiport --sports 53,1000:2000 -m udp ! --dport 53 -g FOREIGN",
+        ),
+        ({"source": "192.0.2.7/24", "destination": "!198.51.100.1"}, "-s 192.0.2.0/24 ! -d 198.51.100.1/32"),
+        ({"in_interface": "eth+", "comment": 'the "front" door'}, '-i eth+ -m comment --comment "the \\"front\\" door"'),
+        ({"ctstate": ["RELATED", "ESTABLISHED"], "jump": "RETURN"}, "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN"),
+        ({"match_set": "!trusted src", "jump": "DROP"}, "-m set ! --match-set trusted src -j DROP"),
+        ({"mark": "!0x1/0x1", "limit": "5/min"}, "-m mark ! --mark 0x1/0x1 -m limit --limit 5/min"),
+        (
+            {"protocol": "tcp", "match": "-m tcp --tcp-flags SYN,RST SYN", "jump": "REJECT", "target_options": "--reject-with tcp-reset"},
+            "-p tcp -m tcp --tcp-flags SYN,RST SYN -j REJECT --reject-with tcp-reset",
+        ),
+    ],
+)  # fmt: skip
+def test_rules_as_fields(fields: dict[str, Any], saved: str) -> None:
+    subprocess.run(["ipset", "create", "trusted", "hash:net"], check=True)
+    chains({"name": "MINE", "rules": [fields, "-j RETURN"]})
+    assert [line for line in rules() if line.startswith("-A MINE")] == [f"-A MINE {saved}", "-A MINE -j RETURN"]
+    assert not chains({"name": "MINE", "rules": [saved, {"jump": "RETURN"}]})["changed"]
+
+
+def test_rules_stand_in_the_order_of_the_task_and_what_it_does_not_name_goes() -> None:
+    three = ["-s 192.0.2.1/32 -j ACCEPT", "-s 192.0.2.2/32 -j ACCEPT", "-j DROP"]
+    chains({"name": "MINE", "rules": three})
+    subprocess.run(["iptables", "-A", "MINE", "-j", "LOG"], check=True)
+    result = chains({"name": "MINE", "rules": [three[1], three[0], three[2]]})
+    assert result["diff"]["before"] == {"chain IPv4 filter MINE": [*three, "-j LOG"]}
+    assert [line for line in rules() if line.startswith("-A MINE")] == [f"-A MINE {three[at]}" for at in (1, 0, 2)]
+
+
+def test_counters_of_foreign_rules_stay() -> None:
+    subprocess.run(
+        ["iptables-restore", "--counters"], input=FOREIGN.replace("-A FOREIGN", "[7:700] -A FOREIGN"), text=True, check=True
+    )
+    chains({"name": "MINE", "rules": ["-j DROP"], "jumps": [{"chain": "INPUT"}]})
+    saved = subprocess.run(["iptables-save", "-c"], check=True, capture_output=True, text=True).stdout
+    assert "[7:700] -A FOREIGN -s 203.0.113.0/24 -j DROP" in saved
+
+
+def test_a_run_that_changes_nothing_starts_one_process_for_each_family(started: Started) -> None:
+    both = {"name": "MINE", "families": ["ipv4", "ipv6"], "rules": [f"-p tcp --dport {port} -j ACCEPT" for port in range(1, 200)]}
+    chains(both)
+    with started:
+        assert not run("iptables_chains", chains=[both])["changed"]
+    assert started.words() == ["ip6tables-save", "iptables-save"]
+
+
+def test_words_for_a_shell_are_words(tmp_path: Path) -> None:
+    text = f"$(touch {tmp_path}/made) `touch {tmp_path}/made`; touch {tmp_path}/made"
+    chains({"name": "MINE", "rules": [{"comment": text, "jump": "RETURN"}]})
+    assert not (tmp_path / "made").exists()
+    assert text in rules()[-1].replace("\\", "")
+
+
+def test_a_back_end_of_ones_choice() -> None:
+    chains({"name": "MINE", "rules": ["-j DROP"]}, backend="legacy")
+    saved = subprocess.run(["iptables-legacy-save"], check=True, capture_output=True, text=True).stdout
+    assert "-A MINE -j DROP" in saved
+
+
+def test_a_chain_that_others_still_use_stays() -> None:
+    chains({"name": "MINE", "rules": ["-j DROP"]})
+    subprocess.run(["iptables", "-A", "FOREIGN", "-j", "MINE"], check=True)
+    before = rules()
+    with pytest.raises(ModuleError, match="chain MINE is still used by: -A FOREIGN -j MINE"):
+        run("iptables_chains", chains=[{"name": "MINE", "state": "absent"}])
     assert rules() == before
+    subprocess.run(["iptables", "-D", "FOREIGN", "-j", "MINE"], check=True)
