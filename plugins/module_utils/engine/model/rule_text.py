@@ -43,7 +43,21 @@ _PROTOCOLS = {
     4: {"6": "tcp", "17": "udp", "1": "icmp", "132": "sctp"},
     6: {"6": "tcp", "17": "udp", "58": "ipv6-icmp", "132": "sctp", "icmpv6": "ipv6-icmp"},
 }
+for _names in _PROTOCOLS.values():
+    _names.update({name: name for name in _names.values()})
+# Options that are another spelling of one option's value.
+_FORMS = {"--syn": "--tcp-flags", **dict.fromkeys(MARK_FORMS, "--set-xmark")}
 _ANY = {4: "0.0.0.0/0", 6: "::/0"}
+
+
+def _by_word(extensions: dict[str, tuple[Option, ...]]) -> dict[str, dict[str, Option]]:
+    return {
+        name: {word: option for option in options for word in (option.name, *option.synonyms)}
+        for name, options in extensions.items()
+    }
+
+
+_MATCH_WORDS, _TARGET_WORDS = _by_word(MATCHES), _by_word(TARGETS)
 
 
 class _Extension(NamedTuple):
@@ -139,7 +153,9 @@ class _Reader:
         return word
 
     def _word(self, word: str, inverted: bool) -> None:
-        if word in _HEAD:
+        if word.startswith("--"):
+            self._option(word, inverted)
+        elif word in _HEAD:
             if word in self.head:
                 raise AskError
             self.head[word] = self._head(word, self._next(), inverted)
@@ -164,8 +180,8 @@ class _Reader:
                     raise AskError
                 return ""
         elif flag == "-p":
-            value = _PROTOCOLS[self.family].get(value.lower(), value.lower())
-            if value not in _PROTOCOLS[self.family].values():
+            value = _PROTOCOLS[self.family].get(value.lower(), "")
+            if not value:
                 raise AskError
             self.protocol = "" if inverted else value
         elif value == "+":
@@ -187,13 +203,19 @@ class _Reader:
         extension.given[option.name] = " ".join((["!"] if inverted else []) + [option.name, *arguments])
 
     def _find(self, word: str) -> tuple[_Extension, Option]:
-        wanted = "--set-xmark" if word in MARK_FORMS else "--tcp-flags" if word == "--syn" else word
-        for extension in ([self.target] if self.target else []) + self.matches[::-1]:
-            for option in extension.known:
-                if wanted == option.name or wanted in option.synonyms:
-                    return extension, option
+        wanted = _FORMS.get(word, word)
+        if self.target:
+            option = _TARGET_WORDS.get(self.target.name, {}).get(wanted)
+            if option:
+                return self.target, option
+        for match in reversed(self.matches):
+            option = _MATCH_WORDS[match.name].get(wanted)
+            if option:
+                return match, option
         implied = IMPLIED.get(self.protocol)
         if implied and all(match.name != implied for match in self.matches):
-            self.matches.append(_Extension(implied, MATCHES[implied], {}))
-            return self._find(word)
+            option = _MATCH_WORDS[implied].get(wanted)
+            if option:
+                self.matches.append(_Extension(implied, MATCHES[implied], {}))
+                return self.matches[-1], option
         raise AskError
