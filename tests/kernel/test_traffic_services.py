@@ -17,6 +17,7 @@ from support.traffic import POD_PORT, PROTOCOLS, Cluster, balancer_ip, cluster_i
 
 EVERY, HAIRPIN, EMPTY, OTHER_PROXY, APPLIANCE, GONE = 10, 11, 12, 13, 14, 15
 OLDER, YOUNGER, OWN, SHARED = 16, 17, 18, 19
+HAIRPIN_LOCAL = 9
 NODE_PORT = 30010
 
 
@@ -24,7 +25,9 @@ NODE_PORT = 30010
 def cluster(bare_cluster: Cluster) -> Cluster:
     cluster = bare_cluster
     cluster.write("every", service(EVERY, ["p1", "r1"], protocols=PROTOCOLS, node_port=NODE_PORT, external=True, balancer=True))
-    cluster.write("hairpin", service(HAIRPIN, ["p1"], protocols=PROTOCOLS))
+    every = {"protocols": PROTOCOLS, "external": True, "balancer": True}
+    cluster.write("hairpin", service(HAIRPIN, ["p1"], node_port=30011, **every))
+    cluster.write("hairpin-local", service(HAIRPIN_LOCAL, ["p1"], node_port=30009, externalTrafficPolicy="Local", **every))
     cluster.write("empty", service(EMPTY, [], protocols=PROTOCOLS, node_port=30012, external=True, balancer=True))
     other = {"service.kubernetes.io/service-proxy-name": "another"}
     cluster.write("other", service(OTHER_PROXY, ["p1"], labels=other))
@@ -77,8 +80,10 @@ def test_a_node_port_is_on_every_address_of_the_node(cluster: Cluster, family: i
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_pod_that_reaches_itself(cluster: Cluster, family: int, protocol: str) -> None:
-    assert ask("p1", cluster_ip(HAIRPIN, family, protocol=protocol)) == f"p1 sees {GATEWAY[family]}"
+@pytest.mark.parametrize(("number", "port"), [(HAIRPIN, 30011), (HAIRPIN_LOCAL, 30009)], ids=["Cluster", "Local"])
+def test_a_pod_that_reaches_itself(cluster: Cluster, family: int, protocol: str, number: int, port: int) -> None:
+    found = {what: ask("p1", target) for what, target in targets(number, port, family, protocol).items()}
+    assert found == dict.fromkeys(found, f"p1 sees {GATEWAY[family]}")
 
 
 @pytest.mark.parametrize("where", ["p3", NODE, "client1"])
