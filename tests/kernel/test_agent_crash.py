@@ -12,11 +12,15 @@ import time
 from pathlib import Path
 
 from support import objects
-from support.agent_process import NODE, AgentProcess, dump
+from support.agent_process import NODE, AgentProcess, dump, eventually
+from support.cluster_net import HOSTS
+from support.conversation import Talk
 from support.namespace import fresh, sh
+from support.traffic import Cluster, cluster_ip, service
 
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
-ROUNDS = 8
+ROUNDS = 16
+STEADY = 90  # a service that does not change
 
 
 def services(count: int) -> list[objects.Object]:
@@ -69,3 +73,35 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         assert partly, "no kill came in the middle of an apply: choose other moments"
     finally:
         agent.close()
+
+
+def test_connections_through_what_did_not_change_live_through_every_kill(bare_cluster: Cluster) -> None:
+    """Others come and go by the hundred; the agent is killed in the middle of that, and again."""
+    cluster = bare_cluster
+    seed = 20261122
+    chance = random.Random(seed)
+    names = [name for name in HOSTS if name in ("p1", "r1")]
+    cluster.write("steady", service(STEADY, names))
+    cluster.start()
+    talks = [Talk("client1", cluster_ip(STEADY, family)) for family in (4, 6) for _name in names]
+    pods = [talk.say().name for talk in talks]
+    partly = 0
+
+    def made() -> int:
+        return cluster.run("ipvsadm", "-Sn").count("-a -t 10.96.1.")
+
+    try:
+        for number in range(ROUNDS):
+            cluster.write("others", [] if number % 2 else services(150))
+            time.sleep(chance.uniform(0, 0.5))
+            cluster.agent.stop(signal.SIGKILL)
+            partly += 0 < made() < 150 * 5
+            assert [talk.say().name for talk in talks] == pods, f"seed {seed}, round {number}, after the kill"
+            cluster.start()
+            assert [talk.say().name for talk in talks] == pods, f"seed {seed}, round {number}, after the start"
+            wanted = 0 if number % 2 else 150 * 5
+            eventually(lambda wanted=wanted: made() == wanted, 20)  # those that go are without weight for a second
+        assert partly, "no kill came in the middle of an apply: choose other moments"
+    finally:
+        for talk in talks:
+            talk.abort()
