@@ -17,6 +17,7 @@ import pytest
 from kubenode.engine.errors import KernelError, MissingError
 from kubenode.engine.kernel import conntrack, ipvs
 from kubenode.engine.kernel.conntrack import Flow
+from kubenode.engine.kernel.ipvs import control
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.plan import Step
 
@@ -43,7 +44,7 @@ def family(request: pytest.FixtureRequest) -> Iterator[int]:
         run("ip", "address", "add", f"{address}/{length}", "dev", "lo", *(["nodad"] if version == 6 else []))
     run("conntrack", "-F")
     yield version
-    ipvs.flush()
+    control.flush()
     for address in (vip, pod):
         run("ip", "address", "del", f"{address}/{length}", "dev", "lo")
     run("conntrack", "-F")

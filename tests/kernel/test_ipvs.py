@@ -20,7 +20,7 @@ from support.ipvs_tables import creations
 
 from kubenode.engine.errors import MissingError
 from kubenode.engine.kernel import ipvs
-from kubenode.engine.kernel.ipvs import dump, table
+from kubenode.engine.kernel.ipvs import control, dump, table
 from kubenode.engine.kernel.ipvs.attributes import Service
 from kubenode.engine.kernel.ipvs.codec import body
 from kubenode.engine.kernel.netlink import NetlinkSocket
@@ -44,9 +44,9 @@ random_tables = settings(
 
 @pytest.fixture(autouse=True)
 def empty_table() -> Iterator[None]:
-    ipvs.flush()
+    control.flush()
     yield
-    ipvs.flush()
+    control.flush()
 
 
 def create(key: Any, value: Any) -> Step:
@@ -81,7 +81,7 @@ def as_ipvsadm_can_print(state: dict[str, dict[Any, Any]]) -> dict[str, dict[Any
 @random_tables
 @given(ipvs_tables.tables())
 def test_what_is_written_is_read(state: dict[str, dict[Any, Any]]) -> None:
-    ipvs.flush()
+    control.flush()
     write(state)
     assert ipvs.read(precise=True) == state
     fast = ipvs.read()
@@ -99,7 +99,7 @@ def test_what_is_written_is_read(state: dict[str, dict[Any, Any]]) -> None:
 @given(ipvs_tables.tables())
 def test_ipvsadm_agrees(state: dict[str, dict[Any, Any]]) -> None:
     state = as_ipvsadm_can_print(state)
-    ipvs.flush()
+    control.flush()
     write(state)
     servers, reals = ipvsadm.saved()
     assert {tuple(key) for key in state["virtual_server"]} == set(servers)
@@ -143,7 +143,7 @@ def merged(first: dict[str, dict[Any, Any]], second: dict[str, dict[Any, Any]]) 
 def test_plan_and_apply_lead_from_any_table_to_any_other_and_back(
     first: dict[str, dict[Any, Any]], second: dict[str, dict[Any, Any]]
 ) -> None:
-    ipvs.flush()
+    control.flush()
     write(first)
     want = merged(first, second)
     forth = plan(ipvs.read(precise=True), want, {"virtual_server": set(first["virtual_server"])})
@@ -224,7 +224,7 @@ def test_creating_what_exists_changes_it_and_changing_what_is_gone_creates_it() 
     write({"virtual_server": {WEB: VirtualServer("rr")}, "real_server": {REAL: RealServer(1)}})
     write({"virtual_server": {WEB: VirtualServer("wlc", 1, 60)}, "real_server": {REAL: RealServer(5)}})
     assert ipvs.read() == {"virtual_server": {WEB: VirtualServer("wlc", 1, 60)}, "real_server": {REAL: RealServer(5)}}
-    ipvs.flush()
+    control.flush()
     steps = [
         Step("virtual_server", WEB, VirtualServer("rr"), VirtualServer("wrr")),
         create(REAL, RealServer(3)),
@@ -382,7 +382,7 @@ def test_a_kernel_without_ip_vs() -> None:
     try:
         helper.write_text("/bin/false")
         assert not ipvs.available()
-        for verb in (ipvs.read, ipvs.info, lambda: ipvs.apply([create(WEB, VirtualServer())])):
+        for verb in (ipvs.read, control.info, lambda: ipvs.apply([create(WEB, VirtualServer())])):
             with pytest.raises(MissingError, match="ip_vs is not available: load the kernel module ip_vs"):
                 verb()
     finally:

@@ -15,7 +15,8 @@ import pytest
 
 from kubenode.engine.errors import InputError, KernelError
 from kubenode.engine.kernel import ipvs
-from kubenode.engine.kernel.ipvs import Timeouts
+from kubenode.engine.kernel.ipvs import control, statistics
+from kubenode.engine.kernel.ipvs.control import Timeouts
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, SyncDaemon, VirtualServer, VirtualServerKey
 from kubenode.engine.plan import Step
 
@@ -31,11 +32,11 @@ def run(*words: str) -> str:
 
 @pytest.fixture(autouse=True)
 def empty_table() -> Iterator[None]:
-    ipvs.flush()
+    control.flush()
     yield
-    ipvs.flush()
-    for role in ipvs.daemons():
-        ipvs.stop_daemon(role)
+    control.flush()
+    for role in control.daemons():
+        control.stop_daemon(role)
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def counted() -> dict[str, dict[Any, Any]]:
     """The counters once they show a connection: the kernel sums them up every two seconds."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        found = ipvs.statistics()
+        found = statistics.statistics()
         if found["virtual_server"][WEB].connections:
             return found
         time.sleep(0.1)
@@ -89,7 +90,7 @@ def test_a_change_keeps_connections_and_counters(server: socket.socket) -> None:
         "virtual_server": {WEB: VirtualServer("wlc", 1, 60, 24)},
         "real_server": {REAL: RealServer(7, "masquerade", 50, 20)},
     }
-    after = ipvs.statistics()
+    after = statistics.statistics()
     assert after["virtual_server"][WEB].bytes_in >= before["virtual_server"][WEB].bytes_in
     assert ipvs.read_connections() == {REAL: (1, 0)}
     client.sendall(b"still here")
@@ -104,7 +105,7 @@ def test_counters_are_those_that_ipvsadm_shows(server: socket.socket) -> None:
     counted()
     time.sleep(2.1)  # all packets of the end too
     shown = run("ipvsadm", "-Ln", "--stats", "--exact").splitlines()
-    found = ipvs.statistics()
+    found = statistics.statistics()
     for line, traffic in ((shown[-2], found["virtual_server"][WEB]), (shown[-1], found["real_server"][REAL].traffic)):
         assert [int(word) for word in line.split()[-5:]] == list(traffic[:5])
 
@@ -114,74 +115,74 @@ def test_counters_are_zeroed_for_one_and_for_all(server: socket.socket) -> None:
     for end in talk(server):
         end.close()
     counted()
-    ipvs.zero(OTHER)
-    assert ipvs.statistics()["virtual_server"][WEB].connections == 1
-    ipvs.zero(WEB)
-    found = ipvs.statistics()
+    control.zero(OTHER)
+    assert statistics.statistics()["virtual_server"][WEB].connections == 1
+    control.zero(WEB)
+    found = statistics.statistics()
     assert set(found["virtual_server"][WEB][:5]) == set(found["real_server"][REAL].traffic[:5]) == {0}
     for end in talk(server):
         end.close()
     counted()
-    ipvs.zero()
-    assert ipvs.statistics(real_servers=False)["virtual_server"][WEB].connections == 0
+    control.zero()
+    assert statistics.statistics(real_servers=False)["virtual_server"][WEB].connections == 0
 
 
 def test_zeroing_what_is_not_there() -> None:
     with pytest.raises(KernelError, match=r"^virtual server tcp 10\.96\.0\.10:80: it does not exist$"):
-        ipvs.zero(WEB)
+        control.zero(WEB)
 
 
 def test_flush() -> None:
     ipvs.apply([Step("virtual_server", key, None, VirtualServer()) for key in (WEB, OTHER)])
-    ipvs.flush()
+    control.flush()
     assert ipvs.read() == {"virtual_server": {}, "real_server": {}}
 
 
 def test_version_is_that_of_ipvsadm() -> None:
-    found = ipvs.info()
+    found = control.info()
     assert f"IP Virtual Server version {found.version} (size={found.connection_table_size})" in run("ipvsadm", "-Ln")
 
 
 def test_timeouts_that_are_zero_stay() -> None:
-    former = ipvs.get_timeouts()
+    former = control.get_timeouts()
     try:
-        ipvs.set_timeouts(Timeouts(1000, 100, 200))
-        assert ipvs.get_timeouts() == Timeouts(1000, 100, 200)
+        control.set_timeouts(Timeouts(1000, 100, 200))
+        assert control.get_timeouts() == Timeouts(1000, 100, 200)
         assert "1000 100 200" in run("ipvsadm", "-Ln", "--timeout")
-        ipvs.set_timeouts(Timeouts(tcp_fin=5))
-        ipvs.set_timeouts(Timeouts())
-        assert ipvs.get_timeouts() == Timeouts(1000, 5, 200)
+        control.set_timeouts(Timeouts(tcp_fin=5))
+        control.set_timeouts(Timeouts())
+        assert control.get_timeouts() == Timeouts(1000, 5, 200)
     finally:
-        ipvs.set_timeouts(former)
+        control.set_timeouts(former)
 
 
 @pytest.mark.parametrize("seconds", [-1, 2147484])
 def test_a_timeout_that_cannot_be(seconds: int) -> None:
     with pytest.raises(InputError, match=rf"IPVS timeouts: udp is {seconds}, expected seconds from 0 \(keep\) to 2147483"):
-        ipvs.set_timeouts(Timeouts(udp=seconds))
+        control.set_timeouts(Timeouts(udp=seconds))
 
 
 def test_daemons_start_with_every_field_and_stop() -> None:
     run("ip", "link", "set", "lo", "multicast", "on")
     master = SyncDaemon("lo", 7, 1200, "224.0.0.99", 9000, 3)
     backup = SyncDaemon("lo", 0, 1300, "ff02::99", 9001, 2)
-    ipvs.start_daemon("master", master)
-    ipvs.start_daemon("backup", backup)
-    assert ipvs.daemons() == {"master": master, "backup": backup}
+    control.start_daemon("master", master)
+    control.start_daemon("backup", backup)
+    assert control.daemons() == {"master": master, "backup": backup}
     shown = run("ipvsadm", "-Ln", "--daemon")
     assert "master sync daemon (mcast=lo, syncid=7, maxlen=1200, group=224.0.0.99, port=9000, ttl=3)" in shown
     with pytest.raises(KernelError, match="IPVS synchronisation daemon master cannot be started: one is running already"):
-        ipvs.start_daemon("master", master)
-    ipvs.stop_daemon("master")
-    assert ipvs.daemons() == {"backup": backup}
+        control.start_daemon("master", master)
+    control.stop_daemon("master")
+    assert control.daemons() == {"backup": backup}
     with pytest.raises(KernelError, match="IPVS synchronisation daemon master cannot be stopped: none is running"):
-        ipvs.stop_daemon("master")
+        control.stop_daemon("master")
 
 
 def test_a_daemon_of_defaults() -> None:
     run("ip", "link", "set", "lo", "multicast", "on")
-    ipvs.start_daemon("master", SyncDaemon("lo"))
-    assert ipvs.daemons() == {"master": SyncDaemon("lo", 0, 1472, "224.0.0.81", 8848, 1)}
+    control.start_daemon("master", SyncDaemon("lo"))
+    assert control.daemons() == {"master": SyncDaemon("lo", 0, 1472, "224.0.0.81", 8848, 1)}
 
 
 @pytest.mark.parametrize(
@@ -204,5 +205,5 @@ def test_a_daemon_of_defaults() -> None:
 )
 def test_a_daemon_that_cannot_be(role: str, daemon: SyncDaemon, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
-        ipvs.start_daemon(role, daemon)
-    assert ipvs.daemons() == {}
+        control.start_daemon(role, daemon)
+    assert control.daemons() == {}

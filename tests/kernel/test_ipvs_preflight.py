@@ -13,6 +13,7 @@ import pytest
 from support.ipvs_tables import SCHEDULERS
 
 from kubenode.engine.kernel import ipvs
+from kubenode.engine.kernel.ipvs import control
 from kubenode.engine.kernel.ipvs.preflight import can_use_ipvs
 from kubenode.engine.model.ipvs import VirtualServer, VirtualServerKey
 from kubenode.engine.plan import Step
@@ -23,9 +24,9 @@ NOTHING = {"virtual_server": {}, "real_server": {}}
 
 @pytest.fixture(autouse=True)
 def empty_table() -> Iterator[None]:
-    ipvs.flush()
+    control.flush()
     yield
-    ipvs.flush()
+    control.flush()
 
 
 @pytest.mark.parametrize("scheduler", ["", *SCHEDULERS])

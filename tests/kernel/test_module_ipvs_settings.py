@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kernel.modules import ModuleError, converge, run
 
-from kubenode.engine.kernel import ipvs
+from kubenode.engine.kernel.ipvs import control
 from kubenode.engine.model.ipvs import SyncDaemon
 
 MASTER = {"role": "master", "interface": "lo", "sync_id": 7}
@@ -29,13 +29,13 @@ def sh(*words: str) -> str:
 def clean() -> Iterator[None]:
     sh("modprobe", "-a", "ip_vs", "ip_vs_rr")
     sh("ip", "link", "set", "lo", "multicast", "on")
-    former = ipvs.get_timeouts()
+    former = control.get_timeouts()
     yield
     for owner in ("ansible", "other"):
         run("ipvs_services", purge="owned", sync_daemons=[], owner=owner)
-    assert ipvs.daemons() == {}
+    assert control.daemons() == {}
     sh("ipvsadm", "-C")
-    ipvs.set_timeouts(former)
+    control.set_timeouts(former)
 
 
 def shown() -> list[str]:
@@ -43,7 +43,7 @@ def shown() -> list[str]:
 
 
 def test_timeouts_are_set_and_what_is_omitted_stays() -> None:
-    ipvs.set_timeouts(ipvs.Timeouts(900, 120, 300))
+    control.set_timeouts(control.Timeouts(900, 120, 300))
     result = converge("ipvs_services", timeouts={"tcp": 1000, "udp": 0})
     assert result["lines"] == ["~ IPVS timeout tcp: 900 s -> 1000 s"]
     assert result["diff"] == {"before": {"IPVS timeout tcp": "900 s"}, "after": {"IPVS timeout tcp": "1000 s"}}
@@ -59,7 +59,7 @@ def test_nobody_owns_timeouts() -> None:
         result = converge("ipvs_services", timeouts={"tcp": seconds}, owner=owner, adopt=True, purge="all")
         assert (len(result["lines"]), result["adopted"]) == (1, [])
     converge("ipvs_services", purge="all")
-    assert ipvs.get_timeouts().tcp == 1002
+    assert control.get_timeouts().tcp == 1002
 
 
 def test_daemons_start_change_and_stop() -> None:
@@ -77,7 +77,7 @@ def test_daemons_start_change_and_stop() -> None:
         "before": {"IPVS synchronisation daemon master": "on lo id 7 length 1472 group 224.0.0.81 port 8848 ttl 1"},
         "after": {"IPVS synchronisation daemon master": "on lo id 7 length 1472 group 224.0.0.81 port 8848 ttl 4"},
     }
-    assert ipvs.daemons()["master"] == SyncDaemon("lo", 7, 1472, "224.0.0.81", 8848, 4)
+    assert control.daemons()["master"] == SyncDaemon("lo", 7, 1472, "224.0.0.81", 8848, 4)
     assert len(shown()) == 2
     result = converge("ipvs_services", sync_daemons=[{"role": "backup", "state": "absent"}])
     assert result["lines"] == ["- IPVS synchronisation daemon backup"]
@@ -95,21 +95,21 @@ def test_the_information_can_be_given_back() -> None:
 
 
 def test_whose_a_daemon_is() -> None:
-    ipvs.start_daemon("master", SyncDaemon("lo", 9))
+    control.start_daemon("master", SyncDaemon("lo", 9))
     with pytest.raises(ModuleError, match=r"^IPVS synchronisation daemon master exists already and was not made by us"):
         run("ipvs_services", sync_daemons=[MASTER])
     with pytest.raises(ModuleError, match=r"^IPVS synchronisation daemon master was not made by us and is not removed"):
         run("ipvs_services", sync_daemons=[{"role": "master", "state": "absent"}])
     converge("ipvs_services", sync_daemons=[], purge="owned")
     converge("ipvs_services", purge="all")
-    assert ipvs.daemons()["master"].sync_id == 9
+    assert control.daemons()["master"].sync_id == 9
     converge("ipvs_services", sync_daemons=[MASTER], adopt=True)
-    assert ipvs.daemons()["master"].sync_id == 7
+    assert control.daemons()["master"].sync_id == 7
     for arguments in ({"sync_daemons": [MASTER]}, {"sync_daemons": [{**MASTER, "ttl": 2}], "adopt": True}):
         with pytest.raises(ModuleError, match=r"^IPVS synchronisation daemon master belongs to owner 'ansible'"):
             run("ipvs_services", owner="other", **arguments)
     converge("ipvs_services", sync_daemons=[], purge="all", owner="other")
-    assert ipvs.daemons()["master"].sync_id == 7
+    assert control.daemons()["master"].sync_id == 7
     sh("ipvsadm", "--start-daemon", "backup", "--mcast-interface", "lo")
     result = converge("ipvs_services", sync_daemons=[MASTER], purge="all")
     assert result["lines"] == ["- IPVS synchronisation daemon backup"]
@@ -117,7 +117,7 @@ def test_whose_a_daemon_is() -> None:
 
 def test_a_refusal_undoes_timeouts_and_daemons() -> None:
     run("ipvs_services", sync_daemons=[MASTER])
-    before, timeouts = ipvs.daemons(), ipvs.get_timeouts()
+    before, timeouts = control.daemons(), control.get_timeouts()
     wanted = [{**MASTER, "interface": "nosuch0"}, BACKUP]
     for daemons in (wanted, wanted[::-1]):
         with pytest.raises(ModuleError) as error:
@@ -125,7 +125,7 @@ def test_a_refusal_undoes_timeouts_and_daemons() -> None:
         assert str(error.value).startswith(
             "IPVS synchronisation daemon master cannot be started: there is no interface nosuch0; "
         )
-        assert (ipvs.daemons(), ipvs.get_timeouts()) == (before, timeouts)
+        assert (control.daemons(), control.get_timeouts()) == (before, timeouts)
         assert sh("ipvsadm", "-Sn") == ""
     again = run("ipvs_services", sync_daemons=[{**BACKUP, "state": "absent"}])
     assert not again["changed"]
@@ -138,7 +138,7 @@ def test_daemons_and_real_servers_of_the_other_family_take_turns() -> None:
     with pytest.raises(ModuleError, match="a virtual server must not have real servers of the other family"):
         run("ipvs_services", services=[OTHER_FAMILY], sync_daemons=[MASTER])
     converge("ipvs_services", services=[{**WEB, "state": "absent"}], sync_daemons=[MASTER])
-    assert list(ipvs.daemons()) == ["master"]
+    assert list(control.daemons()) == ["master"]
 
 
 @pytest.mark.parametrize(
@@ -195,4 +195,4 @@ def test_wrong_input_is_one_clear_message(wrong: dict[str, Any], message: str) -
 )
 def test_a_length_at_the_limit_is_what_the_kernel_takes(role: str, length: int, group: str) -> None:
     converge("ipvs_services", sync_daemons=[{"role": role, "interface": "lo", "maxlen": length, "group": group}])
-    assert ipvs.daemons()[role].max_length == length
+    assert control.daemons()[role].max_length == length

@@ -311,8 +311,8 @@ class Agent:
         ]
         if not any(wanted):
             return
-        from ..engine.kernel import ipvs
+        from ..engine.kernel.ipvs import control
 
-        have = ipvs.get_timeouts()
+        have = control.get_timeouts()
         if any(want and want != is_ for want, is_ in zip(wanted, have)):
-            ipvs.set_timeouts(ipvs.Timeouts(*wanted))
+            control.set_timeouts(control.Timeouts(*wanted))

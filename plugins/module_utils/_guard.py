@@ -1,0 +1,195 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""The process on the node that undoes a change which nobody confirms in time; see ``_confirm.py``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import time
+from typing import Any, Callable, NamedTuple
+
+from . import engine
+from ._confirm import PENDING
+from .engine.apply import execute
+from .engine.errors import EngineError, KernelError
+from .engine.ledger import DIRECTORY, Ledger, node_lock
+from .engine.model.kinds import KINDS, name
+
+_POLL = 0.2  # seconds between two looks at the file
+# Where a process leaves its login session: a manager that ends what a session left behind would end the guard with it.
+_ROOT_GROUPS = ("/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/systemd/cgroup.procs", "/sys/fs/cgroup/unified/cgroup.procs")
+
+
+class Task(NamedTuple):
+    """What the guard must know: the file that decides, how long to wait, and what was before.
+
+    ``claims`` are those of the touched items that were the owner's, ``notes`` what the ledger remembered, by kind and key.
+    """
+
+    path: str
+    seconds: int
+    owner: str
+    plan: Any
+    touched: list
+    claims: list
+    notes: list
+
+
+class Guard:
+    """The process that undoes; it is there before the change, so that there is no moment without it."""
+
+    def __init__(self, seconds: int, tables: dict, read: Callable, directory: str = DIRECTORY):
+        self.told = {}
+        self._seconds = seconds
+        orders, write_orders = os.pipe()
+        read_ready, ready = os.pipe()
+        child = os.fork()
+        if child == 0:
+            # Twice, so that it is nobody's child.
+            if os.fork() == 0:
+                _be_guard(orders, ready, tables, read, directory)
+            os._exit(0)
+        os.waitpid(child, 0)
+        os.close(orders)
+        os.close(ready)
+        self._orders = os.fdopen(write_orders, "wb")
+        self._ready = os.fdopen(read_ready, "rb")
+
+    def close(self):
+        """Let go of the guard: if it is not armed, it ends."""
+        self._ready.close()
+        self._orders.close()
+
+    @contextlib.contextmanager
+    def over(self, made, absent, around, owner):
+        """Be armed while ``made`` is carried out, and after; ``absent`` are keys by kind that the task strikes out, too.
+
+        Raises:
+            KernelError: there is no guard; nothing was changed.
+        """
+        if not made.steps:
+            yield
+            return
+        touched = {(step.kind, step.key) for step in made.steps if KINDS[step.kind].parent is None}
+        touched.update((kind, key) for kind, keys in [*made.adopted.items(), *absent.items()] for key in keys)
+        claims = [(kind, key) for kind, key in touched if key in around.owned.get(kind, ())]
+        remembered = {kind: around.ledger.notes(owner, kind) for kind, _key in touched}
+        notes = [(kind, key, remembered[kind].get(key, "")) for kind, key in touched]
+        path = os.path.join(PENDING, f"{owner}-{os.getpid()}-{time.time_ns()}")
+        task = Task(path, self._seconds, owner, made, list(touched), claims, notes)
+        self._arm(task)
+        try:
+            yield
+        except EngineError:  # the task has undone it
+            os.unlink(path)
+            raise
+        self.told = {"confirm": {"path": path, "seconds": self._seconds}}
+
+    def _arm(self, task):
+        try:
+            if not self._ready.read(1):
+                raise KernelError("no process could be started that would undo the change; nothing was changed")
+            os.makedirs(PENDING, mode=0o700, exist_ok=True)
+            _write(task.path, {"owner": task.owner, "lines": task.plan.lines()})
+            pickle.dump(task, self._orders)
+            self._orders.close()
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(task.path)
+            raise KernelError(f"{task.path} cannot be written: {error.strerror}; nothing was changed") from error
+
+
+def _write(path, content):
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    os.rename(f"{path}.new", path)
+
+
+def _be_guard(orders, ready, tables, read, directory):
+    import importlib
+    import pkgutil
+
+    try:
+        _detach({orders, ready})
+        # From a file that is gone when the module has ended nothing can be imported later.
+        for module in pkgutil.walk_packages(engine.__path__, f"{engine.__name__}."):
+            importlib.import_module(module.name)
+        os.write(ready, b"1")
+        os.close(ready)
+        with os.fdopen(orders, "rb") as pipe:
+            text = pipe.read()
+        if text:
+            task = pickle.loads(text)
+            deadline = time.monotonic() + task.seconds
+            while os.path.exists(task.path):
+                if time.monotonic() >= deadline:
+                    undo(task, tables, read, directory)
+                    break
+                time.sleep(_POLL)
+    finally:
+        os._exit(0)
+
+
+def _detach(keep):
+    """Leave the session, the standard streams and everything else that somebody waits for the end of."""
+    import signal
+
+    os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for path in _ROOT_GROUPS:
+        with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as file:
+            file.write("0")
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    for text in os.listdir("/proc/self/fd"):
+        if int(text) > 2 and int(text) not in keep:
+            with contextlib.suppress(OSError):
+                os.close(int(text))
+
+
+def undo(task, tables, read, directory):
+    """Take a change back if nobody has confirmed it, and leave what is known about it in the file ``….undone``.
+
+    What is not as the change had made it was changed by somebody else since, and is left alone.
+    """
+    with node_lock():
+        try:
+            os.rename(task.path, f"{task.path}.undone")
+        except FileNotFoundError:
+            return
+        told = {"owner": task.owner, "undone": [], "problems": []}
+        try:
+            ledger = Ledger(directory)
+            back = task.plan.inverse()
+            have = read([(step.kind, step.key) for step in back.steps])
+            steps = [step for step in back.steps if _as_made(step, have.get(step.kind, {}).get(step.key))]
+            told["problems"] = [
+                f"{name(step.kind, step.key)}: not as the change left it" for step in back.steps if step not in steps
+            ]
+            outcome = execute(back._replace(steps=steps), tables, ledger, task.owner, keep_going=True)
+            told["undone"] = [step.describe() for step in outcome.done]
+            told["problems"] += [f"{failure.step.describe()}: {failure.message}" for failure in outcome.failed]
+            ledger.claim(task.owner, task.claims)
+            ledger.forget(task.owner, [item for item in task.touched if item not in task.claims])
+            for kind, key, text in task.notes:
+                ledger.note(task.owner, kind, [(key, text)])
+            ledger.close()
+        except (EngineError, OSError) as error:
+            told["problems"].append(str(error))
+        _write(f"{task.path}.undone", told)
+
+
+def _as_made(step, live):
+    """Tell whether an item is as the change left it. For what came or went, that it is there or not: its place may have changed."""
+    if step.before is None or step.after is None:
+        return (live is None) == (step.before is None)
+    return live is not None and KINDS[step.kind].same(live, step.before)
