@@ -252,17 +252,25 @@ def prove(module, places):
 
 
 def remove(module, places):
-    """Remove everything."""
+    """Remove everything; the configuration's directory, and its manifests, only if nobody else has put anything there."""
     before = {path: read(path) for path in module.params["files"]}
     after = dict.fromkeys(before)
     lines = [f"remove {path}" for path in before if before[path] is not None]
     lines += [f"remove {path}" for path in (places.command, places.directory) if os.path.lexists(path)]
+    configuration = os.path.dirname(module.params["config"])
+    emptied = set(before)
+    for path in (os.path.join(configuration, "manifests"), configuration):
+        if os.path.isdir(path) and emptied.issuperset(os.path.join(path, name) for name in os.listdir(path)):
+            lines.append(f"remove {path}")
+            emptied.add(path)
     if not module.check_mode:
         for path in before:
             write_file(module, path, None)
         if os.path.islink(places.command):
             os.unlink(places.command)
         shutil.rmtree(places.directory, ignore_errors=True)
+        for path in sorted(emptied - set(before), reverse=True):
+            os.rmdir(path)
     return lines, before, after, {"release": "", "former": "", "needs": "nothing"}
 
 

@@ -20,7 +20,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from . import _confirm
 from .engine.errors import ConflictError, EngineError
-from .engine.ledger import DIRECTORY, Ledger, node_lock
+from .engine.ledger import DIRECTORY, LASTING, Ledger, node_lock
 from .engine.model.kinds import KINDS, name
 from .engine.plan import plan
 
@@ -78,6 +78,8 @@ def surroundings(check_mode, owner, directory=DIRECTORY):
         ledger = Ledger(directory)
         try:
             yield Surroundings(ledger, ledger.owned(owner), ledger.others(owner), lock)
+            if directory == LASTING and not check_mode:
+                ledger.remove_if_empty()
         finally:
             ledger.close()
 

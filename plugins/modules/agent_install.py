@@ -74,7 +74,8 @@ options:
       - With V(present) the release is installed and current, and the files are as given.
       - With V(proven) what is installed has shown that it works; from then on it is what one goes back to.
       - With V(former) the release and the files that worked last are put back, without asking them. The release that did not work is kept.
-      - With V(absent) all releases, the link O(command) and all O(files) are removed.
+      - With V(absent) all releases, the link O(command) and all O(files) are removed, and the directory of O(config) if nothing else
+        is in it.
     type: str
     choices: [present, proven, former, absent]
     default: present

@@ -138,12 +138,21 @@ def test_a_disk_that_cannot_be_written_changes_nothing(node: Node) -> None:
     assert node.install("a", "one")["changed"] is False
 
 
-def test_absent_leaves_nothing(node: Node) -> None:
+@pytest.mark.parametrize("manifests", [[], ["theirs.yaml"]])
+def test_absent_leaves_nothing_but_what_others_put_there(node: Node, manifests: list[str]) -> None:
     proven(node, "a", "one")
+    directory = node.config.parent / "manifests"
+    directory.mkdir()
+    for name in manifests:
+        (directory / name).touch()
     files = {str(node.config): None, str(node.unit): None}
-    assert node.run(state="absent", files=files)["changed"]
+    foreseen = node.run(state="absent", files=files, check=True)
+    removed = node.run(state="absent", files=files)
+    assert removed["changed"]
+    assert removed["lines"] == foreseen["lines"]
     assert not node.directory.exists()
     assert not node.config.exists()
+    assert node.config.parent.exists() == bool(manifests)
     assert node.run(state="absent", files=files)["changed"] is False
 
 

@@ -56,6 +56,16 @@ class Ledger:
         """Close the file."""
         self._db.close()
 
+    def remove_if_empty(self) -> None:
+        """Remove the file, and its directory, if nothing is written there. The caller holds the node's lock."""
+        if self._all("SELECT kind FROM claim UNION ALL SELECT kind FROM note LIMIT 1", ()):
+            return
+        try:
+            os.unlink(self.path)
+            os.rmdir(os.path.dirname(self.path))
+        except OSError:
+            pass  # something else is in the directory
+
     def owned(self, owner: str) -> dict[str, set[Any]]:
         """Return the keys of one owner, per kind."""
         found: dict[str, set[Any]] = {}

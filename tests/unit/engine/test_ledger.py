@@ -63,3 +63,18 @@ def test_the_lock_needs_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LedgerError, match="cannot be opened"), node_lock(str(tmp_path / "file")):
         pass
+
+
+def test_an_empty_ledger_can_be_removed_one_that_says_something_stays(tmp_path: Path) -> None:
+    directory = tmp_path / "lib/kubenode"
+    ledger = Ledger(str(directory))
+    ledger.claim("edge", [("virtual_server", SERVER)])
+    ledger.note("edge", "real_server", [(REAL, "12")])
+    ledger.remove_if_empty()
+    ledger.forget("edge", [("virtual_server", SERVER)])
+    ledger.remove_if_empty()
+    assert (directory / "ledger.db").exists(), "the note is still there"
+    ledger.note("edge", "real_server", [(REAL, "")])
+    ledger.remove_if_empty()
+    ledger.close()
+    assert not directory.exists()
