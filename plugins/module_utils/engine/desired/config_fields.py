@@ -88,7 +88,6 @@ OTHER_MODES: dict[str, tuple[Any, ...]] = {
 # Settings of what this agent does not have.
 WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "enableProfiling": (None, False),
-    "featureGates": (None,),
     "showHiddenMetricsForVersion": (None, ""),
 }
 

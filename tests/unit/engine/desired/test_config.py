@@ -311,13 +311,14 @@ def test_fields_of_other_modes_are_said_once() -> None:
         nftables={"masqueradeBit": 15},
         winkernel={"enableDSR": True},
         featureGates={"X": True},
+        showHiddenMetricsForVersion="1.35",
     )
     config, warnings = parse([document])
     assert config == Config(masquerade_all=True)
     assert warnings == [
         "KubeProxyConfiguration: fields of other modes are ignored: "
         "iptables.localhostNodePorts, iptables.syncPeriod, nftables, winkernel",
-        "KubeProxyConfiguration: fields without effect on this agent are ignored: featureGates",
+        "KubeProxyConfiguration: fields without effect on this agent are ignored: showHiddenMetricsForVersion",
     ]
 
 
