@@ -73,13 +73,10 @@ def compare(given, saved, spell=None):
     if not texts and not given.gone.texts and not given.exact and not refill:
         return Change(header, {}, {})
     steady = saved is not None and same_set(saved.header, header)
-    listed = saved.members() if saved is not None else []
-    rest = set(listed)
-    if steady:
-        rest.difference_update(texts)
-    verbatim = len(listed) - len(rest)
+    present = set(saved.members()) if saved is not None else set()
+    rest = present.difference(texts) if steady else present
+    verbatim = len(present) - len(rest)
     new = () if verbatim == len(texts) else range(len(texts))
-    present = set(listed) if new or given.gone.texts else rest  # a large set takes its time: only made again where it is needed
     if new and steady:
         new = list(compress(new, map(not_, map(present.__contains__, texts))))  # without a line of Python for each
     if verbatim + len(new) != len(texts):
