@@ -56,7 +56,7 @@ def _copy(node: Node) -> None:
     """Put the modules and Ansible's part of a module on the node, only the latter byte-compiled: Ansible sends modules as sources."""
     library = Path(ansible.__file__).parent
     sources = [
-        (library.parent, ["ansible/__init__.py", "ansible/release.py", "ansible/module_utils"]),
+        (library.parent, ["ansible/module_utils"]),
         (ROOT / "collection", [f"ansible_collections/kubenode/ipvs/plugins/{part}" for part in ("modules", "module_utils")]),
     ]
     arguments = [part for directory, names in sources for part in ("-C", str(directory), *names)]
