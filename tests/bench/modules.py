@@ -61,4 +61,6 @@ def _copy(node: Node) -> None:
     ]
     arguments = [part for directory, names in sources for part in ("-C", str(directory), *names)]
     archive = subprocess.run(["tar", "-c", "--exclude=__pycache__", *arguments], capture_output=True, check=True).stdout
-    node.run(f"tar -x -C {DIRECTORY} && python3 -m compileall -q {DIRECTORY}/ansible", archive)
+    node.run(
+        f"tar -x -C {DIRECTORY} && touch {DIRECTORY}/ansible/__init__.py && python3 -m compileall -q {DIRECTORY}/ansible", archive
+    )
