@@ -103,9 +103,9 @@ def found_objects(given, path):
         problems = [source.waiting] if source.waiting else list(source.problems.values())
         if problems:
             raise EngineError("src: " + "; ".join(problems))
-        for item in source.objects():
-            key = documents.key_of(item)
-            if key in found:
-                raise EngineError(f"{key} is in objects and in {path}; name each object once; nothing was changed")
-            found[key] = item
+        read = {documents.key_of(item): item for item in source.objects()}
+        doubled = [str(key) for key in read if key in found]
+        if doubled:
+            raise EngineError(f"in objects and in {path}: {', '.join(doubled)}; name each object once; nothing was changed")
+        found.update(read)
     return found.values()

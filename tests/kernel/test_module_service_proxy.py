@@ -177,5 +177,7 @@ def test_yaml_needs_pyyaml_and_json_does_not(tmp_path: Path, monkeypatch: pytest
 
 def test_one_object_in_two_places(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(web()))
-    with pytest.raises(ModuleError, match=r"Service ns1/web is in objects and in .*; name each object once"):
+    with pytest.raises(
+        ModuleError, match=r"in objects and in .*: Service ns1/web, EndpointSlice ns1/web-4; name each object once"
+    ):
         run("service_proxy", objects=web(), src=str(tmp_path), node_name="n1")

@@ -144,7 +144,7 @@ class Manifests:
     def _store(self, name: str, found: dict[ObjectKey, Object], before: dict[ObjectKey, Object | None]) -> None:
         """Replace the objects of a file; note in ``before`` what counted until now for every key that it touches."""
         old = self._files.get(name, {})
-        touched = old.keys() | found.keys()
+        touched = list(dict.fromkeys((*old, *found)))  # in the order of the file: the same from run to run
         for key in touched:
             names = self._holders.get(key, [])
             before.setdefault(key, self._files[names[0]][key] if names else None)

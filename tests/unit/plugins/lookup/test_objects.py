@@ -51,3 +51,9 @@ def test_each_object_once(tmp_path: Path) -> None:
         looked_up(tmp_path)
     with pytest.raises(AnsibleError, match=r"Service ns1/a is in .*b\.json, and in what is named before it"):
         looked_up(tmp_path / "a.json", tmp_path / "b.json")
+
+
+def test_objects_come_in_the_order_of_the_file(tmp_path: Path) -> None:
+    names = [f"s{number}" for number in range(50)]
+    (tmp_path / "a.json").write_text(json.dumps([make.service(name) for name in names]))
+    assert [item["metadata"]["name"] for item in looked_up(tmp_path)] == names

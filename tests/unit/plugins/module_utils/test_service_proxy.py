@@ -1,0 +1,28 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the objects of service_proxy come from; all else is tested against the kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import objects as make
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils._service_proxy import found_objects
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
+
+
+def test_from_the_task_and_from_files(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(make.service("a")))
+    listed = [{"kind": "List", "apiVersion": "v1", "items": [make.service("b")]}, make.service("c")]
+    assert [item["metadata"]["name"] for item in found_objects(listed, str(tmp_path))] == ["b", "c", "a"]
+
+
+def test_each_object_once(tmp_path: Path) -> None:
+    both = [make.service("a"), make.piece("a", [], [])]
+    (tmp_path / "a.json").write_text(json.dumps(both))
+    with pytest.raises(EngineError, match=r"^in objects and in .*: Service ns1/a, EndpointSlice ns1/a-4; name each object once"):
+        found_objects(both, str(tmp_path))
