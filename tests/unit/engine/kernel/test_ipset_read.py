@@ -138,7 +138,9 @@ def test_no_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ipset.read()
 
 
-@pytest.mark.parametrize("printed", ["ipset v7.17, protocol version: 7\n", "ipset v6.38, protocol version: 6\nWarning: ...\n", ""])
+@pytest.mark.parametrize(
+    "printed", ["ipset v7.17, protocol version: 7\n", "ipset v6.38, protocol version: 6\nWarning: ...\n", ""]
+)
 def test_version(tool: Path, printed: str) -> None:
     (tool / "out").write_text(printed)
     assert ipset.version() == printed.partition("\n")[0]
