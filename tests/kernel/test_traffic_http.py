@@ -63,7 +63,7 @@ def firewall(cluster: Cluster, family: int) -> Iterator[None]:
 def get(where: str, address: str, port: int, path: str, method: str = "GET") -> Answer:
     """Ask over HTTP from a namespace."""
     with inside(where):
-        found = socket.create_connection((address, port), timeout=3)
+        found = socket.create_connection((address, port), timeout=10)
     connection = http.client.HTTPConnection(address, port)
     connection.sock = found
     try:

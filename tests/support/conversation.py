@@ -142,7 +142,7 @@ class Said(NamedTuple):
 class Talk:
     """One client socket: a connection, or for UDP the one source port that datagrams are sent from."""
 
-    def __init__(self, namespace: str, target: Target, *, timeout: float = 3.0, source: str = "") -> None:
+    def __init__(self, namespace: str, target: Target, *, timeout: float = 10.0, source: str = "") -> None:
         with inside(namespace):
             self.socket = socket.socket(FAMILIES[target.family], *_KINDS[target.protocol])
         self.socket.settimeout(timeout)
@@ -173,7 +173,7 @@ class Talk:
         self.socket.close()
 
 
-def ask(namespace: str, target: Target, *, timeout: float = 3.0, source: str = "") -> str:
+def ask(namespace: str, target: Target, *, timeout: float = 10.0, source: str = "") -> str:
     """Ask once; return ``NAME sees CLIENT-ADDRESS``, or one of the constants for failures."""
     try:
         talk = Talk(namespace, target, timeout=timeout, source=source)
@@ -188,7 +188,7 @@ def ask(namespace: str, target: Target, *, timeout: float = 3.0, source: str = "
         talk.close()
 
 
-def asked(namespace: str, target: Target, times: int = 4, *, timeout: float = 3.0, source: str = "") -> dict[str, int]:
+def asked(namespace: str, target: Target, times: int = 4, *, timeout: float = 10.0, source: str = "") -> dict[str, int]:
     """Ask several times, from a new port each; return how often each answer came."""
     return dict(Counter(ask(namespace, target, timeout=timeout, source=source) for _time in range(times)))
 
