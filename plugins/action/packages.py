@@ -16,7 +16,8 @@ MODULE = "kubenode.ipvs.packages"
 class ActionModule(ActionBase):
     """The controller's half of ``packages``."""
 
-    TRANSFERS_FILES = True
+    # A directory on the node is made when there is something to transfer: one made early would be a second one, which nobody removes.
+    TRANSFERS_FILES = False
 
     def run(self, tmp=None, task_vars=None):
         """Run the module, and once more with the files where packages are missing."""
