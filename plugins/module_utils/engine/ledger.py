@@ -104,7 +104,7 @@ class Ledger:
                     )
 
     def forget(self, owner: str, items: Iterable[Item]) -> None:
-        """Strike items of this owner out, with their notes."""
+        """Strike items of this owner out; notes stay until they are set to ""."""
         rows = [(owner, kind, _encode(key)) for kind, key in items]
         if rows:
             with self._transaction():
