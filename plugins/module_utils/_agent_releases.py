@@ -18,6 +18,8 @@ import os
 import shutil
 import tempfile
 
+from . import _files
+
 
 class Places:
     """Where things are: the releases, the link to the current one, the link for people, the record of what worked last."""
@@ -56,26 +58,6 @@ def replace_link(path, target):
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     os.symlink(target, temporary)
     os.replace(temporary, path)
-
-
-def write_file(module, path, content, mode=0o644):
-    """Write a file as a whole; without content, remove it."""
-    if content is None:
-        if os.path.lexists(path):
-            os.unlink(path)
-        return
-    directory = os.path.dirname(path)
-    os.makedirs(directory, mode=0o755, exist_ok=True)
-    # In the same directory: no space left, or a file system that is read-only, shows before anything is replaced.
-    handle, temporary = tempfile.mkstemp(prefix=".kubenode-", dir=directory)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-        os.chmod(temporary, mode)
-        module.atomic_move(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 def unpack(module, bundle, release):
@@ -172,7 +154,7 @@ def switch(module, places, release, before, after):
     if not module.check_mode:
         for path in after:
             if after[path] != before[path]:
-                write_file(module, path, after[path])
+                _files.write(module, path, after[path])
         if link_target(places.current) != release:
             replace_link(places.current, os.path.join("releases", release))
         if lines and lines[-1] == f"link {places.command}":
@@ -201,7 +183,7 @@ def install(module, places):
     try:
         if fresh and not module.check_mode:
             files = {**{path: before[path] for path in changed_files}, **(record["files"] if record else {})}
-            write_file(module, places.unproven, json.dumps({"release": former, "files": files}), 0o600)
+            _files.write(module, places.unproven, json.dumps({"release": former, "files": files}), 0o600)
         lines += switch(module, places, digest, before, after)
     except OSError as error:
         try:
@@ -265,7 +247,7 @@ def remove(module, places):
             emptied.add(path)
     if not module.check_mode:
         for path in before:
-            write_file(module, path, None)
+            _files.write(module, path, None)
         if os.path.islink(places.command):
             os.unlink(places.command)
         shutil.rmtree(places.directory, ignore_errors=True)

@@ -59,7 +59,7 @@ def table(module):
         result = Result([], [])
         for step in steps:
             try:
-                _write(module, step.key, step.after)
+                write(module, step.key, step.after)
                 result.done.append(step)
             except OSError as error:
                 result.failed.append(Failure(step, f"file {step.key} cannot be written: {error.strerror}"))
@@ -70,9 +70,11 @@ def table(module):
     return apply
 
 
-def _write(module, path, text):
+def write(module, path, text, mode=0o644):
+    """Write a file as a whole, by a rename; without a text, remove it."""
     if text is None:
-        os.unlink(path)
+        if os.path.lexists(path):
+            os.unlink(path)
         return
     directory = os.path.dirname(path)
     os.makedirs(directory, mode=0o755, exist_ok=True)
@@ -81,7 +83,7 @@ def _write(module, path, text):
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(text)
-        os.chmod(temporary, 0o644)
+        os.chmod(temporary, mode)
         module.atomic_move(temporary, path)
     finally:
         if os.path.exists(temporary):

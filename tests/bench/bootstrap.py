@@ -13,6 +13,7 @@ import yaml
 from lab import access
 from lab.paths import ROOT
 
+from . import prepare
 from .report import Row
 from .tasks import Run, Task, run_playbook
 
@@ -26,16 +27,8 @@ FLEETS = (1, 10, 50)
 PLAYBOOK = "kubenode.ipvs.bootstrap"
 PLACE = "/opt/peer"
 PACKAGES = ["ipset", "ipvsadm", "iptables", "conntrack", "kmod"]
-SYSCTLS = {
-    "net.ipv4.ip_forward": "1",
-    "net.bridge.bridge-nf-call-iptables": "1",
-    "net.bridge.bridge-nf-call-ip6tables": "1",
-    "net.ipv4.vs.conntrack": "1",
-    "net.ipv4.vs.expire_nodest_conn": "1",
-    "net.ipv4.vs.expire_quiescent_template": "1",
-    "net.ipv4.conf.all.arp_ignore": "1",
-    "net.ipv4.conf.all.arp_announce": "2",
-}
+# What the role sets where the kernel is newer than 5.8: without conn_reuse_mode.
+SYSCTLS = {name: value for name, value in prepare.SYSCTLS.items() if name != "net.ipv4.vs.conn_reuse_mode"}
 # A service that stands in for the agent: what is measured is how it is looked after.
 UNIT = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 
