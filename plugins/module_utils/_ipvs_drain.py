@@ -73,7 +73,7 @@ class Drain:
             while True:
                 time.sleep(INTERVAL)
                 passed = round(time.monotonic() - start, 1)
-                counts = ipvs.read_connections()
+                counts = ipvs.read_connections({key.server for key in self._keys})
                 active = {key: counts[key][0] for key in self._keys if key not in ended and counts.get(key, (0, 0))[0]}
                 ended.update((key, passed) for key in self._keys if key not in active and key not in ended)
                 if not active or passed >= self._seconds:

@@ -81,11 +81,11 @@ class Node:
             self._rules_print = found
         return {kind: dict(items) for kind, items in self._rules.items()}
 
-    def connections(self) -> Mapping[Any, tuple[int, int]]:
-        """Return active and inactive connections of every real server."""
+    def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
+        """Return active and inactive connections of the real servers of these virtual servers at least."""
         from .engine.kernel import ipvs
 
-        return ipvs.read_connections()
+        return ipvs.read_connections(of)
 
 
 def facts(name: str) -> NodeFacts:

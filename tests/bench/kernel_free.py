@@ -50,7 +50,7 @@ class Packing:
     def read(self, _want: Any, _owned: Any) -> dict[str, dict[Any, Any]]:
         return {kind: {} for kind in KINDS}
 
-    def connections(self) -> dict[Any, tuple[int, int]]:
+    def connections(self, _of: Any) -> dict[Any, tuple[int, int]]:
         return {}
 
 

@@ -81,6 +81,8 @@ def test_a_change_keeps_connections_and_counters(server: socket.socket) -> None:
     assert before["virtual_server"][WEB].bytes_in > 10
     assert (before["real_server"][REAL].traffic.connections, before["real_server"][REAL].active) == (1, 1)
     assert ipvs.read_connections() == {REAL: (1, 0)}
+    assert ipvs.read_connections({WEB}) == {REAL: (1, 0)}
+    assert ipvs.read_connections({WEB._replace(port=81)}) == {}
     changes = [
         Step("virtual_server", WEB, VirtualServer(), VirtualServer("wlc", 1, 60, 24)),
         Step("real_server", REAL, RealServer(), RealServer(7, "masquerade", 50, 20)),

@@ -28,12 +28,14 @@ class FakeNode(PaperNode):
     def __init__(self) -> None:
         super().__init__({})
         self.open: dict[RealServerKey, tuple[int, int]] = {}
+        self.asked: set[VirtualServerKey] = set()  # of which virtual servers connections were counted last
 
     def read(self, _want: Any, _owned: Any) -> Any:
         return {kind: dict(items) for kind, items in self.state.items()}
 
-    def connections(self) -> Any:
-        return self.open
+    def connections(self, of: Any) -> Any:
+        self.asked = set(of)
+        return {key: counts for key, counts in self.open.items() if key.server in of}
 
 
 @pytest.fixture
@@ -102,3 +104,46 @@ def test_when_the_first_has_drained_as_long_as_it_may(reconciler: Reconciler, no
     reconciler.drain()
     assert LEAVES not in node.state["real_server"]
     assert reconciler.bound() == math.inf
+
+
+def test_connections_are_counted_only_where_something_drains(reconciler: Reconciler, node: FakeNode) -> None:
+    other = WEB._replace(address="10.96.0.11")
+    reconciler.accept({"virtual_server": {other: VirtualServer()}, "real_server": {LEAVES._replace(server=other): RealServer()}})
+    reconciler.changed()
+    reconciler.drain()
+    assert node.asked == {WEB}
+
+
+def test_many_that_drain_are_looked_after_by_turns(reconciler: Reconciler, node: FakeNode) -> None:
+    servers = [WEB._replace(address=f"10.97.{number // 250}.{number % 250}") for number in range(300)]
+    reals = {LEAVES._replace(server=server): RealServer() for server in servers}
+    reconciler.accept({"virtual_server": dict.fromkeys(servers, VirtualServer()), "real_server": reals})
+    reconciler.changed()
+    reconciler.accept({"real_server": dict.fromkeys(reals)})
+    reconciler.changed()
+    node.open = {}
+    turns = 0
+    while reconciler.draining:
+        before = len(reconciler.draining)
+        reconciler.drain()
+        assert before - 64 <= len(reconciler.draining) < before
+        turns += 1
+    assert turns == 5
+    assert node.state["real_server"].keys() == {STAYS}
+
+
+def test_an_address_stays_while_another_port_of_it_drains(reconciler: Reconciler, node: FakeNode) -> None:
+    dns = WEB._replace(protocol="udp", port=53)
+    reconciler.accept({"virtual_server": {dns: VirtualServer()}, "real_server": {LEAVES._replace(server=dns): RealServer()}})
+    reconciler.accept({"virtual_server": {WEB: None}, "real_server": {STAYS: None}})
+    reconciler.changed()
+    node.open = {LEAVES: (1, 0)}
+    reconciler.accept(
+        {"virtual_server": {dns: None}, "real_server": {LEAVES._replace(server=dns): None}, "address": {ADDRESS: None}}
+    )
+    reconciler.changed()
+    assert node.state["virtual_server"].keys() == {WEB}
+    assert ADDRESS in node.state["address"]
+    node.open = {}
+    reconciler.drain()
+    assert (node.state["virtual_server"], node.state["address"]) == ({}, {})

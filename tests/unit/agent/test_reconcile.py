@@ -38,7 +38,7 @@ class FakeNode(PaperNode):
         self.reads += 1
         return {kind: dict(items) for kind, items in self.state.items()}
 
-    def connections(self) -> Any:
+    def connections(self, _of: Any) -> Any:
         return {}
 
 
@@ -171,7 +171,7 @@ def test_draining_is_remembered_by_the_next_agent(driver: Driver, tmp_path: Path
     driver.reconciler.close()
     heir = Reconciler(driver.node, str(tmp_path))
     heir.accept(driver.cluster.state())
-    driver.node.connections = lambda: {leaving: (1, 0)}  # type: ignore[method-assign]
+    driver.node.connections = lambda _of: {leaving: (1, 0)}  # type: ignore[method-assign]
     heir.full()
     assert heir.draining.keys() == {leaving}
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubenode.daemon.termination import Verdict, countable, retain, unwanted
+from kubenode.daemon.termination import Verdict, counted, retain, turn, unwanted
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.model.link import STATIC, AddressKey, RouteKey
 
@@ -45,12 +45,12 @@ def test_only_ours_and_only_what_has_an_end() -> None:
 def test_first_no_new_connections_then_wait_for_the_old_ones() -> None:
     want = state((B, 1))
     have = state((A, 3), (B, 1))
-    assert not countable(have, [A])
+    assert counted(have, [A]) == set()
     verdict = retain(have, want, [A], {}, {}, 100.0)
     assert kept(verdict) == {"real_server": {A: RealServer(0)}}
     assert verdict.draining == {A: 100.0}
     have = state((A, 0), (B, 1))
-    assert countable(have, [A])
+    assert counted(have, [A]) == {TCP}
     for counts in ((1, 0), (0, 1)):
         assert retain(have, want, [A], {A: counts}, verdict.draining, 160.0).draining == {A: 100.0}
     verdict = retain(have, want, [A], {A: (0, 0)}, verdict.draining, 160.0)
@@ -109,3 +109,22 @@ def test_nobody_with_connections_goes_before_the_bound(
 def test_every_virtual_server_of_a_kept_real_server_is_kept() -> None:
     with pytest.raises(KeyError):
         retain({"real_server": {A: RealServer(1)}}, {}, [A], {}, {}, 0.0)
+
+
+@given(st.sets(st.integers(1, 30), min_size=1), st.integers(1, 5), st.integers(0, 31))
+def test_everyone_has_a_turn(numbers: set[int], most: int, begin: int) -> None:
+    draining = {RealServerKey(TCP, "10.244.0.1", number): 100.0 for number in numbers}
+    last, seen = RealServerKey(TCP, "10.244.0.1", begin), []
+    for _time in range(-(-len(draining) // most)):
+        chosen = turn(draining, last, most)
+        assert len(chosen) == min(most, len(draining)) == len(set(chosen))
+        seen, last = [*seen, *chosen], chosen[-1]
+    assert set(seen) == set(draining)
+
+
+def test_who_drains_long_enough_has_a_turn_always() -> None:
+    draining = {A: 100.0, B: 130.0}
+    assert turn(draining, None, 1) == [A]
+    assert turn(draining, A, 1, until=99.0) == [B]
+    assert turn(draining, A, 1, until=100.0) == [A, B]
+    assert turn(draining, B, 5, until=100.0) == [A, B]

@@ -23,13 +23,14 @@ from ..engine.model.kinds import KINDS
 from ..engine.plan import Conflict, Plan, Step, plan
 from ..engine.plan.order import RULES, rules_last
 from ..paths import OWNER
-from . import termination
+from . import former, termination
 
 Items = dict[str, dict[Any, Any]]  # kind -> key -> value
 Delta = Mapping[str, Mapping[Any, Any]]  # kind -> key -> value, or None for what is no longer wanted
 
 # Kinds whose change is rare and depends on more than itself: a full comparison is simpler than being clever.
 _LAYOUT = frozenset(("jump", "link", "sysctl", "set"))
+_A_TURN = 64  # draining real servers that are looked after at a time, so that changes do not wait for long
 NOTE = "real_server"  # the kind under which the ledger remembers since when real servers drain
 
 
@@ -43,8 +44,8 @@ class Tables(Protocol):
     def read(self, want: ReadState, owned: Mapping[str, Any]) -> State:
         """Return what the kernel holds."""
 
-    def connections(self) -> Mapping[Any, tuple[int, int]]:
-        """Return active and inactive connections of real servers."""
+    def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
+        """Return active and inactive connections of the real servers of these virtual servers at least."""
 
 
 class Report(NamedTuple):
@@ -86,6 +87,7 @@ class Reconciler:
         self._others: dict[str, dict[Any, str]] = {}
         self._ledger: Ledger | None = None
         self._noted: dict[Any, float] | None = None
+        self._drained: Any = None  # the draining real server that had the last turn
 
     def close(self) -> None:
         """Close the ledger."""
@@ -144,10 +146,14 @@ class Reconciler:
         return report
 
     def drain(self) -> Report | None:
-        """Look whether connections of draining real servers have ended; None if nothing is draining."""
+        """Look whether connections of some draining real servers have ended, others each time; None if nothing is draining."""
         if not self.draining or not self.synced:
             return None
-        report = self._partial(self._kept())
+        until = self._clock() - self.maximum if self.maximum else -math.inf
+        chosen = termination.turn(self.draining, self._drained, _A_TURN, until)
+        self._drained = chosen[-1]
+        servers = {key.server for key in chosen}
+        report = self._partial({"real_server": chosen, "virtual_server": servers, **self._spots(servers)})
         if report.failed:
             self._settle(report)
         return report
@@ -168,12 +174,15 @@ class Reconciler:
             parent = KINDS[kind].parent
             if parent is not None:
                 chosen.setdefault(parent[0], set()).update(parent[1](key) for key in some)
-        if chosen.get("virtual_server"):
-            # what drains is not wanted, so no event names it; but it keeps its virtual server and the address of that
-            draining = {key for key in self.draining if key.server in chosen["virtual_server"]}
-            chosen["real_server"].update(draining)
-            for kind, spots in self._spots(key.server for key in draining).items():
-                chosen.setdefault(kind, set()).update(spots)
+        # what drains is not wanted, so no event names it; but it keeps its virtual server and the address of that
+        draining = {key for key in self.draining if key.server in chosen.get("virtual_server", ())}
+        for kind, spots in self._spots(key.server for key in draining).items():
+            chosen.setdefault(kind, set()).update(spots)
+        # the same address may be kept for another virtual server
+        bound = {whose(key) for kind, whose in termination.BINDINGS.items() for key in chosen[kind]}
+        draining.update(key for key in self.draining if key.server.address in bound)
+        chosen["real_server"].update(draining)
+        chosen.setdefault("virtual_server", set()).update(key.server for key in draining)
         with node_lock(self._directory):
             return self._pass(self._open(), _only(self._have, chosen), _only(self.want, chosen), chosen, start)
 
@@ -182,6 +191,7 @@ class Reconciler:
         prepared, verdict = self._prepare(ledger, have, want)
         elsewhere = {} if part is None else {key: since for key, since in self.draining.items() if key not in part["real_server"]}
         self._note(ledger, {**elsewhere, **verdict})
+        former.note(ledger, prepared.steps)
         spent: dict[str, float] = {}
         outcome = execute(prepared, _timed(self._node.tables, spent, self._clock), ledger, OWNER, keep_going=True)
         self._believe(outcome.done, prepared)
@@ -261,7 +271,7 @@ def make_plan(
     others: Mapping[str, Mapping[Any, str]],
     draining: Mapping[Any, float],
     *,
-    connections: Callable[[], Mapping[Any, tuple[int, int]]] | None,
+    connections: Callable[[Collection[Any]], Mapping[Any, tuple[int, int]]] | None,
     now: float,
     maximum: float = 0.0,
     hold: bool = False,
@@ -269,7 +279,7 @@ def make_plan(
 ) -> tuple[Plan, dict[Any, float]]:
     """Plan with graceful termination; without it if there is no way to count ``connections``.
 
-    Sysctls count as ours: like kube-proxy we set them and leave them, they are not in the ledger.
+    Sysctls count as ours: they are not claimed in the ledger, which only remembers what they were (``former.py``).
 
     Returns:
         The plan, and since when the real servers are draining that it leaves to drain.
@@ -288,8 +298,9 @@ def make_plan(
     candidates = termination.unwanted(have, want, servers)
     verdict = termination.Verdict({}, {})
     if candidates and connections is not None:
-        counted = connections() if termination.countable(have, candidates) else {}
-        verdict = termination.retain(have, want, candidates, counted, draining, now, maximum)
+        servers = termination.counted(have, candidates)
+        counts = connections(servers) if servers else {}
+        verdict = termination.retain(have, want, candidates, counts, draining, now, maximum)
         want = {**want, **{kind: {**want.get(kind, {}), **items} for kind, items in verdict.keep.items()}}
     for kind, keys in left.items():
         # what is wanted, or drains, is adopted and claimed; all else goes

@@ -12,11 +12,13 @@ weight back.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from typing import Any, Callable, NamedTuple
 
 from ..engine.model import ReadState
-from ..engine.model.ipvs import RealServerKey
+from ..engine.model.ipvs import RealServerKey, VirtualServerKey
 
 Connections = Mapping[RealServerKey, tuple[int, int]]  # active, inactive
 Since = Mapping[RealServerKey, float]  # seconds on the monotonic clock, which counts from boot as the kernel's tables do
@@ -60,10 +62,21 @@ def unwanted(have: ReadState, want: ReadState, owned: Collection[Any]) -> list[R
     ]
 
 
-def countable(have: ReadState, candidates: Collection[RealServerKey]) -> bool:
-    """Tell whether connections have to be counted: some candidate takes no new ones already."""
+def counted(have: ReadState, candidates: Collection[RealServerKey]) -> set[VirtualServerKey]:
+    """Return the virtual servers of which connections have to be counted: those of candidates that take no new ones already."""
     reals = have.get("real_server", {})
-    return any(reals[key].weight == 0 for key in candidates)
+    return {key.server for key in candidates if reals[key].weight == 0}
+
+
+def turn(draining: Since, after: RealServerKey | None, most: int, until: float = -math.inf) -> list[RealServerKey]:
+    """Return whose turn it is to be looked after: the ``most`` that follow on ``after`` in their order, round and round.
+
+    Those that drain since ``until`` or longer have their turn always.
+    """
+    order = sorted(draining)
+    start = bisect_right(order, after) if after is not None else 0
+    chosen = (order[start:] + order[:start])[:most]
+    return [*(key for key, since in draining.items() if since <= until and key not in chosen), *chosen]
 
 
 def retain(

@@ -101,7 +101,7 @@ def test_names_of_the_iptables_mode() -> None:
 def test_what_drains_is_claimed_and_the_rest_goes() -> None:
     real = RealServerKey(BOUND, "10.244.0.1", 80)
     have = {**SERVERS, "real_server": {real: RealServer(0)}}
-    made, draining = make_plan(have, {}, {}, {}, {}, connections=lambda: {real: (1, 0)}, now=1.0, adopt=True)
+    made, draining = make_plan(have, {}, {}, {}, {}, connections=lambda _servers: {real: (1, 0)}, now=1.0, adopt=True)
     assert draining == {real: 1.0}
     assert {key for step in made.steps for key in [step.key]} == {NAMED, NODE_PORT, SCTP}
     assert made.adopted == {"virtual_server": [BOUND], "address": [AddressKey("kube-ipvs0", "10.96.0.1", 32)]}

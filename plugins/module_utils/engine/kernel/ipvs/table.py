@@ -23,6 +23,7 @@ from .errors import explain
 from .limits import unfit
 
 _BATCH = 256
+_FEW = 128  # virtual servers: to ask for each of them is no more than a small part of the work of a read of the whole file
 
 _COMMANDS = {
     ("virtual_server", "create"): Command.NEW_SERVICE,
@@ -69,16 +70,21 @@ def read(precise: bool | Collection[VirtualServerKey] = False) -> dict[str, dict
         return {"virtual_server": servers, "real_server": reals}
 
 
-def read_connections() -> dict[RealServerKey, tuple[int, int]]:
-    """Return how many active and inactive connections each real server has, from one read of ``/proc/net/ip_vs``.
+def read_connections(of: Collection[VirtualServerKey] | None = None) -> dict[RealServerKey, tuple[int, int]]:
+    """Return how many active and inactive connections each real server has; ``of`` some virtual servers at least, or of all.
 
-    Real servers of firewall marks are looked up by netlink.
+    Few virtual servers are asked for one by one. Otherwise it is one read of ``/proc/net/ip_vs``, and real servers of firewall marks are
+    looked up by netlink.
 
     Raises:
         MissingError: no ip_vs, or no right to read it.
     """
     with connect() as socket:
         found: dict[RealServerKey, tuple[int, int]] = {}
+        if of is not None and len(of) <= _FEW:
+            for server in of:
+                found.update(_connections(socket, server))
+            return found
         marks = False
         for server, address, port, _method, _weight, active, inactive in proc.real_servers(proc.read_text()):
             if server.family == proc.UNKNOWN_FAMILY:
@@ -88,9 +94,12 @@ def read_connections() -> dict[RealServerKey, tuple[int, int]]:
         if marks:
             for server in dump.servers(socket):
                 if server.protocol == "fwmark":
-                    for raw in dump.real_attributes(socket, server):
-                        found[unpack_real(server, raw)[0]] = unpack_connections(raw)[:2]
+                    found.update(_connections(socket, server))
         return found
+
+
+def _connections(socket: GenericSocket, server: VirtualServerKey) -> dict[RealServerKey, tuple[int, int]]:
+    return {unpack_real(server, raw)[0]: unpack_connections(raw)[:2] for raw in dump.real_attributes(socket, server)}
 
 
 def _proc_reals(servers: dump.Servers) -> tuple[dump.Reals, set[VirtualServerKey]]:
