@@ -46,8 +46,11 @@ def _rows(result: dict[str, Any], of: str) -> list[Row]:
     latency: list[float] = result["latency"]
     last = quantiles(latency, n=100)[98]
     note = f"99th percentile of {len(latency):,} changes; median {value(median(latency), 's')}, most {value(max(latency), 's')}"
-    return [
+    rows = [
         Row(of, "", [last], bar=BAR, note=note),
         Row(f"{of}: CPU", "", [100 * result["cpu"]], unit="%"),
         Row(f"{of}: memory", "", [result["memory"]], unit="MiB"),
     ]
+    if "own" in result:
+        rows.append(Row(f"{of}: CPU of the bench itself, on the same processor", "", [100 * result["own"]], unit="%"))
+    return rows
