@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kubenode.daemon.control import Control, ask
 from kubenode.daemon.control import answers as control_answers
+from kubenode.daemon.http import NOT_FOUND, Server
 from kubenode.daemon.loop import Loop
 from kubenode.daemon.notify import Notifier
 from kubenode.log import Log
@@ -134,6 +137,57 @@ def test_control(tmp_path: Path) -> None:
     loop.close()
     assert answers == [0]
     assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize("make", [Control, Server])
+def test_without_descriptors_a_waiting_client_is_no_busy_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: type[Control] | type[Server]
+) -> None:
+    """Whoever knocks then is heard when there are some again."""
+    loop, path = Loop(), str(tmp_path / "agent.sock")
+    asked: list[socket.socket] = []
+    if make is Control:
+        served: Control | Server = Control(loop, path, {"status": dict})
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(path)
+        question = b'{"command": "status"}\n'
+    else:
+        served = Server(loop, "127.0.0.1", 0, lambda _method, _path: NOT_FOUND)
+        client = socket.create_connection(("127.0.0.1", served.port))
+        question = b"GET / HTTP/1.0\r\n\r\n"
+    listening = served._socket
+
+    class Counted:
+        def accept(self) -> Any:
+            asked.append(listening)
+            return listening.accept()
+
+        def fileno(self) -> int:
+            return listening.fileno()
+
+    loop.forget(listening)
+    monkeypatch.setattr(served, "_socket", Counted())
+    loop.watch(served._socket, served._accept)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limit[1]))
+
+    def tick(left: int) -> None:
+        loop.after(0, lambda: tick(left - 1)) if left else loop.stop()
+
+    try:
+        tick(100)
+        loop.run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    assert len(asked) in (1, 2)  # two if a second has passed meanwhile
+    client.sendall(question)
+    loop.watch(client, loop.stop)
+    loop.run()
+    assert client.recv(100)
+    monkeypatch.undo()
+    client.close()
+    served.close()
+    loop.close()
 
 
 def test_a_dead_agents_socket_is_replaced(tmp_path: Path) -> None:

@@ -59,7 +59,10 @@ class Control:
     def _accept(self) -> None:
         try:
             connection, _peer = self._socket.accept()
+        except (BlockingIOError, ConnectionError):
+            return  # the client is gone already
         except OSError:
+            self._loop.rest(self._socket, self._accept)  # we are out of descriptors
             return
         connection.setblocking(False)
         received = bytearray()

@@ -71,8 +71,11 @@ class Server:
     def _accept(self) -> None:
         try:
             connection, _address = self._socket.accept()
+        except (BlockingIOError, ConnectionError):
+            return  # the client is gone already
         except OSError:
-            return  # the client is gone already, or we are out of descriptors
+            self._loop.rest(self._socket, self._accept)  # we are out of descriptors
+            return
         if len(self._clients) >= _CLIENTS:
             connection.close()
             return

@@ -64,6 +64,11 @@ class Loop:
         except (KeyError, ValueError):
             pass
 
+    def rest(self, file: Any, callback: Callback, seconds: float = 1.0) -> None:
+        """Watch ``file`` no more for a while: what waits there cannot be taken now, and would call back again and again."""
+        self.forget(file)
+        self.after(seconds, lambda: None if file.fileno() < 0 else self.watch(file, callback))
+
     def after(self, seconds: float, callback: Callback) -> Timer:
         """Call back once, in ``seconds`` or a little later."""
         timer = Timer(time.monotonic() + seconds, callback)
