@@ -200,6 +200,29 @@ def test_cleanup_leaves_what_others_have_made_byte_for_byte(agent: AgentProcess)
     agent.command("cleanup", "--check", "--run-dir", str(agent.run), expect=0)
 
 
+def test_cleanup_gives_sysctls_back_that_nobody_changed_since(agent: AgentProcess) -> None:
+    former = {
+        "net.ipv4.ip_forward": "0",
+        "net.ipv4.vs.conntrack": "0",
+        "net.netfilter.nf_conntrack_tcp_timeout_close_wait": "61",
+    }
+    sh("sysctl", "-w", *(f"{name}={value}" for name, value in former.items()))
+
+    def live() -> dict[str, str]:
+        return dict(zip(former, sh("sysctl", "-n", *former).split(), strict=True))
+
+    for _time in range(2):  # another start of the agent knows it still
+        agent.start()
+        assert not former.items() & live().items()
+        agent.stop()
+    sh("sysctl", "-w", "net.netfilter.nf_conntrack_tcp_timeout_close_wait=1234")
+    foreseen = agent.command("cleanup", "--check", "--run-dir", str(agent.run), expect=2).stdout
+    assert "~ sysctl net.ipv4.ip_forward: 1 -> 0" in foreseen
+    agent.command("cleanup", "--run-dir", str(agent.run))
+    assert live() == {**former, "net.netfilter.nf_conntrack_tcp_timeout_close_wait": "1234"}
+    agent.command("cleanup", "--check", "--run-dir", str(agent.run), expect=0)
+
+
 def test_a_foreign_virtual_server_is_left_alone_and_named(agent: AgentProcess) -> None:
     sh("ipvsadm", "-A", "-t", f"{WEB}:80", "-s", "sh")
     agent.write("other.json", web(1, "other", "10.96.0.11", 30081))

@@ -4,7 +4,8 @@
 """Remove exactly what the agent has made on this node.
 
 The ledger says what that is: virtual servers, sets, chains and jumps of both families, addresses and kube-ipvs0. What others have
-made stays as it is, byte for byte. Connections through the removed virtual servers end. Sysctls are left as they are.
+made stays as it is, byte for byte. Connections through the removed virtual servers end. Sysctls that the agent has changed since the last
+boot, and nobody since, have their former values again.
 
 With --forget nothing is removed: everything goes on as it is, and belongs to nobody from then on. That is for kube-proxy's return, which takes
 over by its names what it finds.
@@ -47,11 +48,12 @@ def run(options: argparse.Namespace) -> int:
             forgotten = work.forget(only_count=options.check)
             print(f"{forgotten} items {'would be' if options.check else 'are'} left in place and forgotten")
             return 2 if options.check and forgotten else 0
-        prepared = work.plan({}, drain=False)
-        show(prepared, "text")
+        prepared, back = work.plan({}, drain=False), work.plan_back()
+        for each in (prepared, back):
+            show(each, "text")
         if options.check:
-            return 2 if prepared.steps else 0
-        failed = work.execute(prepared).failed
+            return 2 if prepared.steps or back.steps else 0
+        failed = [*work.execute(prepared).failed, *work.give_back(back).failed]
     for failure in failed:
         complain(f"{failure.step.describe()}: {failure.message}")
     return 1 if failed else 0

@@ -10,11 +10,13 @@ import time
 from contextlib import ExitStack
 from types import TracebackType
 
+from ..daemon import former
 from ..daemon.reconcile import NOTE, make_plan, named
 from ..engine.apply import Outcome, execute
+from ..engine.kernel import sysctls
 from ..engine.ledger import Ledger, node_lock
 from ..engine.model import State
-from ..engine.plan import Plan
+from ..engine.plan import Plan, plan
 from ..node import Node
 from ..paths import OWNER
 
@@ -65,7 +67,20 @@ class Pass:
         notes = self._ledger.notes(OWNER, NOTE)
         texts = [(key, notes.get(key) or repr(since)) for key, since in self._draining.items()]
         self._ledger.note(OWNER, NOTE, [*texts, *((key, "") for key in notes if key not in self._draining)])
+        former.note(self._ledger, prepared.steps)
         return execute(prepared, self._node.tables, self._ledger, OWNER, keep_going=True)
+
+    def plan_back(self) -> Plan:
+        """Return what gives sysctls back their former values."""
+        live = sysctls.read(former.names(self._ledger))
+        back = former.wanted_back(self._ledger, live)
+        return plan(live, back, back)
+
+    def give_back(self, back: Plan) -> Outcome:
+        """Do what :meth:`plan_back` said, and remember no former values any more."""
+        outcome = execute(back, self._node.tables, self._ledger, OWNER, keep_going=True)
+        former.forget(self._ledger)
+        return outcome
 
     def forget(self, *, only_count: bool = False) -> int:
         """Strike everything of ours out of the ledger, and leave it in place; return how much it is."""
@@ -73,6 +88,7 @@ class Pass:
         if not only_count:
             self._ledger.forget(OWNER, items)
             self._ledger.note(OWNER, NOTE, [(key, "") for key in self._ledger.notes(OWNER, NOTE)])
+            former.forget(self._ledger)
         return len(items)
 
     @property
