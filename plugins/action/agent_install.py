@@ -16,7 +16,9 @@ MODULE = "kubenode.ipvs.agent_install"
 class ActionModule(ActionBase):
     """The controller's half of ``agent_install``."""
 
-    TRANSFERS_FILES = True
+    # A directory on the node is made when there is something to transfer: one made early would be a second one, which nobody removes,
+    # and two round trips for a run that changes nothing.
+    TRANSFERS_FILES = False
 
     def run(self, tmp=None, task_vars=None):
         """Run the module with the bundle's digest, and once more with the bundle where the node lacks it."""
@@ -37,12 +39,14 @@ class ActionModule(ActionBase):
         if not first.pop("bundle_needed", False) or first.get("failed") or self._task.check_mode:
             result.update(first)
             return result
-        path = self._connection._shell.join_path(self._make_tmp_path(), "bundle.tar.gz")
-        self._transfer_file(source, path)
-        self._fixup_perms2((self._connection._shell.tmpdir, path))
-        arguments["bundle"] = path
-        result.update(self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))
-        self._remove_tmp_path(self._connection._shell.tmpdir)
+        try:
+            place = self._make_tmp_path()
+            arguments["bundle"] = self._connection._shell.join_path(place, "bundle.tar.gz")
+            self._transfer_file(source, arguments["bundle"])
+            self._fixup_perms2((place, arguments["bundle"]))
+            result.update(self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))
+        finally:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
         return result
 
 
