@@ -19,7 +19,7 @@ from kubenode.sources.kubernetes.source import Kubernetes
 from kubenode.sources.manifests import Changes
 
 NODE = "node1"
-FAST = Timing(first_backoff=0.02, most_backoff=0.1, silence=0.5, watch=20.0, calm=0.0, page=3)
+FAST = Timing(first_backoff=0.02, most_backoff=0.1, silence=0.5, watch=20.0, calm=0.0, page=3, spread=0.02)
 
 
 class Fixed:

@@ -33,6 +33,7 @@ class Timing(NamedTuple):
     watch: float = 300.0  # a watch ends after this to twice this: not all nodes at once
     calm: float = 1.0  # a watch that ends sooner and brought nothing counts as a failure
     page: int = 500
+    spread: float = 5.0  # a version that has expired may have expired for a whole fleet: in this time the nodes list again
 
 
 class Reflector(threading.Thread):
@@ -72,7 +73,7 @@ class Reflector(threading.Thread):
                 self._follow()
             except ExpiredError:
                 self._version = ""
-                self._pause(self._backoff())  # not all nodes at the same moment
+                self._pause(max(self._backoff(), self._timing.spread))
             except ApiError as error:
                 self._failed(error)
             except Exception as error:  # whatever the API sent, this thread goes on
