@@ -173,6 +173,28 @@ def test_an_expired_watch_lists_again_and_tells_only_differences(fake: FakeApiSe
     "answer",
     [
         Answer(410, encode(failure(410, "Expired", "too old resource version"))),
+        Answer(200, encode({"type": "ERROR", "object": failure(410, "Expired", "too old resource version")})),
+    ],
+    ids=["answer", "event"],
+)
+def test_nodes_whose_version_has_expired_do_not_list_again_at_once(
+    fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch, answer: Answer
+) -> None:
+    fill(fake, 1)
+    following = follow(timing=FAST._replace(spread=0.07)).complete()
+    following.until(lambda: fake.watching(SERVICES))
+    waits: list[tuple[float, float]] = []
+    monkeypatch.setattr("random.uniform", lambda least, most: waits.append((least, most)) or most)
+    fake.script[SERVICES] = [answer]
+    fake.cut(SERVICES)
+    following.until(lambda: len(fake.asked(SERVICES)) == 2)
+    assert 0.07 in [most for _least, most in waits]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(410, encode(failure(410, "Expired", "too old resource version"))),
         Answer(
             504,
             encode(failure(504, "Timeout", "Too large", details={"causes": [{"reason": "ResourceVersionTooLarge"}]})),

@@ -99,6 +99,8 @@ class Reflector(threading.Thread):
                 self._version = ""
         self._tell(str(trouble))
         most = self._backoff()
+        if isinstance(trouble, RefusedError) and trouble.status == 410:
+            most = max(most, self._timing.spread)
         self._pause(max(most, 1.2 * wait), at_least=max(most / 2, wait))
 
     def _backoff(self) -> float:
