@@ -197,10 +197,12 @@ def test_stale_udp_flows_that_cannot_be_removed_now_are_removed_later(agent: Age
         agent.write("web.json", service([address for address in pods.addresses if address != mine], "UDP"))
         eventually(lambda: set(weights()) == {address for address in pods.addresses if address != mine})
         eventually(lambda: "stale UDP flows cannot be removed" in agent.log.read_text())
+        agent.kill(signal.SIGSTOP)  # it tries again by itself, as soon as it can
     finally:
         helper.write_text(former)
     sh("modprobe", "nf_conntrack_netlink")
     assert f"src={mine}" in sh("conntrack", "-L", "-p", "udp")
+    agent.kill(signal.SIGCONT)
     agent.kill(signal.SIGHUP)
     eventually(lambda: f"src={mine}" not in sh("conntrack", "-L", "-p", "udp"))
 
