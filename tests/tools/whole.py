@@ -1,7 +1,12 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the parts of `make test` one after the other, and count what they ran.
+"""Run the parts of `make test`, and count what they ran.
+
+    python tests/tools/whole.py lint unit kernel -- sanity molecule
+
+Parts run one after the other; ``--`` begins another lane, and lanes run side by side: most tests wait for kernels more than they
+compute. What a part prints is shown when it ends, and which parts are running once a minute.
 
 Each part is a target of the Makefile that leaves JUnit reports in .cache/results/<part>/. Nothing is green by not having
 run: a part that leaves no report, a test that was skipped without being in ALLOWED_SKIPS, and a part that ends badly
@@ -14,13 +19,19 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 import junit
 
 RESULTS = Path(".cache/results")
+_MINUTE = 60
+_screen = threading.Lock()
+_running: dict[str, float] = {}  # part -> when it began
 
 # Tests of ansible-test that may be absent: a pattern of the name, one of the reason that ansible-test gives, and ours. They
 # are listed in the summary; any other skip is a failure.
@@ -53,12 +64,18 @@ def allowed(case: junit.Case) -> str | None:
 
 def run(name: str) -> Part:
     """Run one target of the Makefile and read its reports."""
-    print(f"\n=== {name} ===", flush=True)
     reports = RESULTS / name
     shutil.rmtree(reports, ignore_errors=True)
-    start = time.monotonic()
-    status = subprocess.run(["make", "--no-print-directory", name], check=False).returncode
+    start = _running[name] = time.monotonic()
+    ended = subprocess.run(
+        ["make", "--no-print-directory", name],
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    )  # fmt: skip
+    status = ended.returncode
     seconds = time.monotonic() - start
+    del _running[name]
+    with _screen:
+        print(f"\n=== {name} === {_clock(seconds)}\n{ended.stdout}", flush=True)
     found = junit.read(reports)
     cases = [case for case in found if not allowed(case)]
     absent = [f"{case.name}: {allowed(case)}" for case in found if allowed(case)]
@@ -71,8 +88,28 @@ def run(name: str) -> Part:
     return Part(name, passed, failed, absent, seconds)
 
 
-def report(parts: list[Part]) -> int:
-    """Print the closing summary; returns the number of failures."""
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}"
+
+
+def lanes(names: list[str]) -> list[list[str]]:
+    """Part names at each ``--``."""
+    return [list(lane) for gap, lane in groupby(names, key=lambda name: name == "--") if not gap]
+
+
+def _tell(ended: threading.Event) -> None:
+    """Say once a minute which parts are running, and for how long."""
+    start = time.monotonic()
+    while not ended.wait(_MINUTE):
+        now = time.monotonic()
+        parts = ", ".join(f"{name} ({_clock(now - began)})" for name, began in dict(_running).items())
+        with _screen:
+            print(f"[{_clock(now - start)}] running: {parts}", flush=True)
+
+
+def report(parts: list[Part], seconds: float) -> int:
+    """Print the closing summary, with the wall time of all in seconds; returns the number of failures."""
     print("\n=== summary ===")
     for part in parts:
         for test in part.absent:
@@ -82,18 +119,23 @@ def report(parts: list[Part]) -> int:
             lines = (case.problem or "").strip().splitlines() or [""]
             print(f"FAILED {part.name}: {case.suite}::{case.name}: {lines[0]}")
     for part in parts:
-        minutes, seconds = divmod(round(part.seconds), 60)
-        print(f"{part.name:10} {part.passed:6} passed {len(part.failed):6} failed {minutes:6}:{seconds:02}")
-    minutes, seconds = divmod(round(sum(part.seconds for part in parts)), 60)
+        print(f"{part.name:10} {part.passed:6} passed {len(part.failed):6} failed {_clock(part.seconds):>9}")
     failed = sum(len(part.failed) for part in parts)
-    print(f"in {minutes} min {seconds:02} s")
+    print(f"in {_clock(seconds)} minutes")
     print(f"{sum(part.passed for part in parts)} passed, {failed} failed", flush=True)
     return failed
 
 
 def main() -> int:
     """Run the parts named on the command line; every part runs, also after one that failed."""
-    return 1 if report([run(name) for name in sys.argv[1:]]) else 0
+    start = time.monotonic()
+    ended = threading.Event()
+    threading.Thread(target=_tell, args=(ended,), daemon=True).start()
+    wanted = lanes(sys.argv[1:])
+    with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
+        parts = [part for lane in pool.map(lambda lane: [run(name) for name in lane], wanted) for part in lane]
+    ended.set()
+    return 1 if report(parts, time.monotonic() - start) else 0
 
 
 if __name__ == "__main__":

@@ -51,10 +51,18 @@ def test_a_part_counts_its_tests_and_its_own_end(part: str, passed: int, failed:
 
 
 def test_the_last_line_sums_all_parts(capfd: pytest.CaptureFixture[str]) -> None:
-    assert whole.report([whole.run("green"), whole.run("red")]) == 1
+    assert whole.report([whole.run("green"), whole.run("red")], 61) == 1
     out = capfd.readouterr().out.splitlines()
     assert out[-1] == "3 passed, 1 failed"
     assert "FAILED red: s::two: 2 != 3" in out
+
+
+def test_lanes_run_side_by_side_and_all_of_them_count(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["whole.py", "green", "--", "red", "crashed"])
+    assert whole.main() == 1
+    out = capfd.readouterr().out.splitlines()
+    assert out[-1] == "5 passed, 2 failed"
+    assert [line.split()[0] for line in out if " passed " in line and "failed " in line] == ["green", "red", "crashed"]
 
 
 def test_a_report_of_before_does_not_count() -> None:
