@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -51,12 +51,21 @@ class Node:
         Raises:
             MissingError: the node lacks a kernel module, a tool or a right.
         """
+        from .engine.kernel import finished
+
+        return finished(self.reading(want, owned))
+
+    def reading(self, want: ReadState, owned: Mapping[str, Collection[Any]]) -> Generator[None, None, State]:
+        """Do what :meth:`read` does, in slices."""
         from .engine.kernel import addresses, ipset, ipvs, sysctls
 
         have: State = {}
-        have.update(ipvs.read(precise=self._precise or self._turn(want.get("virtual_server", {}))))
+        have.update((yield from ipvs.reading(precise=self._precise or self._turn(want.get("virtual_server", {})))))
+        yield
         have.update(ipset.read({*want.get("set", ()), *owned.get("set", ())}))
+        yield
         have.update(self._read_rules())
+        yield
         have.update(addresses.read({*want.get("link", ()), *owned.get("link", ()), DUMMY}))
         routes = {*want.get("route", ()), *owned.get("route", ())}
         if routes:

@@ -18,6 +18,7 @@ import resource
 import sys
 import tempfile
 import time
+from collections.abc import Generator
 from typing import Any
 
 from objects import NODE, Object, cluster
@@ -47,7 +48,8 @@ class Packing:
                 self.bytes += len(pack_server(step.key.server) + pack_real(step.key, step.after))
         return Result(list(steps), [])
 
-    def read(self, _want: Any, _owned: Any) -> dict[str, dict[Any, Any]]:
+    def reading(self, _want: Any, _owned: Any) -> Generator[None, None, dict[str, dict[Any, Any]]]:
+        yield
         return {kind: {} for kind in KINDS}
 
     def connections(self, _of: Any) -> dict[Any, tuple[int, int]]:

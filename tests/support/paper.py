@@ -8,6 +8,7 @@ The same properties are tested against the real kernel in ``tests/kernel``.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 from kubenode.engine.kernel import Failure, Result
@@ -24,6 +25,16 @@ class PaperNode:
         self.refuse: set[Any] = set()
         self.log: list[Step] = []
         self.tables = {kind.table: self.apply for kind in KINDS.values()}
+
+    def read(self, _want: Any, _owned: Any) -> dict[str, dict[Any, Any]]:
+        return {kind: dict(items) for kind, items in self.state.items()}
+
+    def reading(self, want: Any, owned: Any) -> Generator[None, None, dict[str, dict[Any, Any]]]:
+        """Read everything in the first of three slices: what is written in the others is unknown to it."""
+        found = self.read(want, owned)
+        yield
+        yield
+        return found
 
     def apply(self, steps: list[Step], keep_going: bool) -> Result:
         result = Result([], [])

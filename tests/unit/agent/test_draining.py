@@ -30,9 +30,6 @@ class FakeNode(PaperNode):
         self.open: dict[RealServerKey, tuple[int, int]] = {}
         self.asked: set[VirtualServerKey] = set()  # of which virtual servers connections were counted last
 
-    def read(self, _want: Any, _owned: Any) -> Any:
-        return {kind: dict(items) for kind, items in self.state.items()}
-
     def connections(self, of: Any) -> Any:
         self.asked = set(of)
         return {key: counts for key, counts in self.open.items() if key.server in of}

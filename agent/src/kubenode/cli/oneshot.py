@@ -11,7 +11,8 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from ..daemon import former
-from ..daemon.reconcile import NOTE, make_plan, named
+from ..daemon.planning import make_plan, named
+from ..daemon.reconcile import NOTE
 from ..engine.apply import Outcome, execute
 from ..engine.kernel import sysctls
 from ..engine.ledger import Ledger, node_lock

@@ -26,6 +26,8 @@ from .reconcile import Reconciler, Report
 from .wanted import Options, Wanted
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from .serving import Serving
 
 _SOURCE_RETRY = 1.0
@@ -165,6 +167,37 @@ class Agent:
         """Compare everything with the kernel and make it right."""
         self._pass(True, reason)
 
+    def _period(self) -> None:
+        """Compare everything again, so that changes need not wait for it; if something is missing or to be mended, at once."""
+        if self.waiting or self.reconciler.hold or not self.reconciler.synced:
+            self.full("period")
+            return
+        try:
+            self._set_timeouts()
+        except EngineError as error:
+            self._trouble(error)
+        else:
+            self._compare(self.reconciler.compare())
+
+    def _compare(self, comparison: Generator[None, None, Report | None]) -> None:
+        try:
+            next(comparison)
+        except StopIteration as end:
+            if end.value is not None:
+                self._passed(end.value, "period")
+        except EngineError as error:
+            self._trouble(error)
+        else:
+            self.loop.after(0, lambda: self._compare(comparison))
+
+    def _trouble(self, error: EngineError) -> None:
+        """Nothing is known about the node any more: say so, and try again."""
+        self.trouble = str(error)
+        self.reconciler.synced = False
+        self.log.error("cannot converge", reason=self.trouble)
+        self._wait(self._backoff)
+        self._backoff = min(self._backoff * 2, self.wanted.config.sync_period)
+
     def _pass(self, whole: bool, reason: str) -> None:
         if self.wanted.waiting:
             self.wanted.refresh()
@@ -182,11 +215,7 @@ class Agent:
             self.reconciler.accept(changes, whole=everything)
             report = self.reconciler.full() if whole else self.reconciler.changed()
         except EngineError as error:
-            self.trouble = str(error)
-            self.reconciler.synced = False
-            self.log.error("cannot converge", reason=self.trouble)
-            self._wait(self._backoff)
-            self._backoff = min(self._backoff * 2, self.wanted.config.sync_period)
+            self._trouble(error)
             return
         self.trouble = ""
         self._synced_at = time.monotonic()
@@ -217,7 +246,7 @@ class Agent:
             self.conflicts = [conflict.describe() for conflict in report.conflicts]
             if self._periodic is not None:
                 self._periodic.cancel()
-            self._periodic = self.loop.after(self.wanted.config.sync_period, lambda: self.full("period"))
+            self._periodic = self.loop.after(self.wanted.config.sync_period, self._period)
         for failure in report.failed:
             self.failures[failure.step.describe()] = failure.message
             self.log.error("step failed", step=failure.step.describe(), reason=failure.message)

@@ -4,26 +4,26 @@
 """Making the node as wanted: full comparisons with the kernel, and changes applied on what we believe it holds.
 
 A full comparison reads every table once. An event only plans the items that changed, with the same planner, against what was read
-then and has been written since; if the kernel disagrees, the next full comparison says so.
+then and has been written since; if the kernel disagrees, the next full comparison says so. One that nothing waits for reads in slices,
+and events come between them.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from typing import Any, Callable, NamedTuple, Protocol
 
 from ..engine.apply import execute
-from ..engine.desired.takeover import SETS, balanced_by_rules, left_behind
-from ..engine.kernel import Failure
+from ..engine.kernel import Failure, finished
 from ..engine.ledger import Ledger, node_lock
 from ..engine.model import ReadState, State
 from ..engine.model.kinds import KINDS
-from ..engine.plan import Conflict, Plan, Step, plan
-from ..engine.plan.order import RULES, rules_last
+from ..engine.plan import Conflict, Plan, Step
 from ..paths import OWNER
 from . import former, termination
+from .planning import make_plan, named
 
 Items = dict[str, dict[Any, Any]]  # kind -> key -> value
 Delta = Mapping[str, Mapping[Any, Any]]  # kind -> key -> value, or None for what is no longer wanted
@@ -41,8 +41,8 @@ class Tables(Protocol):
     def tables(self) -> Mapping[str, Any]:
         """Return ``apply`` of each table."""
 
-    def read(self, want: ReadState, owned: Mapping[str, Any]) -> State:
-        """Return what the kernel holds."""
+    def reading(self, want: ReadState, owned: Mapping[str, Any]) -> Generator[None, None, State]:
+        """Return what the kernel holds; yield after each slice of the work."""
 
     def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
         """Return active and inactive connections of the real servers of these virtual servers at least."""
@@ -87,6 +87,7 @@ class Reconciler:
         self._others: dict[str, dict[Any, str]] = {}
         self._ledger: Ledger | None = None
         self._noted: dict[Any, float] | None = None
+        self._written: dict[str, set[Any]] | None = None  # since a comparison in slices began
         self._drained: Any = None  # the draining real server that had the last turn
 
     def close(self) -> None:
@@ -112,14 +113,52 @@ class Reconciler:
         """Compare everything with the kernel and make it right."""
         start = self._clock()
         known, self.synced = self.synced, False
+        self._written = None
         kept = self._kept()
         with node_lock(self._directory):
-            ledger = self._open()
-            self._owned = ledger.owned(OWNER)
-            self._others = ledger.others(OWNER)
-            self._have = self._node.read(self.want, named(self._owned, self.adopt))
-            report = self._pass(ledger, self._have, self.want, None, start)
-        if known:
+            self._read_ledger()
+            self._have = finished(self._node.reading(self.want, named(self._owned, self.adopt)))
+            report = self._pass(self._open(), self._have, self.want, None, start)
+        return self._concluded(report, kept if known else None)
+
+    def compare(self) -> Generator[None, None, Report | None]:
+        """Do what :meth:`full` does, in slices between which everything else may be called; None if that made it needless.
+
+        What is written meanwhile is known better than what was read. The node's lock is only taken for the last slice.
+        """
+        start = self._clock()
+        written = self._written = {}
+        reading = self._node.reading(self.want, named(self._owned, self.adopt))
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                have: Items = end.value
+                break
+            yield
+            if self._written is not written or not self.synced:
+                reading.close()
+                return None
+        for kind, keys in written.items():
+            for key in keys:
+                have.setdefault(kind, {}).pop(key, None)
+            have[kind].update(_only(self._have, {kind: keys})[kind])
+        kept = self._kept()
+        self._written, self.synced = None, False
+        with node_lock(self._directory):
+            self._read_ledger()
+            self._have = have
+            report = self._pass(self._open(), have, self.want, None, start)
+        return self._concluded(report, kept)
+
+    def _read_ledger(self) -> None:
+        ledger = self._open()
+        self._owned = ledger.owned(OWNER)
+        self._others = ledger.others(OWNER)
+
+    def _concluded(self, report: Report, kept: Mapping[str, set[Any]] | None) -> Report:
+        """Settle a full pass; ``kept`` is what was there for draining real servers before it, None if nothing was known before it."""
+        if kept is not None:
             report = report._replace(drift=[step for step in report.done if not self._expected(step, kept)])
         self._settle(report)
         return report
@@ -237,6 +276,8 @@ class Reconciler:
 
     def _believe(self, done: Iterable[Step], prepared: Plan) -> None:
         for step in done:
+            if self._written is not None:
+                self._written.setdefault(step.kind, set()).add(step.key)
             items = self._have.setdefault(step.kind, {})
             parent = KINDS[step.kind].parent
             if step.after is None:
@@ -257,58 +298,6 @@ class Reconciler:
         if self._ledger is None:
             self._ledger = Ledger(self._directory)
         return self._ledger
-
-
-def named(owned: Mapping[str, Collection[Any]], adopt: bool) -> Mapping[str, Collection[Any]]:
-    """Return what has to be read by name beside what is wanted: what is ours and, to take over, every set that may be kube-proxy's."""
-    return {**owned, "set": {*owned.get("set", ()), *SETS}} if adopt else owned
-
-
-def make_plan(
-    have: State,
-    want: State,
-    owned: Mapping[str, Any],
-    others: Mapping[str, Mapping[Any, str]],
-    draining: Mapping[Any, float],
-    *,
-    connections: Callable[[Collection[Any]], Mapping[Any, tuple[int, int]]] | None,
-    now: float,
-    maximum: float = 0.0,
-    hold: bool = False,
-    adopt: bool = False,
-) -> tuple[Plan, dict[Any, float]]:
-    """Plan with graceful termination; without it if there is no way to count ``connections``.
-
-    Sysctls count as ours: they are not claimed in the ledger, which only remembers what they were (``former.py``).
-
-    Returns:
-        The plan, and since when the real servers are draining that it leaves to drain.
-    """
-    ours: dict[str, Any] = {**owned, "sysctl": want.get("sysctl", {}).keys()}
-    left = left_behind(have, others) if adopt else {}
-    by_rules = adopt and balanced_by_rules(have)
-    if hold:
-        whole = plan(have, want, ours, others=others, adopt=adopt)
-        # kube-proxy's rules serve what we do not know of, too
-        steps = [step for step in whole.steps if step.after is not None and not (by_rules and step.kind in RULES)]
-        return Plan(steps, whole.conflicts, whole.adopted), dict(draining)
-    servers: Any = owned.get("virtual_server", ())
-    if adopt:
-        servers = {*servers, *want.get("virtual_server", ()), *left["virtual_server"]}
-    candidates = termination.unwanted(have, want, servers)
-    verdict = termination.Verdict({}, {})
-    if candidates and connections is not None:
-        servers = termination.counted(have, candidates)
-        counts = connections(servers) if servers else {}
-        verdict = termination.retain(have, want, candidates, counts, draining, now, maximum)
-        want = {**want, **{kind: {**want.get(kind, {}), **items} for kind, items in verdict.keep.items()}}
-    for kind, keys in left.items():
-        # what is wanted, or drains, is adopted and claimed; all else goes
-        ours[kind] = {*ours.get(kind, ()), *(keys - want.get(kind, {}).keys())}
-    prepared = plan(have, want, ours, others=others, adopt=adopt)
-    if by_rules:
-        prepared = prepared._replace(steps=rules_last(prepared.steps))
-    return prepared, verdict.draining
 
 
 def _timed(tables: Mapping[str, Any], spent: dict[str, float], clock: Callable[[], float]) -> dict[str, Any]:

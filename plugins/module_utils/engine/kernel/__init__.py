@@ -14,9 +14,12 @@ Both raise :class:`~..errors.MissingError` if the node lacks what the table need
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Generator
+from typing import Any, NamedTuple, TypeVar
 
 from ..plan.step import Step
+
+Found = TypeVar("Found")
 
 
 class Failure(NamedTuple):
@@ -31,3 +34,13 @@ class Result(NamedTuple):
 
     done: list[Step]
     failed: list[Failure]
+
+
+def finished(slices: Generator[None, None, Found]) -> Found:
+    """Return what a generator returns that yields after each slice of its work, without a pause between the slices."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            found: Any = end.value
+            return found  # type: ignore[no-any-return]

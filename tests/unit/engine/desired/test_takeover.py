@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import recorded
 
-from kubenode.daemon.reconcile import make_plan
+from kubenode.daemon.planning import make_plan
 from kubenode.engine.desired.takeover import SETS, balanced_by_rules, left_behind
 from kubenode.engine.model.ipset import MemberKey
 from kubenode.engine.model.iptables import ChainKey, JumpKey

@@ -9,6 +9,6 @@ Here is the table. ``control`` has timeouts, sync daemons and counters' reset, `
 from __future__ import annotations
 
 from .connection import available, connect
-from .table import apply, read, read_connections
+from .table import apply, read, read_connections, reading
 
-__all__ = ["apply", "available", "connect", "read", "read_connections"]
+__all__ = ["apply", "available", "connect", "read", "read_connections", "reading"]

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from errno import EEXIST, ENOENT, ESRCH
 from itertools import islice
 from typing import Any
 
 from ...model.ipvs import RealServer, RealServerKey, VirtualServerKey
 from ...plan.step import Step
-from .. import Failure, Result
+from .. import Failure, Result, finished
 from ..genetlink import GenericSocket
 from . import dump, proc
 from .attributes import Command
@@ -23,6 +23,7 @@ from .errors import explain
 from .limits import unfit
 
 _BATCH = 256
+_A_SLICE = 4096  # lines of the file: some tens of milliseconds' worth on a slow node
 _FEW = 128  # virtual servers: to ask for each of them is no more than a small part of the work of a read of the whole file
 
 _COMMANDS = {
@@ -55,12 +56,18 @@ def read(precise: bool | Collection[VirtualServerKey] = False) -> dict[str, dict
     Raises:
         MissingError: no ip_vs, or no right to read it.
     """
+    return finished(reading(precise))
+
+
+def reading(precise: bool | Collection[VirtualServerKey] = False) -> Generator[None, None, dict[str, dict[Any, Any]]]:
+    """Do what :func:`read` does, in slices. The file is read in one of them: its places move when the table changes."""
     with connect() as socket:
         servers = dump.servers(socket)
+        yield
         if precise is True:
             return {"virtual_server": servers, "real_server": dump.reals(socket, servers)}
         try:
-            reals, unclear = _proc_reals(servers)
+            reals, unclear = yield from _proc_reals(servers)
         except (OSError, ValueError, KeyError):  # no proc file system here, or a kernel that prints it otherwise
             reals, unclear = {}, set(servers)
         wanted = unclear.union(precise or ())
@@ -102,7 +109,7 @@ def _connections(socket: GenericSocket, server: VirtualServerKey) -> dict[RealSe
     return {unpack_real(server, raw)[0]: unpack_connections(raw)[:2] for raw in dump.real_attributes(socket, server)}
 
 
-def _proc_reals(servers: dump.Servers) -> tuple[dump.Reals, set[VirtualServerKey]]:
+def _proc_reals(servers: dump.Servers) -> Generator[None, None, tuple[dump.Reals, set[VirtualServerKey]]]:
     """Return the real servers that the file shows well enough, and the virtual servers of those that it does not."""
     families: dict[int, list[VirtualServerKey]] = {}
     for key in servers:
@@ -111,7 +118,11 @@ def _proc_reals(servers: dump.Servers) -> tuple[dump.Reals, set[VirtualServerKey
     reals: dump.Reals = {}
     unclear: set[VirtualServerKey] = set()
     values: dict[tuple[int, str], RealServer] = {}  # thousands of real servers share a few values
-    for server, address, port, method, weight, _active, _inactive in proc.real_servers(proc.read_text()):
+    text = proc.read_text()
+    yield
+    for number, (server, address, port, method, weight, _active, _inactive) in enumerate(proc.real_servers(text), 1):
+        if number % _A_SLICE == 0:
+            yield
         if server.family == proc.UNKNOWN_FAMILY:
             candidates = families.get(server.port, [])
             if len(candidates) != 1:
