@@ -36,11 +36,11 @@ demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, c
 	@molecule/demo/run
 
 test: venv ## everything: lint, unit, kernel, lab, sanity, matrix, molecule
-	@python tests/tools/whole.py lint unit kernel -- sanity matrix lab molecule
+	@python tests/tools/whole.py lint unit kernel -- sanity units matrix lab molecule
 
 ##### the parts of `make test`; each leaves its report in .cache/results/
 
-.PHONY: lint unit kernel lab sanity matrix molecule
+.PHONY: lint unit kernel lab sanity units matrix molecule
 lint: venv ## ruff, mypy --strict, ansible-lint, yamllint, shellcheck, antsibull
 	@python tests/tools/lint.py
 
@@ -58,6 +58,9 @@ lab: venv ## the lab itself: nodes that are killed, rebooted, interrupted while 
 
 sanity: venv $(ARTIFACT) ## ansible-test sanity on the built and installed artifact
 	@tests/tools/sanity $(ARTIFACT)
+
+units: venv $(ARTIFACT) ## ansible-test units: the plugins' unit tests on the installed artifact
+	@tests/tools/units $(ARTIFACT)
 
 matrix: venv $(ARTIFACT) ## the built artifact with every ansible-core that it supports
 	@python tests/tools/matrix.py $(ARTIFACT)
