@@ -15,6 +15,8 @@ description:
   - What the same O(owner) made earlier and the objects do not ask for any more is removed.
   - Nothing is changed if an object or the configuration cannot be used, or if something that is needed is somebody else's. If the
     kernel refuses something, everything that this task did before is undone and the message names the object.
+  - Real servers go at once, and UDP flows that connection tracking remembers stay until they time out. It is the agent that drains,
+    and that removes such flows.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
