@@ -15,8 +15,6 @@ description:
   - What the same O(owner) made earlier and the objects do not ask for any more is removed.
   - Nothing is changed if an object or the configuration cannot be used, or if something that is needed is somebody else's. If the
     kernel refuses something, everything that this task did before is undone and the message names the object.
-  - Real servers go at once, and UDP flows that connection tracking remembers stay until they time out. It is the agent that drains,
-    and that removes such flows.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
@@ -81,6 +79,7 @@ options:
 notes:
   - Real servers that are not wanted any more are removed at once, and their connections end. The agent lets them drain (see the role
     P(kubenode.ipvs.agent#role)).
+  - UDP flows that connection tracking remembers go on to a removed real server until they time out. The agent removes them.
   - IPVS's timeouts are not set. M(kubenode.ipvs.ipvs_services) has an option for them.
   - Health check node ports are let in, but nobody answers on them.
 seealso:
