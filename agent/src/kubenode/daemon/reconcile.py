@@ -116,8 +116,7 @@ class Reconciler:
         self._written = None
         kept = self._kept()
         with node_lock(self._directory):
-            self._read_ledger()
-            self._have = finished(self._node.reading(self.want, named(self._owned, self.adopt)))
+            self._have = finished(self._reading())
             report = self._pass(self._open(), self._have, self.want, None, start)
         return self._concluded(report, kept if known else None)
 
@@ -128,7 +127,7 @@ class Reconciler:
         """
         start = self._clock()
         written = self._written = {}
-        reading = self._node.reading(self.want, named(self._owned, self.adopt))
+        reading = self._reading()
         while True:
             try:
                 next(reading)
@@ -146,15 +145,18 @@ class Reconciler:
         kept = self._kept()
         self._written, self.synced = None, False
         with node_lock(self._directory):
-            self._read_ledger()
+            self._others = self._open().others(OWNER)
             self._have = have
             report = self._pass(self._open(), have, self.want, None, start)
         return self._concluded(report, kept)
 
-    def _read_ledger(self) -> None:
+    def _reading(self) -> Generator[None, None, State]:
+        """Read the ledger, then the node; what is claimed between two slices is added to what is owned by whoever claims it."""
         ledger = self._open()
         self._owned = ledger.owned(OWNER)
         self._others = ledger.others(OWNER)
+        yield
+        return (yield from self._node.reading(self.want, named(self._owned, self.adopt)))
 
     def _concluded(self, report: Report, kept: Mapping[str, set[Any]] | None) -> Report:
         """Settle a full pass; ``kept`` is what was there for draining real servers before it, None if nothing was known before it."""
