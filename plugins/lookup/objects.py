@@ -5,14 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ansible.errors import AnsibleLookupError
-from ansible.plugins.lookup import LookupBase
-
-from ansible_collections.kubenode.ipvs.plugins.module_utils.objects.documents import ObjectKey, key_of
-from ansible_collections.kubenode.ipvs.plugins.module_utils.objects.manifests import Manifests
-
 DOCUMENTATION = r"""
 name: objects
 short_description: Read Services, EndpointSlices and Nodes from files
@@ -59,6 +51,14 @@ _raw:
   type: list
   elements: dict
 """
+
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils.objects.documents import ObjectKey, key_of
+from ansible_collections.kubenode.ipvs.plugins.module_utils.objects.manifests import Manifests
 
 
 class LookupModule(LookupBase):

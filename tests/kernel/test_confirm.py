@@ -171,7 +171,7 @@ def test_a_task_that_dies_in_the_middle_is_undone() -> None:
         def die(*_arguments: object) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
-        _files._write = die  # after the live value, before the file
+        _files.write = die  # after the live value, before the file
         try:
             run("sysctls", **TASKS["sysctls"], confirm_timeout=2)
         finally:

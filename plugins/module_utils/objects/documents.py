@@ -137,14 +137,14 @@ _conditions: dict[tuple[Any, ...], Any] = {}
 def smaller_endpoint(item: Object) -> Object:
     """Drop what no proxy reads from an endpoint, while it is being parsed: most of a large cluster's text is that."""
     conditions = item.get("conditions")
-    if type(conditions) is dict and "addresses" in item:
+    if isinstance(conditions, dict) and "addresses" in item:
         item.pop("targetRef", None)
         try:
             item["conditions"] = _conditions.setdefault(tuple(conditions.items()), conditions)
         except TypeError:  # not what conditions are: whoever reads the slice says so
             pass
         node = item.get("nodeName")
-        if type(node) is str:
+        if isinstance(node, str):
             item["nodeName"] = intern(node)
     return item
 
