@@ -29,8 +29,9 @@ SYSCTLS = {
     "net.ipv4.conf.all.arp_announce": "2",
 }
 
+# The owner is the role's, which the next section runs on this node.
 OURS: list[Task] = [
-    {"name": "ours", "kubenode.ipvs.kernel_settings": {"owner": "bench", "modules": MODULES, "sysctls": SYSCTLS}},
+    {"name": "ours", "kubenode.ipvs.kernel_settings": {"owner": "prepare", "modules": MODULES, "sysctls": SYSCTLS}},
 ]
 THEIRS: list[Task] = [
     {
