@@ -33,7 +33,7 @@ class Wish(NamedTuple):
     ``want`` maps kinds to items that shall be, ``absent`` maps kinds to keys that shall not be. The children (real servers,
     members) of a wanted parent are exactly the wanted ones, unless ``lenient`` names the parent under the children's kind: then
     only those in ``absent`` go. ``scope`` maps kinds without a parent to the keys that ``purge`` may remove; kinds that are not
-    in it are never purged. ``drain`` is None or what makes removals wait: ``refine(plan)`` returns the plan with what that takes,
+    in it are never purged. ``refinement`` is None or what the plan is given to before it is carried out: ``refine(plan)`` returns it changed,
     and ``told`` is then a part of the module's result. ``common`` maps kinds to keys that are always there and nobody's: who asks
     changes them.
     """
@@ -42,7 +42,7 @@ class Wish(NamedTuple):
     absent: dict
     lenient: dict
     scope: dict
-    drain: object = None
+    refinement: object = None
     common: dict = MappingProxyType({})
 
 
@@ -110,8 +110,8 @@ def run(spec, prepare, reread=None, **options):
             result = report(module, made)
     if guard:
         result.update(guard.told)
-    if wanted.drain:
-        result.update(wanted.drain.told)
+    if wanted.refinement:
+        result.update(wanted.refinement.told)
         for warning in result.pop("warnings", ()):
             module.warn(warning)
     module.exit_json(invocation={"module_args": brief(module.params)}, **result)
@@ -163,7 +163,7 @@ def compute(have, wish, around, params):
     made = plan(have, want, owned, others=others, adopt=adopt)
     if made.conflicts:
         raise ConflictError("; ".join(conflict.describe() for conflict in made.conflicts) + "; nothing was changed")
-    return wish.drain.refine(made) if wish.drain else made
+    return wish.refinement.refine(made) if wish.refinement else made
 
 
 def _with_lenient_children(have, wish):

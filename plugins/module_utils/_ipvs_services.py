@@ -150,8 +150,8 @@ def prepare(params):
         if params["drain"]:
             from ._ipvs_drain import Drain
 
-            wanted = wanted._replace(drain=Drain(params["drain_timeout"], around.lock))
-            tables["ipvs"] = wanted.drain.apply
+            wanted = wanted._replace(refinement=Drain(params["drain_timeout"], around.lock))
+            tables["ipvs"] = wanted.refinement.apply
         return wanted
 
     return read, wish, tables
