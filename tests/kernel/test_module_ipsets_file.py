@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module ipsets against the kernel: members in a file on the node."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernel.modules import ModuleError, converge, run
+
+
+@pytest.fixture(autouse=True)
+def table() -> Iterator[None]:
+    yield
+    run("ipsets", purge="owned")
+    subprocess.run(["ipset", "destroy"], check=True)
+
+
+def saved(name: str) -> list[str]:
+    lines = subprocess.run(["ipset", "save", name], check=True, capture_output=True, text=True).stdout.splitlines()
+    return lines[:1] + sorted(lines[1:])
+
+
+def sets(*items: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    return converge("ipsets", sets=list(items), **arguments)
+
+
+class TestFile:
+    """Members in a file on the node."""
+
+    def test_comments_and_empty_lines_do_not_count(self, tmp_path: Path) -> None:
+        path = tmp_path / "members"
+        path.write_text(
+            '# who is on call\n\n  192.0.2.1\t timeout 300  # not for long\r\n192.0.2.2 comment "room # 7"\n192.0.2.3\n'
+        )
+        sets({"name": "s", "type": "hash:ip", "timeout": 0, "comment": True, "src": str(path), "remote_src": True})
+        assert [line.split(" timeout")[0] for line in saved("s")[1:]] == [f"add s 192.0.2.{number}" for number in (1, 2, 3)]
+        assert 'comment "room # 7"' in saved("s")[2]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("192.0.2.1\n192.0.2.300\n", "{path}:2: member '192.0.2.300' of set s (hash:ip): Syntax error"),
+            ("# hosts\n\n192.0.2.1\n2001:db8::1 # what?\n", "{path}:4: member '2001:db8::1' of set s (hash:ip): Syntax error"),
+            ("192.0.2.1\n192.0.2.1", "{path}:2 (192.0.2.1) and {path}:1 (192.0.2.1) are the same; name each thing once"),
+            ("192.0.2.1\n\n192.0.2.1/32\n", "{path}:3 (192.0.2.1/32) and {path}:1 (192.0.2.1) are the same; name each thing once"),
+        ],
+    )  # fmt: skip
+    def test_a_bad_line_is_named_by_file_and_number(self, tmp_path: Path, text: str, message: str) -> None:
+        path = tmp_path / "members"
+        wanted = {"name": "s", "type": "hash:ip", "src": str(path), "remote_src": True}
+        for present in (False, True):
+            if present:
+                path.write_text("192.0.2.1\n")
+                sets(wanted)
+            before = subprocess.run(["ipset", "save"], check=True, capture_output=True, text=True).stdout
+            path.write_text(text)
+            with pytest.raises(ModuleError) as error:
+                run("ipsets", sets=[wanted])
+            assert str(error.value).startswith(message.format(path=path))
+            assert subprocess.run(["ipset", "save"], check=True, capture_output=True, text=True).stdout == before
+
+    def test_hundred_thousands_of_members_in_one_task(self, tmp_path: Path) -> None:
+        path = tmp_path / "members"
+        addresses = [f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}" for number in range(1, 200_001)]
+        path.write_text("\n".join(addresses))
+        wanted = {"name": "s", "type": "hash:ip", "maxelem": 200_000, "src": str(path), "remote_src": True}
+        result = run("ipsets", sets=[wanted], diff=False)
+        assert len(result["plan"]) == 200_001
+        assert len(saved("s")) == 200_001
+        path.write_text("\n".join(reversed([*addresses[:-2], "192.0.2.1"])))
+        result = sets(wanted)
+        assert sorted(result["lines"]) == [
+            "+ member 192.0.2.1 of set s",
+            f"- member {addresses[-2]} of set s",
+            f"- member {addresses[-1]} of set s",
+        ]

@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module ipsets against the kernel: the order of a list's members."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kernel.modules import converge, run
+
+
+@pytest.fixture(autouse=True)
+def table() -> Iterator[None]:
+    yield
+    run("ipsets", purge="owned")
+    subprocess.run(["ipset", "destroy"], check=True)
+
+
+def sets(*items: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    return converge("ipsets", sets=list(items), **arguments)
+
+
+class TestOrder:
+    """The members of a list."""
+
+    @staticmethod
+    def order() -> list[str]:
+        lines = subprocess.run(["ipset", "save", "l"], check=True, capture_output=True, text=True).stdout.splitlines()
+        return [line.split()[2] for line in lines[1:]]
+
+    @staticmethod
+    def lists(*members: str, **options: Any) -> dict[str, Any]:
+        hashes = [{"name": name, "type": "hash:ip"} for name in "abcd"]
+        return sets(*hashes, {"name": "l", "type": "list:set", "members": list(members), **options})
+
+    def test_members_stand_in_the_order_of_the_task(self) -> None:
+        self.lists("c", "a", "b")
+        assert self.order() == ["c", "a", "b"]
+        result = self.lists("a", "b", "c")
+        assert result["lines"] == ["~ set l: list:set size 8 in the order c, a, b -> list:set size 8 in the order a, b, c"]
+        assert self.order() == ["a", "b", "c"]
+        self.lists("d", "c", "a")
+        assert self.order() == ["d", "c", "a"]
+
+    def test_what_only_comes_last_or_goes_needs_no_exchange(self) -> None:
+        self.lists("a", "b")
+        assert self.lists("a", "b", "c")["lines"] == ["+ member c of set l"]
+        assert self.lists("b", "c")["lines"] == ["- member a of set l"]
+
+    def test_before_and_after(self) -> None:
+        self.lists("a", "b before a", "c after b")
+        assert self.order() == ["b", "c", "a"]
+
+    def test_a_place_among_the_members_of_others(self) -> None:
+        self.lists("a", "b")
+        subprocess.run(["ipset", "create", "x", "hash:ip"], check=True)
+        subprocess.run(["ipset", "add", "l", "x", "after", "a"], check=True)
+        self.lists("c before x", purge_members=False)
+        assert self.order() == ["a", "c", "x", "b"]
+        self.lists("b", "c", purge_members=False)
+        assert self.order() == ["a", "c", "x", "b"]
+
+    def test_a_list_in_use_is_exchanged_while_rules_refer_to_it(self) -> None:
+        self.lists("a", "b")
+        rule = ["INPUT", "-m", "set", "--match-set", "l", "src", "-j", "ACCEPT"]
+        subprocess.run(["iptables", "-A", *rule], check=True)
+        try:
+            self.lists("b", "a", timeout=0)
+        finally:
+            subprocess.run(["iptables", "-D", *rule], check=True)
+        assert self.order() == ["b", "a"]
