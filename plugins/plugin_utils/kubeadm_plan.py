@@ -63,6 +63,10 @@ def plan(given: Any, kubeadm_version: str) -> Plan:
     if kubernetes > kubeadm:
         expected = f"at most that of kubeadm, which is {kubeadm_version}"
         problems.append(f"kubeadm_kubernetes_version is {settings['kubernetes_version']!r}, expected {expected}")
+    oldest = (kubeadm[0], kubeadm[1] - 1)
+    if kubernetes < oldest:
+        expected = f"{versions.spell(oldest)} or newer, as kubeadm {kubeadm_version} makes no older cluster"
+        problems.append(f"kubeadm_kubernetes_version is {settings['kubernetes_version']!r}, expected {expected}")
 
     config = proxy_config(settings)
     warnings: list[str] = []
@@ -85,9 +89,16 @@ def plan(given: Any, kubeadm_version: str) -> Plan:
         proxy = "agent" if refusal else "kube-proxy"
     elif proxy == "kube-proxy" and refusal:
         problems.append(f"kubeadm_proxy is 'kube-proxy' for Kubernetes {kubernetes_version}, expected 'agent': {refusal}")
+    loose = _loose_arp(settings, config)
     if proxy == "kube-proxy":
-        problems += _kube_proxy_problems(settings, config, kubernetes, gate)
+        problem = versions.gate_problem(kubernetes, gate)
+        if problem:
+            problems.append(f"KubeProxyConfiguration: featureGates.{versions.GATE} is {gate!r}, expected none: {problem}")
+        problems += loose
         warnings += [text for text in [versions.ipvs_warning(kubernetes)] if text]
+    else:
+        # No reason to refuse: nodes without kube-proxy may have these sysctls from somewhere else.
+        warnings += loose
     if problems:
         raise SettingsError(problems)
     return Plan(settings, kubeadm, kubernetes, api, kubernetes_version, proxy, config, warnings)
@@ -113,15 +124,9 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _kube_proxy_problems(
-    settings: Mapping[str, Any], config: Mapping[str, Any], kubernetes: versions.Version, gate: Any
-) -> list[str]:
-    """Return what is wrong if kube-proxy runs with this configuration; the agent has no such limits."""
-    found = []
-    problem = versions.gate_problem(kubernetes, gate)
-    if problem:
-        found.append(f"KubeProxyConfiguration: featureGates.{versions.GATE} is {gate!r}, expected none: {problem}")
-    if settings["arp_load_balancer"] and not (config["ipvs"] or {}).get("strictARP"):
-        why = f"{settings['arp_load_balancer']} announces addresses that every node would otherwise answer for, as they are on kube-ipvs0"
-        found.append(f"kubeadm_ipvs_strict_arp is false, expected true: {why}")
-    return found
+def _loose_arp(settings: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong if addresses are announced that every node answers for: one sentence, or none."""
+    if not settings["arp_load_balancer"] or (config["ipvs"] or {}).get("strictARP"):
+        return []
+    why = f"{settings['arp_load_balancer']} announces addresses that every node would otherwise answer for, as they are on each"
+    return [f"kubeadm_ipvs_strict_arp is false, expected true: {why}"]

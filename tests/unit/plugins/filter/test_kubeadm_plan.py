@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -105,8 +106,19 @@ def test_strict_arp_may_be_set_as_a_free_field() -> None:
 
 
 @pytest.mark.parametrize(("version", "proxy"), [("v1.36.0", "agent"), ("v1.43.0", "auto")])
-def test_strict_arp_is_not_asked_for_without_kube_proxy(version: str, proxy: str) -> None:
-    assert kubeadm_plan({"arp_load_balancer": "metallb", "proxy": proxy}, version)["proxy"] == "agent"
+@pytest.mark.parametrize("strict", [False, True])
+def test_strict_arp_is_not_insisted_on_without_kube_proxy(version: str, proxy: str, strict: bool) -> None:
+    decided = kubeadm_plan({"arp_load_balancer": "metallb", "proxy": proxy, "ipvs_strict_arp": strict}, version)
+    assert decided["proxy"] == "agent"
+    assert [text.partition(",")[0] for text in decided["warnings"]] == ([] if strict else ["kubeadm_ipvs_strict_arp is false"])
+
+
+@pytest.mark.parametrize("wanted", ["v1.34.0", "1.34.9", "v1.30.0"])
+def test_kubeadm_makes_clusters_of_its_own_version_and_the_one_before(wanted: str) -> None:
+    expected = f"kubeadm_kubernetes_version is '{wanted}', expected 1.35 or newer, as kubeadm v1.36.2 makes no older cluster"
+    with pytest.raises(AnsibleFilterError, match=re.escape(expected)):
+        kubeadm_plan({"kubernetes_version": wanted}, "v1.36.2")
+    assert kubeadm_plan({"kubernetes_version": "v1.35.0"}, "v1.36.2")["kubernetes_version"] == "v1.35.0"
 
 
 def test_unknown_fields_of_kube_proxy_are_warned_of() -> None:
