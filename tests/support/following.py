@@ -18,7 +18,11 @@ from kubenode.sources.kubernetes.reflector import Timing
 from kubenode.sources.kubernetes.source import Kubernetes
 from kubenode.sources.manifests import Changes
 
+from . import objects
+from .fake_apiserver import FakeApiServer
+
 NODE = "node1"
+SERVICES, SLICES, NODES = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/api/v1/nodes"
 FAST = Timing(first_backoff=0.02, most_backoff=0.1, silence=0.5, watch=20.0, calm=0.0, page=3, spread=0.02)
 
 
@@ -90,3 +94,21 @@ class Following:
         if not self._closed:
             self._closed = True
             self.source.close()
+
+
+def fill(fake: FakeApiServer, count: int = 4) -> None:
+    """Our Node, and Services with a slice each."""
+    fake.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {"images": ["a"], "addresses": []}})
+    for number in range(count):
+        fake.put(objects.service(f"web{number}", [f"10.96.0.{number + 1}"]))
+        fake.put(objects.piece(f"web{number}", [objects.endpoint(f"10.244.0.{number + 1}")]))
+
+
+def service_names(count: int) -> set[str]:
+    """The Services of :func:`fill`."""
+    return {f"Service web{number}" for number in range(count)}
+
+
+def services(following: Following) -> set[str]:
+    """The Services that are held."""
+    return {name for name in following.names if name.startswith("Service ")}

@@ -107,7 +107,7 @@ def test_a_key_that_does_not_fit_is_told_without_it(serve: Serve, authority: Aut
 
 
 def test_tokens(fake: FakeApiServer) -> None:
-    fake.tokens = {SECRET}
+    fake.users = {SECRET: "admin"}
     assert get(Access(fake.url, "", Identity(token=SECRET))) == "1"
     with pytest.raises(RefusedError, match="answers 401 Unauthorized: Unauthorized") as caught:
         get(Access(fake.url, "", Identity(token="old")))

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support import objects
-from support.fake_apiserver import Answer, FakeApiServer
+from support.fake_apiserver import FakeApiServer
+from support.fake_apiserver_http import Answer
 from support.following import NODE, Fixed, Following
 
 from kubenode.sources.kubernetes.api import Session

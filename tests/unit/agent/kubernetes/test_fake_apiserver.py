@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from support.fake_apiserver import FakeApiServer, encode
+from support.fake_apiserver import FakeApiServer
+from support.fake_apiserver_answers import encode
 
 RECORDED = Path(__file__).parents[3] / "golden/api"
 SERVICES, SLICES = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices"
@@ -90,7 +91,7 @@ def test_a_version_that_has_expired(fake: FakeApiServer) -> None:
 
 
 def test_nobody_and_somebody_unknown(fake: FakeApiServer) -> None:
-    fake.tokens = {"good"}
+    fake.users = {"good": "admin"}
     same(ask(fake, SERVICES), "anonymous.http")
     same(ask(fake, SERVICES, "bad"), "unauthorized.http")
     assert ask(fake, SERVICES, "good")[0] == 200

@@ -1,0 +1,167 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a kube-apiserver says: pages of lists, Status documents, what somebody sees who only watches a selection.
+
+In the words of the recorded answers of a real one (tests/golden/api).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, NamedTuple
+
+Object = dict[str, Any]
+Key = tuple[str, str]  # namespace, name
+
+KINDS = {  # path in all namespaces: kind, API version
+    "/api/v1/services": ("Service", "v1"),
+    "/apis/discovery.k8s.io/v1/endpointslices": ("EndpointSlice", "discovery.k8s.io/v1"),
+    "/api/v1/nodes": ("Node", "v1"),
+    "/api/v1/secrets": ("Secret", "v1"),
+    "/api/v1/serviceaccounts": ("ServiceAccount", "v1"),
+    "/apis/events.k8s.io/v1/events": ("Event", "events.k8s.io/v1"),
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles": ("ClusterRole", "rbac.authorization.k8s.io/v1"),
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings": ("ClusterRoleBinding", "rbac.authorization.k8s.io/v1"),
+}
+EMPTY_BOOKMARK: dict[str, Object] = {
+    "Service": {"spec": {}, "status": {"loadBalancer": {}}},
+    "EndpointSlice": {"addressType": "", "endpoints": None, "ports": None},
+}
+VERSION = {
+    "major": "1",
+    "minor": "36",
+    "emulationMajor": "1",
+    "emulationMinor": "36",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "35",
+    "gitVersion": "v1.36.2",
+    "gitCommit": "98b35193b2ac7a23a673325f5e9b830ecd5ba406",
+    "gitTreeState": "clean",
+    "buildDate": "2026-08-21T11:29:11Z",
+    "goVersion": "go1.26.6",
+    "compiler": "gc",
+    "platform": "linux/amd64",
+}
+
+
+class Place(NamedTuple):
+    """What a path names: all objects of a kind, those of one namespace, or one of them, or what hangs on it (``/token``)."""
+
+    collection: str
+    kind: str
+    api_version: str
+    namespace: str
+    name: str
+    below: str
+
+    @property
+    def resource(self) -> str:
+        return self.collection.rpartition("/")[2]
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+
+def place(path: str) -> Place | None:
+    """Tell what a path names; None if there is nothing of that form."""
+    parts = path.split("/")
+    root = 3 if path.startswith("/api/") else 4
+    version, rest = "/".join(parts[:root]), parts[root:]
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    collection = "/".join([version, *rest[:1]])
+    if collection not in KINDS or len(rest) > 3:
+        return None
+    kind, api_version = KINDS[collection]
+    name, below = [*rest[1:], "", ""][:2]
+    return Place(collection, kind, api_version, namespace, name, below)
+
+
+def failure(code: int, reason: str, message: str, **more: Any) -> Object:
+    """A Status as the API server writes it."""
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": reason}
+    return {**status, **more, "code": code}
+
+
+def encode(document: Object) -> bytes:
+    """One line, as the API server's own encoder writes it."""
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def not_found(found: Place) -> Object:
+    """A Status for an object that is not there."""
+    group = {"group": found.group} if found.group else {}
+    resource = f"{found.resource}.{found.group}" if found.group else found.resource
+    details = {"name": found.name, **group, "kind": found.resource}
+    return failure(404, "NotFound", f'{resource} "{found.name}" not found', details=details)
+
+
+def forbidden(user: str, verb: str, found: Place) -> Object:
+    """A Status for somebody who may not."""
+    resource = f"{found.resource}.{found.group}" if found.group else found.resource
+    named = f'{resource} "{found.name}"' if found.name else resource
+    scope = f'in the namespace "{found.namespace}"' if found.namespace else "at the cluster scope"
+    message = (
+        f'{named} is forbidden: User "{user}" cannot {verb} resource "{found.resource}" in API group "{found.group}" {scope}'
+    )
+    group = {"group": found.group} if found.group else {}
+    details = {**({"name": found.name} if found.name else {}), **group, "kind": found.resource}
+    return failure(403, "Forbidden", message, details=details)
+
+
+def too_large(asked: int, version: int) -> Object:
+    """A Status for a version that is not there yet, and does not come while the server waits for it."""
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    details = {"causes": causes, "retryAfterSeconds": 1}
+    return failure(504, "Timeout", f"Timeout: Too large resource version: {asked}, current: {version}", details=details)
+
+
+def page(
+    chosen: list[tuple[Key, Object]], query: dict[str, str], kind: str, api_version: str, version: int, oldest: int
+) -> Object:
+    """One page of a list (or all of it), or the Status that says why not."""
+    start = ""
+    asked = int(query.get("resourceVersion") or 0)
+    if asked > version:
+        return too_large(asked, version)
+    if "continue" in query:
+        try:
+            token = json.loads(base64.urlsafe_b64decode(query["continue"] + "=="))
+            version, start = token["rv"], token["start"].rstrip("\0")
+        except (ValueError, LookupError):
+            why = "continue key is not valid: invalid character '\\u0081' looking for beginning of value"
+            return failure(400, "BadRequest", f"invalid continue token: {why}")
+        if version < oldest:
+            return failure(410, "Expired", "The provided continue parameter is too old to display a consistent list result.")
+    named = sorted(("/".join(filter(None, key)), obj) for key, obj in chosen)
+    rest = [(name, obj) for name, obj in named if name > start.lstrip("/")]
+    limit = int(query.get("limit") or 0)
+    metadata: Object = {"resourceVersion": str(version)}
+    if limit and len(rest) > limit:
+        token = {"v": "meta.k8s.io/v1", "rv": version, "start": f"/{rest[limit - 1][0]}\0"}
+        text = json.dumps(token, separators=(",", ":"))
+        metadata["continue"] = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+        if not query.keys() & {"labelSelector", "fieldSelector"}:
+            metadata["remainingItemCount"] = len(rest) - limit
+        rest = rest[:limit]
+    items = [{name: value for name, value in obj.items() if name not in ("kind", "apiVersion")} for _name, obj in rest]
+    return {"kind": f"{kind}List", "apiVersion": api_version, "metadata": metadata, "items": items}
+
+
+def selected(obj: Object, query: dict[str, str]) -> bool:
+    """Tell whether selectors (of the forms ``!label`` and ``metadata.name=NAME``) choose an object."""
+    labels = obj["metadata"].get("labels") or {}
+    if any(term.lstrip("!") in labels for term in filter(None, query.get("labelSelector", "").split(","))):
+        return False
+    field, _equals, value = query.get("fieldSelector", "").partition("=")
+    return not field or obj["metadata"]["name"] == value
+
+
+def told(what: str, obj: Object, before: Object | None, query: dict[str, str]) -> str:
+    """The type of event for somebody who only sees what is selected; "" for none."""
+    is_in, was_in = what != "DELETED" and selected(obj, query), before is not None and selected(before, query)
+    return {(True, True): "MODIFIED", (True, False): "ADDED", (False, True): "DELETED", (False, False): ""}[is_in, was_in]

@@ -1,0 +1,74 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every test here is run with the fake API server, and with a real one too if KUBENODE_TEST_KUBECONFIG names a kubeconfig for it.
+
+Nothing here knows with which. Its identity has to be an administrator's; what is made has a name of the run's own and is deleted.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.certificates import Authority
+from support.cluster import Cluster
+from support.fake_apiserver import FakeApiServer
+from support.following import FAST, Following
+
+KUBECONFIG = os.environ.get("KUBENODE_TEST_KUBECONFIG", "")
+PATIENT = FAST._replace(first_backoff=0.1, most_backoff=1.0, silence=30.0, watch=60.0)
+
+
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture(params=["fake", "real"] if KUBECONFIG else ["fake"])
+def kubeconfig(request: pytest.FixtureRequest, authority: Authority, tmp_path: Path) -> Iterator[Path]:
+    """An administrator's kubeconfig."""
+    if request.param == "real":
+        yield Path(KUBECONFIG)
+        return
+    fake = FakeApiServer(authority.server_context(tmp_path))
+    fake.users = {"administrators-token": "admin"}
+    found = tmp_path / "admin.kubeconfig"
+    certificates = base64.b64encode(authority.pem).decode()
+    config = {
+        "kind": "Config",
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "clusters": [{"name": "x", "cluster": {"server": fake.url, "certificate-authority-data": certificates}}],
+        "users": [{"name": "x", "user": {"token": "administrators-token"}}],
+    }
+    found.write_text(json.dumps(config))
+    yield found
+    fake.close()
+
+
+@pytest.fixture
+def cluster(kubeconfig: Path) -> Iterator[Cluster]:
+    found = Cluster(kubeconfig)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def follow(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Following]]:
+    """Start sources by way of the cluster's wire; all of them end with the test."""
+    started: list[Following] = []
+
+    def start(node: str = "kubenode-test-none", timing: object = PATIENT) -> Following:
+        found = Following("", tmp_path / "objects", timing, cluster.accessor, node)
+        started.append(found)
+        found.source.start()
+        return found
+
+    yield start
+    for following in started:
+        following.close()

@@ -1,0 +1,130 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lists and watches: what is held is what the API has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from support.cluster import Cluster, node, piece, service
+from support.following import NODES, SERVICES, SLICES, Following
+
+from kubenode.sources.documents import ObjectKey
+from kubenode.sources.kubernetes.errors import RefusedError
+
+Follow = Callable[..., Following]
+OTHERS = {"service.kubernetes.io/service-proxy-name": "other"}
+HEADLESS = {"service.kubernetes.io/headless": ""}
+
+
+def key(kind: str, name: str) -> ObjectKey:
+    return ObjectKey(kind, "" if kind == "Node" else "default", name)
+
+
+def test_all_pages_of_a_list(cluster: Cluster, follow: Follow) -> None:
+    names = cluster.names(8)
+    for name in names:
+        cluster.create(service(name))
+    following = follow().complete()
+    assert {key("Service", name) for name in names} <= following.held.keys()
+    assert following.held[key("Service", names[0])]["spec"]["ports"][0]["port"] == 80
+
+
+def test_objects_that_come_change_and_go(cluster: Cluster, follow: Follow) -> None:
+    (name,) = cluster.names(1)
+    following = follow().complete()
+    cluster.create(service(name))
+    cluster.create(piece(name))
+    following.until(lambda: {key("Service", name), key("EndpointSlice", name)} <= following.held.keys(), 20)
+    cluster.label(key("Service", name), {"x": "y"})
+    following.until(lambda: following.held[key("Service", name)]["metadata"].get("labels") == {"x": "y"}, 20)
+    cluster.delete(key("EndpointSlice", name))
+    following.until(lambda: key("EndpointSlice", name) not in following.held, 20)
+
+
+@pytest.mark.parametrize("labels", [OTHERS, HEADLESS], ids=["another proxy's", "headless"])
+def test_what_needs_no_proxy_or_has_another(cluster: Cluster, follow: Follow, labels: dict[str, str]) -> None:
+    mine, others = cluster.names(2)
+    following = follow().complete()
+    for make in (service, piece):
+        cluster.create(make(others, labels))
+        cluster.create(make(mine))
+    ours = {key("Service", mine), key("EndpointSlice", mine)}
+    following.until(lambda: ours <= following.held.keys(), 20)
+    assert not {key("Service", others), key("EndpointSlice", others)} & following.held.keys()
+    for found in ours:
+        cluster.label(found, labels)  # gone for us
+    following.until(lambda: not ours & following.held.keys(), 20)
+    for found in ours:
+        cluster.label(found, {})
+    following.until(lambda: ours <= following.held.keys(), 20)
+    assert not {key("Service", others), key("EndpointSlice", others)} & follow().complete().held.keys()
+
+
+def test_our_node_and_no_other(cluster: Cluster, follow: Follow) -> None:
+    mine, others = cluster.names(2)
+    cluster.create(node(others))
+    following = follow(mine).complete()
+    following.until(lambda: "hostnameOverride" in following.source.problems.get(NODES, ""), 20)
+    cluster.create(node(mine))
+    following.until(lambda: key("Node", mine) in following.held, 20)
+    assert NODES not in following.source.problems
+    cluster.label(key("Node", mine), {"topology.kubernetes.io/zone": "z1"})
+    zone = {"topology.kubernetes.io/zone": "z1"}
+    following.until(lambda: zone.items() <= (following.held[key("Node", mine)]["metadata"].get("labels") or {}).items(), 20)
+    assert key("Node", others) not in following.held
+
+
+def test_a_second_list_has_the_same_text_as_the_watch(cluster: Cluster, follow: Follow) -> None:
+    """Or else every list would look like a change of everything."""
+    (name,) = cluster.names(1)
+    following = follow(name).complete()
+    for make in (service, piece, node):
+        cluster.create(make(name))
+    kinds = {key(kind, name) for kind in ("Service", "EndpointSlice", "Node")}
+    following.until(lambda: kinds <= following.held.keys(), 20)
+    watched = {text for text in following.source._store.texts() if name.encode() in text}
+    listed = {text for text in follow(name).complete().source._store.texts() if name.encode() in text}
+    assert watched == listed
+    assert len(watched) == 3
+
+
+def test_a_flood(cluster: Cluster, follow: Follow) -> None:
+    (name,) = cluster.names(1)
+    cluster.create(service(name))
+    following = follow().complete()
+    for number in range(100):
+        cluster.label(key("Service", name), {"number": str(number)})
+    following.until(lambda: following.held[key("Service", name)]["metadata"]["labels"] == {"number": "99"}, 20)
+    assert not any(changes.removed for changes in following.told)
+
+
+def test_a_continue_token_that_is_none(cluster: Cluster) -> None:
+    with pytest.raises(RefusedError) as caught:
+        cluster.get(SERVICES, limit="1", **{"continue": "bad"})
+    assert (caught.value.status, caught.value.reason) == (400, "BadRequest")
+
+
+def test_a_bookmark_before_the_end_of_a_watch(cluster: Cluster) -> None:
+    version = cluster.get(SERVICES, limit="1")["metadata"]["resourceVersion"]
+    query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version, "timeoutSeconds": "4"}
+    lines = [json.loads(line) for line in cluster.lines(SERVICES, query) if line]
+    assert lines[-1]["type"] == "BOOKMARK"
+    assert int(lines[-1]["object"]["metadata"]["resourceVersion"]) >= int(version)
+    assert {line["type"] for line in lines} <= {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}
+
+
+@pytest.mark.parametrize("path", [SERVICES, SLICES, NODES])
+def test_a_version_that_has_expired(cluster: Cluster, path: str) -> None:
+    query = {"watch": "true", "resourceVersion": "1", "timeoutSeconds": "5"}
+    (line,) = [json.loads(line) for line in cluster.lines(path, query) if line]
+    assert (line["type"], line["object"]["code"], line["object"]["reason"]) == ("ERROR", 410, "Expired")
+
+
+def test_a_version_that_is_not_there_yet(cluster: Cluster) -> None:
+    with pytest.raises(RefusedError) as caught:
+        cluster.get(SERVICES, resourceVersion="999999999999", resourceVersionMatch="NotOlderThan")
+    assert (caught.value.status, caught.value.reason) == (504, "ResourceVersionTooLarge")

@@ -1,0 +1,130 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who we are, and what we may: tokens that rotate, plugins, strangers; what the role's manifest allows is enough."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from support.certificates import Authority
+from support.cluster import Cluster, node, service
+from support.fake_apiserver_answers import Object
+from support.following import NODES, SERVICES, SLICES, Following
+
+from kubenode.sources.documents import ObjectKey
+from kubenode.sources.kubernetes.access import Identity
+from kubenode.sources.kubernetes.credentials import Plugin
+
+Follow = Callable[..., Following]
+MANIFEST = Path(__file__).resolve().parents[5] / "roles/agent/files/rbac.yaml"
+PLUGIN = "client.authentication.k8s.io/v1"
+
+
+def account(cluster: Cluster) -> str:
+    """A service account that nobody has given any rights; its name."""
+    found = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": cluster.run, "namespace": "default"}}
+    cluster.create(found)
+    return cluster.run
+
+
+def bind(cluster: Cluster, role: str) -> None:
+    """Give the service account a ClusterRole."""
+    name = "rbac.authorization.k8s.io"
+    subject = {"kind": "ServiceAccount", "name": cluster.run, "namespace": "default"}
+    reference = {"apiGroup": name, "kind": "ClusterRole", "name": role}
+    made = {"apiVersion": f"{name}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": cluster.run}}
+    cluster.create({**made, "subjects": [subject], "roleRef": reference})
+
+
+def manifests_role(cluster: Cluster) -> str:
+    """The manifest's ClusterRole under a name of our own."""
+    items = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["items"]
+    (role,) = [item for item in items if item["kind"] == "ClusterRole"]
+    cluster.create({**role, "metadata": {"name": cluster.run}})
+    return cluster.run
+
+
+def one_with_rights(cluster: Cluster) -> str:
+    name = account(cluster)
+    bind(cluster, "system:node-proxier")
+    return cluster.token("default", name)
+
+
+@pytest.mark.parametrize("role", ["the manifest's", "system:node-proxier"])
+def test_a_role_is_enough(cluster: Cluster, follow: Follow, role: str) -> None:
+    name = account(cluster)
+    bind(cluster, manifests_role(cluster) if role == "the manifest's" else role)
+    cluster.create(node(name))
+    cluster.create(service(name))
+    cluster.accessor.identity = Identity(token=cluster.token("default", name))
+    following = follow(name).complete()
+    assert following.source.problems == {}
+    assert ObjectKey("Node", "", name) in following.held
+    following.source.report({("Service", f"default/{name}"): ("spec.ports is wrong",)})
+    following.until(lambda: len(cluster.events("default", name)) == 2, 20)
+    assert following.source._events is not None
+    assert following.source._events.dropped == 0
+    by_kind: dict[str, Object] = {event["regarding"]["kind"]: event for event in cluster.events("default", name)}
+    assert (by_kind["Service"]["reason"], by_kind["Service"]["note"]) == ("CannotServe", "spec.ports is wrong")
+    assert by_kind["Service"]["regarding"]["uid"] == cluster.get(f"/api/v1/namespaces/default/services/{name}")["metadata"]["uid"]
+    assert (by_kind["Node"]["reason"], by_kind["Node"]["type"]) == ("Starting", "Normal")
+    assert by_kind["Node"]["reportingController"] == "kubenode-agent"
+
+
+def test_somebody_without_rights(cluster: Cluster, follow: Follow) -> None:
+    name = account(cluster)
+    cluster.accessor.identity = Identity(token=cluster.token("default", name))
+    following = follow()
+    for path in (SERVICES, SLICES, NODES):
+        following.until(lambda path=path: "answers 403 Forbidden" in following.source.problems.get(path, ""), 20)
+    user, where = f'User "system:serviceaccount:default:{name}"', 'in API group "" at the cluster scope'
+    assert f'services is forbidden: {user} cannot list resource "services" {where}' in following.source.waiting
+    bind(cluster, "system:node-proxier")
+    following.until(lambda: not following.source.waiting, 20)
+
+
+@pytest.mark.parametrize("identity", [Identity(), Identity(token="nobodys-token")], ids=["nobody", "unknown"])
+def test_nobody_and_somebody_unknown(cluster: Cluster, follow: Follow, identity: Identity) -> None:
+    cluster.accessor.identity = identity
+    following = follow()
+    following.until(lambda: "answers 40" in following.source.waiting, 20)
+    assert "nobodys-token" not in "".join([*following.lines, *following.source.problems.values()])
+
+
+def test_a_token_that_rotates(cluster: Cluster, follow: Follow, tmp_path: Path) -> None:
+    good = one_with_rights(cluster)
+    file = tmp_path / "token"
+    file.write_text(f"{good}\n")
+    cluster.accessor.identity = Identity(token_file=str(file))
+    following = follow().complete()
+    file.write_text("expired")
+    cluster.relay.cut()
+    following.until(lambda: "answers 401 Unauthorized" in following.source.problems.get(SERVICES, ""), 20)
+    cluster.create(service(cluster.run))
+    file.write_text(cluster.token("default", cluster.run))
+    following.until(lambda: ObjectKey("Service", "default", cluster.run) in following.held, 20)
+    assert not any(changes.removed for changes in following.told)
+
+
+def test_a_plugin_whose_token_is_refused_is_asked_again(cluster: Cluster, follow: Follow, tmp_path: Path) -> None:
+    good, answer = one_with_rights(cluster), tmp_path / "answer"
+    told = {"apiVersion": PLUGIN, "kind": "ExecCredential", "status": {"token": "expired"}}
+    answer.write_text(json.dumps(told))
+    plugin = Plugin(str(shutil.which("cat")), (str(answer),), {}, PLUGIN, "", None, "kubeconfig: user x: exec")
+    cluster.accessor.identity = Identity(plugin=plugin)
+    following = follow()
+    following.until(lambda: "answers 401 Unauthorized" in following.source.waiting, 20)
+    answer.write_text(json.dumps({**told, "status": {"token": good}}))
+    following.until(lambda: not following.source.waiting, 20)
+
+
+def test_a_server_of_somebody_elses_gets_no_token(cluster: Cluster, follow: Follow) -> None:
+    cluster.accessor.authority = Authority("somebody-else").pem.decode()
+    following = follow()
+    following.until(lambda: "its certificate is not good" in following.source.waiting, 20)

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The API is away: what is known stays, comes back from the disk after a restart, and its return changes only what differs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import objects
+from support.fake_apiserver import FakeApiServer
+from support.fake_apiserver_http import Answer
+from support.following import FAST, NODES, SERVICES, SLICES, Following, fill, service_names, services
+
+Follow = Callable[..., Following]
+
+
+def stored(path: Path, following: Following) -> None:
+    following.until(lambda: path.exists() and path.read_bytes().count(b"\n") == len(following.held) + 1)
+
+
+def test_the_api_goes_away_and_comes_back(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 3)
+    following = follow().complete()
+    port, kept = fake.port, fake.objects
+    fake.close()
+    following.until(lambda: "cannot be reached: connection refused" in following.source.problems.get(SERVICES, ""))
+    assert "what is known of it stays in place" in following.source.problems[SERVICES]
+    assert services(following) == service_names(3)
+    assert following.source.waiting == ""
+    assert following.source.unknown == set()
+    again = FakeApiServer(version=fake.version, port=port)
+    again.objects = kept
+    again.put(objects.service("new"))
+    try:
+        following.until(lambda: "Service new" in following.names)
+        assert not any(changes.removed for changes in following.told)
+        following.until(lambda: not following.source.problems)
+    finally:
+        following.close()
+        again.close()
+
+
+def test_ends_promptly_while_watching_and_while_nobody_answers(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 1)
+    following = follow(timing=FAST._replace(silence=60.0)).complete()
+    following.until(lambda: fake.watching(SERVICES))
+    stalled = follow(begin=False)
+    fake.stalled.add(SERVICES)
+    stalled.source.start()
+    time.sleep(0.1)
+    begun = time.monotonic()
+    following.close()
+    stalled.close()
+    assert time.monotonic() - begun < 10
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith(("watch", "snapshot", "events"))]
+    fake.stalled.clear()
+
+
+def test_a_start_while_the_api_is_away_restores(fake: FakeApiServer, follow: Follow, tmp_path: Path) -> None:
+    fill(fake, 3)
+    first = follow().complete()
+    stored(tmp_path / "objects.snapshot", first)
+    first.close()
+    fake.stalled.update((SERVICES, SLICES, NODES))
+    fake.script = {path: [Answer(503, b"")] * 1000 for path in (SERVICES, SLICES, NODES)}
+    second = follow()
+    second.until(lambda: not second.source.waiting)
+    second.until(lambda: second.names == first.names)
+    assert second.held == first.held
+    assert second.source.unknown == {SERVICES, SLICES}  # what came since is not known: nothing may be removed
+    assert "are restored from" in second.source.problems["snapshot"]
+    assert any("are restored from" in line for line in second.lines)
+    told = len(second.told)
+    with fake.lock:
+        del fake.objects["Service"]["ns1", "web2"]
+        fake.put(objects.service("new"))
+        fake.stalled.clear()
+        fake.script.clear()
+    second.complete()
+    second.until(lambda: services(second) == {"Service web0", "Service web1", "Service new"})
+    changes = second.told[told:]
+    assert [item["metadata"]["name"] for change in changes for item in change.put] == ["new"]
+    assert [str(key) for change in changes for key in change.removed] == ["Service ns1/web2"]
+    second.until(lambda: not second.source.problems)
+
+
+def test_an_api_that_does_not_answer_is_away_too(
+    fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fill(fake, 1)
+    first = follow().complete()
+    stored(tmp_path / "objects.snapshot", first)
+    first.close()
+    monkeypatch.setattr("kubenode.sources.kubernetes.source._RESTORE_AFTER", 0.2)
+    fake.stalled.update((SERVICES, SLICES, NODES))
+    second = follow()
+    second.until(lambda: not second.source.waiting)
+    assert "are restored from" in second.source.problems["snapshot"]
+    fake.stalled.clear()
+
+
+def test_what_the_api_told_goes_before_the_snapshot(fake: FakeApiServer, follow: Follow, tmp_path: Path) -> None:
+    fill(fake, 2)
+    first = follow().complete()
+    stored(tmp_path / "objects.snapshot", first)
+    first.close()
+    fake.put(objects.service("web0", ["10.96.7.7"]))
+    del fake.objects["Service"]["ns1", "web1"]
+    fake.script[SLICES] = [Answer(503, b"")] * 1000
+    second = follow()
+    second.until(lambda: not second.source.waiting)
+    second.until(lambda: services(second) == {"Service web0"})
+    assert {item["spec"]["clusterIP"] for item in second.held.values() if item["kind"] == "Service"} == {"10.96.7.7"}
+    assert "EndpointSlice web1-4" in second.names
+
+
+def test_a_snapshot_that_cannot_be_used_is_told_and_nothing_is_known(fake: FakeApiServer, follow: Follow, tmp_path: Path) -> None:
+    (tmp_path / "objects.snapshot").write_bytes(b"{}\n")
+    fake.script = {path: [Answer(503, b"")] * 1000 for path in (SERVICES, SLICES, NODES)}
+    following = follow()
+    following.until(lambda: any("is not a snapshot" in line for line in following.lines))
+    assert "answers 503" in following.source.waiting
+
+
+def test_a_snapshot_that_cannot_be_written_is_a_problem_and_nothing_else(
+    fake: FakeApiServer, follow: Follow, tmp_path: Path
+) -> None:
+    fill(fake, 1)
+    (tmp_path / "objects.snapshot.new").mkdir()
+    following = follow().complete()
+    following.until(lambda: "cannot be written" in following.source.problems.get(str(tmp_path / "objects.snapshot"), ""))
+    assert services(following) == service_names(1)
+    (tmp_path / "objects.snapshot.new").rmdir()
+    fake.put(objects.service("new"))
+    following.until(lambda: not following.source.problems)

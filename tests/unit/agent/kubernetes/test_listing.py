@@ -1,0 +1,168 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lists: page by page, of what kube-proxy asks for; one that fails is read again, and nothing is known before all are complete."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from support import objects
+from support.fake_apiserver import FakeApiServer
+from support.fake_apiserver_answers import encode, failure
+from support.fake_apiserver_http import Answer
+from support.following import FAST, NODE, NODES, SERVICES, SLICES, Following, fill, service_names, services
+
+Follow = Callable[..., Following]
+
+
+def test_nothing_is_known_before_it_began(fake: FakeApiServer, follow: Follow) -> None:
+    following = follow(begin=False)
+    assert following.source.waiting == "the Kubernetes API: its lists are being read"
+    assert following.source.unknown == {SERVICES, SLICES}
+    assert following.scan() == ([], [])
+
+
+def test_lists_page_by_page_then_watches_from_there(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 8)
+    following = follow().complete()
+    assert services(following) == service_names(8)
+    assert len(following.names) == 17
+    assert [request.query.get("limit") for request in fake.asked(SERVICES)] == ["3", "3", "3"]
+    following.until(lambda: fake.watching(SERVICES))
+    watch = fake.asked(SERVICES, watch=True)[0].query
+    assert watch["resourceVersion"] == str(fake.version)
+    assert watch["allowWatchBookmarks"] == "true"
+    assert 20 <= int(watch["timeoutSeconds"]) <= 40
+    assert following.source.problems == {}
+
+
+def test_asks_for_what_kube_proxy_asks_for(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 1)
+    other = {"service.kubernetes.io/service-proxy-name": "other"}
+    fake.put(objects.service("foreign", labels=other))
+    fake.put(objects.service("headless", labels={"service.kubernetes.io/headless": ""}))
+    fake.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "somebody-else"}})
+    following = follow().complete()
+    assert {name for name in following.names if "Slice" not in name} == {"Service web0", f"Node {NODE}"}
+    selector = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
+    for path in (SERVICES, SLICES):
+        assert {request.query["labelSelector"] for request in fake.requests if request.path == path} == {selector}
+    assert {request.query["fieldSelector"] for request in fake.requests if request.path == NODES} == {f"metadata.name={NODE}"}
+    following.until(lambda: fake.watching(SERVICES))
+    fake.put(objects.service("web0", labels=other))  # given to another proxy: gone for us
+    following.until(lambda: not services(following))
+
+
+def test_objects_say_what_they_are_and_keep_only_what_matters(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 1)
+    following = follow().complete()
+    held = {item["kind"]: item for item in following.held.values()}
+    assert held["Service"]["apiVersion"] == "v1"
+    assert held["Node"]["status"] == {"addresses": []}
+    assert all("resourceVersion" not in item["metadata"] for item in held.values())
+    assert {json.dumps(item, sort_keys=True) for item in following.source.objects()} == {
+        json.dumps(item, sort_keys=True) for item in held.values()
+    }
+
+
+def test_a_page_that_has_expired_begins_again(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 7)
+    expired = Answer(410, encode(failure(410, "Expired", "The provided continue parameter is too old")))
+    page = encode(fake.listed(SERVICES, {"limit": "3"}))
+    fake.script[SERVICES] = [Answer(200, page), expired, Answer(200, page), expired]
+    following = follow().complete()
+    assert services(following) == service_names(7)
+    assert [("continue" in request.query, request.query["limit"]) for request in fake.asked(SERVICES)] == [
+        (False, "3"), (True, "3"), (False, "3"), (True, "3"), (False, "0"),
+    ]  # fmt: skip
+
+
+def test_a_continue_token_that_the_api_does_not_take(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 7)
+    page = fake.listed(SERVICES, {"limit": "3"})
+    page["metadata"]["continue"] = "bad"
+    fake.script[SERVICES] = [Answer(200, encode(page))]
+    assert services(follow().complete()) == service_names(7)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Answer(401, encode(failure(401, "Unauthorized", "Unauthorized"))), "answers 401 Unauthorized"),
+        (Answer(403, encode(failure(403, "Forbidden", 'User "x" cannot list'))), 'User "x" cannot list'),
+        (Answer(500, b"<h1>oops</h1>", {"Content-Type": "text/html"}), "answers 500: Internal Server Error"),
+        (Answer(200, b"<h1>login</h1>"), "is not JSON"),
+        (Answer(200, b"[1]"), "is not a list"),
+        (Answer(200, b'{"metadata":{},"items":{}}'), "is not a list"),
+        (Answer(200, b'{"metadata":{},"items":[]}'), "has no resourceVersion"),
+        (Answer(200, b'{"metadata":{"resour', {"Content-Length": "1000", "Connection": "close"}), "the API's answer"),
+        (Answer(302, b"", {"Location": "http://192.0.2.1/"}), "answers 302"),
+    ],
+    ids=["401", "403", "500", "html", "no list", "items", "no version", "short", "redirect"],
+)
+def test_a_list_that_fails_is_tried_again(fake: FakeApiServer, follow: Follow, answer: Answer, words: str) -> None:
+    fill(fake, 2)
+    fake.script[SERVICES] = [answer] * 3
+    following = follow()
+    following.until(lambda: words in following.source.waiting)
+    assert words in following.source.problems[SERVICES]
+    following.complete()
+    assert services(following) == service_names(2)
+    following.until(lambda: not following.source.problems)
+
+
+def test_waits_as_long_as_the_api_asks_for(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 1)
+    fake.script[SERVICES] = [Answer(429, encode(failure(429, "TooManyRequests", "later")), {"Retry-After": "1"})]
+    begun = time.monotonic()
+    follow().complete()
+    assert time.monotonic() - begun >= 1
+
+
+def test_backs_off(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 1)
+    fake.script[SERVICES] = [Answer(500, b"")] * 1000
+    following = follow(timing=FAST._replace(first_backoff=0.05, most_backoff=0.4))
+    following.until(lambda: following.source.problems)
+    time.sleep(1.0)
+    assert 3 <= len(fake.asked(SERVICES)) <= 9
+
+
+def test_a_list_without_end_is_not_a_reason_to_remove(fake: FakeApiServer, follow: Follow) -> None:
+    """Both lists have to be complete before anything counts as known."""
+    fill(fake, 4)
+    fake.stalled.add(SLICES)
+    following = follow()
+    following.until(lambda: services(following) == service_names(4))
+    for _number in range(5):
+        following.scan()
+        time.sleep(0.02)
+    assert following.source.waiting != ""
+    assert following.source.unknown == {SLICES}
+    fake.stalled.clear()
+    following.complete()
+
+
+def test_without_a_node_object_it_goes_on_and_says_so(fake: FakeApiServer, follow: Follow) -> None:
+    fake.put(objects.service("web"))
+    following = follow().complete()
+    following.until(lambda: "hostnameOverride" in following.source.problems.get(NODES, ""))
+
+
+def test_a_node_that_may_not_be_read_is_not_waited_for(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 1)
+    fake.script[NODES] = [Answer(403, encode(failure(403, "Forbidden", "no")))] * 1000
+    following = follow().complete()
+    assert "answers 403" in following.source.problems[NODES]
+
+
+def test_an_object_without_a_name_stops_nobody_else(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 2)
+    fake.objects["Service"]["ns1", "odd"] = {**objects.service("odd"), "metadata": {"name": "", "namespace": "ns1"}}
+    following = follow().complete()
+    assert services(following) == service_names(2)
+    assert any("metadata.name is missing" in text for text in following.source.problems.values())

@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Watches: whatever the API sends or does not send, what is held is what the API has, and nothing of it was ever taken away by mistake."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from support import objects
+from support.fake_apiserver import FakeApiServer
+from support.fake_apiserver_answers import encode, failure
+from support.fake_apiserver_http import Answer
+from support.following import FAST, NODE, NODES, SERVICES, SLICES, Following, fill, service_names, services
+
+Follow = Callable[..., Following]
+
+
+def test_follows_changes(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 1)
+    following = follow().complete()
+    following.until(lambda: fake.watching(SERVICES) and fake.watching(SLICES))
+    fake.put(objects.service("new"))
+    following.until(lambda: "Service new" in following.names)
+    fake.put(objects.service("new", ["10.96.9.9"]))
+    following.until(lambda: {"10.96.9.9"} & {item["spec"].get("clusterIP") for item in following.held.values() if "spec" in item})
+    fake.delete("Service", "ns1", "new")
+    following.until(lambda: "Service new" not in following.names)
+    assert len(fake.asked(SERVICES)) == 1
+
+
+def test_nothing_changes_if_only_others_fields_do(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 1)
+    following = follow().complete()
+    following.until(lambda: fake.watching(NODES))
+    told = len(following.told)
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {"images": ["b"], "addresses": []}}
+    fake.put(node)  # a heartbeat
+    fake.bookmark(NODES)
+    reflector = following.source._reflectors[-1]
+    following.until(lambda: reflector._version == str(fake.version))
+    assert len(following.told) == told
+    fake.put({**node, "metadata": {"name": NODE, "labels": {"topology.kubernetes.io/zone": "z1"}}})
+    following.until(lambda: any(item["metadata"].get("labels") for item in following.held.values() if item["kind"] == "Node"))
+    assert len(following.told) == told + 1
+
+
+@pytest.mark.parametrize("end", ["ends", "is cut", "falls silent"])
+def test_a_watch_goes_on_where_it_was(fake: FakeApiServer, follow: Follow, end: str) -> None:
+    fill(fake, 1)
+    following = follow().complete()
+    following.until(lambda: fake.watching(SERVICES))
+    fake.put(objects.service("before"))
+    following.until(lambda: "Service before" in following.names)
+    version = str(fake.version)
+    if end == "is cut":
+        fake.cut(SERVICES)
+    elif end == "ends":
+        fake.script[SERVICES] = [Answer(200, b"")]  # the next one ends at once
+        fake.cut(SERVICES)
+    else:
+        fake.stalled.add(SERVICES)
+        following.until(lambda: len(fake.asked(SERVICES, watch=True)) > 1)
+        fake.stalled.clear()
+    fake.put(objects.service("after"))
+    following.until(lambda: "Service after" in following.names)
+    assert fake.asked(SERVICES, watch=True)[1].query["resourceVersion"] == version
+    assert len(fake.asked(SERVICES)) == 1
+    assert not any(changes.removed for changes in following.told)
+    following.until(lambda: not following.source.problems)
+
+
+def test_a_bookmark_moves_the_place_to_go_on_from(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 1)
+    following = follow().complete()
+    following.until(lambda: fake.watching(SERVICES))
+    fake.version += 100  # other resources changed
+    version = str(fake.version)
+    fake.bookmark(SERVICES)
+    fake.cut(SERVICES)
+    following.until(lambda: len(fake.asked(SERVICES, watch=True)) > 1)
+    assert fake.asked(SERVICES, watch=True)[1].query["resourceVersion"] == version
+
+
+def test_an_expired_watch_lists_again_and_tells_only_differences(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 4)
+    following = follow().complete()
+    following.until(lambda: fake.watching(SERVICES))
+    told = len(following.told)
+    with fake.lock:  # while nobody watches: one goes, one comes, and history is forgotten
+        fake.cut(SERVICES)
+        del fake.objects["Service"]["ns1", "web1"]
+        fake.objects["Service"]["ns1", "new"] = objects.service("new")
+        fake.expire()
+    following.until(lambda: "Service new" in following.names and "Service web1" not in following.names)
+    changes = following.told[told:]
+    assert [item["metadata"]["name"] for change in changes for item in change.put] == ["new"]
+    assert [str(key) for change in changes for key in change.removed] == ["Service ns1/web1"]
+    assert len(fake.asked(SERVICES)) > 1
+    following.until(lambda: not following.source.problems)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(410, encode(failure(410, "Expired", "too old resource version"))),
+        Answer(200, encode({"type": "ERROR", "object": failure(410, "Expired", "too old resource version")})),
+    ],
+    ids=["answer", "event"],
+)
+def test_nodes_whose_version_has_expired_do_not_list_again_at_once(
+    fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch, answer: Answer
+) -> None:
+    fill(fake, 1)
+    following = follow(timing=FAST._replace(spread=0.07)).complete()
+    following.until(lambda: fake.watching(SERVICES))
+    waits: list[tuple[float, float]] = []
+    monkeypatch.setattr("random.uniform", lambda least, most: waits.append((least, most)) or most)
+    fake.script[SERVICES] = [answer]
+    fake.cut(SERVICES)
+    following.until(lambda: len(fake.asked(SERVICES)) == 2)
+    assert 0.07 in [most for _least, most in waits]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(410, encode(failure(410, "Expired", "too old resource version"))),
+        Answer(
+            504,
+            encode(failure(504, "Timeout", "Too large", details={"causes": [{"reason": "ResourceVersionTooLarge"}]})),
+        ),
+        Answer(200, encode({"type": "ERROR", "object": failure(500, "InternalError", "etcd event received with PrevKv=nil")})),
+        Answer(200, b"<html>\n"),
+        Answer(200, b'{"type":"ADDED"}\n'),
+        Answer(200, b'{"type":"ADDED","object":{"kind":"Service","metadata":{"resourceVersion":"7"}}}\n'),
+        Answer(200, b'{"type":"ADDED","object":{"kind":"Secret","metadata":{"name":"x","resourceVersion":"7"}}}\n'),
+        Answer(200, b"\xff\xfe\n"),
+        Answer(200, b"[" * 100000 + b"\n"),
+        Answer(200, b"null\n"),
+    ],
+    ids=["410", "version too large", "error event", "html", "no object", "no name", "another kind", "not text", "deep", "null"],
+)
+def test_a_watch_that_makes_no_sense_lists_again(fake: FakeApiServer, follow: Follow, answer: Answer) -> None:
+    fill(fake, 2)
+    following = follow().complete()
+    following.until(lambda: fake.watching(SERVICES))
+    fake.script[SERVICES] = [answer]
+    fake.cut(SERVICES)
+    following.until(lambda: len(fake.asked(SERVICES)) == 2 and fake.watching(SERVICES))
+    fake.put(objects.service("after"))
+    following.until(lambda: "Service after" in following.names)
+    assert services(following) == {*service_names(2), "Service after"}
+    assert not any(changes.removed for changes in following.told)
+
+
+def test_garbage_in_the_midst_of_a_stream(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 2)
+    following = follow().complete()
+    following.until(lambda: fake.watching(SERVICES))
+    fake.send(SERVICES, b'{"type":"DELETED","obj\n')
+    fake.put(objects.service("after"))
+    following.until(lambda: "Service after" in following.names)
+    assert services(following) == {*service_names(2), "Service after"}
+
+
+def test_a_flood_costs_what_the_objects_are_worth(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 2)
+    following = follow(timing=FAST._replace(silence=5.0)).complete()
+    following.until(lambda: fake.watching(SERVICES))
+    for number in range(2000):
+        fake.put(objects.service("web0", [f"10.96.{number // 250}.{number % 250 + 1}"]))
+    last = fake.objects["Service"]["ns1", "web0"]["spec"]["clusterIP"]
+    fake.put(objects.service("last"))
+    time.sleep(1.0)  # nobody looks
+    changes = following.scan()
+    following.until(lambda: "Service last" in following.names)
+    assert len(changes.put) <= 2
+    assert [item["spec"]["clusterIP"] for key, item in following.held.items() if key.name == "web0"] == [last]
