@@ -181,7 +181,19 @@ def test_bars_have_one_scale() -> None:
     small = {**GOOD, "table": {"services": [{"real_servers": [{"weight": 1}]}]}}
     text = fleet_report({"big": GOOD, "small": small}, "html")
     widths = re.findall(r'class="servers" x="[\d.]+" width="([\d.]+)"', text)
-    assert widths == ["200.0", "100.0", "100.0", "100.0"]
+    assert widths == ["80.0", "40.0", "40.0", "40.0"]
+
+
+def test_the_worst_comes_first_and_long_plans_unfold() -> None:
+    plan = "".join(f"+ virtual server {index}\n" for index in range(20)) + "- address 10.0.0.1\n"
+    drift = {**GOOD, "plan": {"rc": 2, "stdout": plan, "stderr": ""}}
+    refused = {**GOOD, "install": {"failed": True, "msg": "no Python"}}
+    page = Page(fleet_report({"fine": GOOD, "drifts": drift, "cannot": refused, "away": None}, "html"))
+    articles = [attributes.get("class") for tag, attributes in page.elements if tag == "article"]
+    assert articles == ["unreachable", "refused", "drift"]
+    assert "and 9 more" in page.words
+    colours = [attributes["class"] for tag, attributes in page.elements if tag == "span" and attributes.get("class") in ("more", "less")]
+    assert colours == ["more"] * 20 + ["less"]
 
 
 def test_every_verdict_has_a_colour_in_both_lights() -> None:
