@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making steps true with ``ipset restore``."""
+"""Making steps true with ``ipset restore``; a few members without it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from itertools import groupby
 
 from ...plan.step import Step
 from .. import Failure, Result
+from . import direct
 from .replace import replace
 from .tool import Complaint, restore
 from .words import explain
 
 
 def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
-    """Make steps of the kinds ``set`` and ``member`` true, all in one process unless something fails.
+    """Make steps of the kinds ``set`` and ``member`` true, all in one process at most unless something fails.
 
     A set whose header changes is replaced in one go by a new set, made from its present members and from the run's steps for
     its members wherever those stand (see :mod:`.replace`).
@@ -48,6 +49,9 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
 
 def _plain(steps: list[Step], keep_going: bool, result: Result) -> None:
     """Feed steps, and go on behind each one that fails; what cannot succeed after it is not tried."""
+    if direct.apply(steps):
+        result.done.extend(steps)
+        return
     lines, origins = _lines(steps)
     start = 0
     while start < len(lines):
