@@ -20,7 +20,7 @@ from .engine.model.ipset_header import header
 # The creation options among the module's.
 OPTIONS = (
     *("family", "range", "timeout", "counters", "comment", "skbinfo", "forceadd"),
-    *("maxelem", "hashsize", "netmask", "bitmask", "markmask", "size"),
+    *("maxelem", "hashsize", "bucketsize", "initval", "netmask", "bitmask", "markmask", "size"),
 )
 
 

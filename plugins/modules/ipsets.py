@@ -85,6 +85,16 @@ options:
         description:
           - The initial size of the hash. The kernel changes it by itself, so a difference in it is no change.
         type: int
+      bucketsize:
+        description:
+          - How many members the hash keeps in one place before it grows, from 2 to 14. Fewer are found faster and take more memory.
+            A difference in it is no change. Needs Linux 5.11.
+        type: int
+      initval:
+        description:
+          - The initial value of the hash, for example V(0x2a). By default the kernel chooses one. A difference in it is no change.
+            Needs Linux 5.11.
+        type: str
       netmask:
         description:
           - The prefix length to which V(hash:ip), V(hash:ip,port), V(hash:net,net) and V(bitmap:ip) round addresses.
@@ -264,6 +274,8 @@ SET = {
     "forceadd": {"type": "bool", "default": False},
     "maxelem": {"type": "int"},
     "hashsize": {"type": "int"},
+    "bucketsize": {"type": "int"},
+    "initval": {"type": "str"},
     "netmask": {"type": "int"},
     "bitmask": {"type": "str"},
     "markmask": {"type": "str"},

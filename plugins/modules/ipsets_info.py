@@ -48,6 +48,73 @@ sets:
   type: list
   elements: dict
   contains:
+    name:
+      description: The name.
+      type: str
+    type:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].type).
+      type: str
+    family:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].family).
+      returned: if the set has it
+      type: str
+    timeout:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].timeout).
+      returned: if the set has it
+      type: int
+    counters:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].counters).
+      returned: if the set has it
+      type: bool
+    comment:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].comment).
+      returned: if the set has it
+      type: bool
+    skbinfo:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].skbinfo).
+      returned: if the set has it
+      type: bool
+    maxelem:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].maxelem).
+      returned: if the set has it
+      type: int
+    hashsize:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].hashsize).
+      returned: if the set has it
+      type: int
+    bucketsize:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].bucketsize).
+      returned: if the set has it
+      type: int
+    initval:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].initval).
+      returned: if the set has it
+      type: str
+    netmask:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].netmask).
+      returned: if the set has it
+      type: int
+    bitmask:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].bitmask).
+      returned: if the set has it
+      type: str
+    markmask:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].markmask).
+      returned: if the set has it
+      type: str
+    range:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].range).
+      returned: if the set has it
+      type: str
+    size:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].size).
+      returned: if the set has it
+      type: int
+    members:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].members).
+      returned: with O(members)
+      type: list
+      elements: str
     owner:
       description: Who made it by the ledger, empty if the ledger knows nobody.
       type: str

@@ -52,6 +52,19 @@ chains:
   type: list
   elements: dict
   contains:
+    name:
+      description: The name.
+      type: str
+    table:
+      description: The table.
+      type: str
+    family:
+      description: The address family, V(ipv4) or V(ipv6).
+      type: str
+    rules:
+      description: The rules in their order, as C(iptables-save) spells them.
+      type: list
+      elements: str
     owner:
       description: Who made it by the ledger, empty if the ledger knows nobody.
       type: str
@@ -63,6 +76,18 @@ rules:
   type: list
   elements: dict
   contains:
+    chain:
+      description: The built-in chain.
+      type: str
+    table:
+      description: The table.
+      type: str
+    family:
+      description: The address family, V(ipv4) or V(ipv6).
+      type: str
+    rule:
+      description: The rule, as C(iptables-save) spells it.
+      type: str
     owner:
       description: Who made it by the ledger, empty if the ledger knows nobody.
       type: str

@@ -43,6 +43,44 @@ services:
   type: list
   elements: dict
   contains:
+    protocol:
+      description: As O(kubenode.ipvs.ipvs_services#module:services[].protocol).
+      returned: unless it is known by a firewall mark
+      type: str
+    address:
+      description: As O(kubenode.ipvs.ipvs_services#module:services[].address).
+      returned: unless it is known by a firewall mark
+      type: str
+    port:
+      description: As O(kubenode.ipvs.ipvs_services#module:services[].port).
+      returned: unless it is known by a firewall mark
+      type: int
+    fwmark:
+      description: As O(kubenode.ipvs.ipvs_services#module:services[].fwmark).
+      returned: if it is known by a firewall mark
+      type: int
+    family:
+      description: Its address family, V(ipv4) or V(ipv6).
+      type: str
+    scheduler:
+      description: As O(kubenode.ipvs.ipvs_services#module:services[].scheduler).
+      type: str
+    scheduler_flags:
+      description: As O(kubenode.ipvs.ipvs_services#module:services[].scheduler_flags), by their general names.
+      type: list
+      elements: str
+    persistence_timeout:
+      description: As O(kubenode.ipvs.ipvs_services#module:services[].persistence_timeout).
+      type: int
+    netmask:
+      description: As O(kubenode.ipvs.ipvs_services#module:services[].netmask), as a prefix length. It is null without persistence.
+      type: str
+    persistence_engine:
+      description: As O(kubenode.ipvs.ipvs_services#module:services[].persistence_engine).
+      type: str
+    one_packet:
+      description: As O(kubenode.ipvs.ipvs_services#module:services[].one_packet).
+      type: bool
     owner:
       description: Who made it by the ledger, empty if the ledger knows nobody.
       type: str
@@ -51,6 +89,33 @@ services:
       type: list
       elements: dict
       contains:
+        address:
+          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].address).
+          type: str
+        port:
+          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].port).
+          type: int
+        weight:
+          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].weight).
+          type: int
+        forwarding_method:
+          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].forwarding_method).
+          type: str
+        upper_threshold:
+          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].upper_threshold).
+          type: int
+        lower_threshold:
+          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].lower_threshold).
+          type: int
+        tunnel_type:
+          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].tunnel_type).
+          type: str
+        tunnel_port:
+          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].tunnel_port).
+          type: int
+        tunnel_checksum:
+          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].tunnel_checksum).
+          type: str
         active_connections:
           description: Established connections.
           type: int
@@ -102,6 +167,27 @@ sync_daemons:
   type: list
   elements: dict
   contains:
+    role:
+      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].role).
+      type: str
+    interface:
+      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].interface).
+      type: str
+    sync_id:
+      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].sync_id).
+      type: int
+    maxlen:
+      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].maxlen).
+      type: int
+    group:
+      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].group).
+      type: str
+    port:
+      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].port).
+      type: int
+    ttl:
+      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].ttl).
+      type: int
     owner:
       description: Who started it by the ledger, empty if the ledger knows nobody.
       type: str

@@ -54,9 +54,16 @@ links:
       description: Who made it by the ledger, empty if the ledger knows nobody.
       type: str
     addresses:
-      description: The addresses, each with its owner.
+      description: The addresses.
       type: list
       elements: dict
+      contains:
+        address:
+          description: The address with its prefix length.
+          type: str
+        owner:
+          description: Who added it by the ledger, empty if the ledger knows nobody.
+          type: str
   sample:
     - {name: vips, type: dummy, up: false, owner: ansible, addresses: [{address: 192.0.2.80/32, owner: ansible}]}
 """

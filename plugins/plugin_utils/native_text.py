@@ -25,7 +25,7 @@ from ansible_collections.kubenode.ipvs.plugins.modules.ipvs_services import SPEC
 
 # In the order of `ipset save`.
 _SET_OPTIONS = ("family", "range", "markmask", "hashsize", "maxelem", "netmask", "bitmask", "size", "timeout")
-_SET_FLAGS = ("counters", "comment", "skbinfo", "forceadd")
+_SET_OPTIONS += ("counters", "comment", "skbinfo", "forceadd", "bucketsize", "initval")
 
 
 def ipvsadm(services: list[dict[str, Any]]) -> str:
@@ -55,10 +55,10 @@ def ipset(sets: list[dict[str, Any]]) -> str:
             raise InputError(f"{place} ({name})", "type", kind, "a type, for example hash:ip")
         if item["src"] is not None:
             raise InputError(f"{place} ({name})", "src", item["src"], "members (a file is read by the module alone)")
-        options = [f"{option} {item[option]}" for option in _SET_OPTIONS if item[option] is not None]
+        chosen = {option: item[option] for option in _SET_OPTIONS if item[option] is not None and item[option] is not False}
+        options = [option if value is True else f"{option} {value}" for option, value in chosen.items()]
         if not kind.startswith("hash:"):
             options = options[1:]  # only hashes have a family
-        options += [flag for flag in _SET_FLAGS if item[flag]]
         lines.append(" ".join(["create", name, kind, *options]))
         lines += [f"add {name} {member}" for member in item["members"] or ()]
     return "".join(f"{line}\n" for line in lines)

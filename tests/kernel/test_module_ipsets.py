@@ -204,13 +204,14 @@ def test_every_type_with_every_option_of_its_members(kind: str) -> None:
 def test_all_creation_options() -> None:
     sets(
         {"name": "h", "type": "hash:ip", "maxelem": 9, "hashsize": 128, "netmask": 24, "timeout": 700, "counters": True,
-         "comment": True, "skbinfo": True, "forceadd": True, "members": ["192.0.2.7"]},
+         "comment": True, "skbinfo": True, "forceadd": True, "bucketsize": 6, "initval": "42", "members": ["192.0.2.7"]},
         {"name": "m", "type": "hash:ip,mark", "markmask": "255", "members": ["192.0.2.7,0x1234"]},
         {"name": "l", "type": "list:set", "size": 2},
     )  # fmt: skip
     assert saved("h")[0].startswith(
         "create h hash:ip family inet hashsize 128 maxelem 9 netmask 24 timeout 700 counters comment skbinfo"
     )
+    assert saved("h")[0].endswith(" bucketsize 6 initval 0x0000002a")
     assert saved("h")[1].startswith("add h 192.0.2.0 timeout ")
     assert saved("m")[1] == "add m 192.0.2.7,0x00000034"
     assert saved("l")[0] == "create l list:set size 4"

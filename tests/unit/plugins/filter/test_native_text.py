@@ -42,13 +42,20 @@ def test_virtual_servers() -> None:
 
 def test_sets() -> None:
     sets = [
-        {"name": "a", "type": "hash:net", "timeout": 60, "comment": True, "members": ["192.0.2.0/24", '10.0.0.1 comment "x y"']},
+        {
+            "name": "a",
+            "type": "hash:net",
+            "timeout": 0,
+            "comment": True,
+            "bucketsize": 6,
+            "members": ["192.0.2.0/24", '10.0.0.1 comment "x y"'],
+        },
         {"name": "b", "type": "bitmap:port", "range": "0-99"},
         {"name": "c", "state": "absent"},
         {"name": "d", "type": "list:set", "size": 4, "members": ["a", "b"]},
     ]
     assert to_ipset(sets).splitlines() == [
-        "create a hash:net family inet timeout 60 comment",
+        "create a hash:net family inet timeout 0 comment bucketsize 6",
         "add a 192.0.2.0/24",
         'add a 10.0.0.1 comment "x y"',
         "create b bitmap:port range 0-99",
