@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every task that the documentation shows is one that the module accepts: its options exist and its values are valid."""
+"""Every task and every role's variable that the documentation shows is one that is accepted: it exists and its value is valid."""
 
 from __future__ import annotations
 
@@ -77,6 +77,34 @@ def test_the_tasks_on_a_page_are_valid(page: Path, documentation: dict[str, Any]
     blocks = re.findall(r"^```ya?ml\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     shown = [task for block in blocks for task in tasks(block)]
     assert [problem for name, arguments in shown for problem in problems(name, arguments, documentation)] == []
+
+
+def role_options() -> dict[str, Any]:
+    """The options of all roles."""
+    found: dict[str, Any] = {}
+    for path in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
+        for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
+            found.update(entry.get("options", {}))
+    return found
+
+
+def variables(node: Any) -> dict[str, Any]:
+    """The variables of our roles in a block of YAML, wherever they stand."""
+    if not isinstance(node, dict):
+        return {}
+    roles = tuple(f"{path.name}_" for path in (ROOT / "roles").iterdir())
+    found = {name: value for name, value in node.items() if str(name).startswith(roles)}
+    return found | {name: value for item in node.values() for name, value in variables(item).items()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_variables_on_a_page_are_valid(page: Path) -> None:
+    options = role_options()
+    for block in re.findall(r"^```ya?ml\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL):
+        shown = variables(yaml.safe_load(block))
+        assert shown.keys() <= options.keys()
+        checked = {name: {**options[name], "required": False} for name in shown}
+        assert ArgumentSpecValidator(checked).validate(shown).error_messages == []
 
 
 def test_a_wrong_task_is_found(documentation: dict[str, Any]) -> None:
