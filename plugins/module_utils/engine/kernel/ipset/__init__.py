@@ -1,11 +1,24 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""IP sets (kinds ``set`` and ``member``), through ``ipset save`` and ``ipset restore``: one process for everything."""
+"""IP sets (kinds ``set`` and ``member``), through ``ipset save`` and ``ipset restore``: one process for everything.
+
+What a service proxy has, and changes all the time, is read and written without a process (``dump``, ``direct``).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ...plan.step import Step
+from .. import Result
 from .read import Saved, read, read_saved, version
-from .write import apply
 
 __all__ = ["Saved", "apply", "read", "read_saved", "version"]
+
+
+def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
+    """Do as :func:`.write.apply`, which is loaded if there is something to do: a module's code is compiled in each of its runs."""
+    from . import write
+
+    return write.apply(steps, keep_going)

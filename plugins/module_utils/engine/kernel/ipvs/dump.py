@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from errno import ESRCH
 
 from ...model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from .. import finished
 from ..genetlink import GenericSocket
 from .attributes import Command
 from .codec import body, pack_server, unpack_real, unpack_server
+
+_A_SLICE = 512
 
 Servers = dict[VirtualServerKey, VirtualServer]
 Reals = dict[RealServerKey, RealServer]
@@ -34,7 +37,19 @@ def real_attributes(socket: GenericSocket, server: VirtualServerKey) -> list[dic
 
 def servers(socket: GenericSocket) -> Servers:
     """Return all virtual servers."""
-    return dict(unpack_server(found) for found in server_attributes(socket))
+    return finished(reading_servers(socket))
+
+
+def reading_servers(socket: GenericSocket) -> Generator[None, None, Servers]:
+    """Do what :func:`servers` does, in slices: as all of them are in the first."""
+    payloads = socket.dump(socket.message(Command.GET_SERVICE))
+    found: Servers = {}
+    for number, payload in enumerate(payloads, 1):
+        key, value = unpack_server(body(payload))
+        found[key] = value
+        if number % _A_SLICE == 0:
+            yield
+    return found
 
 
 def reals(socket: GenericSocket, of: Iterable[VirtualServerKey]) -> Reals:

@@ -14,10 +14,14 @@
 
 What it does not say: thresholds, tunnel details, the family of a firewall mark, and bypass (shown as ``Masq``). Addresses are in
 full: hexadecimal digits of a number for IPv4, eight groups for IPv6.
+
+A virtual server and its real servers are one record, which the kernel writes in one go. Places in the file are numbers of records: a
+virtual server that comes or goes between two reads moves those behind it, and one of them comes twice or not at all.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from socket import AF_INET, AF_INET6, inet_ntop
 
@@ -27,61 +31,92 @@ PATH = "/proc/thread-self/net/ip_vs"  # /proc/net is that of the main thread, in
 FORWARDING_METHODS = {"Masq": MASQUERADE, "Local": LOCAL, "Tunnel": TUNNEL, "Route": DIRECT}
 UNKNOWN_FAMILY = 0
 
-Entry = tuple[VirtualServerKey, str, int, str, int, int, int]
+Entry = tuple[VirtualServerKey, str, int, str, str, str, str]
 
 _READ_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 17  # some milliseconds' worth on a slow node
+_HEADER_LINES = 3
+_LINE = re.compile(
+    r"  -> (\S+):([0-9A-F]{4}) +(\S+) +(-?\d+) +(-?\d+) +(-?\d+) *\n"  # a real server
+    r"|(\S+)  (\S+) .*\n"  # a virtual server
+    r"|(.*\n|.+)"
+)
 
 
-def read_text() -> str:
-    """Return the file.
+def pieces() -> Iterator[str]:
+    """Yield the file in pieces of whole lines.
 
     Raises:
         OSError: FileNotFoundError if ip_vs is not loaded.
     """
     with open(PATH, "rb", buffering=0) as file:
         parts: list[bytes] = []
+        size = 0
         while True:
             part = file.read(_READ_BYTES)
-            if not part:
-                return b"".join(parts).decode("ascii")
             parts.append(part)
+            size += len(part)
+            if size > _PIECE_BYTES or not part:
+                text = b"".join(parts)
+                end = text.rfind(b"\n") + 1 if part else len(text)  # a record may be larger than one read
+                yield text[:end].decode("ascii")
+                parts, size = [text[end:]], len(text) - end
+            if not part:
+                return
 
 
-def real_servers(text: str) -> Iterator[Entry]:
-    """Yield each real server: virtual server, address, port, forwarding method, weight, active and inactive connections.
+class Records:
+    """Takes pieces of the file apart. ``seen`` says how often each virtual server came; that of a mark has :data:`UNKNOWN_FAMILY`."""
 
-    The virtual server of a firewall mark has the family :data:`UNKNOWN_FAMILY`.
+    def __init__(self) -> None:
+        self.seen: dict[VirtualServerKey, int] = {}
+        self._server: VirtualServerKey | None = None
+        self._addresses = _Addresses()  # a large table repeats few addresses and ports: each is decoded once
+        self._ports = _Ports()
+        self._skip = _HEADER_LINES
 
-    Raises:
-        ValueError: a line is not what the kernel prints.
-    """
-    server: VirtualServerKey | None = None
-    addresses: dict[str, str] = {}  # a large table repeats few addresses: decode each once
-    lines = iter(text.split("\n"))
-    for _header in range(3):
-        next(lines, "")
-    for line in lines:
-        if line.startswith("  -> "):
-            if server is None:
-                raise ValueError(f"{PATH}: a real server without a virtual server: {line!r}")
-            endpoint, method, weight, active, inactive = line[5:].split()
-            raw = endpoint[:-5]
-            address = addresses.get(raw)
-            if address is None:
-                address = addresses[raw] = _address(raw)
-            yield server, address, int(endpoint[-4:], 16), FORWARDING_METHODS[method], int(weight), int(active), int(inactive)
-        elif line:
-            server = _virtual_server(line)
+    def real_servers(self, text: str) -> Iterator[Entry]:
+        """Yield each real server: virtual server, address, port, and as text forwarding method, weight, active and inactive connections.
+
+        Raises:
+            ValueError: a line is not what the kernel prints.
+        """
+        server, addresses, ports = self._server, self._addresses, self._ports
+        for raw, port, method, weight, active, inactive, protocol, endpoint, other in _LINE.findall(text):
+            if raw and server is not None:
+                yield server, addresses[raw], ports[port], method, weight, active, inactive
+            elif self._skip:
+                self._skip -= 1
+            elif protocol:
+                server = self._server = _virtual_server(protocol, endpoint, addresses)
+                self.seen[server] = self.seen.get(server, 0) + 1
+            else:
+                raise ValueError(f"{PATH}: not a line of this file: {other or raw!r}")
 
 
-def _virtual_server(line: str) -> VirtualServerKey:
-    protocol, endpoint = line.split(None, 2)[:2]
+class _Addresses(dict[str, str]):
+    """The file's spelling of an address to ours."""
+
+    def __missing__(self, raw: str) -> str:
+        text = self[raw] = _address(raw)
+        return text
+
+
+class _Ports(dict[str, int]):
+    """The file's spelling of a port to ours."""
+
+    def __missing__(self, raw: str) -> int:
+        port = self[raw] = int(raw, 16)
+        return port
+
+
+def _virtual_server(protocol: str, endpoint: str, addresses: _Addresses) -> VirtualServerKey:
     if protocol == "FWM":
         return VirtualServerKey("fwmark", "", int(endpoint, 16), UNKNOWN_FAMILY)
     name = protocol.lower()
     if name not in PROTOCOLS:
-        raise ValueError(f"{PATH}: unknown protocol: {line!r}")
-    return VirtualServerKey(name, _address(endpoint[:-5]), int(endpoint[-4:], 16), 6 if endpoint[0] == "[" else 4)
+        raise ValueError(f"{PATH}: unknown protocol {protocol!r}")
+    return VirtualServerKey(name, addresses[endpoint[:-5]], int(endpoint[-4:], 16), 6 if endpoint[0] == "[" else 4)
 
 
 def _address(raw: str) -> str:

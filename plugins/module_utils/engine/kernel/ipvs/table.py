@@ -23,7 +23,7 @@ from .errors import explain
 from .limits import unfit
 
 _BATCH = 256
-_A_SLICE = 4096  # lines of the file: some tens of milliseconds' worth on a slow node
+_ASKED = 32  # virtual servers that are asked for one by one in a slice: some tens of milliseconds' worth on a slow node
 _FEW = 128  # virtual servers: to ask for each of them is no more than a small part of the work of a read of the whole file
 
 _COMMANDS = {
@@ -42,6 +42,7 @@ _INSTEAD = {
     (Command.SET_DEST, ENOENT): Command.NEW_DEST,
 }
 _FULFILLED = {(Command.DEL_SERVICE, ESRCH), (Command.DEL_DEST, ENOENT), (Command.DEL_DEST, ESRCH)}
+_real_key = tuple.__new__  # a third of the time that the class takes, a hundred thousand times
 _UNPACKABLE = (struct.error, KeyError, OSError, TypeError, ValueError)
 
 
@@ -60,20 +61,27 @@ def read(precise: bool | Collection[VirtualServerKey] = False) -> dict[str, dict
 
 
 def reading(precise: bool | Collection[VirtualServerKey] = False) -> Generator[None, None, dict[str, dict[Any, Any]]]:
-    """Do what :func:`read` does, in slices. The file is read in one of them: its places move when the table changes."""
+    """Do what :func:`read` does, in slices, between which everything may change.
+
+    Virtual servers are those of one moment, and of each virtual server the real servers are. Those of which the file did not show exactly
+    one record, because others came or went between two slices, are asked for by netlink.
+    """
     with connect() as socket:
-        servers = dump.servers(socket)
-        yield
-        if precise is True:
-            return {"virtual_server": servers, "real_server": dump.reals(socket, servers)}
-        try:
-            reals, unclear = yield from _proc_reals(servers)
-        except (OSError, ValueError, KeyError):  # no proc file system here, or a kernel that prints it otherwise
-            reals, unclear = {}, set(servers)
-        wanted = unclear.union(precise or ())
-        if wanted:
-            reals = {key: value for key, value in reals.items() if key.server not in wanted}
-            reals.update(dump.reals(socket, wanted.intersection(servers)))
+        servers = yield from dump.reading_servers(socket)
+        wanted = set(servers) if precise is True else servers.keys() & (precise or ())
+        reals: dump.Reals = {}
+        if len(wanted) < len(servers):
+            try:
+                reals, unclear = yield from _proc_reals(servers, wanted)
+            except (OSError, ValueError, KeyError):  # no proc file system here, or a kernel that prints it otherwise
+                reals, unclear = {}, set(servers)
+            if unclear:
+                reals = {key: value for key, value in reals.items() if key.server not in unclear}
+                wanted |= unclear
+        for number, server in enumerate(wanted, 1):
+            reals.update(dump.reals(socket, (server,)))
+            if number % _ASKED == 0:
+                yield
         return {"virtual_server": servers, "real_server": reals}
 
 
@@ -93,11 +101,13 @@ def read_connections(of: Collection[VirtualServerKey] | None = None) -> dict[Rea
                 found.update(_connections(socket, server))
             return found
         marks = False
-        for server, address, port, _method, _weight, active, inactive in proc.real_servers(proc.read_text()):
-            if server.family == proc.UNKNOWN_FAMILY:
-                marks = True
-            else:
-                found[RealServerKey(server, address, port)] = (active, inactive)
+        records = proc.Records()
+        for piece in proc.pieces():
+            for server, address, port, _method, _weight, active, inactive in records.real_servers(piece):
+                if server.family == proc.UNKNOWN_FAMILY:
+                    marks = True
+                else:
+                    found[RealServerKey(server, address, port)] = (int(active), int(inactive))
         if marks:
             for server in dump.servers(socket):
                 if server.protocol == "fwmark":
@@ -109,34 +119,40 @@ def _connections(socket: GenericSocket, server: VirtualServerKey) -> dict[RealSe
     return {unpack_real(server, raw)[0]: unpack_connections(raw)[:2] for raw in dump.real_attributes(socket, server)}
 
 
-def _proc_reals(servers: dump.Servers) -> Generator[None, None, tuple[dump.Reals, set[VirtualServerKey]]]:
-    """Return the real servers that the file shows well enough, and the virtual servers of those that it does not."""
+def _proc_reals(
+    servers: dump.Servers, but: Collection[VirtualServerKey]
+) -> Generator[None, None, tuple[dump.Reals, set[VirtualServerKey]]]:
+    """Return the real servers that the file shows well enough, and the virtual servers of those that it does not; none of ``but``."""
     families: dict[int, list[VirtualServerKey]] = {}
     for key in servers:
         if key.protocol == "fwmark":
             families.setdefault(key.port, []).append(key)
     reals: dump.Reals = {}
     unclear: set[VirtualServerKey] = set()
-    values: dict[tuple[int, str], RealServer] = {}  # thousands of real servers share a few values
-    text = proc.read_text()
-    yield
-    for number, (server, address, port, method, weight, _active, _inactive) in enumerate(proc.real_servers(text), 1):
-        if number % _A_SLICE == 0:
-            yield
-        if server.family == proc.UNKNOWN_FAMILY:
-            candidates = families.get(server.port, [])
-            if len(candidates) != 1:
-                unclear.update(candidates)
+    values: dict[tuple[str, str], RealServer] = {}  # thousands of real servers share a few values
+    records = proc.Records()
+    shown: VirtualServerKey | None = None
+    server: VirtualServerKey | None = None  # the one that is shown, if it is one of those that are looked for
+    for piece in proc.pieces():
+        for entry, address, port, method, weight, _active, _inactive in records.real_servers(piece):
+            if entry is not shown:
+                shown = entry
+                known = families.get(entry.port, ()) if entry.family == proc.UNKNOWN_FAMILY else (entry,)
+                server = known[0] if len(known) == 1 and known[0] in servers and known[0] not in but else None
+            if server is None:
                 continue
-            server = candidates[0]
-        if method == "tunnel":
-            unclear.add(server)
-        value = values.get((weight, method))
-        if value is None:
-            value = values[weight, method] = RealServer(weight, method)
-        if server in servers:  # not one that appeared between the two reads
-            reals[RealServerKey(server, address, port)] = value
-    return reals, unclear
+            if method == "Tunnel":
+                unclear.add(server)
+            value = values.get((weight, method))
+            if value is None:
+                value = values[weight, method] = RealServer(int(weight), proc.FORWARDING_METHODS[method])
+            reals[_real_key(RealServerKey, (server, address, port))] = value
+        yield
+    for key in servers:
+        shows = VirtualServerKey("fwmark", "", key.port, proc.UNKNOWN_FAMILY) if key.protocol == "fwmark" else key
+        if records.seen.get(shows) != 1:
+            unclear.add(key)
+    return reals, unclear.difference(but)
 
 
 def apply(steps: list[Step], keep_going: bool = False) -> Result:

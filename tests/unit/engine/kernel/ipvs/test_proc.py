@@ -10,22 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from kubenode.engine.kernel.ipvs.proc import UNKNOWN_FAMILY, real_servers
+from kubenode.engine.kernel.ipvs.proc import UNKNOWN_FAMILY, Records
 from kubenode.engine.model.ipvs import VirtualServerKey
 
 RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
 HEADER = "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port Forward\n"
+Read = list[tuple[VirtualServerKey, str, int, str, str, str, str]]
 WEB = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
+
+
+def real_servers(text: str) -> Read:
+    return list(Records().real_servers(text))
 
 
 def test_recorded_text() -> None:
     sctp = VirtualServerKey("sctp", "2001:db8::10", 9, 6)
-    assert list(real_servers("\n".join(RECORDED["proc"]) + "\n")) == [
-        (WEB, "2001:db8:1::5", 80, "tunnel", 0, 0, 0),
-        (WEB, "10.244.2.5", 80, "tunnel", 1, 0, 0),
-        (WEB, "10.244.1.5", 8080, "masquerade", 100, 0, 0),
-        (sctp, "2001:db8:1::5", 9, "direct", 2147483647, 0, 0),
-        (VirtualServerKey("fwmark", "", 7, UNKNOWN_FAMILY), "192.0.2.7", 0, "direct", 3, 0, 0),
+    assert real_servers("\n".join(RECORDED["proc"]) + "\n") == [
+        (WEB, "2001:db8:1::5", 80, "Tunnel", "0", "0", "0"),
+        (WEB, "10.244.2.5", 80, "Tunnel", "1", "0", "0"),
+        (WEB, "10.244.1.5", 8080, "Masq", "100", "0", "0"),
+        (sctp, "2001:db8:1::5", 9, "Route", "2147483647", "0", "0"),
+        (VirtualServerKey("fwmark", "", 7, UNKNOWN_FAMILY), "192.0.2.7", 0, "Route", "3", "0", "0"),
     ]
 
 
@@ -38,16 +43,16 @@ def test_every_word_and_number() -> None:
         "FWM  FFFFFFFF mh ops persistent 30000 00000000\n"
         "  -> FFFFFFFE:0000      Masq    1      0          0         \n"
     )
-    assert list(real_servers(text)) == [
-        (VirtualServerKey("udp", "10.96.0.10", 53, 4), "10.244.1.5", 53, "local", 0, 4294967295, 7),
-        (VirtualServerKey("tcp", "2001:db8::10", 65535, 6), "fd00::ffff:a00:1", 1, "direct", 12345678, 1234567890123, 0),
-        (VirtualServerKey("fwmark", "", 4294967295, UNKNOWN_FAMILY), "255.255.255.254", 0, "masquerade", 1, 0, 0),
+    assert real_servers(text) == [
+        (VirtualServerKey("udp", "10.96.0.10", 53, 4), "10.244.1.5", 53, "Local", "0", "4294967295", "7"),
+        (VirtualServerKey("tcp", "2001:db8::10", 65535, 6), "fd00::ffff:a00:1", 1, "Route", "12345678", "1234567890123", "0"),
+        (VirtualServerKey("fwmark", "", 4294967295, UNKNOWN_FAMILY), "255.255.255.254", 0, "Masq", "1", "0", "0"),
     ]
 
 
 @pytest.mark.parametrize("text", ["", HEADER, HEADER + "TCP  0A60000A:0050 rr  \n"])
 def test_nothing(text: str) -> None:
-    assert list(real_servers(text)) == []
+    assert real_servers(text) == []
 
 
 @pytest.mark.parametrize(
@@ -56,11 +61,33 @@ def test_nothing(text: str) -> None:
         "  -> 0AF40105:0035      Masq    1      0          0         ",
         "TCP  0A60000A:0050 rr\n  -> 0AF40105:0035      Masq    1",
         "TCP  0A60000A:0050 rr\n  -> 0AF401:0035      Masq    1      0          0",
-        "TCP  0A60000A:0050 rr\n  -> 0AF40105:0035      Other   1      0          0",
         "GRE  0A60000A:0050 rr",
         "TCP",
     ],
 )
 def test_what_the_kernel_does_not_print_is_an_error(line: str) -> None:
     with pytest.raises((ValueError, KeyError, OSError)):
-        list(real_servers(HEADER + line + "\n"))
+        real_servers(HEADER + line + "\n")
+
+
+def test_pieces_end_anywhere_between_lines_and_what_is_seen_is_counted() -> None:
+    text = "\n".join(RECORDED["proc"]) + "\n"
+    whole = Records()
+    expected = list(whole.real_servers(text))
+    assert set(whole.seen.values()) == {1}
+    assert WEB in whole.seen
+    lines = text.splitlines(keepends=True)
+    for cut in range(len(lines) + 1):
+        records = Records()
+        found = list(records.real_servers("".join(lines[:cut]))) + list(records.real_servers("".join(lines[cut:])))
+        assert found == expected
+        assert records.seen == whole.seen
+
+
+def test_a_virtual_server_without_real_servers_is_seen_and_one_that_comes_twice_is_seen_twice() -> None:
+    records = Records()
+    line = "TCP  0A60000A:0050 rr  \n"
+    assert list(records.real_servers(HEADER + line)) == []
+    assert records.seen == {WEB: 1}
+    assert list(records.real_servers(line)) == []
+    assert records.seen == {WEB: 2}
