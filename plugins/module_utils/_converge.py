@@ -19,6 +19,7 @@ from typing import NamedTuple
 from ansible.module_utils.basic import AnsibleModule
 
 from . import _confirm
+from .engine import former
 from .engine.errors import ConflictError, EngineError
 from .engine.ledger import DIRECTORY, LASTING, Ledger, node_lock
 from .engine.model.kinds import KINDS, name
@@ -35,7 +36,7 @@ class Wish(NamedTuple):
     only those in ``absent`` go. ``scope`` maps kinds without a parent to the keys that ``purge`` may remove; kinds that are not
     in it are never purged. ``refinement`` is None or what the plan is given to before it is carried out: ``refine(plan)`` returns it changed,
     and ``told`` is then a part of the module's result. ``common`` maps kinds to keys that are always there and nobody's: who asks
-    changes them.
+    changes them, and sysctls among them are remembered as they were, until the task ``leaves`` the node.
     """
 
     want: dict
@@ -44,6 +45,7 @@ class Wish(NamedTuple):
     scope: dict
     refinement: object = None
     common: dict = MappingProxyType({})
+    leaves: bool = False
 
 
 class Surroundings(NamedTuple):
@@ -227,9 +229,13 @@ def _shown(kind, key, value):
 
 def carry_out(made, wish, have, tables, around, owner):
     """Execute a plan, and strike out claims on things that shall not be and are not there any more."""
+    if "sysctl" in wish.common and not wish.leaves:
+        former.note(around.ledger, owner, made.steps)
     if made.steps or made.adopted:
         from .engine.apply import execute
 
         execute(made, tables, around.ledger, owner)
+    if wish.leaves:
+        former.forget(around.ledger, owner)
     gone = [(kind, key) for kind, keys in wish.absent.items() for key in keys if key not in have.get(kind, ())]
     around.ledger.forget(owner, [(kind, key) for kind, key in gone if key in around.owned.get(kind, ())])

@@ -15,10 +15,12 @@ from ansible.module_utils.common.warnings import warn
 from . import proxy_node
 from ._argspec import check_owner
 from ._converge import Wish
+from .engine import former
 from .engine.desired.cluster import Cluster
 from .engine.desired.config import AGENT, KUBE_PROXY, parse
 from .engine.desired.takeover import SETS, balanced_by_rules, left_behind
 from .engine.errors import EngineError
+from .engine.kernel import sysctls
 from .engine.kernel.tables import TABLES
 from .engine.model.families import possible
 from .engine.plan.order import rules_last
@@ -39,26 +41,43 @@ class RulesLast:
         return made._replace(steps=rules_last(made.steps))
 
 
+class SysctlsLast:
+    """Has sysctls change when nothing serves any more that needs them."""
+
+    told = ()
+
+    @staticmethod
+    def refine(made):
+        """Return the plan in that order."""
+        return made._replace(steps=sorted(made.steps, key=lambda step: step.kind == "sysctl"))
+
+
 def prepare(params):
     """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
     check_owner(params["owner"])
     params["purge"] = "owned"  # this is all that the owner wants
-    want = desired(params) if params["state"] == "present" else {}
-    adopt = params["adopt"] and params["state"] == "present"
+    leaves = params["state"] == "absent"
+    want = {} if leaves else desired(params)
+    adopt = params["adopt"] and not leaves
     node = proxy_node.Node(precise=True)
 
     def read(around):
         owned = around.owned
-        if not want and not any(owned.values()):
-            return {}  # nothing to take away: nothing is asked of a node that has no IPVS
-        return node.read(want, {**owned, "set": {*owned.get("set", ()), *SETS}} if adopt else owned)
+        have = {}
+        if want or any(owned.values()):  # otherwise nothing is asked of a node that has no IPVS
+            have = node.read(want, {**owned, "set": {*owned.get("set", ()), *SETS}} if adopt else owned)
+        if leaves and around.ledger:
+            have.update(sysctls.read(former.names(around.ledger, params["owner"])))
+        return have
 
     def wish(have, around):
         left = left_behind(have, around.others) if adopt else {}
         absent = {kind: keys - want.get(kind, {}).keys() for kind, keys in left.items()}
         scope = {kind: around.owned.get(kind, set()) for kind in KINDS}
+        if leaves:
+            back = former.wanted_back(around.ledger, params["owner"], have) if around.ledger else {}
+            return Wish(back, absent, {}, scope, SysctlsLast, back, bool(around.ledger))
         order = RulesLast if adopt and balanced_by_rules(have) else None
-        # as kube-proxy and the agent do: set, and left when the rest goes
         return Wish(want, absent, {}, scope, order, {"sysctl": set(want.get("sysctl", ()))})
 
     return read, wish, TABLES

@@ -58,7 +58,8 @@ options:
   state:
     description:
       - With V(present) the node becomes as the objects say.
-      - With V(absent) everything that the O(owner) has on the node is removed. Sysctls are left as they are.
+      - With V(absent) everything that the O(owner) has on the node is removed. Sysctls that this task changed since the last boot have their former
+        values again, unless somebody changed them since or a task (M(kubenode.ipvs.sysctls)) wants them for good.
     type: str
     choices: [present, absent]
     default: present

@@ -104,6 +104,50 @@ def test_what_is_not_wanted_any_more_goes() -> None:
     assert "10.96.0.11" not in sh("ipvsadm", "-Sn") + sh("ip", "addr")
 
 
+FORMER = {"net.ipv4.ip_forward": "0", "net.ipv4.vs.conntrack": "0", "net.ipv4.conf.all.arp_ignore": "8"}
+
+
+def sysctls() -> dict[str, str]:
+    return dict(zip(FORMER, sh("sysctl", "-n", *FORMER).split(), strict=True))
+
+
+@pytest.fixture
+def former() -> Iterator[None]:
+    """Known values of what the service proxy sets."""
+    sh("sysctl", "-w", *(f"{name}={value}" for name, value in FORMER.items()))
+    yield
+    run("sysctls", purge="owned")
+
+
+def test_absent_gives_sysctls_their_former_values_back_when_nothing_serves_any_more(former: None) -> None:
+    for count in (2, 1):  # another run knows them still
+        proxy(*web(count))
+    assert sysctls() == {**FORMER, "net.ipv4.ip_forward": "1", "net.ipv4.vs.conntrack": "1"}
+    lines = converge("service_proxy", state="absent")["lines"]
+    assert sysctls() == FORMER
+    back = lines.index("~ sysctl net.ipv4.ip_forward: 1 -> 0")
+    assert back > lines.index("- virtual server tcp 10.96.0.10:80")
+    assert all(line.startswith("~ sysctl") for line in lines[back:])
+
+
+def test_a_sysctl_that_somebody_changed_since_stays(former: None) -> None:
+    run("service_proxy", objects=web(), node_name="n1", config={**QUIET, "ipvs": {"strictARP": True}})
+    assert sysctls()["net.ipv4.conf.all.arp_ignore"] == "1"
+    sh("sysctl", "-w", "net.ipv4.conf.all.arp_ignore=2")
+    converge("service_proxy", state="absent")
+    assert sysctls() == {**FORMER, "net.ipv4.conf.all.arp_ignore": "2"}
+    run("service_proxy", objects=web(), node_name="n1", config={**QUIET, "ipvs": {"strictARP": True}})
+    converge("service_proxy", state="absent")
+    assert sysctls() == {**FORMER, "net.ipv4.conf.all.arp_ignore": "2"}
+
+
+def test_a_sysctl_that_another_task_wants_for_good_stays(former: None) -> None:
+    proxy(*web())
+    run("sysctls", sysctls={"net.ipv4.ip_forward": 1}, persist=False)
+    converge("service_proxy", state="absent")
+    assert sysctls() == {**FORMER, "net.ipv4.ip_forward": "1"}
+
+
 def test_kube_proxys_state_is_taken_over_only_if_told() -> None:
     recording = recorded.load(recorded.GOLDEN / "clustercidr-0.json")
     recorded_addresses(recording)

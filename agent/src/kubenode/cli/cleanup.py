@@ -5,7 +5,7 @@
 
 The ledger says what that is: virtual servers, sets, chains and jumps of both families, addresses and kube-ipvs0. What others have
 made stays as it is, byte for byte. Connections through the removed virtual servers end. Sysctls that the agent has changed since the last
-boot, and nobody since, have their former values again.
+boot, and nobody since, have their former values again, unless a task with the module sysctls wants them for good.
 
 With --forget nothing is removed: everything goes on as it is, and belongs to nobody from then on. That is for kube-proxy's return, which takes
 over by its names what it finds.

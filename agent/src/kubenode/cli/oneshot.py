@@ -10,9 +10,9 @@ import time
 from contextlib import ExitStack
 from types import TracebackType
 
-from ..daemon import former
 from ..daemon.planning import make_plan, named
 from ..daemon.reconcile import NOTE
+from ..engine import former
 from ..engine.apply import Outcome, execute
 from ..engine.kernel import sysctls
 from ..engine.ledger import Ledger, node_lock
@@ -68,19 +68,19 @@ class Pass:
         notes = self._ledger.notes(OWNER, NOTE)
         texts = [(key, notes.get(key) or repr(since)) for key, since in self._draining.items()]
         self._ledger.note(OWNER, NOTE, [*texts, *((key, "") for key in notes if key not in self._draining)])
-        former.note(self._ledger, prepared.steps)
+        former.note(self._ledger, OWNER, prepared.steps)
         return execute(prepared, self._node.tables, self._ledger, OWNER, keep_going=True)
 
     def plan_back(self) -> Plan:
         """Return what gives sysctls back their former values."""
-        live = sysctls.read(former.names(self._ledger))
-        back = former.wanted_back(self._ledger, live)
+        live = sysctls.read(former.names(self._ledger, OWNER))
+        back = former.wanted_back(self._ledger, OWNER, live)
         return plan(live, back, back)
 
     def give_back(self, back: Plan) -> Outcome:
         """Do what :meth:`plan_back` said, and remember no former values any more."""
         outcome = execute(back, self._node.tables, self._ledger, OWNER, keep_going=True)
-        former.forget(self._ledger)
+        former.forget(self._ledger, OWNER)
         return outcome
 
     def forget(self, *, only_count: bool = False) -> int:
@@ -89,7 +89,7 @@ class Pass:
         if not only_count:
             self._ledger.forget(OWNER, items)
             self._ledger.note(OWNER, NOTE, [(key, "") for key in self._ledger.notes(OWNER, NOTE)])
-            former.forget(self._ledger)
+            former.forget(self._ledger, OWNER)
         return len(items)
 
     @property

@@ -35,7 +35,7 @@ def make_plan(
 ) -> tuple[Plan, dict[Any, float]]:
     """Plan with graceful termination; without it if there is no way to count ``connections``.
 
-    Sysctls count as ours: they are not claimed in the ledger, which only remembers what they were (``former.py``).
+    Sysctls count as ours: they are not claimed in the ledger, which only remembers what they were (``engine/former.py``).
 
     Returns:
         The plan, and since when the real servers are draining that it leaves to drain.
