@@ -179,3 +179,19 @@ def test_a_flood_costs_what_the_objects_are_worth(fake: FakeApiServer, follow: F
     following.until(lambda: "Service last" in following.names)
     assert len(changes.put) <= 2
     assert [item["spec"]["clusterIP"] for key, item in following.held.items() if key.name == "web0"] == [last]
+
+
+def test_what_came_and_went_while_nobody_looked_is_not_told(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 1)
+    following = follow().complete()
+    following.until(lambda: fake.watching(SERVICES))
+    fake.put(objects.service("brief"))
+    fake.delete("Service", "ns1", "brief")
+    fake.delete("Service", "ns1", "web0")
+    fake.put(objects.service("web0", ["10.96.7.7"]))
+    reflector = following.source._reflectors[0]
+    while reflector._version != str(fake.version):
+        time.sleep(0.01)
+    changes = following.scan()
+    assert [item["metadata"]["name"] for item in changes.put] == ["web0"]
+    assert changes.removed == []

@@ -26,6 +26,7 @@ class Store:
         self._lock = threading.Lock()
         self._known: dict[ObjectKey, bytes] = {}
         self._pending: dict[ObjectKey, Object | None] = {}
+        self._untold: set[ObjectKey] = set()  # nobody has heard of these yet: if they go, nobody has to
 
     def put(self, key: ObjectKey, item: Object) -> None:
         """Take an object in."""
@@ -33,22 +34,21 @@ class Store:
         with self._lock:
             if self._known.get(key) == text:
                 return
-            self._known[key] = text
-            self._pending[key] = item
+            self._note(key, text, item)
         self._wake()
 
     def restore(self, key: ObjectKey, text: bytes, item: Object) -> None:
         """Take in what was known before a restart, unless something newer is known already."""
         with self._lock:
-            if self._known.setdefault(key, text) is text:
-                self._pending[key] = item
+            if key not in self._known:
+                self._note(key, text, item)
 
     def remove(self, key: ObjectKey) -> None:
         """Forget an object; fine if it was not known."""
         with self._lock:
-            if self._known.pop(key, None) is None:
+            if key not in self._known:
                 return
-            self._pending[key] = None
+            self._forget(key)
         self._wake()
 
     def keep_only(self, kind: str, keys: set[ObjectKey]) -> int:
@@ -56,8 +56,7 @@ class Store:
         with self._lock:
             gone = [key for key in self._known if key.kind == kind and key not in keys]
             for key in gone:
-                del self._known[key]
-                self._pending[key] = None
+                self._forget(key)
         if gone:
             self._wake()
         return len(gone)
@@ -66,6 +65,7 @@ class Store:
         """Return what changed since the last time."""
         with self._lock:
             pending, self._pending = self._pending, {}
+            self._untold.clear()
         changes = Changes([], [])
         for key, item in pending.items():
             if item is None:
@@ -92,3 +92,17 @@ class Store:
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def _note(self, key: ObjectKey, text: bytes, item: Object) -> None:
+        if key not in self._known and key not in self._pending:
+            self._untold.add(key)
+        self._known[key] = text
+        self._pending[key] = item
+
+    def _forget(self, key: ObjectKey) -> None:
+        del self._known[key]
+        if key in self._untold:
+            self._untold.remove(key)
+            del self._pending[key]
+        else:
+            self._pending[key] = None
