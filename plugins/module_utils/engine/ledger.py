@@ -41,6 +41,7 @@ class Ledger:
         try:
             os.makedirs(directory, mode=0o755, exist_ok=True)
             _hand_over(directory, self.path)
+            self._version = -1  # SQLite's number for what others have written
             self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
             if directory != LASTING:
                 self._db.execute("PRAGMA synchronous=OFF")  # /run is memory; a crash of the kernel takes both away
@@ -79,6 +80,12 @@ class Ledger:
         for kind, key, name_ in self._all("SELECT kind, key, owner FROM claim WHERE owner != ?", (owner,)):
             found.setdefault(kind, {})[_decode(kind, key)] = name_
         return found
+
+    def written_by_others(self) -> bool:
+        """Tell whether other processes have written since this was asked for the last time; True the first time."""
+        ((version,),) = self._all("PRAGMA data_version", ())
+        known, self._version = self._version, version
+        return bool(version != known)
 
     def owners(self) -> dict[str, int]:
         """Return all owners, with how many keys each claims."""

@@ -11,82 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import objects as make
-from support.paper import PaperNode
+from support.driver import CONFIG, FACTS, Driver, web
 
 from kubenode.daemon.reconcile import Reconciler
 from kubenode.engine.desired.cluster import Cluster
-from kubenode.engine.desired.config import Config
-from kubenode.engine.desired.facts import NodeFacts
 from kubenode.engine.errors import KernelError
-
-FACTS = NodeFacts("n1", (("eth0", "192.0.2.1"),), ("192.0.2.1",))
-CONFIG = Config(conntrack_tcp_established_timeout=0, conntrack_tcp_close_wait_timeout=0)
-
-
-class FakeNode(PaperNode):
-    """A node on paper on which nobody ever connects; it counts how often it is read."""
-
-    def __init__(self) -> None:
-        super().__init__({})
-        self.reads = 0
-        self.broken = False
-
-    def read(self, want: Any, owned: Any) -> Any:
-        if self.broken:
-            raise KernelError("broken")
-        self.reads += 1
-        return super().read(want, owned)
-
-    def connections(self, _of: Any) -> Any:
-        return {}
-
-
-def web(name: str, host: int, endpoints: int, protocol: str = "TCP") -> list[dict[str, Any]]:
-    port = [make.port(80, "p", protocol)]
-    slices = [make.endpoint(f"10.244.{host}.{number}", "n1") for number in range(1, endpoints + 1)]
-    return [make.service(name, [f"10.96.0.{host}"], port), make.piece(name, slices, port)]
-
-
-class Driver:
-    """A cluster and a reconciler that follows it."""
-
-    def __init__(self, directory: Path) -> None:
-        self.node = FakeNode()
-        self.cluster = Cluster(CONFIG, FACTS)
-        self.reconciler = Reconciler(self.node, str(directory))
-
-    def put(self, *items: dict[str, Any]) -> None:
-        for item in items:
-            self.cluster.put(item)
-
-    def full(self) -> Any:
-        self.reconciler.accept(self.cluster.take())
-        return self.reconciler.full()
-
-    def event(self) -> Any:
-        self.reconciler.accept(self.cluster.take())
-        return self.reconciler.changed()
-
-    def compare(self) -> Any:
-        """Begin a comparison in slices, after an event."""
-        self.event()
-        return self.reconciler.compare()
-
-    def settle(self) -> None:
-        """Let everything drain."""
-        for _time in range(3):
-            self.reconciler.drain()
-
-    def wanted(self) -> Any:
-        state = {kind: dict(items) for kind, items in self.cluster.state().items() if items}
-        state["jump"] = set(state["jump"])
-        return state
-
-    def held(self) -> Any:
-        state = {kind: dict(items) for kind, items in self.node.state.items() if items}
-        state["jump"] = set(state["jump"])
-        return state
 
 
 @pytest.fixture
@@ -179,96 +108,6 @@ def test_draining_is_remembered_by_the_next_agent(driver: Driver, tmp_path: Path
     driver.node.connections = lambda _of: {leaving: (1, 0)}  # type: ignore[method-assign]
     heir.full()
     assert heir.draining.keys() == {leaving}
-
-
-def end(comparison: Any, most: int = 100) -> Any:
-    """Go through the slices that are left of a comparison, or some of them; return its report."""
-    for _slice in range(most):
-        try:
-            next(comparison)
-        except StopIteration as last:
-            return last.value
-    return None
-
-
-def test_a_comparison_in_slices_heals_and_keeps_what_came_between(driver: Driver) -> None:
-    driver.put(*web("b", 2, 1), *web("c", 3, 2))
-    driver.event()
-    lost = next(key for key in driver.node.state["real_server"] if key.server.address == "10.96.0.1")
-    del driver.node.state["real_server"][lost]
-    comparison = driver.compare()
-    next(comparison)
-    driver.put(*web("b", 2, 3))
-    driver.cluster.remove("Service", "ns1", "c")
-    driver.event()
-    next(comparison)
-    driver.settle()
-    report = end(comparison)
-    assert [step.key for step in report.drift] == [step.key for step in report.done] == [lost]
-    assert driver.held() == driver.wanted()
-
-
-def test_a_full_pass_makes_a_comparison_in_slices_needless(driver: Driver) -> None:
-    comparison = driver.compare()
-    next(comparison)
-    driver.full()
-    driver.node.log.clear()
-    assert end(comparison) is None
-    assert driver.node.log == []
-
-
-def test_what_failed_meanwhile_is_left_to_the_next_full_pass(driver: Driver) -> None:
-    comparison = driver.compare()
-    next(comparison)
-    driver.put(*web("b", 2, 1))
-    driver.node.refuse = {key for key in driver.cluster.state()["virtual_server"] if key.address == "10.96.0.2"}
-    driver.event()
-    assert end(comparison) is None
-    assert not driver.reconciler.synced
-
-
-def test_a_comparison_in_slices_that_cannot_read_believes_nothing(driver: Driver) -> None:
-    driver.node.broken = True
-    with pytest.raises(KernelError):
-        end(driver.compare())
-    driver.node.broken = False
-    driver.reconciler.synced = False  # as the agent says then
-    driver.put(*web("b", 2, 1))
-    driver.event()
-    assert driver.held() == driver.wanted()
-
-
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from("abc"), st.integers(-1, 3), st.booleans(), st.sampled_from(("begin", "slice", "drain"))),
-        max_size=15,
-    )
-)
-def test_comparisons_in_slices_never_take_our_own_changes_for_somebody_elses(
-    tmp_path_factory: pytest.TempPathFactory, history: list[Any]
-) -> None:
-    driver = Driver(tmp_path_factory.mktemp("run"))
-    driver.full()
-    comparison, reports = driver.compare(), []
-    for name, endpoints, udp, then in history:
-        if endpoints < 0:
-            driver.cluster.remove("Service", "ns1", name)
-        else:
-            driver.put(*web(name, ord(name) - ord("a") + 1, endpoints, "UDP" if udp else "TCP"))
-        driver.event()
-        if then == "drain":
-            driver.reconciler.drain()
-        elif then == "begin":
-            reports.append(end(comparison))
-            comparison = driver.compare()
-        else:
-            reports.append(end(comparison, 1))
-    reports.append(end(comparison))
-    assert [step for report in reports if report is not None for step in report.drift] == []
-    driver.settle()
-    assert driver.held() == driver.wanted()
-    assert driver.full().done == []
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -45,6 +45,19 @@ def test_two_owners_of_one_key_is_an_error_that_names_both(ledger: Ledger) -> No
     assert ledger.owners() == {"agent": 1}
 
 
+def test_it_tells_what_others_write_from_what_we_write(ledger: Ledger, tmp_path: Path) -> None:
+    assert ledger.written_by_others()
+    ledger.claim("agent", [("set", "ONE")])
+    assert not ledger.written_by_others()
+    other = Ledger(str(tmp_path))
+    ledger.written_by_others()
+    other.claim("site", [("set", "TWO")])
+    other.close()
+    assert ledger.written_by_others()
+    assert ledger.others("agent") == {"set": {"TWO": "site"}}
+    assert not ledger.written_by_others()
+
+
 def test_forgetting_is_for_the_owner_alone(ledger: Ledger) -> None:
     ledger.claim("agent", [("set", "ONE")])
     ledger.forget("site", [("set", "ONE")])

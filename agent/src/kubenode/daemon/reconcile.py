@@ -5,7 +5,7 @@
 
 A full comparison reads every table once. An event only plans the items that changed, with the same planner, against what was read
 then and has been written since; if the kernel disagrees, the next full comparison says so. One that nothing waits for reads in slices,
-and events come between them.
+between which events come, and plans only the items that differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import time
 from collections.abc import Collection, Generator, Iterable, Mapping
 from typing import Any, Callable, NamedTuple, Protocol
 
-from ..engine import former
 from ..engine.apply import execute
 from ..engine.kernel import Failure, finished
 from ..engine.ledger import Ledger, node_lock
@@ -23,7 +22,9 @@ from ..engine.model import ReadState, State
 from ..engine.model.kinds import KINDS
 from ..engine.plan import Conflict, Plan, Step
 from ..paths import OWNER
-from . import termination
+from . import former, termination
+from .differences import Differences, differing
+from .parts import deserving, only, spots, together
 from .planning import make_plan, named
 
 Items = dict[str, dict[Any, Any]]  # kind -> key -> value
@@ -31,7 +32,7 @@ Delta = Mapping[str, Mapping[Any, Any]]  # kind -> key -> value, or None for wha
 
 # Kinds whose change is rare and depends on more than itself: a full comparison is simpler than being clever.
 _LAYOUT = frozenset(("jump", "link", "sysctl", "set"))
-_A_TURN = 64  # draining real servers that are looked after at a time, so that changes do not wait for long
+_A_TURN = 16  # draining real servers that are looked after at a time, so that changes do not wait for long
 NOTE = "real_server"  # the kind under which the ledger remembers since when real servers drain
 
 
@@ -128,36 +129,52 @@ class Reconciler:
         """
         start = self._clock()
         written = self._written = {}
-        reading = self._reading()
+        looking = self._looking()
         while True:
             try:
-                next(reading)
+                next(looking)
             except StopIteration as end:
-                have: Items = end.value
+                found: Differences = end.value
                 break
             yield
             if self._written is not written or not self.synced:
-                reading.close()
+                looking.close()
                 return None
-        for kind, keys in written.items():
-            for key in keys:
-                have.setdefault(kind, {}).pop(key, None)
-            have[kind].update(_only(self._have, {kind: keys})[kind])
         kept = self._kept()
-        self._written, self.synced = None, False
+        for kind, news in found.news.items():
+            self._correct(kind, {key: value for key, value in news.items() if key not in written.get(kind, ())})
         with node_lock(self._directory):
-            self._others = self._open().others(OWNER)
-            self._have = have
-            report = self._pass(self._open(), have, self.want, None, start)
+            self._look_up(self._open())
+            self._written, self.synced = None, False
+            part = None if self.adopt else deserving(found, self._have, self.want, self.draining, self._others)
+            have, want = (self._have, self.want) if part is None else (only(self._have, part), only(self.want, part))
+            report = self._pass(self._open(), have, want, part, start)._replace(full=True)
         return self._concluded(report, kept)
+
+    def _looking(self) -> Generator[None, None, Differences]:
+        have = yield from self._reading()
+        return (yield from differing(have, self._have, self.want))
 
     def _reading(self) -> Generator[None, None, State]:
         """Read the ledger, then the node; what is claimed between two slices is added to what is owned by whoever claims it."""
-        ledger = self._open()
-        self._owned = ledger.owned(OWNER)
-        self._others = ledger.others(OWNER)
+        self._look_up(self._open())
         yield
         return (yield from self._node.reading(self.want, named(self._owned, self.adopt)))
+
+    def _look_up(self, ledger: Ledger) -> None:
+        """Learn who owns what, if anybody else has written that down: what we write ourselves we know."""
+        if ledger.written_by_others() or not self.synced:
+            self._owned = ledger.owned(OWNER)
+            self._others = ledger.others(OWNER)
+
+    def _correct(self, kind: str, news: Mapping[Any, Any]) -> None:
+        """Believe what was read."""
+        items = self._have.setdefault(kind, {})
+        for key, value in news.items():
+            if value is None:
+                items.pop(key, None)
+            else:
+                items[key] = value
 
     def _concluded(self, report: Report, kept: Mapping[str, set[Any]] | None) -> Report:
         """Settle a full pass; ``kept`` is what was there for draining real servers before it, None if nothing was known before it."""
@@ -195,7 +212,7 @@ class Reconciler:
         chosen = termination.turn(self.draining, self._drained, _A_TURN, until)
         self._drained = chosen[-1]
         servers = {key.server for key in chosen}
-        report = self._partial({"real_server": chosen, "virtual_server": servers, **self._spots(servers)})
+        report = self._partial({"real_server": chosen, "virtual_server": servers, **spots(self._have, self.want, servers)})
         if report.failed:
             self._settle(report)
         return report
@@ -203,37 +220,20 @@ class Reconciler:
     def _kept(self) -> dict[str, set[Any]]:
         """Return the draining real servers, and what may be there only because of them."""
         servers = {key.server for key in self.draining}
-        return {"real_server": set(self.draining), "virtual_server": servers, **self._spots(servers)}
-
-    def _spots(self, servers: Iterable[Any]) -> dict[str, set[Any]]:
-        """Return the addresses and local routes that virtual servers have."""
-        return termination.bindings(self._have, {server.address for server in servers})
+        return {"real_server": set(self.draining), "virtual_server": servers, **spots(self._have, self.want, servers)}
 
     def _partial(self, keys: Mapping[str, Iterable[Any]]) -> Report:
         start = self._clock()
-        chosen: dict[str, set[Any]] = {"real_server": set(), **{kind: set(some) for kind, some in keys.items()}}
-        for kind, some in list(chosen.items()):
-            parent = KINDS[kind].parent
-            if parent is not None:
-                chosen.setdefault(parent[0], set()).update(parent[1](key) for key in some)
-        # what drains is not wanted, so no event names it; but it keeps its virtual server and the address of that
-        draining = {key for key in self.draining if key.server in chosen.get("virtual_server", ())}
-        for kind, spots in self._spots(key.server for key in draining).items():
-            chosen.setdefault(kind, set()).update(spots)
-        # the same address may be kept for another virtual server
-        bound = {whose(key) for kind, whose in termination.BINDINGS.items() for key in chosen[kind]}
-        draining.update(key for key in self.draining if key.server.address in bound)
-        chosen["real_server"].update(draining)
-        chosen.setdefault("virtual_server", set()).update(key.server for key in draining)
+        part = together(keys, self._have, self.want, self.draining)
         with node_lock(self._directory):
-            return self._pass(self._open(), _only(self._have, chosen), _only(self.want, chosen), chosen, start)
+            return self._pass(self._open(), only(self._have, part), only(self.want, part), part, start)
 
     def _pass(self, ledger: Ledger, have: State, want: State, part: Mapping[str, set[Any]] | None, start: float) -> Report:
         """Plan ``have`` against ``want``, both whole or both the same part, and carry it out."""
         prepared, verdict = self._prepare(ledger, have, want)
         elsewhere = {} if part is None else {key: since for key, since in self.draining.items() if key not in part["real_server"]}
         self._note(ledger, {**elsewhere, **verdict})
-        former.note(ledger, OWNER, prepared.steps)
+        former.note(ledger, prepared.steps)
         spent: dict[str, float] = {}
         outcome = execute(prepared, _timed(self._node.tables, spent, self._clock), ledger, OWNER, keep_going=True)
         self._believe(outcome.done, prepared)
@@ -317,7 +317,3 @@ def _timed(tables: Mapping[str, Any], spent: dict[str, float], clock: Callable[[
         return run
 
     return {name: timed(name, apply) for name, apply in tables.items()}
-
-
-def _only(state: ReadState, keys: Mapping[str, set[Any]]) -> State:
-    return {kind: {key: state[kind][key] for key in some if key in state.get(kind, {})} for kind, some in keys.items()}

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which items a plan must see together, so that a plan for a part does with it what a plan for everything would do. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..engine.model import ReadState, State
+from ..engine.model.ipvs import RealServerKey, VirtualServerKey
+from ..engine.model.kinds import KINDS
+from . import termination
+from .differences import Differences
+
+Keys = dict[str, set[Any]]  # by kind
+
+
+def only(state: ReadState, keys: Mapping[str, set[Any]]) -> State:
+    """Return the items with these keys."""
+    return {kind: {key: state[kind][key] for key in some if key in state.get(kind, {})} for kind, some in keys.items()}
+
+
+def spots(have: ReadState, want: ReadState, servers: Iterable[VirtualServerKey]) -> Keys:
+    """Return the addresses and local routes that are there for these virtual servers alone: those of wanted ones are wanted."""
+    wanted = want.get("virtual_server", {})
+    return termination.bindings(have, {server.address for server in servers if server not in wanted})
+
+
+def together(keys: Mapping[str, Iterable[Any]], have: ReadState, want: ReadState, draining: Iterable[RealServerKey]) -> Keys:
+    """Return the keys, and those of what has to be planned with them."""
+    chosen: Keys = {"real_server": set(), **{kind: set(some) for kind, some in keys.items()}}
+    for kind, some in list(chosen.items()):
+        parent = KINDS[kind].parent
+        if parent is not None:
+            chosen.setdefault(parent[0], set()).update(parent[1](key) for key in some)
+    # what drains is not wanted, so no event names it; but it keeps its virtual server and the address of that
+    kept = {key for key in draining if key.server in chosen.get("virtual_server", ())}
+    for kind, found in spots(have, want, (key.server for key in kept)).items():
+        chosen.setdefault(kind, set()).update(found)
+    # the same address may be kept for another virtual server
+    bound = {whose(key) for kind, whose in termination.BINDINGS.items() for key in chosen[kind]}
+    if bound:
+        kept.update(key for key in draining if key.server.address in bound)
+    chosen["real_server"].update(kept)
+    chosen.setdefault("virtual_server", set()).update(key.server for key in kept)
+    return chosen
+
+
+def deserving(
+    found: Differences,
+    have: ReadState,
+    want: ReadState,
+    draining: Iterable[RealServerKey],
+    others: Mapping[str, Mapping[Any, str]],
+) -> Keys | None:
+    """Return what a comparison has to plan so that the plan is that for everything; None if that is everything."""
+    sets, present = want.get("set", {}), have.get("set", {})
+    if any(key in present and not KINDS["set"].same(present[key], value) for key, value in sets.items()):
+        return None  # each member of a set that is replaced matters
+    part: Keys = {kind: {*found.odd.get(kind, ()), *found.news.get(kind, ())} for kind in {*found.odd, *found.news}}
+    part["jump"] = {*want.get("jump", ()), *have.get("jump", ())}  # the place of one depends on all others
+    part.setdefault("real_server", set()).update(draining)
+    for kind, claimed in others.items():
+        part.setdefault(kind, set()).update(want.get(kind, {}).keys() & claimed.keys())
+    return together(part, have, want, draining)
