@@ -15,6 +15,7 @@ import time
 from collections.abc import Collection, Generator, Iterable, Mapping
 from typing import Any, Callable, NamedTuple, Protocol
 
+from ..engine import former
 from ..engine.apply import execute
 from ..engine.kernel import Failure, finished
 from ..engine.ledger import Ledger, node_lock
@@ -22,7 +23,7 @@ from ..engine.model import ReadState, State
 from ..engine.model.kinds import KINDS
 from ..engine.plan import Conflict, Plan, Step
 from ..paths import OWNER
-from . import former, termination
+from . import termination
 from .differences import Differences, differing
 from .parts import deserving, only, spots, together
 from .planning import make_plan, named
@@ -233,7 +234,7 @@ class Reconciler:
         prepared, verdict = self._prepare(ledger, have, want)
         elsewhere = {} if part is None else {key: since for key, since in self.draining.items() if key not in part["real_server"]}
         self._note(ledger, {**elsewhere, **verdict})
-        former.note(ledger, prepared.steps)
+        former.note(ledger, OWNER, prepared.steps)
         spent: dict[str, float] = {}
         outcome = execute(prepared, _timed(self._node.tables, spent, self._clock), ledger, OWNER, keep_going=True)
         self._believe(outcome.done, prepared)
