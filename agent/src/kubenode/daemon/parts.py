@@ -35,14 +35,15 @@ def together(keys: Mapping[str, Iterable[Any]], have: ReadState, want: ReadState
         parent = KINDS[kind].parent
         if parent is not None:
             chosen.setdefault(parent[0], set()).update(parent[1](key) for key in some)
-    # what drains is not wanted, so no event names it; but it keeps its virtual server and the address of that
-    kept = {key for key in draining if key.server in chosen.get("virtual_server", ())}
+    # what drains is not wanted, so no event names it; but a virtual server that is not wanted is kept by it, and the address of that
+    wanted = want.get("virtual_server", {})
+    keeping = [key for key in draining if key.server not in wanted]
+    kept = {key for key in keeping if key.server in chosen.get("virtual_server", ())}
     for kind, found in spots(have, want, (key.server for key in kept)).items():
         chosen.setdefault(kind, set()).update(found)
     # the same address may be kept for another virtual server
     bound = {whose(key) for kind, whose in termination.BINDINGS.items() for key in chosen[kind]}
-    if bound:
-        kept.update(key for key in draining if key.server.address in bound)
+    kept.update(key for key in keeping if key.server.address in bound)
     chosen["real_server"].update(kept)
     chosen.setdefault("virtual_server", set()).update(key.server for key in kept)
     return chosen
@@ -53,15 +54,19 @@ def deserving(
     have: ReadState,
     want: ReadState,
     draining: Iterable[RealServerKey],
+    left: Mapping[str, set[Any]],
     others: Mapping[str, Mapping[Any, str]],
 ) -> Keys | None:
-    """Return what a comparison has to plan so that the plan is that for everything; None if that is everything."""
+    """Return what a comparison has to plan; None for everything.
+
+    The plan is that for everything, but for what is ``left`` alone because it drains, as long as nobody else has changed it: that is looked
+    after by turns.
+    """
     sets, present = want.get("set", {}), have.get("set", {})
     if any(key in present and not KINDS["set"].same(present[key], value) for key, value in sets.items()):
         return None  # each member of a set that is replaced matters
-    part: Keys = {kind: {*found.odd.get(kind, ()), *found.news.get(kind, ())} for kind in {*found.odd, *found.news}}
+    part: Keys = {kind: (odd - left.get(kind, set())).union(found.news[kind]) for kind, odd in found.odd.items()}
     part["jump"] = {*want.get("jump", ()), *have.get("jump", ())}  # the place of one depends on all others
-    part.setdefault("real_server", set()).update(draining)
     for kind, claimed in others.items():
         part.setdefault(kind, set()).update(want.get(kind, {}).keys() & claimed.keys())
     return together(part, have, want, draining)

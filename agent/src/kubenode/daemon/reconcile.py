@@ -147,7 +147,7 @@ class Reconciler:
         with node_lock(self._directory):
             self._look_up(self._open())
             self._written, self.synced = None, False
-            part = None if self.adopt else deserving(found, self._have, self.want, self.draining, self._others)
+            part = None if self.adopt else deserving(found, self._have, self.want, self.draining, kept, self._others)
             have, want = (self._have, self.want) if part is None else (only(self._have, part), only(self.want, part))
             report = self._pass(self._open(), have, want, part, start)._replace(full=True)
         return self._concluded(report, kept)
