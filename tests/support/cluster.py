@@ -111,8 +111,8 @@ class Cluster:
         return self._session.get(path, query)
 
     def lines(self, path: str, query: dict[str, str]) -> Iterator[bytes]:
-        """Watch until the end."""
-        return self._session.lines(path, query, 30.0)
+        """Watch until the end; an empty line when it has begun."""
+        return Session(self.direct, Credentials()).lines(path, query, 30.0)
 
     def create(self, obj: Object) -> Object:
         """Make an object."""

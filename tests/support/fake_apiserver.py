@@ -23,6 +23,7 @@ from .fake_apiserver_answers import (
     Key,
     Object,
     Place,
+    already_exists,
     encode,
     failure,
     forbidden,
@@ -70,7 +71,8 @@ class FakeApiServer:
 
     ``users``: token to name of those who are accepted (None: nobody is asked, and everybody may everything; so may the user "admin");
     ``script``: answers to the next requests for a path, each used once; ``stalled``: paths whose answers do not come (watches: no
-    events) while they are in it; ``requests``: all that was asked; ``events``: what was posted.
+    events) while they are in it; ``requests``: all that was asked; ``sizes``: bytes of what was answered;
+    ``events``: what was posted.
     """
 
     def __init__(self, context: ssl.SSLContext | None = None, version: int = 5000, port: int = 0) -> None:
@@ -80,6 +82,7 @@ class FakeApiServer:
         self.script: dict[str, list[Answer]] = {}
         self.stalled: set[str] = set()
         self.requests: list[Request] = []
+        self.sizes: list[int] = []
         self.events: list[Object] = []
         self.objects: dict[str, dict[Key, Object]] = {kind: {} for kind, _version in KINDS.values()}
         self.objects["ClusterRole"]["", "system:node-proxier"] = NODE_PROXIER
@@ -153,8 +156,9 @@ class FakeApiServer:
             return len(self._watchers.get(path, ()))
 
     def asked(self, path: str, watch: bool = False) -> list[Request]:
-        """The requests for a path: lists, or watches."""
-        return [request for request in self.requests if request.path == path and ("watch" in request.query) is watch]
+        """The requests for a path: lists that know no version yet, or watches."""
+        found = [request for request in self.requests if request.path == path and ("watch" in request.query) is watch]
+        return [request for request in found if watch or "resourceVersion" not in request.query]
 
     # answers
 
@@ -162,7 +166,7 @@ class FakeApiServer:
         """Answer anything but a watch: HTTP status and document."""
         found = place(request.path)
         if found is None:
-            return 404, failure(404, "NotFound", "the server could not find the requested resource")
+            raise LookupError(request.path)
         with self.lock:
             document = self._answer(request, found, body)
         status = document["code"] if document.get("kind") == "Status" and document["status"] == "Failure" else 200
@@ -194,6 +198,7 @@ class FakeApiServer:
         """Yield the lines of a watch; None from a watcher's queue ends it without an end."""
         kind, _api_version = KINDS[path]
         since = int(query.get("resourceVersion") or self.version)
+        started = max(since, self.version)
         if since < self.oldest:
             message = f"too old resource version: {since} ({self.oldest})"
             yield encode({"type": "ERROR", "object": failure(410, "Expired", message)})
@@ -223,7 +228,7 @@ class FakeApiServer:
                 except queue.Empty:
                     if bookmark == end:
                         return
-                    line, bookmark = self._bookmark(path), end
+                    line, bookmark = self._bookmark(path) if self.version > started else b"\0", end
         finally:
             with self.lock:
                 self._watchers[path].remove(mine)
@@ -237,6 +242,9 @@ class FakeApiServer:
             self.users[token] = f"system:serviceaccount:{found.namespace}:{found.name}"
             return {**body, "status": {"token": token}}
         if request.method == "POST" and body is not None:
+            key = (found.namespace, body["metadata"]["name"])
+            if key in self.objects[found.kind]:
+                return already_exists(found._replace(name=key[1]))
             self.events += [body] if found.kind == "Event" else []
             return self.put({**body, "metadata": {**body["metadata"], "uid": str(uuid.uuid4())}})
         if not found.name:
@@ -247,7 +255,7 @@ class FakeApiServer:
             return self.put(body)
         if request.method == "DELETE":
             self.delete(found.kind, *key)
-            return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+            return self._history[-1].shown("DELETED")
         return self.objects[found.kind][key]
 
     def _rights(self, user: str) -> set[tuple[str, str, str]]:

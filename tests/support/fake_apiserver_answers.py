@@ -92,25 +92,29 @@ def encode(document: Object) -> bytes:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
+def _about(found: Place, code: int, reason: str, message: str) -> Object:
+    """A Status about a place, or an object there."""
+    resource = f"{found.resource}.{found.group}" if found.group else found.resource
+    named = f'{resource} "{found.name}"' if found.name else resource
+    details = {"name": found.name, "group": found.group, "kind": found.resource}
+    return failure(code, reason, f"{named} {message}", details={name: value for name, value in details.items() if value})
+
+
 def not_found(found: Place) -> Object:
     """A Status for an object that is not there."""
-    group = {"group": found.group} if found.group else {}
-    resource = f"{found.resource}.{found.group}" if found.group else found.resource
-    details = {"name": found.name, **group, "kind": found.resource}
-    return failure(404, "NotFound", f'{resource} "{found.name}" not found', details=details)
+    return _about(found, 404, "NotFound", "not found")
+
+
+def already_exists(found: Place) -> Object:
+    """A Status for an object that is there already."""
+    return _about(found, 409, "AlreadyExists", "already exists")
 
 
 def forbidden(user: str, verb: str, found: Place) -> Object:
     """A Status for somebody who may not."""
-    resource = f"{found.resource}.{found.group}" if found.group else found.resource
-    named = f'{resource} "{found.name}"' if found.name else resource
     scope = f'in the namespace "{found.namespace}"' if found.namespace else "at the cluster scope"
-    message = (
-        f'{named} is forbidden: User "{user}" cannot {verb} resource "{found.resource}" in API group "{found.group}" {scope}'
-    )
-    group = {"group": found.group} if found.group else {}
-    details = {**({"name": found.name} if found.name else {}), **group, "kind": found.resource}
-    return failure(403, "Forbidden", message, details=details)
+    message = f'is forbidden: User "{user}" cannot {verb} resource "{found.resource}" in API group "{found.group}" {scope}'
+    return _about(found, 403, "Forbidden", message)
 
 
 def too_large(asked: int, version: int) -> Object:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import ssl
 import time
@@ -13,10 +14,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from .fake_apiserver_answers import VERSION, Object, encode
+from .fake_apiserver_answers import VERSION, Object, encode, place
 
 if TYPE_CHECKING:
     from .fake_apiserver import FakeApiServer
+
+USUAL = {"Cache-Control": "no-cache, private", "Content-Type": "application/json"}
+PLAIN = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+GZIP_ABOVE = 128 * 1024  # bytes
 
 
 class Answer(NamedTuple):
@@ -113,16 +118,25 @@ class _Handler(BaseHTTPRequestHandler):
             return True
         refusal = self.server_of.refusal(request)
         if refusal is not None:
-            self._whole(refusal["code"], encode(refusal))
+            self._whole(refusal["code"], encode(refusal), {"X-Content-Type-Options": "nosniff"} if refusal["code"] == 403 else {})
         return refusal is not None
 
     def _answer(self, request: Request, document: Object | None) -> None:
+        if place(request.path) is None:
+            self._whole(404, b"404 page not found\n", PLAIN)
+            return
         status, answer = self.server_of.answered(request, document)
-        self._whole(status, encode(answer))
+        body, headers = encode(answer), {}
+        if status == 504:
+            headers = {"Retry-After": str(answer["details"]["retryAfterSeconds"])}
+        if len(body) > GZIP_ABOVE and "gzip" in request.headers.get("accept-encoding", ""):
+            body, headers = gzip.compress(body, 1), {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        self.server_of.sizes.append(len(body))
+        self._whole(status, body, headers)
 
     def _whole(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
-        given = {"Cache-Control": "no-cache, private", "Content-Type": "application/json", "Content-Length": str(len(body))}
+        given = {**USUAL, "Content-Length": str(len(body))}
         for name, value in {**given, **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
@@ -130,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, request: Request) -> None:
         self.send_response(200)
-        for name, value in (("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")):
+        for name, value in {**USUAL, "Transfer-Encoding": "chunked"}.items():
             self.send_header(name, value)
         self.end_headers()
         try:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from collections.abc import Callable
@@ -101,8 +102,10 @@ def test_a_continue_token_that_the_api_does_not_take(fake: FakeApiServer, follow
         (Answer(200, b'{"metadata":{},"items":[]}'), "has no resourceVersion"),
         (Answer(200, b'{"metadata":{"resour', {"Content-Length": "1000", "Connection": "close"}), "the API's answer"),
         (Answer(302, b"", {"Location": "http://192.0.2.1/"}), "answers 302"),
+        (Answer(200, b"{}", {"Content-Encoding": "gzip"}), "is not gzip"),
+        (Answer(200, gzip.compress(b"{}" * 999)[:-9], {"Content-Encoding": "gzip"}), "broke off"),
     ],
-    ids=["401", "403", "500", "html", "no list", "items", "no version", "short", "redirect"],
+    ids=["401", "403", "500", "html", "no list", "items", "no version", "short", "redirect", "no gzip", "half a gzip"],
 )
 def test_a_list_that_fails_is_tried_again(fake: FakeApiServer, follow: Follow, answer: Answer, words: str) -> None:
     fill(fake, 2)
@@ -116,10 +119,15 @@ def test_a_list_that_fails_is_tried_again(fake: FakeApiServer, follow: Follow, a
 
 
 def test_waits_as_long_as_the_api_asks_for(fake: FakeApiServer, follow: Follow) -> None:
+    """Priority and Fairness answers in plain text."""
     fill(fake, 1)
-    fake.script[SERVICES] = [Answer(429, encode(failure(429, "TooManyRequests", "later")), {"Retry-After": "1"})]
+    plain = {"Content-Type": "text/plain; charset=utf-8", "Retry-After": "1"}
+    fake.script[SERVICES] = [Answer(429, b"Too many requests, please try again later.\n", plain)]
     begun = time.monotonic()
-    follow().complete()
+    following = follow()
+    following.until(lambda: following.source.problems)
+    assert "the API answers 429: Too Many Requests" in following.source.problems[SERVICES]
+    following.complete()
     assert time.monotonic() - begun >= 1
 
 
@@ -130,6 +138,17 @@ def test_backs_off(fake: FakeApiServer, follow: Follow) -> None:
     following.until(lambda: following.source.problems)
     time.sleep(1.0)
     assert 3 <= len(fake.asked(SERVICES)) <= 9
+
+
+def test_a_large_page_comes_packed(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 3)
+    many = [objects.endpoint(f"10.244.{number // 250}.{number % 250 + 1}") for number in range(3000)]
+    fake.put(objects.piece("web0", many))
+    following = follow().complete()
+    (large,) = [item for item in following.held.values() if len(item.get("endpoints", "")) > 1]
+    assert len(large["endpoints"]) == 3000
+    assert 4 * max(fake.sizes) < len(json.dumps(large))
+    assert "gzip" not in "".join(request.headers["accept-encoding"] for request in fake.asked(SLICES, watch=True))
 
 
 def test_a_list_without_end_is_not_a_reason_to_remove(fake: FakeApiServer, follow: Follow) -> None:

@@ -29,7 +29,7 @@ class Timing(NamedTuple):
 
     first_backoff: float = 0.5
     most_backoff: float = 30.0
-    silence: float = 150.0  # a watch without a byte; bookmarks come about once a minute
+    silence: float = 150.0  # a watch without a byte; bookmarks come about once a minute, if anything has changed since it began
     watch: float = 300.0  # a watch ends after this to twice this: not all nodes at once
     calm: float = 1.0  # a watch that ends sooner and brought nothing counts as a failure
     page: int = 500
@@ -194,10 +194,21 @@ class Reflector(threading.Thread):
                     return  # or it does not keep to the time that was asked for
         finally:
             lines.close()
-        if not events and time.monotonic() - begun < timing.calm:
-            raise ApiError("the API ends every watch at once")
+        if not events:
+            if time.monotonic() - begun < timing.calm:
+                raise ApiError("the API ends every watch at once")
+            self._ask_for_version()
         self._failures = 0
         self._tell("")
+
+    def _ask_for_version(self) -> None:
+        """Make sure that the API has come as far as we have.
+
+        One that was restored from a backup sends nothing to a watch from a version that it will only have later. Asked for a list of at
+        least that version, it says ResourceVersionTooLarge.
+        """
+        query = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}
+        self._session.get(self.resource.path, {**self.resource.selector, **query})
 
     def _use(self, line: bytes) -> str:
         """Use one event; return the version that it leads to."""

@@ -63,6 +63,21 @@ def test_the_api_goes_away_and_comes_back(cluster: Cluster, follow: Follow, vers
     following.until(lambda: not set(following.source.problems) & {SERVICES, SLICES}, 20)
 
 
+def test_an_api_server_that_was_restored_from_a_backup(cluster: Cluster, follow: Follow) -> None:
+    """It says nothing to somebody who has seen versions that it does not have yet, until they ask."""
+    before, after = cluster.names(2)
+    cluster.create(service(before))
+    following = follow(timing=FAST._replace(silence=2.0)).complete()
+    told = len(following.told)
+    for reflector in following.source._reflectors:
+        reflector._version = "999999999999"
+    cluster.relay.cut()
+    cluster.create(service(after))
+    following.until(lambda: key(after) in following.held, 30)
+    assert before not in differences(following, told)[0]
+    following.until(lambda: not set(following.source.problems) & {SERVICES, SLICES}, 30)
+
+
 def test_a_start_while_the_api_is_away_restores(cluster: Cluster, follow: Follow, tmp_path: Path) -> None:
     stays, goes, comes = names = cluster.names(3)
     for name in (stays, goes):
