@@ -11,10 +11,14 @@ ansible-core has modules for apt and dnf only.
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import os
+import shutil
 from typing import NamedTuple
 
 # A mirror is used for one installation and leaves nothing in /etc: the manager is told to look for repositories in a directory of ours.
-_REPOSITORY = "[kubenode]\nname=kubenode\nbaseurl={mirror}\nenabled=1\n"
+_REPOSITORY = "[kubenode]\nname=kubenode\nbaseurl={mirror}\nenabled=1\n{keys}"
 _APT = ("-o", "DPkg::Lock::Timeout=300", "-o", "APT::Sandbox::User=root")
 # What apt knows of packages, without what it has cached of the node's repositories.
 _APT_OWN = (*_APT, "-o", "Dir::Etc::SourceParts=/dev/null", "-o", "Dir::Cache::PkgCache=", "-o", "Dir::Cache::SrcPkgCache=")
@@ -25,13 +29,17 @@ _DNF = ("dnf", "--assumeyes", "--quiet")
 _DNF_MIRROR = ("--setopt=reposdir={work}", "--setopt=cachedir={work}/cache")
 _ZYPPER = ("zypper", "--non-interactive", "--quiet")
 _ZYPPER_MIRROR = ("--reposd-dir", "{work}", "--cache-dir", "{work}/cache")
+_PACMAN_MIRROR = ("--config", "{work}/pacman.conf", "--cachedir", "{work}/cache")
+# What pacman knows of repositories has no place of its own beside what is installed: it is put back after the use of a mirror.
+PACMAN_LISTS = "/var/lib/pacman/sync"
 
 
 class Manager(NamedTuple):
     """What a package manager is called with.
 
     A command is a tuple of words; ``{names}`` stands for the packages or files, ``{work}`` for a directory of ours, ``{mirror}`` for the mirror.
-    ``lists`` is the file, below that directory, that names the mirror, with its text. ``done`` are the exit statuses of success.
+    ``lists`` is the file, below that directory, that names the mirror, with its text (see ``mirror_list``). ``done`` are the exit
+    statuses of success.
     """
 
     suffix: str
@@ -62,14 +70,14 @@ MANAGERS = {
         ("kubenode.repo", _REPOSITORY),
         ((*_ZYPPER, "install", "--no-recommends", "{names}"),),
         ((*_ZYPPER, *_ZYPPER_MIRROR, "install", "--no-recommends", "{names}"),),
-        ((*_ZYPPER, "--no-remote", "install", "--no-recommends", "--allow-unsigned-rpm", "{names}"),),
+        ((*_ZYPPER, *_ZYPPER_MIRROR, "install", "--no-recommends", "--allow-unsigned-rpm", "{names}"),),
         done=(0, 102, 103, 106),  # a reboot, or zypper itself started anew, is suggested; a repository was left out
     ),
     "arch": Manager(
         ".pkg.tar.zst",
-        ("pacman.conf", "[options]\nArchitecture = auto\n[core]\nServer = {mirror}\n[extra]\nServer = {mirror}\n"),
+        ("pacman.conf", "{options}[core]\nServer = {mirror}\n[extra]\nServer = {mirror}\n"),
         (("pacman", "--sync", "--refresh", "--noconfirm", "--needed", "{names}"),),
-        (("pacman", "--config", "{work}/pacman.conf", "--sync", "--refresh", "--noconfirm", "--needed", "{names}"),),
+        (("pacman", *_PACMAN_MIRROR, "--sync", "--refresh", "--refresh", "--noconfirm", "--needed", "{names}"),),
         (("pacman", "--upgrade", "--noconfirm", "--needed", "{names}"),),
     ),
 }
@@ -91,6 +99,45 @@ def commands(family, source, names, work="", mirror=""):
     ]
 
 
+def mirror_list(family, mirror, configuration="/etc/pacman.conf", keys="/etc/pki/rpm-gpg"):
+    """Return name and text of the file that names the mirror.
+
+    Args:
+        family: a key of ``MANAGERS``.
+        mirror: the mirror.
+        configuration: pacman's, whose section ``options`` says what it does with signatures, for one.
+        keys: the directory of the distribution's keys, which dnf does not know before a repository names them.
+    """
+    name, text = MANAGERS[family].lists
+    found = sorted(glob.glob(os.path.join(keys, "RPM-GPG-KEY-*"))) if family == "redhat" else []
+    own = _options(configuration) if family == "arch" else ""
+    named = "gpgkey=" + " ".join(f"file://{path}" for path in found) + "\n" if found else ""
+    return name, text.replace("{options}", own).replace("{keys}", named).replace("{mirror}", mirror)
+
+
+def _options(path):
+    """Return what is in pacman's configuration before any repository."""
+    with open(path, encoding="utf-8") as file:
+        lines = file.readlines()
+    names = [line.strip() if line.lstrip().startswith("[") else None for line in lines]
+    end = next((number for number, name in enumerate(names) if name not in (None, "[options]")), len(lines))
+    return "".join(lines[:end])
+
+
+@contextlib.contextmanager
+def unchanged(directory, place):
+    """Have a directory afterwards as it was; ``place`` is where it can be kept for the time. There may be no such directory."""
+    there = os.path.isdir(directory)
+    if there:
+        shutil.copytree(directory, place)
+    try:
+        yield
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        if there:
+            shutil.move(place, directory)
+
+
 def missing(run, family, names):
     """Return those of the packages that are not installed; ``run(command)`` returns status and output."""
     if family == "debian":
@@ -100,20 +147,3 @@ def missing(run, family, names):
     if family == "arch":
         return run(["pacman", "--deptest", *names])[1].split()
     return [name for name in names if all(run(["rpm", "--query", *how, name])[0] for how in ((), ("--whatprovides",)))]
-
-
-def newer(run, family, paths):
-    """Return the files that are not older than, or the same as, what is installed: apt takes that for a wish to go back.
-
-    The other managers leave such files alone by themselves.
-    """
-    if family != "debian":
-        return paths
-    kept = []
-    for path in paths:
-        name, version = run(["dpkg-deb", "--show", "--showformat=${Package} ${Version}", path])[1].split()
-        code, output = run(["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", name])
-        status, _space, installed = output.partition(" ")
-        if code or status != "installed" or run(["dpkg", "--compare-versions", installed, "lt", version])[0] == 0:
-            kept.append(path)
-    return kept

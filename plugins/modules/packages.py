@@ -62,6 +62,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+command:
+  description: The command of the package manager that failed.
+  returned: when a package manager failed
+  type: list
+  elements: str
+  sample: [dnf, --assumeyes, --quiet, install, ipvsadm]
 check_mode:
   description: Whether this task ran in check mode.
   returned: success
@@ -80,11 +86,12 @@ lines:
   sample: [install ipvsadm from the node's repositories]
 """
 
+import contextlib
 import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _packages
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _package_files, _packages
 from ansible_collections.kubenode.ipvs.plugins.module_utils._node import distribution
 
 ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "LC_ALL": "C"}
@@ -96,20 +103,32 @@ def install(module, family, missing):
     source, names, origin = "repositories", missing, "the node's repositories"
     if params["files"] is not None:
         source, origin = "files", f"the files of {params['directory']}"
-        names = _packages.newer(lambda command: module.run_command(command)[:2], family, params["files"])
+        try:
+            names = _package_files.newer(lambda command: module.run_command(command)[:2], family, params["files"])
+        except ValueError as error:
+            module.fail_json(msg=f"{error} (from {params['directory']})")
     elif params["mirror"]:
         source, origin = "mirror", params["mirror"]
-        name, text = _packages.MANAGERS[family].lists
+        name, text = _packages.mirror_list(family, params["mirror"])
         with open(os.path.join(module.tmpdir, name), "w", encoding="utf-8") as file:
-            file.write(text.replace("{mirror}", params["mirror"]))
+            file.write(text)
         os.makedirs(os.path.join(module.tmpdir, "lists", "partial"))  # apt makes it only where it usually is
-    for command in _packages.commands(family, source, names, module.tmpdir, params["mirror"]):
-        code, out, error = module.run_command(command, environ_update=ENVIRONMENT)
-        if code not in _packages.MANAGERS[family].done:
-            said = [line.strip() for line in (out + error).splitlines() if line.strip()]
-            module.fail_json(
-                msg=f"{', '.join(missing)} cannot be installed from {origin}: {' '.join(said[-8:])}", command=command
-            )
+    commands = _packages.commands(family, source, names, module.tmpdir, params["mirror"]) if names else []
+    lists = contextlib.nullcontext()
+    if family == "arch" and source == "mirror":
+        lists = _packages.unchanged(_packages.PACMAN_LISTS, os.path.join(module.tmpdir, "sync"))
+    with lists:
+        for command in commands:
+            carry_out(module, command, _packages.MANAGERS[family].done, f"{', '.join(missing)} cannot be installed from {origin}")
+
+
+def carry_out(module, command, done, failure):
+    """Run one command of a package manager; its last words follow ``failure`` if its status is not one of ``done``."""
+    code, out, error = module.run_command(command, environ_update=ENVIRONMENT)
+    if code not in done:
+        words = (out + error).partition("\nProblem repository:")[0]  # dnf writes out the whole of its settings
+        said = [line.strip() for line in words.splitlines() if line.strip()]
+        module.fail_json(msg=f"{failure}: {' '.join(said[-8:])}", command=command)
 
 
 def main():

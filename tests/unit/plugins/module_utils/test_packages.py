@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils import _packages
@@ -24,9 +26,17 @@ def test_every_source_of_every_manager_names_the_packages_and_asks_nothing(famil
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_mirror_is_named_in_a_file_of_ours_alone(family: str) -> None:
-    name, text = _packages.MANAGERS[family].lists
-    assert text.count("{mirror}") >= 1
+def test_a_mirror_is_named_in_a_file_of_ours_alone(family: str, tmp_path: Path) -> None:
+    (tmp_path / "pacman.conf").write_text("# [core]\n[options]\nSigLevel = Required\n[core]\nServer = http://elsewhere.example\n")
+    for key in ("b", "a"):
+        (tmp_path / f"RPM-GPG-KEY-{key}").touch()
+    given = ("http://mirror.example/x", str(tmp_path / "pacman.conf"), str(tmp_path))
+    name, text = _packages.mirror_list(family, *given)
+    assert "http://mirror.example/x" in text
+    assert "elsewhere" not in text
+    assert not set("{}") & set(text)
+    assert ("SigLevel = Required\n[core]" in text) == (family == "arch")
+    assert (f"gpgkey=file://{tmp_path}/RPM-GPG-KEY-a file://{tmp_path}/RPM-GPG-KEY-b\n" in text) == (family == "redhat")
     for command in _packages.commands(family, "mirror", ["one"], "/work", "http://mirror.example/x"):
         assert [word for word in command if "/work" in word]
         assert not [word for word in command if "/etc" in word]
@@ -39,8 +49,8 @@ def test_files_are_installed_without_network() -> None:
     assert "update" not in apt
     (dnf,) = _packages.commands("redhat", "files", ["/tmp/a.rpm"], "/work")
     assert "--setopt=reposdir=/work" in dnf
-    (zypper,) = _packages.commands("suse", "files", ["/tmp/a.rpm"])
-    assert "--no-remote" in zypper
+    (zypper,) = _packages.commands("suse", "files", ["/tmp/a.rpm"], "/work")
+    assert zypper[zypper.index("--reposd-dir") + 1] == "/work"
     (pacman,) = _packages.commands("arch", "files", ["/tmp/a.pkg.tar.zst"])
     assert "--refresh" not in pacman
 
@@ -70,27 +80,6 @@ def test_what_is_missing() -> None:
     assert _packages.missing(Answers({"pacman --deptest ipset ipvsadm": (127, "ipvsadm\n")}), "arch", ["ipset", "ipvsadm"]) == [
         "ipvsadm"
     ]
-
-
-def test_only_what_is_newer_than_installed_is_given_to_apt() -> None:
-    show, query = (
-        "dpkg-deb --show --showformat=${Package} ${Version} ",
-        "dpkg-query --show --showformat=${db:Status-Status} ${Version} ",
-    )
-    answers = Answers(
-        {
-            show + "/a.deb": (0, "a 2"),
-            show + "/b.deb": (0, "b 2"),
-            show + "/c.deb": (0, "c 2"),
-            query + "a": (0, "installed 1"),
-            query + "b": (0, "installed 2"),
-            query + "c": (1, ""),
-            "dpkg --compare-versions 1 lt 2": (0, ""),
-            "dpkg --compare-versions 2 lt 2": (1, ""),
-        }
-    )
-    assert _packages.newer(answers, "debian", ["/a.deb", "/b.deb", "/c.deb"]) == ["/a.deb", "/c.deb"]
-    assert _packages.newer(answers, "arch", ["/a", "/b"]) == ["/a", "/b"]
 
 
 def test_zypper_ends_with_advice_and_has_done_its_work() -> None:

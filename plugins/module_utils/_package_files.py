@@ -1,0 +1,121 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
+
+"""Which files of a directory of packages are to be installed: apt, dnf and pacman take an older file for a wish to go back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_RPM = r"%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\t[%{PROVIDENAME} ]\n"
+# What packages provide of which several versions are installed side by side: dnf's word, and zypper's.
+_SIDE_BY_SIDE = ("installonlypkg(", "multiversion(")
+
+
+class Package(NamedTuple):
+    """A package, in a file or installed; ``side_by_side``: its versions do not replace each other, as those of kernels."""
+
+    name: str
+    version: str
+    side_by_side: bool = False
+
+
+def newer(run, family, paths):
+    """Return those of the files that bring something new, in their order.
+
+    That is what is not installed, or installed in an older version; of one package's files the newest. Of packages that are installed side by side,
+    it is every version that is not.
+
+    Args:
+        run: a function from a command to its status and output.
+        family: a key of ``_packages.MANAGERS``.
+        paths: the files.
+
+    Raises:
+        ValueError: a file is not a package; with its path.
+    """
+    in_file, installed, compare = _TOOLS[family]
+    kept = {}
+    for path in paths:
+        package = in_file(run, path)
+        if package is None:
+            raise ValueError(f"{path} is not a package, or a broken one")
+        there = installed(run, package.name)
+        if package.side_by_side:
+            if package.version not in there:
+                kept[package] = path
+        elif all(compare(run, version, package.version) < 0 for version in there):
+            rival = next((one for one in kept if one.name == package.name), None)
+            if rival is None or compare(run, rival.version, package.version) < 0:
+                kept.pop(rival, None)
+                kept[package] = path
+    return list(kept.values())
+
+
+def _deb_in_file(run, path):
+    words = run(["dpkg-deb", "--show", "--showformat=${Package} ${Version}", path])[1].split()
+    return Package(*words) if len(words) == 2 else None
+
+
+def _deb_installed(run, name):
+    code, output = run(["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}\n", name])
+    lines = [line.split() for line in output.splitlines()] if code == 0 else []
+    return [words[1] for words in lines if words[0] == "installed"]
+
+
+def _deb_compare(run, one, other):
+    if one == other:
+        return 0
+    return -1 if run(["dpkg", "--compare-versions", one, "lt", other])[0] == 0 else 1
+
+
+def _rpm_in_file(run, path):
+    code, output = run(["rpm", "--query", "--queryformat", _RPM, "--package", path])
+    name, _tab, rest = output.partition("\t")
+    version, _tab, provided = rest.partition("\t")
+    return Package(name, version, any(word in provided for word in _SIDE_BY_SIDE)) if code == 0 and version else None
+
+
+def _rpm_installed(run, name):
+    code, output = run(["rpm", "--query", "--queryformat", _RPM, name])
+    return [line.split("\t")[1] for line in output.splitlines() if line.count("\t") == 2] if code == 0 else []
+
+
+def _rpm_compare(run, one, other):
+    """Epoch, version and release one after the other: before rpm 4.16 ``rpm.vercmp`` knows of no such parts."""
+    pairs = zip(_parts(one), _parts(other))
+    asked = "".join(f'print(rpm.vercmp("{a}", "{b}"), " ")' for a, b in pairs)
+    answers = [int(word) for word in run(["rpm", "--eval", f"%{{lua:{asked}}}"])[1].split()]
+    return next((answer for answer in answers if answer), 0)
+
+
+def _parts(version):
+    epoch, _colon, rest = version.partition(":")
+    return (epoch, *rest.split("-"))
+
+
+def _pacman_in_file(run, path):
+    words = run(["pacman", "--query", "--file", path])[1].split()
+    return Package(*words) if len(words) == 2 else None
+
+
+def _pacman_installed(run, name):
+    code, output = run(["pacman", "--query", name])
+    words = output.split()
+    return [words[1]] if code == 0 and words[0] == name else []  # not what is provided by another
+
+
+def _pacman_compare(run, one, other):
+    return int(run(["vercmp", one, other])[1])
+
+
+# By family: the package in a file or None, the installed versions of a package, and -1, 0 or 1 for two versions.
+_TOOLS = {
+    "debian": (_deb_in_file, _deb_installed, _deb_compare),
+    "redhat": (_rpm_in_file, _rpm_installed, _rpm_compare),
+    "suse": (_rpm_in_file, _rpm_installed, _rpm_compare),
+    "arch": (_pacman_in_file, _pacman_installed, _pacman_compare),
+}

@@ -1,0 +1,205 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module packages with the real apt-get, dnf, zypper and pacman, each on a node of its family: a root directory with no network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.foreign_packages import FAMILIES, UNCHECKED, Family, Package
+from support.foreign_root import ForeignRoot
+
+KERNEL = "6.11.4-301.fc41.x86_64"  # the one that runs
+NEXT_KERNEL = "6.12.1-100.fc41.x86_64"
+
+
+def kernel_modules(kernel: str) -> Package:
+    """As Fedora packs it: versions of several kernels are there side by side."""
+    file = f"/usr/lib/modules/{kernel}/kernel/net/netfilter/ipset/ip_set.ko.xz"
+    version = kernel.removesuffix(".x86_64")
+    return Package("kernel-modules-extra", file, version, relations="Provides: installonlypkg(kernel-module)")
+
+
+TOOL = Package("ipset-tool", "/usr/bin/ipset-tool", "7.11-1", requires="ipset-library")
+LIBRARY = Package("ipset-library", "/usr/lib/ipset-library", "7.11-1")
+OTHER = Package("conntrack-tool", "/usr/bin/conntrack-tool")
+
+
+class Node:
+    """A node of one family, with its repository: ``TOOL``, ``LIBRARY`` and ``OTHER``."""
+
+    def __init__(self, family: Family, key: str, directory: Path) -> None:
+        self.family = family
+        self.root = ForeignRoot(directory)
+        self.directory = directory
+        self.repository = directory / "repository"
+        self.root.write("/etc/os-release", family.os_release)
+        if key in UNCHECKED:
+            self.root.write(*UNCHECKED[key])
+        self.mirror = family.mirror.format(directory=self.repository)
+        if not self.repository.exists():
+            self.repository.mkdir()
+            self.build(self.repository, TOOL, LIBRARY, OTHER)
+            family.index(self.root, self.repository)
+        self.has_repository(self.mirror)
+
+    def build(self, directory: Path, *packages: Package) -> None:
+        directory.mkdir(exist_ok=True)
+        for package in packages:
+            self.family.build(self.root, package, directory)
+
+    def has_repository(self, mirror: str) -> None:
+        self.root.write(self.family.repository_file, self.family.repository_text.format(mirror=mirror))
+
+    def files(self, directory: Path) -> list[str]:
+        return [str(path) for path in sorted(directory.iterdir()) if path.name.endswith((".deb", ".rpm", ".zst"))]
+
+    def packages(self, *names: str, **arguments: Any) -> Any:
+        return self.root.module("packages", names=list(names), **arguments)
+
+    def installed(self, name: str) -> set[str]:
+        """The versions of a package; rpm has several of kernels."""
+        done = self.root.attempt(*self.family.installed, name)
+        lines = [line.split() for line in done.stdout.splitlines()] if done.returncode == 0 else []
+        return {words[1] for words in lines if words[0] == name}
+
+    def configuration(self) -> str:
+        """All that configures package managers, and what they know of repositories."""
+        places = ["/etc", "/var/lib/pacman/sync", "/var/lib/apt/lists"]
+        found = "find \"$@\" -type f ! -name '*lock' ! -name ld.so.cache -exec sha256sum {} + 2>/dev/null | sort"
+        return str(self.root.attempt("sh", "-c", found, "sh", *places).stdout)
+
+
+@pytest.fixture(scope="module", params=sorted(FAMILIES))
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    return request.param, tmp_path_factory.mktemp(request.param)
+
+
+@pytest.fixture
+def node(place: tuple[str, Path]) -> Iterator[Node]:
+    key, directory = place
+    found = Node(FAMILIES[key], key, directory)
+    yield found
+    found.root.close()
+
+
+def test_from_the_repositories_of_the_node(node: Node) -> None:
+    foreseen = node.packages(TOOL.name, OTHER.name, check=True)
+    assert (foreseen["changed"], foreseen["missing"]) == (True, [TOOL.name, OTHER.name])
+    assert foreseen["diff"]["after"] == f"{TOOL.name}\n{OTHER.name}\n"
+    assert node.installed(TOOL.name) == set()
+    done = node.packages(TOOL.name, OTHER.name)
+    assert [done[field] for field in ("changed", "missing", "lines", "diff")] == [
+        foreseen[field] for field in ("changed", "missing", "lines", "diff")
+    ]
+    assert node.installed(TOOL.name) == node.installed(LIBRARY.name) == {"7.11-1"}
+    node.has_repository(node.family.mirror.format(directory="/nowhere"))  # is not asked any more
+    again = node.packages(TOOL.name, OTHER.name)
+    assert (again["changed"], again["missing"], again["lines"]) == (False, [], [])
+
+
+def test_from_a_mirror_of_which_nothing_is_left(node: Node) -> None:
+    node.has_repository(node.family.mirror.format(directory="/nowhere"))
+    node.root.attempt("sh", "-c", "mkdir -p /var/lib/pacman/sync; echo old > /var/lib/pacman/sync/core.db")
+    before = node.configuration()
+    assert node.packages(TOOL.name, mirror=node.mirror)["changed"]
+    assert node.installed(TOOL.name) == node.installed(LIBRARY.name) == {"7.11-1"}
+    assert node.configuration() == before
+
+
+def test_from_files_without_a_repository(node: Node) -> None:
+    node.has_repository(node.family.mirror.format(directory="/nowhere"))
+    files = node.files(node.repository)
+    assert node.packages(TOOL.name, directory="here", files=files)["changed"]
+    assert [node.installed(package.name) for package in (TOOL, LIBRARY, OTHER)] == [{"7.11-1"}, {"7.11-1"}, {"1-1"}]
+    assert not node.packages(TOOL.name, directory="here", files=files)["changed"]
+
+
+def test_older_files_do_not_take_a_node_back(node: Node) -> None:
+    place = node.directory / "files"
+    newer = TOOL._replace(version="7.12-1")
+    node.build(place, TOOL, newer, LIBRARY)
+    node.packages(TOOL.name, directory="here", files=node.files(place))
+    assert node.installed(TOOL.name) == {"7.12-1"}
+    older = node.files(node.repository)
+    assert node.packages(OTHER.name, directory="here", files=older)["changed"]
+    assert node.installed(TOOL.name) == {"7.12-1"}
+    missing = node.packages("nothing", directory="here", files=older)
+    assert missing["msg"] == "nothing not among the packages of here"
+
+
+def test_a_package_that_is_not_there_is_named_and_nothing_is_installed(node: Node) -> None:
+    for source in ({}, {"mirror": node.mirror}):
+        result = node.packages(OTHER.name, "nothing", **source)
+        assert result["failed"]
+        assert result["msg"].startswith(f"{OTHER.name}, nothing cannot be installed from {source.get('mirror', 'the node')}")
+        assert result["msg"].count("nothing") > 1  # the manager's own words
+        assert node.installed(OTHER.name) == set()
+
+
+def test_a_file_that_is_no_package_is_named(node: Node) -> None:
+    broken = node.directory / f"broken{Path(node.files(node.repository)[0]).suffix}"
+    broken.write_text("<html>404</html>")
+    result = node.packages(OTHER.name, directory="here", files=[*node.files(node.repository), str(broken)])
+    assert result["msg"] == f"{broken} is not a package, or a broken one (from here)"
+    assert node.installed(OTHER.name) == set()
+
+
+def test_a_dependency_that_no_file_brings_is_named(node: Node) -> None:
+    alone = [file for file in node.files(node.repository) if LIBRARY.name not in file]
+    result = node.packages(TOOL.name, directory="here", files=alone)
+    assert result["msg"].startswith(f"{TOOL.name} cannot be installed from the files of here: ")
+    assert LIBRARY.name in result["msg"]
+    assert node.installed(TOOL.name) == set()
+
+
+def test_without_a_network_the_repository_is_named(node: Node) -> None:
+    node.has_repository(node.family.away)
+    for source in ({}, {"mirror": node.family.away}):
+        result = node.packages(TOOL.name, **source)
+        assert result["failed"]
+        assert {"127.0.0.1", "'own'"} & set(re.split("[ :/]", result["msg"])), result["msg"]
+
+
+@pytest.mark.parametrize("place", ["redhat", "suse", "arch"], indirect=True)
+def test_a_mirror_without_signatures_is_refused_where_the_node_wants_them(node: Node) -> None:
+    node.root.write(*node.family.checks_signatures)
+    result = node.packages(OTHER.name, mirror=node.mirror)
+    assert result["failed"]
+    assert node.family.unsigned in result["msg"], result["msg"]
+    assert node.installed(OTHER.name) == set()
+
+
+@pytest.mark.parametrize("place", ["redhat"], indirect=True)
+def test_a_mirror_is_checked_with_the_keys_that_the_distribution_brought(node: Node) -> None:
+    node.root.write(*node.family.checks_signatures)
+    node.root.run("gpg", "--batch", "--passphrase", "", "--quick-generate-key", "own", "rsa2048", "sign")
+    node.root.write("/etc/pki/rpm-gpg/RPM-GPG-KEY-own", node.root.run("gpg", "--armor", "--export", "own"))
+    refused = node.packages(OTHER.name, mirror=node.mirror)
+    assert "is not signed" in refused["msg"], refused["msg"]
+    signed = node.directory / "signed"
+    node.build(signed, OTHER)
+    node.root.run("rpmsign", "-D", "__gpg /usr/bin/gpg", "-D", "_gpg_name own", "--addsign", *node.files(signed))
+    node.family.index(node.root, signed)
+    assert node.packages(OTHER.name, mirror=node.family.mirror.format(directory=signed))["changed"]
+    assert node.installed(OTHER.name) == {OTHER.version}
+
+
+@pytest.mark.parametrize("place", ["redhat"], indirect=True)
+def test_kernel_modules_of_the_running_kernel_come_beside_those_of_the_next(node: Node) -> None:
+    name = kernel_modules(KERNEL).name
+    place = node.directory / "kernels"
+    node.build(place, kernel_modules(KERNEL), kernel_modules(NEXT_KERNEL))
+    running, following = node.files(place)
+    node.packages(f"{name}-{NEXT_KERNEL}", directory="here", files=[following])
+    node.packages(f"{name}-{KERNEL}", directory="here", files=[running, following])
+    assert node.installed(name) == {KERNEL.removesuffix(".x86_64"), NEXT_KERNEL.removesuffix(".x86_64")}
+    node.family.index(node.root, place)
+    result = node.packages(f"{name}-6.13.0-1.fc41.x86_64", mirror=node.family.mirror.format(directory=place))
+    assert result["msg"].startswith(f"{name}-6.13.0-1.fc41.x86_64 cannot be installed from file:///")
+    assert node.packages(f"{name}-{KERNEL}")["changed"] is False
