@@ -7,6 +7,7 @@ Arguments: services, endpoints of each, changes in a second, seconds. Standard o
 a change was due to when its messages were there), ``cpu`` (seconds of CPU in a second), ``memory`` (MiB, the largest) and ``bytes``.
 
 The engine is the agent's; the tables only pack what they would send. Changes come at a steady rate, whatever has become of those before.
+What drains has no connections, and goes when the agent would look after it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 from objects import NODE, Object, cluster
 
-from kubenode.daemon.reconcile import Reconciler
+from kubenode.daemon.reconcile import A_TURN, Reconciler
 from kubenode.engine.desired.cluster import Cluster
 from kubenode.engine.desired.config import Config
 from kubenode.engine.desired.facts import NodeFacts
@@ -84,7 +85,7 @@ def main(services: int, endpoints: int, rate: float, seconds: float) -> None:
         gc.freeze()
         gc.enable()
         node.bytes = 0
-        total, sent = int(rate * seconds), 0
+        total, sent, drained = int(rate * seconds), 0, 0.0
         cpu, start = time.process_time(), time.perf_counter()
         while sent < total:
             wait = start + sent / rate - time.perf_counter()
@@ -98,6 +99,9 @@ def main(services: int, endpoints: int, rate: float, seconds: float) -> None:
             done = time.perf_counter() - start
             latency.extend(done - number / rate for number in range(sent, due))
             sent = due
+            if done - drained > (1.0 if len(reconciler.draining) <= A_TURN else 0.1):
+                reconciler.drain()
+                drained = done
         spent = (time.process_time() - cpu) / (time.perf_counter() - start)
         reconciler.close()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

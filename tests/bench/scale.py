@@ -48,9 +48,9 @@ def _rows(result: dict[str, Any], of: str) -> list[Row]:
     note = f"99th percentile of {len(latency):,} changes; median {value(median(latency), 's')}, most {value(max(latency), 's')}"
     rows = [
         Row(of, "", [last], bar=BAR, note=note),
-        Row(f"{of}: CPU", "", [100 * result["cpu"]], unit="%"),
+        Row(f"{of}: CPU in a minute", "", [60 * result["cpu"]], unit="s"),
         Row(f"{of}: memory", "", [result["memory"]], unit="MiB"),
     ]
     if "own" in result:
-        rows.append(Row(f"{of}: CPU of the bench itself, on the same processor", "", [100 * result["own"]], unit="%"))
+        rows.append(Row(f"{of}: CPU in a minute of the bench itself, on the same processor", "", [60 * result["own"]], unit="s"))
     return rows

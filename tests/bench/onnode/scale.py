@@ -7,13 +7,14 @@ Arguments: services, endpoints of each, changes in a second, seconds. Standard o
 a change was due to when IPVS was seen to have it), ``cpu`` (seconds of the agent's CPU in a second), ``own`` (seconds of this script's, with
 which the agent shares the one CPU) and ``memory`` (MiB, the largest).
 
-Some services, each in a manifest of its own, have an endpoint that goes and comes back. Changes are looked for one after the other, by one
-request for one virtual server: a change counts as late as the ones before it, and looking costs the same however many wait.
+Some services of every kind, each in a manifest of its own, have an endpoint that goes and comes back. Changes are looked for one after the
+other, by one request for one virtual server: a change counts as late as the ones before it, and looking costs the same however many wait.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import sys
 import time
 from collections import deque
@@ -37,7 +38,7 @@ class Crowd(Agent):
         for path in self.manifests.iterdir():
             path.unlink()
         objects = cluster(services, endpoints)
-        moving = {f"service-{number}" for number in range(0, services, services // CHANGING)}
+        moving = {f"service-{number}" for number in random.Random(1).sample(range(services), CHANGING)}
         self.services: dict[str, Object] = {}
         self.slices: dict[str, Object] = {}
         others = []
