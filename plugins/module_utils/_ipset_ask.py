@@ -44,8 +44,8 @@ def ask(unclear):
         return None
     return {
         each.name: each._replace(
-            members=Lines(found[each.name], lambda _index, each=each: f"{each.place}.members"),
-            gone=Lines(found[_gone(index)], lambda _index, each=each: f"{each.place}.absent_members"),
+            members=Lines.of(found[each.name], lambda _index, each=each: f"{each.place}.members"),
+            gone=Lines.of(found[_gone(index)], lambda _index, each=each: f"{each.place}.absent_members"),
         )
         for index, each in enumerate(unclear)
     }
@@ -90,11 +90,11 @@ def _refusal(making):
 
 def _same_as(which, index):
     """Return which earlier member is the same as that at ``index``, by halving."""
-    low, high, probe = 0, index, 0
+    lines, low, high, probe = which.lines.texts, 0, index, 0
     while high - low > 1:
         middle, probe = (low + high) // 2, probe + 1
-        texts = [*which.lines.texts[low:middle], which.lines.texts[index]]
-        if _refusal([Making(f"probe-{probe}", which.header, Lines(texts, which.lines.place))]) is None:
+        texts = [*lines[low:middle], lines[index]]
+        if _refusal([Making(f"probe-{probe}", which.header, Lines.of(texts, which.lines.place))]) is None:
             low = middle
         else:
             high = middle

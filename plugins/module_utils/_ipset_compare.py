@@ -12,13 +12,12 @@ spelled as ipset does (:mod:`.engine.model.ipset_member`); what only ipset itsel
 
 from __future__ import annotations
 
-from itertools import compress
-from operator import not_
+from collections import deque
 from typing import NamedTuple
 
+from ._ipset_lines import decoded, encoded
 from .engine.errors import EngineError, InputError
 from .engine.model.ipset import keeps_members, same_set
-from .engine.model.ipset_member import Member, Speller, same_options
 
 
 class Given(NamedTuple):
@@ -68,43 +67,66 @@ def compare(given, saved, spell=None):
         UnclearError: a member cannot be spelled.
         EngineError: a member is there twice, or there are too many.
     """
-    texts, header = given.members.texts, given.header
-    refill = saved is not None and not keeps_members(saved.header, header)
-    if not texts and not given.gone.texts and not given.exact and not refill:
-        return Change(header, {}, {})
-    steady = saved is not None and same_set(saved.header, header)
-    present = set(saved.members()) if saved is not None else set()
-    rest = present.difference(texts) if steady else present
-    verbatim = len(present) - len(rest)
-    new = () if verbatim == len(texts) else range(len(texts))
-    if new and steady:
-        new = list(compress(new, map(not_, map(present.__contains__, texts))))  # without a line of Python for each
-    if verbatim + len(new) != len(texts):
-        _refuse_repetition(given.members)
-    left = dict(_apart(text) for text in sorted(rest))
-    named = _Verbatim(saved, present, rest) if steady else ()
-    spell = spell or Speller(header)
-    want, places = {}, {}
-    for index in new:
-        member, options = _spelled(given.members, index, spell)
-        _once(given, given.members, index, member, places, named)
-        if refill or member not in left or not same_options(left[member], options):
-            want[member] = options
-    going = {}
-    for index in range(len(given.gone.texts)):
-        member, _options = _spelled(given.gone, index, spell)
-        _once(given, given.gone, index, member, places, named)
-        going[member] = None
-    _check_room(given, len(texts))
-    if given.exact:
-        have = {member: options for member, options in left.items() if member in want or member not in places or member in going}
-    else:
-        have = {member: left[member] for member in (*want, *going) if member in left}
+    refill = saved is not None and not keeps_members(saved.header, given.header)
+    if not given.members and not given.gone and not given.exact and not refill:
+        return Change(given.header, {}, {})
+    steady = saved is not None and same_set(saved.header, given.header)
+    rest = set(saved.lines()) if saved is not None else set()
+    new = _strike_out(rest, given.members) if steady else None
+    if steady and not new and not rest and not given.gone:
+        return Change(given.header, {}, {})
+    return _differing(given, spell, new, dict(_apart(decoded(line[:-1])) for line in sorted(rest)), refill)
+
+
+def _strike_out(rest, lines):
+    """Take lines out of a set, each once; returns those that are not in it, or not any more."""
+    new, left = set(), iter(lines)
+    while True:
+        try:
+            deque(map(rest.remove, left), 0)  # without a line of Python for each
+        except KeyError as error:
+            new.add(error.args[0])
+        else:
+            return new
+
+
+def _differing(given, spell, new, left, refill):
+    """Return the change by the members that do not stand in the task as ipset prints them.
+
+    Args:
+        given: the set as the task gives it.
+        spell: as of :func:`compare`.
+        new: the lines of those that the task names; None: all.
+        left: those that the kernel holds, text to options.
+        refill: whether no member of the present set can stay in the new one.
+    """
+    from .engine.model.ipset_member import Speller, same_options
+
+    spell = spell or Speller(given.header)
+    named = {
+        index: _spelled(given.members, index, decoded(line[:-1]), spell)
+        for index, line in enumerate(given.members)
+        if new is None or line in new
+    }
+    going = {index: _spelled(given.gone, index, text, spell) for index, text in enumerate(given.gone.texts)}
+    gone = {found.member for found in going.values()}
+    about = {found.member for found in named.values()} | gone
+    if len(about) < len(named) + len(going) or _verbatim(given.members, named, about):
+        _refuse_repetition((given.members, named), (given.gone, going))
+    _check_room(given)
+    want = {
+        member: options
+        for member, options in named.values()
+        if refill or member not in left or not same_options(left[member], options)
+    }
     if refill:
-        have = left
-        if not given.exact:
-            want = {**{member: options for member, options in left.items() if member not in going}, **want}
-    return Change(header, want, have)
+        stay = {} if given.exact else {member: options for member, options in left.items() if member not in gone}
+        return Change(given.header, {**stay, **want}, left)
+    if given.exact:
+        have = {member: options for member, options in left.items() if member in want or member not in about or member in gone}
+    else:
+        have = {member: left[member] for member in (*want, *gone) if member in left}
+    return Change(given.header, want, have)
 
 
 def _apart(text):
@@ -114,12 +136,14 @@ def _apart(text):
 
 def plainly(text):
     """Return a member as it is written."""
+    from .engine.model.ipset_member import Member
+
     return Member(*_apart(text))
 
 
-def _spelled(lines, index, spell):
+def _spelled(lines, index, text, spell):
     try:
-        found = spell(lines.texts[index])
+        found = spell(text)
     except InputError as error:
         raise UnclearError(InputError(lines.place(index), error.field, error.value, error.expected)) from error
     if found is None:
@@ -127,43 +151,26 @@ def _spelled(lines, index, spell):
     return found
 
 
-class _Verbatim:
-    """The members that the task names exactly as ipset does; only looked for if there is a need."""
-
-    def __init__(self, saved, present, rest):
-        self._bare, self._present, self._rest = saved.bare, present, rest
-        self._members = None
-
-    def __contains__(self, member):
-        if self._bare:
-            return member in self._present and member not in self._rest
-        if self._members is None:
-            self._members = {_apart(text)[0] for text in self._present - self._rest}
-        return member in self._members
+def _verbatim(lines, named, about):
+    """Tell whether a line that needed no spelling names one of the members in ``about``."""
+    texts = {encoded(member) for member in about}
+    return any(line[:-1].partition(b" ")[0] in texts for index, line in enumerate(lines) if index not in named)
 
 
-def _once(given, lines, index, member, places, named):
-    """Remember where a member stands; raises an EngineError if it stood somewhere before."""
-    if member in named:
-        earlier = next(at for at, text in enumerate(given.members.texts) if _apart(text)[0] == member)
-        first = given.members.called(earlier)
-    elif member in places:
-        first = places[member]
-    else:
-        places[member] = lines.called(index)
-        return
-    raise EngineError(f"{lines.called(index)} and {first} are the same; name each thing once")
-
-
-def _refuse_repetition(lines):
+def _refuse_repetition(*named):
+    """Raise an EngineError for the first member that is there again, of Lines with those of them that were spelled."""
     seen = {}
-    for index, text in enumerate(lines.texts):
-        if text in seen:
-            raise EngineError(f"{lines.called(index)} and {lines.called(seen[text])} are the same; name each thing once")
-        seen[text] = index
+    for lines, spelled in named:
+        for index, text in enumerate(lines.texts):
+            member = spelled[index].member if index in spelled else _apart(text)[0]
+            if member in seen:
+                first, place = seen[member]
+                raise EngineError(f"{lines.called(index)} and {first.called(place)} are the same; name each thing once")
+            seen[member] = lines, index
 
 
-def _check_room(given, count):
+def _check_room(given):
+    count = len(given.members)
     for name in ("maxelem", "size"):
         limit = given.header.option(name)
         forced = any(option == "forceadd" for option, _value in given.header.options)

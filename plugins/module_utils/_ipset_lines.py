@@ -8,22 +8,51 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 from .engine.errors import InputError
 
 # Without any of these a file is members and nothing else, one a line: nothing is done line by line.
-_UNTIDY = ("#", '"', "  ", "\n\n", " \n", "\n ", *"\t\r\x0b\x0c\x1c\x1d\x1e\x1f")
+_UNTIDY = tuple(sign.encode() for sign in ("#", '"', "  ", "\n\n", " \n", "\n ", *"\t\r\x0b\x0c\x1c\x1d\x1e\x1f"))
 
 
 class Lines:
-    """``texts`` are members, each with its options behind it; ``place(index)`` tells people where one stands."""
+    """Members, each with its options behind it, one a line of ``text``; ``place(index)`` tells people where one stands."""
 
-    def __init__(self, texts, place):
-        self.texts = texts
+    def __init__(self, text, place):
+        self._text = text
         self.place = place
+
+    @classmethod
+    def of(cls, texts, place):
+        """Return Lines of a list of texts."""
+        return cls(encoded("".join(f"{text}\n" for text in texts)), place)
+
+    def __len__(self):
+        return self._text.count(b"\n")
+
+    def __iter__(self):
+        """Yield each line with its end; none stays in memory."""
+        return BytesIO(self._text)
+
+    @property
+    def texts(self):
+        """All members."""
+        return decoded(self._text).split("\n")[:-1]
 
     def called(self, index):
         """Return one for an error: where it stands and what it is."""
         return f"{self.place(index)} ({self.texts[index]})"
+
+
+def encoded(text):
+    """Return text as bytes."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def decoded(raw):
+    """Return bytes as text; what is not UTF-8 stays what it is."""
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def inline(place, option, given):
@@ -37,7 +66,7 @@ def inline(place, option, given):
         if not text.strip() or "\n" in text.strip():
             raise InputError(f"{place}.{option}[{index}]", "text", text, "a member in the words of ipset add")
         texts.append(_spaced(text.strip()))
-    return Lines(texts, lambda index: f"{place}.{option}[{index}]")
+    return Lines.of(texts, lambda index: f"{place}.{option}[{index}]")
 
 
 def from_file(place, path):
@@ -47,20 +76,23 @@ def from_file(place, path):
         InputError: the file cannot be read.
     """
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        with open(path, "rb") as file:
             text = file.read()
     except OSError as error:
         raise InputError(place, "src", path, f"a file that can be read ({error.strerror})") from error
-    text = text[:-1] if text.endswith("\n") else text
-    lines = text.split("\n") if text else []
-    if lines and text.isascii() and text[0] not in " \n" and text[-1] not in " \n" and not any(sign in text for sign in _UNTIDY):
-        return Lines(lines, lambda index: f"{path}:{index + 1}")
-    kept = [(number, _spaced(member)) for number, member in enumerate(map(_uncommented, lines), 1) if member]
-    return Lines([member for _number, member in kept], lambda index: f"{path}:{kept[index][0]}")
+    if text and not text.endswith(b"\n"):
+        text += b"\n"
+    if text.isascii() and text[:1] not in (b" ", b"\n") and not any(sign in text for sign in _UNTIDY):
+        return Lines(text, lambda index: f"{path}:{index + 1}")
+    members = map(_uncommented, decoded(text).split("\n"))
+    kept = [(number, _spaced(member)) for number, member in enumerate(members, 1) if member]
+    return Lines.of([member for _number, member in kept], lambda index: f"{path}:{kept[index][0]}")
 
 
 def _uncommented(line):
     """Return a line without its comment; a ``#`` begins one at the start of the line and after a blank, but not within quotes."""
+    if "#" not in line:
+        return line.strip()
     quoted, before = False, " "
     for index, char in enumerate(line):
         if char == '"':

@@ -47,9 +47,9 @@ def arranged(given, saved, types):
         wanted.insert(wanted.index(other) + (where == "after"), member)
     if saved is None:
         order = sorted(range(len(plain)), key=lambda index: wanted.index(plain[index].partition(" ")[0]))
-        lines = Lines([plain[index] for index in order], lambda index: given.members.place(order[index]))
+        lines = Lines.of([plain[index] for index in order], lambda index: given.members.place(order[index]))
         return given._replace(members=lines), None
-    given = given._replace(members=Lines(plain, given.members.place))
+    given = given._replace(members=Lines.of(plain, given.members.place))
     kept = [member for member in present if member in wanted]
     appended = [member for member in (text.partition(" ")[0] for text in plain) if member not in present]
     if [*kept, *appended] == wanted:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, converge, run
+from support.set_members import cases, member
+
+from kubenode.engine.model.ipset_header import header
 
 
 @pytest.fixture(autouse=True)
@@ -80,3 +84,21 @@ class TestFile:
             f"- member {addresses[-2]} of set s",
             f"- member {addresses[-1]} of set s",
         ]
+
+    @pytest.mark.parametrize(("kind", "chosen"), cases())
+    def test_what_ipset_prints_changes_nothing(self, tmp_path: Path, kind: str, chosen: dict[str, Any]) -> None:
+        draw = random.Random(f"{kind} {chosen}")
+        lines = ["create one hash:ip", "create two hash:net", f"create s {header(kind, chosen).text()}"]
+        lines += [f"add s {member(draw, kind, chosen)}" for _index in range(30)]
+        subprocess.run(["ipset", "-exist", "restore"], input="\n".join(lines) + "\n", text=True, check=True)
+        members = [line.removeprefix("add s ") for line in saved("s")[1:]]
+        path = tmp_path / "members"
+        wanted = {"name": "s", "type": kind, **chosen, "src": str(path), "remote_src": True}
+        for text in ("\n".join(members), "\r\n\r\n# why\r\n".join(members)):
+            path.write_text(text, newline="")
+            assert run("ipsets", sets=[wanted], adopt=True)["lines"] == []
+        path.write_text("\n".join([*members, members[0]]))
+        with pytest.raises(ModuleError) as error:
+            run("ipsets", sets=[wanted])
+        first, second = f"{path}:1 ({members[0]})", f"{path}:{len(members) + 1} ({members[0]})"
+        assert str(error.value) == f"{second} and {first} are the same; name each thing once"

@@ -34,34 +34,52 @@ class Finished(NamedTuple):
     errors: str
 
 
-def run(arguments: Sequence[str], text: str | None = None, large: bool = False) -> Finished:
+def run(arguments: Sequence[str], text: str | None = None) -> Finished:
     """Run a tool with ``text`` on its standard input and wait for it.
 
     A status other than 0 is the caller's to judge. The tool is looked for in PATH and then in the usual system directories,
-    which the PATH of a remote login often lacks. ``large`` output is collected in memory of its own instead of through a pipe,
-    of which Python makes many small pieces.
+    which the PATH of a remote login often lacks.
 
     Raises:
         MissingError: there is no such tool; the text names the package.
         KernelError: the tool did not end in five minutes, or could not be started for want of something.
     """
+    status, output, errors = _run(arguments, text, None)
+    return Finished(status, _text(output), errors)
+
+
+def run_printing(arguments: Sequence[str]) -> tuple[int, bytes, str]:
+    """Run a tool that prints megabytes, and return its status, what it printed, as it is, and what it complained about.
+
+    That is collected in memory of its own instead of through a pipe, of which Python makes many small pieces.
+
+    Raises:
+        MissingError, KernelError: as by :func:`run`.
+    """
+    if not hasattr(os, "memfd_create"):  # a Python for very old systems
+        return _run(arguments, None, None)
+    with open(os.memfd_create("output"), "rb", buffering=0) as file:
+        status, _nothing, errors = _run(arguments, None, file.fileno())
+        file.seek(0)
+        return status, file.read(), errors
+
+
+def _run(arguments: Sequence[str], text: str | None, output: int | None) -> tuple[int, bytes, str]:
     import subprocess
 
     tool = arguments[0]
     environment = dict(os.environ, LC_ALL="C", PATH=os.environ.get("PATH", "") + ":" + _SYSTEM_DIRECTORIES)
-    collected = os.memfd_create("output") if large and hasattr(os, "memfd_create") else -1
     try:
         ended = subprocess.run(
             arguments,
             input=None if text is None else text.encode("utf-8", "surrogateescape"),
             stdin=subprocess.DEVNULL if text is None else None,
-            stdout=subprocess.PIPE if collected < 0 else collected,
+            stdout=subprocess.PIPE if output is None else output,
             stderr=subprocess.PIPE,
             env=environment,
             timeout=_SECONDS,
             check=False,
         )
-        output = ended.stdout if collected < 0 else os.pread(collected, os.fstat(collected).st_size, 0)
     except FileNotFoundError:
         raise MissingError(f"the tool {tool} is missing; install the package {PACKAGES.get(tool, tool)}") from None
     except PermissionError:
@@ -70,7 +88,8 @@ def run(arguments: Sequence[str], text: str | None = None, large: bool = False) 
         raise KernelError(f"the tool {tool} cannot be started: {error.strerror}") from error
     except subprocess.TimeoutExpired:
         raise KernelError(f"{' '.join(arguments)} did not end in {_SECONDS} seconds and was stopped") from None
-    finally:
-        if collected >= 0:
-            os.close(collected)
-    return Finished(ended.returncode, output.decode("utf-8", "surrogateescape"), ended.stderr.decode("utf-8", "surrogateescape"))
+    return ended.returncode, ended.stdout or b"", _text(ended.stderr)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")

@@ -30,7 +30,7 @@ def test_quick_and_careful_agree(tmp_path: Path, monkeypatch: Any, lines: list[s
     path, text = tmp_path / "members", "\n".join(lines) + end
     quick = read(path, text)
     with monkeypatch.context() as patched:
-        patched.setattr(_ipset_lines, "_UNTIDY", ("",))  # which is in every text
+        patched.setattr(_ipset_lines, "_UNTIDY", (b"",))  # which is in every text
         assert read(path, text) == quick
 
 

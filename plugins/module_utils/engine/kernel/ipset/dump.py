@@ -18,14 +18,12 @@ from typing import Any
 from ...model.ipset import IPSet, MemberKey
 from ..netlink import NETLINK_NETFILTER, NetlinkSocket, attribute, attributes, message
 
-_LIST, _SAVE = 0x0607, 0x0608  # NFNL_SUBSYS_IPSET, IPSET_CMD_LIST and IPSET_CMD_SAVE
-_LIST_FLAGS, _HEADERS_ONLY = 6, 1 << 2  # IPSET_ATTR_FLAGS, IPSET_FLAG_LIST_HEADER
-_WITH_FORCEADD = 1 << 5  # IPSET_FLAG_WITH_FORCEADD, in IPSET_ATTR_CADT_FLAGS
+_SAVE = 0x0608  # NFNL_SUBSYS_IPSET, IPSET_CMD_SAVE
 _NFGENMSG_BYTES = 4
 _PROTOCOL, _SETNAME, _TYPENAME, _FAMILY, _DATA, _ADT = 1, 2, 3, 5, 7, 8
 _PROTOCOL_VERSION = 6  # the oldest that kernels speak; 7 adds indexes
 
-_IP, _CIDR, _PORT, _PORT_TO, _PROTO, _FLAGS = 1, 3, 4, 5, 7, 8
+_IP, _CIDR, _PORT, _PORT_TO, _PROTO = 1, 3, 4, 5, 7
 _INITVAL, _HASHSIZE, _MAXELEM, _BUCKETSIZE = 17, 18, 19, 21
 _ELEMENTS, _REFERENCES, _MEMSIZE = 24, 25, 26
 _IP2, _CIDR2 = 20, 21
@@ -46,22 +44,6 @@ _MEMBERS = {
     "hash:ip,port,net": {_IP, _PORT, _PROTO, _IP2, _CIDR2},
     "bitmap:port": {_PORT},
 }
-
-
-def forced() -> set[str]:
-    """Return the names of the sets that have ``forceadd``, which the tool never prints; none where the kernel cannot be asked."""
-    request = attribute(_PROTOCOL, bytes((_PROTOCOL_VERSION,))) + attribute(_LIST_FLAGS, _U32.pack(_HEADERS_ONLY))
-    found = set()
-    try:
-        with NetlinkSocket(NETLINK_NETFILTER) as socket:
-            for payload in socket.dump(message(_LIST, 0, bytes((AF_INET, 0, 0, 0)) + request)):
-                header = attributes(payload, _NFGENMSG_BYTES)
-                flags = attributes(header.get(_DATA, b"")).get(_FLAGS)
-                if flags and _U32.unpack(flags)[0] & _WITH_FORCEADD:
-                    found.add(header[_SETNAME].rstrip(b"\0").decode("utf-8", "surrogateescape"))
-    except OSError:
-        return set()
-    return found
 
 
 class UnfamiliarError(Exception):

@@ -6,34 +6,49 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterable
-from itertools import repeat
+from collections.abc import Collection, Iterable, Iterator
+from io import BytesIO
+from itertools import islice, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ...model.ipset import IPSet, MemberKey
 from ..command import run
-from . import dump
+from .forceadd import forced
 from .tool import query
 
 _FLAGS = frozenset(("counters", "comment", "skbinfo", "forceadd"))
-_CREATE = "create "
+_CREATE = b"create "
 
 
 class Saved(NamedTuple):
-    """A set as ``ipset save`` prints it: its header, and in one text its further lines, each with the end of the line before it."""
+    """A set as ``ipset save`` prints it: its header, and where in the output its further lines are, each behind the end of another."""
 
     name: str
     header: IPSet
-    body: str = ""
+    output: bytes = b""
+    start: int = 0
+    end: int = 0
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield each member, its options behind it, with the end of its line; none stays in memory."""
+        text = BytesIO(self.output)
+        text.seek(self.start + 1)
+        without = itemgetter(slice(len(self._before()) - 1, None))
+        return map(without, islice(text, self.output.count(b"\n", self.start, self.end)))
 
     def members(self) -> list[str]:
         """Return the members, each with its options behind it, in the set's order."""
-        return self.body.split(f"\nadd {self.name} ")[1:]
+        return _text(self.output[self.start : self.end]).split(_text(self._before()))[1:]
 
-    @property
     def bare(self) -> bool:
         """Tell whether no member has an option."""
-        return self.body.count(" ") == self.body.count("\n") * f"add {self.name} ".count(" ")
+        blanks, lines = (self.output.count(sign, self.start, self.end) for sign in (b" ", b"\n"))
+        return blanks == lines * self._before().count(b" ")
+
+    def _before(self) -> bytes:
+        """Return what is between a member and the line before it."""
+        return f"\nadd {self.name} ".encode("utf-8", "surrogateescape")
 
 
 def read(names: Collection[str] | None = None, members: bool = True) -> dict[str, dict[Any, Any]]:
@@ -43,12 +58,14 @@ def read(names: Collection[str] | None = None, members: bool = True) -> dict[str
         MissingError: no ipset, no kernel support, no right.
     """
     if names is not None and members:
+        from . import dump
+
         try:
             return dump.read(names)
         except dump.UnfamiliarError:
             pass
     if not members:
-        listed = _listed(query(["list", "-t", *_only(names)]))
+        listed = _listed(_text(query(["list", "-t", *_only(names)])))
         return {"set": _with_forceadd({name: header for name, header in listed if names is None or name in names})}
     saved = read_saved(names)
     found: dict[Any, Any] = {}
@@ -69,20 +86,21 @@ def read_saved(names: Collection[str] | None = None) -> dict[str, Saved]:
     Raises:
         MissingError: no ipset, no kernel support, no right.
     """
-    blocks = {}
-    for head, body in _blocks(query(["save", *_only(names)])):
+    found = {}
+    output = query(["save", *_only(names)])
+    for head, start, end in _blocks(output):
         name, header = _header(head)
         if names is None or name in names:
-            blocks[name] = (header, body)
-    headers = _with_forceadd({name: header for name, (header, _body) in blocks.items()})
-    return {name: Saved(name, headers[name], body) for name, (_header, body) in blocks.items()}
+            found[name] = Saved(name, header, output, start, end)
+    headers = _with_forceadd({name: saved.header for name, saved in found.items()})
+    return {name: saved._replace(header=headers[name]) for name, saved in found.items()}
 
 
 def _with_forceadd(headers: dict[str, IPSet]) -> dict[str, IPSet]:
     """Complete headers by the one option that the tool does not print."""
-    forced = dump.forced() if headers else ()
+    names = forced() if headers else ()
     return {
-        name: IPSet(header.type, (*header.options, ("forceadd", ""))) if name in forced else header
+        name: IPSet(header.type, (*header.options, ("forceadd", ""))) if name in names else header
         for name, header in headers.items()
     }
 
@@ -101,15 +119,15 @@ def version() -> str:
     return run(["ipset", "--version"]).output.partition("\n")[0]
 
 
-def _blocks(output: str) -> Iterable[tuple[str, str]]:
-    """Yield head and body of each set, the head without ``create`` in front; of a large text nothing is copied but that."""
+def _blocks(output: bytes) -> Iterator[tuple[str, int, int]]:
+    """Yield the first line of each set, without ``create`` in front, and where the ends of that line and of the set's last one are."""
     start = 0 if output.startswith(_CREATE) else -1
     while start >= 0:
-        found = output.find("\n" + _CREATE, start)
-        end = len(output) - output.endswith("\n") if found < 0 else found
-        head = output.find("\n", start, end)
+        found = output.find(b"\n" + _CREATE, start)
+        end = len(output) - output.endswith(b"\n") if found < 0 else found
+        head = output.find(b"\n", start, end)
         head = end if head < 0 else head
-        yield output[start + len(_CREATE) : head], output[head:end]
+        yield _text(output[start + len(_CREATE) : head]), head, end
         start = -1 if found < 0 else found + 1
 
 
@@ -130,7 +148,7 @@ def _options(words: list[str]) -> tuple[tuple[str, str], ...]:
 
 def _members(saved: Saved) -> Iterable[tuple[MemberKey, str]]:
     texts = saved.members()
-    if saved.bare:
+    if saved.bare():
         return zip(_keys(saved.name, texts), repeat(""))
     pairs = [text.partition(" ") for text in texts]
     return zip(_keys(saved.name, (pair[0] for pair in pairs)), (pair[2] for pair in pairs))
@@ -147,3 +165,7 @@ def _listed(output: str) -> Iterable[tuple[str, IPSet]]:
         fields = dict(line.partition(": ")[::2] for line in block.splitlines())
         if "Name" in fields:
             yield fields["Name"], IPSet(fields["Type"], _options(fields.get("Header", "").split()))
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...errors import KernelError, MissingError
-from ..command import Finished, run
+from ..command import Finished, run, run_printing
 
 _ABSENT = "The set with the given name does not exist"
 _LINE = "Error in line "
+_SILENT = "it ended as if all was well, but the kernel did not answer it"  # as when there is no memory for its first questions
 
 
 class Complaint(NamedTuple):
@@ -27,25 +28,34 @@ class Complaint(NamedTuple):
         return self.text == _ABSENT
 
 
-def ipset(arguments: Sequence[str], large: bool = False) -> Finished:
+def ipset(arguments: Sequence[str]) -> Finished:
     """Run one command.
 
     Raises:
         MissingError: no ipset, no kernel support, no right.
     """
-    return _checked(run(["ipset", *arguments], large=large))
+    ended = run(["ipset", *arguments])
+    _check(ended.status, ended.errors)
+    return ended
 
 
-def query(arguments: Sequence[str]) -> str:
-    """Run a command that reads; what it asks for may be absent.
+def query(arguments: Sequence[str]) -> bytes:
+    """Run a command that reads; what it asks for may be absent. Bytes, as there may be megabytes of which nobody reads a word.
 
     Raises:
+        MissingError: no ipset, no kernel support, no right.
         KernelError: ipset refused.
     """
-    ended = ipset(arguments, large=True)
-    if ended.status and complaint(ended.errors).text != _ABSENT:
-        raise KernelError(f"ipset {arguments[0]}: {complaint(ended.errors).text}")
-    return ended.output
+    for _attempt in range(2):
+        status, output, errors = run_printing(["ipset", *arguments])
+        _check(status, errors)
+        if status and complaint(errors).text != _ABSENT:
+            raise KernelError(f"ipset {arguments[0]}: {complaint(errors).text}")
+        if status or output:
+            return output
+    if len(arguments) > 1 and not arguments[-1].startswith("-"):  # a set that is there is shown
+        raise KernelError(f"ipset {arguments[0]}: {_SILENT}")
+    return output
 
 
 def restore(lines: Sequence[str]) -> Complaint | None:
@@ -58,8 +68,11 @@ def restore(lines: Sequence[str]) -> Complaint | None:
         MissingError: no ipset, no kernel support, no right.
         KernelError: ipset refused altogether.
     """
-    ended = _checked(run(["ipset", "-exist", "restore"], "\n".join(lines) + "\n"))
+    ended = run(["ipset", "-exist", "restore"], "\n".join((*lines, "list -n")) + "\n")
+    _check(ended.status, ended.errors)
     if not ended.status:
+        if not ended.output and not _gone(lines):
+            raise KernelError(f"ipset restore: {_SILENT}")
         return None
     refused = complaint(ended.errors)
     if refused.line >= 0:
@@ -67,6 +80,12 @@ def restore(lines: Sequence[str]) -> Complaint | None:
     if not refused.text.startswith(("Syntax error", "Argument ")):
         raise KernelError(f"ipset restore: {refused.text}")
     return Complaint(_bisect(lines), refused.text)
+
+
+def _gone(lines: Sequence[str]) -> bool:
+    """Tell whether lines after which no set was there to be listed have been followed."""
+    names = [line.split()[1] for line in lines if line.startswith("destroy ")]
+    return bool(names) and complaint(ipset(["list", "-n", names[-1]]).errors).text == _ABSENT
 
 
 def _bisect(lines: Sequence[str]) -> int:
@@ -91,10 +110,9 @@ def complaint(errors: str) -> Complaint:
     return Complaint(-1, errors.strip() or "ipset failed without a word")
 
 
-def _checked(ended: Finished) -> Finished:
-    if ended.status:
-        if "Cannot open session to kernel" in ended.errors:
+def _check(status: int, errors: str) -> None:
+    if status:
+        if "Cannot open session to kernel" in errors:
             raise MissingError("the kernel has no IP sets; load the kernel module ip_set")
-        if "Operation not permitted" in ended.errors:
+        if "Operation not permitted" in errors:
             raise MissingError("IP sets need root (the capability CAP_NET_ADMIN in this network namespace)")
-    return ended
