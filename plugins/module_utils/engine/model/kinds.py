@@ -8,9 +8,6 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple
 
 from .ipset import MemberKey, same_set
-from .iptables import ChainKey, JumpKey
-from .ipvs import RealServerKey, VirtualServerKey
-from .link import AddressKey, RouteKey
 
 
 class Kind(NamedTuple):
@@ -84,8 +81,43 @@ def _lines_text(_key: Any, value: Any) -> str:
     return f"{count} line" + ("" if count == 1 else "s")
 
 
+# A module on a node pays for what it loads, and handles things of one table or two.
+
+
 def _server_key(raw: Any) -> Any:
+    from .ipvs import VirtualServerKey
+
     return VirtualServerKey(*raw)
+
+
+def _real_key(raw: Any) -> Any:
+    from .ipvs import RealServerKey
+
+    return RealServerKey(_server_key(raw[0]), raw[1], raw[2])
+
+
+def _chain_key(raw: Any) -> Any:
+    from .iptables import ChainKey
+
+    return ChainKey(*raw)
+
+
+def _jump_key(raw: Any) -> Any:
+    from .iptables import JumpKey
+
+    return JumpKey(*raw)
+
+
+def _address_key(raw: Any) -> Any:
+    from .link import AddressKey
+
+    return AddressKey(*raw)
+
+
+def _route_key(raw: Any) -> Any:
+    from .link import RouteKey
+
+    return RouteKey(*raw)
 
 
 KINDS: dict[str, Kind] = {
@@ -102,22 +134,22 @@ KINDS: dict[str, Kind] = {
         lambda _key, value: str(value),
         ("set", lambda key: key.set),
     ),
-    "chain": Kind("iptables", "chain", lambda raw: ChainKey(*raw), _equal, _rules_text),
-    "jump": Kind("iptables", "rule in", lambda raw: JumpKey(*raw), _equal, lambda _key, value: f"at position {value}"),
+    "chain": Kind("iptables", "chain", _chain_key, _equal, _rules_text),
+    "jump": Kind("iptables", "rule in", _jump_key, _equal, lambda _key, value: f"at position {value}"),
     "virtual_server": Kind("ipvs", "virtual server", _server_key, _equal, _server_text),
     "real_server": Kind(
         "ipvs",
         "real server",
-        lambda raw: RealServerKey(_server_key(raw[0]), raw[1], raw[2]),
+        _real_key,
         _equal,
         _real_text,
         ("virtual_server", lambda key: key.server),
     ),
     "ipvs_timeout": Kind("ipvs_settings", "IPVS timeout", str, _equal, lambda _key, value: f"{value} s"),
     "sync_daemon": Kind("ipvs_settings", "IPVS synchronisation daemon", str, _equal, _daemon_text),
-    "address": Kind("addresses", "address", lambda raw: AddressKey(*raw), _equal, lambda _key, _value: ""),
+    "address": Kind("addresses", "address", _address_key, _equal, lambda _key, _value: ""),
     # whoever has written a local route: it does the same
-    "route": Kind("addresses", "local route", lambda raw: RouteKey(*raw), lambda _one, _other: True, lambda _key, _value: ""),
+    "route": Kind("addresses", "local route", _route_key, lambda _one, _other: True, lambda _key, _value: ""),
 }
 
 

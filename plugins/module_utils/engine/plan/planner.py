@@ -11,7 +11,6 @@ from typing import Any, Callable, NamedTuple
 from ..model import ReadState
 from ..model.ipset import keeps_members
 from ..model.kinds import KINDS, name
-from .jumps import place
 from .order import ordered
 from .step import Step
 
@@ -93,6 +92,8 @@ def plan(
                 conflicts.append(Conflict(kind, key, foreign[key]))
                 blocked.add(key)
         if kind == "jump":
+            from .jumps import place
+
             steps.extend(
                 place(
                     has,
