@@ -19,7 +19,6 @@ from typing import NamedTuple
 from ansible.module_utils.basic import AnsibleModule
 
 from . import _confirm
-from .engine import former
 from .engine.errors import ConflictError, EngineError
 from .engine.ledger import DIRECTORY, LASTING, Ledger, node_lock
 from .engine.model.kinds import KINDS, name
@@ -230,12 +229,16 @@ def _shown(kind, key, value):
 def carry_out(made, wish, have, tables, around, owner):
     """Execute a plan, and strike out claims on things that shall not be and are not there any more."""
     if "sysctl" in wish.common and not wish.leaves:
+        from .engine import former
+
         former.note(around.ledger, owner, made.steps)
     if made.steps or made.adopted:
         from .engine.apply import execute
 
         execute(made, tables, around.ledger, owner)
     if wish.leaves:
+        from .engine import former
+
         former.forget(around.ledger, owner)
     gone = [(kind, key) for kind, keys in wish.absent.items() for key in keys if key not in have.get(kind, ())]
     around.ledger.forget(owner, [(kind, key) for kind, key in gone if key in around.owned.get(kind, ())])
