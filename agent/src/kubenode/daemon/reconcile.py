@@ -33,7 +33,7 @@ Delta = Mapping[str, Mapping[Any, Any]]  # kind -> key -> value, or None for wha
 
 # Kinds whose change is rare and depends on more than itself: a full comparison is simpler than being clever.
 _LAYOUT = frozenset(("jump", "link", "sysctl", "set"))
-_A_TURN = 16  # draining real servers that are looked after at a time, so that changes do not wait for long
+A_TURN = 16  # draining real servers that are looked after at a time, so that changes do not wait for long
 NOTE = "real_server"  # the kind under which the ledger remembers since when real servers drain
 
 
@@ -210,7 +210,7 @@ class Reconciler:
         if not self.draining or not self.synced:
             return None
         until = self._clock() - self.maximum if self.maximum else -math.inf
-        chosen = termination.turn(self.draining, self._drained, _A_TURN, until)
+        chosen = termination.turn(self.draining, self._drained, A_TURN, until)
         self._drained = chosen[-1]
         servers = {key.server for key in chosen}
         report = self._partial({"real_server": chosen, "virtual_server": servers, **spots(self._have, self.want, servers)})
