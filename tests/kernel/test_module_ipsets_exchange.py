@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A set is exchanged while packets look themselves up in it: each of them finds it, with all of its members."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kernel.modules import ModuleError, run
+from support.namespace import fresh, sh
+
+ALLOWED = "127.7.0.1"  # the packets' destination, one of many members
+MEMBERS = [f"127.7.{high}.{low}" for high in range(4) for low in range(250)]
+
+
+class Packets:
+    """Sends packets without a pause until it is told to stop; one that no rule lets out is an error of the sender's system call."""
+
+    def __init__(self) -> None:
+        self.sent = self.refused = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Packets:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            while not self._stop.is_set():
+                try:
+                    sender.sendto(b"x", (ALLOWED, 9))
+                    self.sent += 1
+                except PermissionError:
+                    self.refused += 1
+                except ConnectionRefusedError:
+                    self.sent += 1  # nobody listens there, which the kernel says of a packet that went before
+
+
+@pytest.fixture(autouse=True)
+def rules() -> Iterator[None]:
+    """What goes to 127.7/16 must be in the set."""
+    sh("modprobe", "-a", "ip_set", "xt_set")
+    fresh()
+    sh("ip", "link", "set", "lo", "up")
+    put(type="hash:ip", maxelem=2000)
+    sh("iptables", "-A", "OUTPUT", "-d", "127.7.0.0/16", "-m", "set", "!", "--match-set", "busy", "dst", "-j", "DROP")
+    yield
+    sh("iptables", "-F", "OUTPUT")
+    run("ipsets", purge="owned")
+
+
+def put(**options: Any) -> list[str]:
+    lines: list[str] = run("ipsets", sets=[{"name": "busy", "members": MEMBERS, **options}])["lines"]
+    return lines
+
+
+def test_the_rule_refuses_what_is_not_in_the_set() -> None:
+    with Packets() as packets:
+        while not packets.sent:
+            pass
+        sh("ipset", "flush", "busy")
+        while not packets.refused:
+            pass
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"type": "hash:ip", "maxelem": 5000},
+        {"type": "hash:ip", "maxelem": 2000, "timeout": 0, "counters": True, "comment": True},
+        {"type": "hash:ip", "maxelem": 2000, "netmask": 31, "members": [ALLOWED]},
+        {"type": "bitmap:ip", "range": "127.7.0.0/16"},
+    ],
+    ids=["size", "extensions", "mask", "type"],
+)
+def test_no_packet_finds_no_set(options: dict[str, Any]) -> None:
+    with Packets() as packets:
+        while not packets.sent:
+            pass
+        before = packets.sent
+        assert put(**options)[0].startswith("~ set busy")
+        assert put(type="hash:ip", maxelem=2000)[0].startswith("~ set busy")
+    assert packets.sent > before
+    assert packets.refused == 0
+
+
+def test_a_type_that_the_kernel_does_not_exchange_is_refused_and_no_packet_notices() -> None:
+    with Packets() as packets:
+        while not packets.sent:
+            pass
+        with pytest.raises(ModuleError, match="rules of iptables or other sets refer to it"):
+            put(type="hash:net")
+    assert packets.refused == 0
