@@ -156,6 +156,30 @@ def test_a_watch_that_makes_no_sense_lists_again(fake: FakeApiServer, follow: Fo
     assert not any(changes.removed for changes in following.told)
 
 
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+def test_a_refusal_says_nothing_about_where_we_were(fake: FakeApiServer, follow: Follow, status: int) -> None:
+    """An API server that has just started does not know its roles yet, and answers 403 for a moment."""
+    fill(fake, 2)
+    following = follow().complete()
+    following.until(lambda: fake.watching(SERVICES))
+    fake.script[SERVICES] = [Answer(status, encode(failure(status, "Reason", "words")))] * 2
+    fake.cut(SERVICES)
+    following.until(lambda: f"answers {status} Reason: words" in following.source.problems.get(SERVICES, ""))
+    fake.put(objects.service("after"))
+    following.until(lambda: "Service after" in following.names)
+    assert len(fake.asked(SERVICES)) == 1
+    assert not any(changes.removed for changes in following.told)
+
+
+def test_a_watch_that_is_cut_is_told_in_words(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 1)
+    following = follow(timing=FAST._replace(first_backoff=1.0)).complete()
+    following.until(lambda: fake.watching(SERVICES))
+    fake.cut(SERVICES)
+    following.until(lambda: SERVICES in following.source.problems)
+    assert "the API's stream broke off: the connection was closed;" in following.source.problems[SERVICES]
+
+
 def test_garbage_in_the_midst_of_a_stream(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 2)
     following = follow().complete()

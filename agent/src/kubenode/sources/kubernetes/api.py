@@ -11,7 +11,7 @@ import ssl
 import time
 import zlib
 from collections.abc import Generator, Mapping
-from http.client import HTTPException, HTTPResponse, IncompleteRead
+from http.client import HTTPException, HTTPResponse, IncompleteRead, RemoteDisconnected
 from typing import Any
 from urllib.parse import urlencode
 
@@ -207,6 +207,8 @@ def _reason(error: Exception) -> str:
         return f"its certificate is not good: {error.verify_message}"
     if isinstance(error, (socket.timeout, TimeoutError)):
         return "no answer"
+    if isinstance(error, (IncompleteRead, RemoteDisconnected)):
+        return "the connection was closed"
     if isinstance(error, socket.gaierror):
         return f"its name cannot be resolved: {error.strerror}"
     if isinstance(error, ssl.SSLError):
