@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -64,11 +65,12 @@ def test_no_ip_vs_yet(agent: AgentProcess, manager: ServiceManager) -> None:
         agent.start(wait=False, environment=manager.environment)
         eventually(lambda: manager.status.startswith("waiting: ") and "modprobe ip_vs" in manager.status)
         assert "modprobe ip_vs" in eventually(lambda: agent.ask("status"))["waiting"]
+        assert not manager.ready
     finally:
         helper.write_text(former)
     sh("modprobe", "-a", "ip_vs", "ip_vs_rr")
-    eventually(lambda: manager.status.startswith("1 virtual servers"), 20)
-    assert manager.ready
+    eventually(lambda: manager.ready)
+    assert manager.status.startswith("1 virtual servers")  # that came first
     assert f"{WEB}:80" in sh("ipvsadm", "-Sn")
 
 
@@ -104,6 +106,11 @@ def test_no_api_yet(agent: AgentProcess, manager: ServiceManager) -> None:
     words = ("--manifests", "", "--state-dir", str(agent.directory / "state"))
     agent.start(*words, wait=False, environment=manager.environment)
     eventually(lambda: manager.status.startswith("waiting: the Kubernetes API: ") and "refused" in manager.status)
+    agent.kill(signal.SIGHUP)  # which is not the end of the start
+    eventually(lambda: "reloading" in agent.log.read_text())
+    assert not manager.ready
+    eventually(lambda: manager.ready, 30)  # the kubelet, which may have to start the API server, waits for us
+    assert manager.status.startswith("waiting: ")
     api = FakeApiServer(port=port)
     try:
         for item in web():

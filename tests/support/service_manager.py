@@ -15,23 +15,29 @@ class ServiceManager:
     def __init__(self, directory: Path) -> None:
         path = str(directory / "notify")
         self.environment = {"NOTIFY_SOCKET": path}
-        self.ready = False
-        self._status = ""
+        self._heard: list[str] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._socket.bind(path)
 
     @property
-    def status(self) -> str:
-        """The line that ``systemctl status`` would show now."""
+    def heard(self) -> list[str]:
+        """All that was said until now."""
         while True:
             try:
-                text = self._socket.recv(65536).decode()
+                self._heard.append(self._socket.recv(65536).decode())
             except BlockingIOError:
-                return self._status
-            self.ready = self.ready or text.startswith("READY=1")
-            if text.startswith("STATUS="):
-                self._status = text.removeprefix("STATUS=")
+                return self._heard
+
+    @property
+    def ready(self) -> bool:
+        """Whether what waits for the unit has begun."""
+        return "READY=1" in self.heard
+
+    @property
+    def status(self) -> str:
+        """The line that ``systemctl status`` would show now."""
+        return next((text.removeprefix("STATUS=") for text in reversed(self.heard) if text.startswith("STATUS=")), "")
 
     def close(self) -> None:
         """Listen no more."""

@@ -9,7 +9,6 @@ tries again. What only a running agent needs is imported after the first converg
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import time
@@ -19,10 +18,12 @@ from ..engine.errors import EngineError
 from ..log import Log
 from ..node import Node
 from ..paths import SOCKET
+from . import timeouts
 from .control import answers
 from .loop import Loop, Timer
 from .notify import Notifier
-from .reconcile import Reconciler, Report
+from .reconcile import A_TURN, Reconciler, Report
+from .start import Start
 from .wanted import Options, Wanted
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _SOURCE_RETRY = 1.0
 _FIRST_RETRY = 1.0
 _FIRST_DRAIN = 1.0
+_NEXT_DRAIN = 0.1  # where more drain than have one turn
 _DRAIN_SHARE = 0.01  # of one processor, at most, for looking whether connections have ended
 _FACTS_CALM = 0.2
 _MOST_STARTING = 300  # seconds that systemd is asked for while the first convergence goes on
@@ -46,6 +48,7 @@ class Agent:
         self.log = log
         self.loop = Loop()
         self.notifier = Notifier()
+        self._start = Start(self.loop, self.notifier)
         self.started = time.time()
         self.wanted = Wanted(options, log)
         self.reconciler = Reconciler(Node(), options.run)
@@ -106,9 +109,9 @@ class Agent:
         if self.last is not None:
             self._serving.passed(self.last, "start")
         self._serving.configured()
-        self.notifier.ready()
-        gc.freeze()  # without collecting first: with 10,000 services that would take nine seconds of a lab node
-        gc.enable()
+        self._start.begin()
+        if self.reconciler.synced and not self.waiting:
+            self._start.end()
 
     def _stop(self) -> None:
         self.notifier.stopping()
@@ -134,12 +137,14 @@ class Agent:
     def reload(self) -> None:
         """Read configuration and manifests again and compare everything."""
         self.log.info("reloading")
-        self.notifier.reloading()
+        if self._start.over:
+            self.notifier.reloading()
         self.wanted.configure()
         self.full("reload")
         if self._serving is not None:
             self._serving.configured()
-        self.notifier.ready()
+        if self._start.over:
+            self.notifier.ready()
 
     @property
     def waiting(self) -> str:
@@ -173,7 +178,7 @@ class Agent:
             self.full("period")
             return
         try:
-            self._set_timeouts()
+            timeouts.follow(self.wanted.config)
         except EngineError as error:
             self._trouble(error)
         else:
@@ -210,7 +215,7 @@ class Agent:
         self.reconciler.maximum = self.wanted.config.graceful_max_duration
         try:
             if whole:
-                self._set_timeouts()
+                timeouts.follow(self.wanted.config)
             changes, everything = self.wanted.take()
             self.reconciler.accept(changes, whole=everything)
             report = self.reconciler.full() if whole else self.reconciler.changed()
@@ -249,12 +254,12 @@ class Agent:
             self._periodic = self.loop.after(self.wanted.config.sync_period, self._period)
         for failure in report.failed:
             self.failures[failure.step.describe()] = failure.message
-            self.log.error("step failed", step=failure.step.describe(), reason=failure.message)
+            self.log.error("step failed", **self.wanted.name(failure.step), step=failure.step.describe(), reason=failure.message)
         for conflict in report.conflicts:
             self.log.warning("left alone", reason=conflict.describe())
         if self.log.level >= 7:
             for step in report.done:
-                self.log.debug("step", step=step.describe())
+                self.log.debug("step", **self.wanted.name(step), step=step.describe())
         if report.done or reason not in ("period", "event"):
             self.log.info(
                 "converged" if not report.failed else "converged in part",
@@ -272,6 +277,8 @@ class Agent:
         if self._serving is not None:
             self._serving.passed(report, reason)
         self.notifier.status(self.summary())
+        if self._serving is not None and self.reconciler.synced:
+            self._start.end()
 
     def summary(self) -> str:
         """Return the node's state in one line."""
@@ -317,7 +324,8 @@ class Agent:
             return
         if report is not None and (report.done or report.failed):
             self._passed(report, "draining")
-        self._watch_draining(max(_FIRST_DRAIN, (time.monotonic() - start) / _DRAIN_SHARE))
+        pause = _NEXT_DRAIN if len(self.reconciler.draining) > A_TURN else _FIRST_DRAIN
+        self._watch_draining(max(pause, (time.monotonic() - start) / _DRAIN_SHARE))
 
     def node_changed(self) -> None:
         """The node's addresses changed: look at them when they have come to rest."""
@@ -331,17 +339,3 @@ class Agent:
             self.log.error("the node's addresses cannot be read", reason=str(error))
             return
         self.changed()
-
-    def _set_timeouts(self) -> None:
-        """Set IPVS's timeouts that the configuration names (0 leaves the kernel's)."""
-        wanted = [
-            int(seconds)
-            for seconds in (self.wanted.config.tcp_timeout, self.wanted.config.tcp_fin_timeout, self.wanted.config.udp_timeout)
-        ]
-        if not any(wanted):
-            return
-        from ..engine.kernel.ipvs import control
-
-        have = control.get_timeouts()
-        if any(want and want != is_ for want, is_ in zip(wanted, have)):
-            control.set_timeouts(control.Timeouts(*wanted))

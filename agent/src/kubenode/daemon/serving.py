@@ -124,7 +124,7 @@ class Serving:
             metrics.failed_steps.add(1, failure.step.kind, failure.step.verb)
         for step in report.drift:
             metrics.drift.add(1, step.kind)
-            agent.log.warning("drift healed", step=step.describe())
+            agent.log.warning("drift healed", **agent.wanted.name(step), step=step.describe())
         for table, seconds in report.tables.items():
             metrics.apply_seconds.observe(seconds, table)
         metrics.draining.set(len(agent.reconciler.draining))

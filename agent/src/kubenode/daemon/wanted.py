@@ -14,6 +14,7 @@ from ..engine.desired.cluster import Cluster
 from ..engine.desired.config import Config
 from ..engine.errors import EngineError
 from ..engine.model.families import possible
+from ..engine.plan import Step
 from ..log import Log
 from ..node import facts
 from ..node import name as host_name
@@ -181,6 +182,12 @@ class Wanted:
         tell = getattr(self.source, "report", None)
         if tell is not None:
             tell(objects)
+
+    def name(self, step: Step) -> dict[str, str]:
+        """Return what a line of the log about a step says beside it: the ``object``, if it is known whose it is."""
+        server = {"virtual_server": step.key, "real_server": getattr(step.key, "server", None)}.get(step.kind)
+        found = self.cluster.service_of(server) if self.cluster is not None and server is not None else ""
+        return {"object": found} if found else {}
 
     def use_node(self) -> None:
         """Look at the node's addresses again.

@@ -245,6 +245,10 @@ class Cluster:
             found.setdefault(part.health_check_port, check)
         return found
 
+    def service_of(self, key: VirtualServerKey) -> str:
+        """Return the namespace/name of the Service that has a virtual server; "" if none has."""
+        return "/".join(self._holders.get(key, ()))
+
     def no_local_endpoints(self) -> dict[tuple[int, str], int]:
         """Count the Services that have endpoints but, with a policy Local, none here, by (family, "internal" or "external")."""
         self._settle()
