@@ -175,6 +175,18 @@ def test_when_the_node_is_well() -> None:
     assert health.healthy  # nothing to do is well
 
 
+@pytest.mark.parametrize("jump", [10**6, -(10**6)])
+def test_a_clock_that_is_set_changes_nobodys_health(jump: float) -> None:
+    now, wall = [1000.0], [1.7e9]
+    health = Health(60, lambda: now[0], lambda: wall[0])
+    health.updated()
+    health.queued()
+    wall[0] += jump
+    assert health.healthy
+    now[0] += 61
+    assert not health.healthy
+
+
 def test_an_address_that_is_taken(servers: tuple[Servers, Health]) -> None:
     """It is tried again; or the agent is told, if its configuration wants it to give up. Health check node ports are never a reason."""
     server, _health = servers

@@ -29,33 +29,38 @@ _RETRY = 10.0  # seconds until an address that was taken is tried again
 class Health:
     """When the node was last in sync, and since when it is not.
 
-    ``timeout`` is how long an update may wait (kube-proxy: twice the sync period). Not healthy until the first sync.
+    ``timeout`` is how long an update may wait (kube-proxy: twice the sync period). Not healthy until the first sync. ``clock`` measures;
+    ``wall`` is only shown: setting it makes nobody ill.
     """
 
-    def __init__(self, timeout: float, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, timeout: float, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
         self.timeout = timeout
         self.eligible = True  # the node is not about to be removed
         self._clock = clock
-        self._updated = 0.0
-        self._queued = 0.0
+        self._wall = wall
+        self._updated = 0.0  # by the wall
+        self._queued: float | None = None
 
     def queued(self) -> None:
         """Something has to be done."""
-        self._queued = self._queued or self._clock()
+        if self._queued is None:
+            self._queued = self._clock()
 
     def updated(self) -> None:
         """All is done."""
-        self._updated = self._clock()
-        self._queued = 0.0
+        self._updated = self._wall()
+        self._queued = None
 
     @property
     def healthy(self) -> bool:
         """Tell whether what the node does is fresh."""
-        return bool(self._updated) and (not self._queued or self._clock() - self._queued <= self.timeout)
+        return bool(self._updated) and (self._queued is None or self._clock() - self._queued <= self.timeout)
 
     def body(self, with_node: bool) -> str:
         """Return the JSON of ``/healthz`` (``with_node``) or ``/livez``."""
-        now = self._clock()
+        now = self._wall()
         healthy = self.healthy
         found: dict[str, Any] = {"lastUpdated": _rfc3339(now if healthy else self._updated), "currentTime": _rfc3339(now)}
         if with_node:
