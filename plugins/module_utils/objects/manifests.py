@@ -11,6 +11,7 @@ name counts and the other is a problem.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -110,6 +111,9 @@ class Manifests:
         path = self._file(name)
         signature = self._signature(name)
         try:
+            if path != self.path and not stat.S_ISREG(os.stat(path).st_mode):
+                self._refuse(name, f"{path}: not a file")  # who opens a pipe waits until somebody writes
+                return
             with open(path, encoding="utf-8") as file:
                 found = objects(file.read())
         except FileNotFoundError:

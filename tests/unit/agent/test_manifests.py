@@ -111,6 +111,17 @@ def test_a_file_that_was_never_good_is_unknown(tmp_path: Path) -> None:
     assert (source.unknown, source.problems) == (set(), {})
 
 
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    """To read a pipe is to wait until somebody writes."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "directory.yaml").mkdir()
+    manifests = Manifests(str(tmp_path))
+    assert manifests.scan() == ([], [])
+    assert manifests.problems == {
+        name: f"{tmp_path}/{name}: not a file; nothing of this file is known" for name in ("pipe.yaml", "directory.yaml")
+    }
+
+
 def test_of_two_files_with_one_object_the_first_counts(tmp_path: Path) -> None:
     write(tmp_path / "b.json", service("x", 2))
     source = Manifests(str(tmp_path))
