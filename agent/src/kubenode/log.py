@@ -36,7 +36,7 @@ class Log:
         self.level = LEVELS[level]
         self._json = form == "json"
         self._write = write or _to_stderr
-        self._journal = "JOURNAL_STREAM" in os.environ if journal is None else journal
+        self._journal = _is_journal() if journal is None else journal
         self._clock = clock
         self._seen: dict[tuple[str, ...], tuple[float, int]] = {}
 
@@ -95,6 +95,15 @@ def _quoted(text: str) -> str:
 def _timestamp() -> str:
     now = time.time()
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
+
+
+def _is_journal() -> bool:
+    """Tell whether standard error itself is the journal's: the variable is inherited by who has been redirected (systemd.exec(5))."""
+    try:
+        mine = os.fstat(2)
+    except OSError:
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{mine.st_dev}:{mine.st_ino}"
 
 
 def _to_stderr(line: str) -> None:

@@ -10,17 +10,22 @@ import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kubenode.cli.ask import question
 from kubenode.daemon.control import Control, ask
 from kubenode.daemon.control import answers as control_answers
 from kubenode.daemon.http import NOT_FOUND, Server
 from kubenode.daemon.loop import Loop
 from kubenode.daemon.notify import Notifier
+from kubenode.engine.errors import EngineError
 from kubenode.log import Log
 
 
@@ -139,6 +144,26 @@ def test_control(tmp_path: Path) -> None:
     assert not os.path.exists(path)
 
 
+@pytest.mark.parametrize("answer", [b"", b'{"pid": 1'])
+def test_an_answer_that_is_cut_off_is_no_answer(tmp_path: Path, answer: bytes) -> None:
+    path = str(tmp_path / "agent.sock")
+
+    def serve() -> None:
+        connection, _peer = server.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(answer)
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(EngineError, match=r"the agent cannot be asked at .*: its answer was cut off"):
+            question(path, "status")
+        thread.join()
+
+
 @pytest.mark.parametrize("make", [Control, Server])
 def test_without_descriptors_a_waiting_client_is_no_busy_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: type[Control] | type[Server]
@@ -217,6 +242,23 @@ def test_log_json() -> None:
     log.debug("step", seconds=1.5, key=("a", 1))
     record = json.loads(written[0])
     assert (record["level"], record["message"], record["seconds"], record["key"]) == ("debug", "step", 1.5, ["a", 1])
+
+
+def test_the_journal_is_told_the_priority_and_nobody_else(tmp_path: Path) -> None:
+    """JOURNAL_STREAM is inherited by a process whose standard error has been redirected."""
+    command = [sys.executable, "-c", "from kubenode.log import Log; Log().warning('x', name='a')"]
+    path = tmp_path / "log"
+
+    def written(stream: str) -> str:
+        with path.open("w", encoding="utf-8") as file:
+            environment = {**os.environ, "JOURNAL_STREAM": stream, "PYTHONPATH": os.pathsep.join(sys.path)}
+            subprocess.run(command, stderr=file, env=environment, check=True)
+        return path.read_text(encoding="utf-8")
+
+    path.touch()
+    about = path.stat()
+    assert written(f"{about.st_dev}:{about.st_ino}") == "<4>x name=a\n"
+    assert written(f"{about.st_dev}:{about.st_ino + 1}").endswith("Z WARNING x name=a\n")
 
 
 def test_repeated_lines_are_counted_not_written() -> None:

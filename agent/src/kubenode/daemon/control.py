@@ -125,6 +125,8 @@ def ask(path: str, command: str, seconds: float = 30.0) -> Any:
         parts = []
         while part := channel.recv(65536):
             parts.append(part)
+    if not parts or not parts[-1].endswith(b"\n"):
+        raise ConnectionAbortedError("its answer was cut off")
     return json.loads(b"".join(parts))
 
 
