@@ -28,6 +28,19 @@ KINDS = {  # path in all namespaces: kind, API version
 EMPTY_BOOKMARK: dict[str, Object] = {
     "Service": {"spec": {}, "status": {"loadBalancer": {}}},
     "EndpointSlice": {"addressType": "", "endpoints": None, "ports": None},
+    "Node": {
+        "spec": {},
+        "status": {
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+            "nodeInfo": dict.fromkeys(
+                (
+                    *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion"),
+                    *("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"),
+                ),
+                "",
+            ),
+        },
+    },
 }
 VERSION = {
     "major": "1",
@@ -157,11 +170,13 @@ def page(
 
 
 def selected(obj: Object, query: dict[str, str]) -> bool:
-    """Tell whether selectors (of the forms ``!label`` and ``metadata.name=NAME``) choose an object."""
+    """Tell whether selectors (``!label``, ``metadata.name=NAME``, kube-proxy's ``spec.clusterIP!=None``) choose an object."""
     labels = obj["metadata"].get("labels") or {}
     if any(term.lstrip("!") in labels for term in filter(None, query.get("labelSelector", "").split(","))):
         return False
     field, _equals, value = query.get("fieldSelector", "").partition("=")
+    if field == "spec.clusterIP!":
+        return bool(obj["spec"]["clusterIP"] != value)
     return not field or obj["metadata"]["name"] == value
 
 

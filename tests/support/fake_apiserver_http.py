@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 USUAL = {"Cache-Control": "no-cache, private", "Content-Type": "application/json"}
 PLAIN = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+PIECES_ABOVE = 2048  # bytes: what is longer has no Content-Length
 GZIP_ABOVE = 128 * 1024  # bytes
 
 
@@ -131,13 +132,18 @@ class _Handler(BaseHTTPRequestHandler):
             headers = {"Retry-After": str(answer["details"]["retryAfterSeconds"])}
         if len(body) > GZIP_ABOVE and "gzip" in request.headers.get("accept-encoding", ""):
             body, headers = gzip.compress(body, 1), {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        if len(body) > PIECES_ABOVE:
+            headers["Transfer-Encoding"] = "chunked"
         self.server_of.sizes.append(len(body))
         self._whole(status, body, headers)
 
     def _whole(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
-        given = {**USUAL, "Content-Length": str(len(body))}
-        for name, value in {**given, **(headers or {})}.items():
+        given = {**USUAL, "Content-Length": str(len(body)), **(headers or {})}
+        if given.get("Transfer-Encoding"):
+            del given["Content-Length"]
+            body = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+        for name, value in given.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

@@ -1,21 +1,22 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fake answers as a real API server has been recorded: byte for byte, wherever the bytes do not depend on time."""
+"""The fake answers as a real API server has been recorded: byte for byte, wherever the bytes do not depend on time, and with its headers."""
 
 from __future__ import annotations
 
 import http.client
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from support.fake_apiserver import FakeApiServer
 from support.fake_apiserver_answers import encode
+from support.following import NODES, SERVICES, SLICES
 
 RECORDED = Path(__file__).parents[3] / "golden/api"
-SERVICES, SLICES = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices"
 
 
 def recorded(name: str) -> tuple[int, bytes]:
@@ -24,12 +25,30 @@ def recorded(name: str) -> tuple[int, bytes]:
     return int(head.split()[1]), body
 
 
-def ask(fake: FakeApiServer, path: str, token: str = "") -> tuple[int, bytes]:
+def headers(name: str) -> dict[str, str]:
+    """Headers of a recording that say something about its answer."""
+    lines = (RECORDED / name).read_text().partition("\n\n")[0].splitlines()[1:]
+    return telling(line.split(": ", 1) for line in lines)  # type: ignore[misc]
+
+
+def telling(found: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """How long a body is, and in how many pieces it comes, depends on buffers."""
+    return {name: value for name, value in found if name not in ("Date", "Server", "Content-Length", "Transfer-Encoding")}
+
+
+class Reply(NamedTuple):
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+
+def ask(fake: FakeApiServer, path: str, token: str = "", document: object = None) -> Reply:
     connection = http.client.HTTPConnection("127.0.0.1", fake.port, timeout=5)
-    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+    body = None if document is None else json.dumps(document)
+    connection.request("GET" if body is None else "POST", path, body, {"Authorization": f"Bearer {token}"} if token else {})
     response = connection.getresponse()
     try:
-        return response.status, response.read()
+        return Reply(response.status, response.read(), telling(response.getheaders()))
     finally:
         connection.close()
 
@@ -46,9 +65,9 @@ def loaded(fake: FakeApiServer) -> None:
     fake.version = 5207
 
 
-def same(answer: tuple[int, bytes], name: str) -> None:
+def same(answer: Reply, name: str) -> None:
     status, body = recorded(name)
-    assert (answer[0], answer[1].strip()) == (status, body.strip())
+    assert (answer.status, answer.body.strip(), answer.headers) == (status, body.strip(), headers(name))
 
 
 def test_the_first_page_of_a_list(fake: FakeApiServer) -> None:
@@ -94,16 +113,47 @@ def test_nobody_and_somebody_unknown(fake: FakeApiServer) -> None:
     fake.users = {"good": "admin"}
     same(ask(fake, SERVICES), "anonymous.http")
     same(ask(fake, SERVICES, "bad"), "unauthorized.http")
-    assert ask(fake, SERVICES, "good")[0] == 200
+    assert ask(fake, SERVICES, "good").status == 200
 
 
 def test_what_is_not_there(fake: FakeApiServer) -> None:
     same(ask(fake, "/api/v1/nodes/none"), "not-found.http")
 
 
+def test_who_may_not(fake: FakeApiServer) -> None:
+    fake.users = {"known": "system:kube-nobody"}
+    same(ask(fake, SLICES, "known"), "forbidden.http")
+
+
+def test_a_version_that_is_not_there_yet(fake: FakeApiServer) -> None:
+    fake.version = int(json.loads(recorded("version-too-large.http")[1])["message"].rpartition(" ")[2])
+    same(ask(fake, f"{SERVICES}?resourceVersion=99999999"), "version-too-large.http")
+
+
+def test_a_path_that_is_none(fake: FakeApiServer) -> None:
+    same(ask(fake, "/nowhere"), "no-such-path.http")
+
+
+def test_what_is_there_already(fake: FakeApiServer) -> None:
+    loaded(fake)
+    kubernetes = {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "kubernetes", "namespace": "default"}}
+    same(ask(fake, "/api/v1/namespaces/default/services", document=kubernetes), "already-exists.http")
+
+
+def test_a_bookmark_of_a_node(fake: FakeApiServer) -> None:
+    line = recorded("watch-bookmark-node.http")[1]
+    watch = fake.watched(NODES, {"resourceVersion": "5000"})
+    fake.put({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}})
+    next(watch)
+    fake.version = int(json.loads(line)["object"]["metadata"]["resourceVersion"])
+    fake.bookmark(NODES)
+    assert next(watch) == line
+    watch.close()  # type: ignore[attr-defined]
+
+
 def test_version(fake: FakeApiServer) -> None:
     status, body = recorded("version.http")
-    assert json.loads(ask(fake, "/version")[1]) == json.loads(body)
+    assert json.loads(ask(fake, "/version").body) == json.loads(body)
     assert status == 200
 
 
