@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent against a real kernel: converge, follow, heal, restart, clean up."""
+"""The agent against a real kernel: converge, follow, restart, clean up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from support import objects
-from support.agent_process import NODE, AgentProcess, dump, eventually
+from support.agent_process import NODE, AgentProcess, dump, eventually, same
 from support.namespace import fresh, sh
 
 MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
@@ -111,43 +111,6 @@ def test_a_bad_service_is_reported_and_the_others_converge(agent: AgentProcess) 
     eventually(lambda: real_servers("10.96.0.12"))
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        ("ipvsadm", "-C"),
-        ("ipvsadm", "-d", "-t", f"{WEB}:80", "-r", "10.244.1.1:8080"),
-        ("ipset", "flush", "KUBE-CLUSTER-IP"),
-        ("iptables", "-t", "nat", "-D", "PREROUTING", "1"),
-        ("iptables", "-t", "filter", "-F", "KUBE-FORWARD"),
-        ("ip", "addr", "del", f"{WEB}/32", "dev", "kube-ipvs0"),
-        ("ip", "link", "del", "kube-ipvs0"),
-        ("ip", "link", "set", "kube-ipvs0", "up"),
-        ("sysctl", "-w", "net.ipv4.vs.expire_nodest_conn=0"),
-    ],
-    ids=" ".join,
-)
-def test_heals_drift(agent: AgentProcess, harm: tuple[str, ...]) -> None:
-    told = harm[0] == "ip"  # the kernel says so at once
-    agent.configure({"ipvs": {"syncPeriod": "5m" if told else "2s"}})
-    agent.start()
-    before = dump()
-    sh(*harm)
-    eventually(lambda: _same(dump(), before), 20)
-    eventually(lambda: agent.plan() == [])
-    assert any("drift healed" in line for line in agent.log.read_text().splitlines())
-
-
-def _same(one: dict[str, str], other: dict[str, str]) -> bool:
-    """Compare dumps; an interface that was made anew has another number and other hardware addresses."""
-    return all(one[part] == other[part] for part in one if part not in ("links", "addresses")) and _plain(one) == _plain(other)
-
-
-def _plain(dumped: dict[str, str]) -> list[str]:
-    lines = [line.split(": ", 1)[1] for line in dumped["addresses"].splitlines()]
-    lines += [line.split(": ", 1)[1].split(" mtu")[0].split("@")[0] for line in dumped["links"].splitlines()]
-    return sorted(lines)
-
-
 def test_a_deleted_set_comes_back(agent: AgentProcess) -> None:
     agent.configure({"ipvs": {"syncPeriod": "2s"}})
     agent.start()
@@ -155,7 +118,7 @@ def test_a_deleted_set_comes_back(agent: AgentProcess) -> None:
     sh("iptables", "-F")
     sh("iptables", "-t", "nat", "-F")
     sh("ipset", "destroy", "KUBE-NODE-PORT-TCP")
-    eventually(lambda: _same(dump(), before), 10)
+    eventually(lambda: same(dump(), before), 10)
 
 
 def test_restart_finds_nothing_to_do_and_a_reload_takes_the_configuration(agent: AgentProcess) -> None:
@@ -331,3 +294,11 @@ def test_apply_once(agent: AgentProcess) -> None:
     agent.write("web.json", web(1))
     agent.command("apply", *words)
     assert real_servers() == ["10.244.1.1:8080 1"]
+
+
+def test_says_where_it_hangs_when_the_watchdog_ends_it(agent: AgentProcess) -> None:
+    agent.start()
+    assert agent.stop(signal.SIGABRT) == -signal.SIGABRT
+    said = agent.log.read_text()
+    assert "Fatal Python error: Aborted" in said
+    assert "daemon/loop.py" in said

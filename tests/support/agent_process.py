@@ -59,6 +59,22 @@ class AgentProcess:
         second = {"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration", **agent}
         self.config.write_text(json.dumps(first) + "\n" + json.dumps(second))
 
+    def use_api(self, url: str, kube_proxy: dict[str, Any]) -> None:
+        """Write a configuration whose source is the Kubernetes API at this URL, with a kubeconfig for it."""
+        kubeconfig = self.directory / "kubeconfig"
+        kubeconfig.write_text(
+            json.dumps(
+                {
+                    "kind": "Config",
+                    "current-context": "x",
+                    "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+                    "clusters": [{"name": "x", "cluster": {"server": url}}],
+                    "users": [{"name": "x", "user": {"token": "secret-token"}}],
+                }
+            )
+        )
+        self.configure(kube_proxy, source={"kubernetes": {"kubeconfig": str(kubeconfig)}})
+
     def write(self, name: str, objects: Iterable[dict[str, Any]]) -> None:
         """Put a file of manifests in place, as a careful writer does."""
         temporary = self.directory / f"{name}.new"
@@ -69,11 +85,14 @@ class AgentProcess:
         self, *words: str, expect: int | None = 0, environment: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run the command line to its end."""
-        environment = {**self._environment(), **(environment or {})}
-        command = [sys.executable, "-m", "kubenode", *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        environment = {**self.environment(), **(environment or {})}
+        done = subprocess.run(self.words(*words), env=environment, capture_output=True, text=True, check=False)
         assert expect is None or done.returncode == expect, f"kubenode {words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
+
+    def words(self, *words: str) -> list[str]:
+        """The command line with these words, as a command."""
+        return [sys.executable, "-m", "kubenode", *words]
 
     def plan(self) -> list[str]:
         """What kubenode plan would do."""
@@ -91,8 +110,8 @@ class AgentProcess:
         """Start an agent and wait until the node is as wanted."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "kubenode", "run", *self.options(), "--manifests", str(self.manifests), *words],
-                env={**self._environment(), **(environment or {})},
+                self.words("run", *self.options(), "--manifests", str(self.manifests), *words),
+                env={**self.environment(), **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -143,7 +162,8 @@ class AgentProcess:
             self.process.kill()
             self.process.wait()
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """What the agent and the command line find in their environment."""
         return {
             **os.environ,
             "PYTHONPATH": str(ROOT / "agent/src"),
@@ -163,6 +183,17 @@ def dump() -> dict[str, str]:
         "addresses": sh("ip", "-o", "addr").replace(" tentative", ""),
         "links": sh("ip", "-o", "link"),
     }
+
+
+def same(one: dict[str, str], other: dict[str, str]) -> bool:
+    """Compare dumps; an interface that was made anew has another number and other hardware addresses."""
+    return all(one[part] == other[part] for part in one if part not in ("links", "addresses")) and _plain(one) == _plain(other)
+
+
+def _plain(dumped: dict[str, str]) -> list[str]:
+    lines = [line.split(": ", 1)[1] for line in dumped["addresses"].splitlines()]
+    lines += [line.split(": ", 1)[1].split(" mtu")[0].split("@")[0] for line in dumped["links"].splitlines()]
+    return sorted(lines)
 
 
 def _sets() -> str:

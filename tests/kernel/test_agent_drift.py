@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Somebody harms what the agent has made, whatever kind of item it is: it is put back, counted and told."""
+
+from __future__ import annotations
+
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import objects
+from support.agent_process import NODE, AgentProcess, dump, eventually, same
+from support.namespace import fresh, sh
+
+MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
+WEB = "10.96.0.10"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _modules() -> None:
+    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[AgentProcess]:
+    fresh()
+    sh("ip", "link", "set", "lo", "up")
+    sh("ip", "link", "add", "eth0", "type", "dummy")
+    sh("ip", "addr", "add", "192.0.2.1/24", "dev", "eth0")
+    sh("ip", "link", "set", "eth0", "up")
+    found = AgentProcess(tmp_path)
+    found.write("web.json", web(2))
+    yield found
+    found.close()
+
+
+def web(count: int, name: str = "web", ip: str = WEB, node_port: int = 30080) -> list[objects.Object]:
+    """A NodePort service with ``count`` endpoints."""
+    ports = [objects.port(80, "http", node_port=node_port)]
+    addresses = [f"10.244.1.{number}" for number in range(1, count + 1)]
+    return [
+        objects.service(name, [ip], ports, kind="NodePort"),
+        objects.piece(name, [objects.endpoint(address, NODE) for address in addresses], [objects.port(8080, "http")]),
+    ]
+
+
+RULES_GONE = "iptables -t nat -F && iptables -t filter -F"
+# What somebody does, and of which kind the items are that have to be put back.
+HARMS = {
+    "ipvsadm -C": "virtual_server",
+    f"ipvsadm -d -t {WEB}:80 -r 10.244.1.1:8080": "real_server",
+    "ipset flush KUBE-CLUSTER-IP": "member",
+    f"{RULES_GONE} && ipset destroy KUBE-CLUSTER-IP": "set",
+    "iptables -t nat -D PREROUTING 1": "jump",
+    "iptables -t filter -F KUBE-FORWARD": "chain",
+    f"{RULES_GONE} && iptables -t nat -X KUBE-MARK-MASQ": "chain",
+    f"ip addr del {WEB}/32 dev kube-ipvs0": "address",
+    "ip link del kube-ipvs0": "link",
+    "ip link set kube-ipvs0 up": "link",
+    "sysctl -w net.ipv4.vs.expire_nodest_conn=0": "sysctl",
+}
+
+
+@pytest.mark.parametrize(("harm", "kind"), HARMS.items(), ids=HARMS)
+def test_heals_drift_and_counts_it(agent: AgentProcess, harm: str, kind: str) -> None:
+    told = harm.startswith("ip ")  # the kernel says so at once
+    agent.configure({"ipvs": {"syncPeriod": "5m" if told else "2s"}, "metricsBindAddress": "127.0.0.1:10249"})
+    agent.start()
+    before = dump()
+    counted = f'kubenode_drift_healed_total{{kind="{kind}"}} '
+    assert counted not in metrics()
+    sh("sh", "-c", harm)
+    eventually(lambda: same(dump(), before), 20)
+    eventually(lambda: agent.plan() == [])
+    assert counted in metrics()
+    lines = [line for line in agent.log.read_text().splitlines() if "drift healed" in line]
+    assert lines
+    if kind in ("virtual_server", "real_server"):
+        assert all("object=ns1/" in line for line in lines if " virtual server " in line), lines
+
+
+def metrics() -> str:
+    with urllib.request.urlopen("http://127.0.0.1:10249/metrics", timeout=10) as answer:
+        return str(answer.read(), "utf-8")
