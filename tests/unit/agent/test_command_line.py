@@ -55,6 +55,16 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"  {name} " in out for name in COMMANDS)
 
 
+def test_an_output_that_cannot_be_written_is_said() -> None:
+    environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PATH": "/usr/bin:/bin"}
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kubenode", "completion", "bash"],
+            env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "kubenode completion: its output: No space left on device\n")
+
+
 @pytest.fixture
 def manifests(tmp_path: Path) -> Path:
     path = tmp_path / "m.json"

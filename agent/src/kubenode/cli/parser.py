@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -45,12 +46,18 @@ def execute(command: str, words: Sequence[str]) -> int:
     found, module = parser(command)
     options = found.parse_args(words)
     try:
-        return int(module.run(options))
+        status = int(module.run(options))
+        sys.stdout.flush()
+        return status
     except EngineError as error:
         print(f"kubenode {command}: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has read enough
+        return 1
+    except OSError as error:  # the disk is full that our output goes to
+        print(f"kubenode {command}: {error.filename or 'its output'}: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of it would be tried again at the end
         return 1
 
 
