@@ -13,6 +13,8 @@ spelled as ipset does (:mod:`.engine.model.ipset_member`); what only ipset itsel
 from __future__ import annotations
 
 from collections import deque
+from itertools import filterfalse
+from operator import itemgetter, methodcaller
 from typing import NamedTuple
 
 from ._ipset_lines import decoded, encoded
@@ -111,7 +113,7 @@ def _differing(given, spell, new, left, refill):
     going = {index: _spelled(given.gone, index, text, spell) for index, text in enumerate(given.gone.texts)}
     gone = {found.member for found in going.values()}
     about = {found.member for found in named.values()} | gone
-    if len(about) < len(named) + len(going) or _verbatim(given.members, named, about):
+    if len(about) < len(named) + len(going) or _verbatim(given.members, new, about):
         _refuse_repetition((given.members, named), (given.gone, going))
     _check_room(given)
     want = {
@@ -151,10 +153,13 @@ def _spelled(lines, index, text, spell):
     return found
 
 
-def _verbatim(lines, named, about):
+def _verbatim(lines, new, about):
     """Tell whether a line that needed no spelling names one of the members in ``about``."""
+    if new is None:
+        return False
     texts = {encoded(member) for member in about}
-    return any(line[:-1].partition(b" ")[0] in texts for index, line in enumerate(lines) if index not in named)
+    words = map(methodcaller("split", None, 1), filterfalse(new.__contains__, lines))  # without a line of Python for each, again
+    return any(map(texts.__contains__, map(itemgetter(0), words)))
 
 
 def _refuse_repetition(*named):
