@@ -1,0 +1,140 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Random clusters as an API server would have them: every field varies, nothing is broken, and nobody wants what another has."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from . import objects
+
+NODE = "n1"
+ADDRESSES = (
+    ("lo", "127.0.0.1"),
+    ("lo", "::1"),
+    ("eth0", "10.99.0.11"),
+    ("eth0", "fd00:99::11"),
+    ("eth0", "fe80::1"),
+    ("eth1", "10.99.7.11"),
+    ("eth1", "169.254.3.4"),
+    ("eth1", "203.0.113.3"),
+    ("eth1", "2001:db8:e::3"),
+)
+PODS = {4: [f"10.244.{net}.{host}" for net in (1, 2) for host in range(1, 6)], 6: [f"fd00:244::{host}" for host in range(1, 9)]}
+DETECT: tuple[dict[str, Any], ...] = (
+    {},
+    {"clusterCIDR": "10.244.0.0/16"},
+    {"clusterCIDR": "fd00:244::/32,10.244.0.0/16"},
+    {"detectLocalMode": "NodeCIDR"},
+    {"detectLocalMode": "BridgeInterface", "detectLocal": {"bridgeInterface": "cni0"}},
+    {"detectLocalMode": "InterfaceNamePrefix", "detectLocal": {"interfaceNamePrefix": "cali"}},
+)
+NODE_PORT_ADDRESSES = (
+    [],
+    ["primary"],
+    ["10.99.0.0/24", "fd00:99::/64"],
+    ["10.99.0.0/16"],
+    ["0.0.0.0/0", "fe80::/10"],
+    ["192.0.2.0/24"],
+)
+RANGES = (
+    ["192.0.2.0/24"],
+    [" 10.99.0.0/16 ", "fd00:99::/64"],
+    ["203.0.113.7/32", "2001:db8::7/128"],
+    ["10.99.1.2/8"],
+    ["::1/128"],
+)
+IP_MODES = ({}, {"ipMode": "VIP"}, {"ipMode": "Proxy"})
+
+
+def some(random: Random, values: Any, most: int) -> list[Any]:
+    return random.sample(list(values), random.randint(0, most))
+
+
+def a_service(random: Random, index: int) -> dict[str, Any]:
+    """A Service whose ports no other has, so that nobody wants what another has; addresses may be shared."""
+    pick = random.choice
+    kind = pick(("ClusterIP", "NodePort", "LoadBalancer", "LoadBalancer"))
+    ports = []
+    for number in range(random.randint(1, 3)):
+        protocol = pick(("TCP", "UDP", "SCTP"))
+        node_port = 30000 + index * 10 + number if kind != "ClusterIP" and random.random() < 0.7 else 0
+        ports.append(objects.port(1000 + index * 10 + number, f"p{number}", protocol, node_port))
+    families = pick(((4,), (6,), (4, 6), (6, 4)))
+    ips = [{4: f"10.96.0.{index + 1}", 6: f"fd00:96::{index + 1}"}[family] for family in families]
+    spec: dict[str, Any] = {
+        "externalTrafficPolicy": pick(("Cluster", "Local")),
+        "internalTrafficPolicy": pick(("Cluster", "Local")),
+    }
+    if random.random() < 0.4:
+        spec["externalIPs"] = some(random, [f"203.0.113.{n}" for n in range(1, 5)] + [f"2001:db8:e::{n}" for n in range(1, 5)], 3)
+    if random.random() < 0.3:
+        spec["sessionAffinity"] = "ClientIP"
+        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": pick((60, 10800, 86400))}}
+    spec["ipFamilies"] = [{4: "IPv4", 6: "IPv6"}[family] for family in families]
+    if kind == "LoadBalancer":
+        spec["healthCheckNodePort"] = pick((0, 32000 + index))
+        if random.random() < 0.5:
+            spec["loadBalancerSourceRanges"] = pick(RANGES)
+    ingress = [
+        {"ip": ip, **pick(IP_MODES)} for ip in some(random, ("198.51.100.1", "198.51.100.2", "2001:db8:b::1", "10.99.7.11"), 3)
+    ]
+    found = objects.service(f"s{index}", ips, ports, kind=kind, ingress=[*ingress, {"hostname": "x"}], **spec)
+    oddity = random.randrange(30)
+    if oddity == 0:
+        found["metadata"]["labels"]["service.kubernetes.io/service-proxy-name"] = ""
+    elif oddity == 1:
+        found["spec"].update(clusterIP="None", clusterIPs=["None"])
+    elif oddity == 2:
+        found["spec"]["type"] = "ExternalName"
+    return found
+
+
+def a_slice(random: Random, index: int, number: int) -> dict[str, Any]:
+    pick = random.choice
+    family = pick((4, 4, 6))
+    hinted = pick(("", "zones", "zones", "nodes", "both"))
+    endpoints = []
+    for ip in some(random, PODS[family], 4):
+        ready = pick((None, True, True, False))
+        endpoints.append(
+            objects.endpoint(
+                ip,
+                pick((None, NODE, NODE, "n2")),
+                ready=ready,
+                serving=pick((None, True, False)),
+                terminating=pick((None, False, True)),
+                zones=pick((["a"], ["b"], ["a", "b"])) if hinted in ("zones", "both") and random.random() < 0.95 else None,
+                nodes=pick(([NODE], ["n2"])) if hinted in ("nodes", "both") and random.random() < 0.95 else None,
+            )
+        )
+    ports = [
+        {"name": f"p{n}", "protocol": pick(("TCP", "UDP", "SCTP")), "port": pick((8080, 8080, 9090 + n, None))} for n in range(3)
+    ]
+    labels = pick(({}, {}, {}, {}, {}, {"service.kubernetes.io/headless": ""}))
+    return objects.piece(f"s{index}", endpoints, ports, name=f"s{index}-{number}", family=family, labels=labels)
+
+
+def a_config(random: Random) -> dict[str, Any]:
+    pick = random.choice
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": "ipvs",
+        **pick(DETECT),
+        "nodePortAddresses": pick(NODE_PORT_ADDRESSES),
+        "iptables": {"masqueradeAll": pick((False, False, True)), "masqueradeBit": pick((14, 14, 0, 31))},
+        "ipvs": {"scheduler": pick(("", "rr", "mh", "sh", "wlc"))},
+    }
+
+
+def a_cluster(random: Random) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Objects, and a KubeProxyConfiguration."""
+    things = [a_service(random, index) for index in range(6)]
+    things += [a_slice(random, index, number) for index in range(6) for number in range(random.randint(0, 3))]
+    primary = random.choice((["10.99.0.11", "fd00:99::11"], ["fd00:99::11", "10.99.7.11"]))
+    things.append(objects.node(NODE, zone=random.choice(("a", "b", "")), pod_cidrs=["10.244.1.0/24"], addresses=primary))
+    random.shuffle(things)
+    return things, a_config(random)
