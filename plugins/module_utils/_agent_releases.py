@@ -110,6 +110,7 @@ def preflight(module, release, config):
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(config or "")
     command = [module.params["python"], "-IS", os.path.join(release, "bin", "kubenode"), "check", "--config", temporary]
+    command += ["--beside-kube-proxy"] if module.params["beside_kube_proxy"] else []
     code, out, err = module.run_command(command)
     if code != 0:
         said = (out + err).replace(temporary, module.params["config"]).strip().splitlines()

@@ -28,6 +28,10 @@ attributes:
   action:
     description: Indicates this has a corresponding action plugin so some parts of the options can be executed on the controller.
     support: full
+  idempotent:
+    support: partial
+    details:
+      - Until O(state=proven), O(state=present) says at every run that what is installed has to prove itself.
 options:
   bundle:
     description:
@@ -64,6 +68,11 @@ options:
       - A file with the content null is removed.
     type: dict
     default: {}
+  beside_kube_proxy:
+    description:
+      - Whether the release is fit even while kube-proxy runs on the node, which will have gone before anybody starts the release.
+    type: bool
+    default: false
   keep:
     description:
       - How many releases are kept beside the current one, the newest first, when the current one has proven itself.
@@ -124,6 +133,12 @@ changed_files:
   type: list
   elements: path
   sample: [/etc/kubenode/config.yaml]
+checks:
+  description: All that the release has said about node and configuration, one line each.
+  returned: if the release finds that it cannot work
+  type: list
+  elements: str
+  sample: ['ok    kernel module ip_vs: loaded', 'FAIL  kernel 6.1.0 has no module dummy']
 lines:
   description: What was done, or in check mode would be done.
   returned: success
@@ -147,6 +162,7 @@ def main():
             "python": {"type": "path", "default": "/usr/bin/python3"},
             "config": {"type": "path", "default": "/etc/kubenode/config.yaml"},
             "files": {"type": "dict", "default": {}},
+            "beside_kube_proxy": {"type": "bool", "default": False},
             "keep": {"type": "int", "default": 1},
             "state": {"type": "str", "choices": ["present", "proven", "former", "absent"], "default": "present"},
         },

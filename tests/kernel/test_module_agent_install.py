@@ -85,6 +85,13 @@ def test_a_release_or_a_configuration_that_is_unfit_changes_nothing(node: Node) 
     assert node.install("a", "one")["changed"] is False
 
 
+def test_beside_kube_proxy_the_release_is_asked_so(node: Node) -> None:
+    program = "import sys\nif '--beside-kube-proxy' not in sys.argv:\n    sys.exit('FAIL  kube-proxy is running')\n"
+    with pytest.raises(ModuleError, match="the agent cannot work here: FAIL  kube-proxy is running"):
+        node.install("a", "one", program=program)
+    assert node.install("a", "one", program=program, beside_kube_proxy=True)["needs"] == "restart"
+
+
 def test_back_to_what_worked_last_however_many_attempts_there_were(node: Node) -> None:
     proven(node, "a", "one", "unit")
     node.install("b", "two", "unit")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -204,6 +205,19 @@ def switch(agent: AgentProcess, traffic: list[Steady]) -> None:
     for client in traffic:
         client.more(20)
         assert (client.failures, client.retransmitted) == ([], 0)
+
+
+def test_whether_the_agent_can_follow_is_asked_while_kube_proxy_runs(agent: AgentProcess, tmp_path: Path) -> None:
+    program = tmp_path / "kube-proxy"
+    shutil.copy("/bin/sleep", program)
+    words = ("check", "--run-dir", str(agent.run))
+    with subprocess.Popen([program, "infinity"]) as kube_proxy:
+        alone = agent.command(*words, expect=1).stdout
+        beside = agent.command(*words, "--beside-kube-proxy").stdout
+        kube_proxy.kill()
+    said = f"kube-proxy is running (pid {kube_proxy.pid})"
+    assert f"FAIL  {said}" in alone
+    assert f"note  {said}" in beside
 
 
 def test_from_ipvs_mode_under_traffic(agent: AgentProcess, servers: Servers) -> None:

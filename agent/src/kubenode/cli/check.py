@@ -33,6 +33,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     add_config(parser)
     add_run_dir(parser)
+    parser.add_argument(
+        "--beside-kube-proxy", action="store_true", help="kube-proxy may run yet: it will have gone before the agent starts"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -41,7 +44,13 @@ def run(options: argparse.Namespace) -> int:
 
     config = configuration(options)
     bad = False
-    for checks in (_rights(options.run_dir), _modules(config.scheduler), _iptables(), _ipvs(config.scheduler), _others()):
+    for checks in (
+        _rights(options.run_dir),
+        _modules(config.scheduler),
+        _iptables(),
+        _ipvs(config.scheduler),
+        _others(options.beside_kube_proxy),
+    ):
         for verdict, words in checks:
             print(f"{verdict:4}  {words}")
             bad = bad or verdict == "FAIL"
@@ -131,7 +140,7 @@ def _problems(scheduler: str, ipset_version: str | None) -> list[str]:
     return can_use_ipvs(scheduler, ipset_version)
 
 
-def _others() -> Iterator[Finding]:
+def _others(beside_kube_proxy: bool) -> Iterator[Finding]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
@@ -140,6 +149,7 @@ def _others() -> Iterator[Finding]:
             except OSError:
                 continue
             if name == "kube-proxy":
-                yield "FAIL", f"kube-proxy is running (pid {entry}): it removes every virtual server that it does not know"
+                verdict = "note" if beside_kube_proxy else "FAIL"
+                yield verdict, f"kube-proxy is running (pid {entry}): it removes every virtual server that it does not know"
             elif name == "keepalived":
                 yield "note", f"keepalived is running (pid {entry}): its virtual servers are left alone"
