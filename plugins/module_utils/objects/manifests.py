@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from .documents import DocumentError, Object, ObjectKey, objects
@@ -63,10 +63,10 @@ class Manifests:
         for key, names in self._holders.items():
             yield self._files[names[0]][key]
 
-    def scan(self, names: Iterable[str] | None = None) -> Changes:
+    def scan(self, names: Collection[str] | None = None) -> Changes:
         """Read what changed: the files with these names, or all of which size or time of modification differ."""
         try:
-            present = self._present()
+            present = self._present(None if self.waiting else names)
         except OSError as error:
             # Gone all at once (a file system that was unmounted, a moved directory) is not the same as emptied.
             self.waiting = f"{self.path} cannot be read: {error.strerror}"
@@ -84,9 +84,11 @@ class Manifests:
                 self._read(name, before)
         return self._changes(before)
 
-    def _present(self) -> set[str]:
+    def _present(self, names: Collection[str] | None) -> set[str]:
+        """Return the files that there are; of ``names``, if there are any, those that there may be: reading them tells."""
         if os.path.isdir(self.path):
-            return {name for name in os.listdir(self.path) if name.endswith(SUFFIXES) and not name.startswith(".")}
+            found = os.listdir(self.path) if names is None else names
+            return {name for name in found if name.endswith(SUFFIXES) and not name.startswith(".")}
         os.stat(self.path)
         return {os.path.basename(self.path)}
 

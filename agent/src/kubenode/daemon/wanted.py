@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from ..configuration import ConfigurationError, load
@@ -58,7 +58,7 @@ class Source(Protocol):
     def objects(self) -> Iterator[Object]:
         """Yield every object."""
 
-    def scan(self, names: Iterable[str] | None = None) -> Changes:
+    def scan(self, names: Collection[str] | None = None) -> Changes:
         """Return what changed."""
 
 
