@@ -69,15 +69,19 @@ def compare(given, saved, spell=None):
         UnclearError: a member cannot be spelled.
         EngineError: a member is there twice, or there are too many.
     """
-    refill = saved is not None and not keeps_members(saved.header, given.header)
-    if not given.members and not given.gone and not given.exact and not refill:
+    if not given.members and not given.gone and not given.exact and not _refills(given, saved):
         return Change(given.header, {}, {})
     steady = saved is not None and same_set(saved.header, given.header)
     rest = set(saved.lines()) if saved is not None else set()
     new = _strike_out(rest, given.members) if steady else None
     if steady and not new and not rest and not given.gone:
         return Change(given.header, {}, {})
-    return _differing(given, spell, new, dict(_apart(decoded(line[:-1])) for line in sorted(rest)), refill)
+    return _differing(given, saved, spell, new, rest)
+
+
+def _refills(given, saved):
+    """Tell whether no member of the present set can stay in the new one."""
+    return saved is not None and not keeps_members(saved.header, given.header)
 
 
 def _strike_out(rest, lines):
@@ -92,28 +96,31 @@ def _strike_out(rest, lines):
             return new
 
 
-def _differing(given, spell, new, left, refill):
+def _differing(given, saved, spell, new, rest):
     """Return the change by the members that do not stand in the task as ipset prints them.
 
     Args:
-        given: the set as the task gives it.
+        given: as of :func:`compare`.
+        saved: as of :func:`compare`.
         spell: as of :func:`compare`.
         new: the lines of those that the task names; None: all.
-        left: those that the kernel holds, text to options.
-        refill: whether no member of the present set can stay in the new one.
+        rest: the lines of those that the kernel holds.
     """
     from .engine.model.ipset_member import Speller, same_options
 
-    spell = spell or Speller(given.header)
-    named = {
-        index: _spelled(given.members, index, decoded(line[:-1]), spell)
-        for index, line in enumerate(given.members)
-        if new is None or line in new
-    }
+    spell, refill = spell or Speller(given.header), _refills(given, saved)
+    left = dict(_apart(decoded(line[:-1])) for line in sorted(rest))
+    texts = {index: decoded(line[:-1]) for index, line in enumerate(given.members) if new is None or line in new}
+    named = {index: _spelled(given.members, index, text, spell) for index, text in texts.items()}
     going = {index: _spelled(given.gone, index, text, spell) for index, text in enumerate(given.gone.texts)}
     gone = {found.member for found in going.values()}
     about = {found.member for found in named.values()} | gone
-    if len(about) < len(named) + len(going) or _verbatim(given.members, new, about):
+    twice = len(about) < len(named) + len(going)
+    if new is not None and not twice:
+        # of members without options, the same one is the same line: then it is among the new ones twice
+        respelled = {found.member for index, found in named.items() if found.member != texts[index]} | gone
+        twice = _names(given.members, new, respelled if saved.bare() else about)
+    if twice:
         _refuse_repetition((given.members, named), (given.gone, going))
     _check_room(given)
     want = {
@@ -153,13 +160,11 @@ def _spelled(lines, index, text, spell):
     return found
 
 
-def _verbatim(lines, new, about):
-    """Tell whether a line that needed no spelling names one of the members in ``about``."""
-    if new is None:
-        return False
-    texts = {encoded(member) for member in about}
+def _names(lines, new, members):
+    """Tell whether a line that is not new, and so needed no spelling, names one of the members."""
+    texts = {encoded(member) for member in members}
     words = map(methodcaller("split", None, 1), filterfalse(new.__contains__, lines))  # without a line of Python for each, again
-    return any(map(texts.__contains__, map(itemgetter(0), words)))
+    return bool(texts) and any(map(texts.__contains__, map(itemgetter(0), words)))
 
 
 def _refuse_repetition(*named):
