@@ -9,11 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_plan import Plan, merge
+from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_plan import KUBE_PROXY_PHASE, Plan, merge
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings import SettingsError
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_versions import V1BETA4
 
-KUBE_PROXY_PHASE = "addon/kube-proxy"
 KUBELET = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 
 # What a join needs to know, each with its form. The values are secrets and must not get into messages.
@@ -36,7 +35,7 @@ def init_documents(plan: Plan) -> list[dict[str, Any]]:
         "localAPIEndpoint": _endpoint(plan),
         "skipPhases": skip_phases(plan),
     }
-    documents = [_given(init), _cluster(plan)]
+    documents = [merge(_given(init), plan.settings["node_config"]), _cluster(plan)]
     if plan.proxy == "kube-proxy":
         documents.append(plan.proxy_config)
     kubelet = _kubelet(plan)
@@ -73,7 +72,7 @@ def join_documents(plan: Plan, join: Any, control_plane: bool) -> list[dict[str,
     }
     if control_plane:
         document["controlPlane"] = {"localAPIEndpoint": _endpoint(plan), "certificateKey": join["certificate_key"]}
-    return [document]
+    return [merge(document, plan.settings["node_config"])]
 
 
 def skip_phases(plan: Plan) -> list[str]:

@@ -12,6 +12,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.desired.confi
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils import kubeadm_versions as versions
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings import SettingsError, complete
 
+KUBE_PROXY_PHASE = "addon/kube-proxy"
 KUBE_PROXY = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration"}
 
 # Setting -> field of KubeProxyConfiguration.ipvs: every one that there is.
@@ -94,7 +95,11 @@ def plan(given: Any, kubeadm_version: str) -> Plan:
         problem = versions.gate_problem(kubernetes, gate)
         if problem:
             problems.append(f"KubeProxyConfiguration: featureGates.{versions.GATE} is {gate!r}, expected none: {problem}")
-        problems += loose
+        if {KUBE_PROXY_PHASE, "addon"} & set(settings["skip_phases"]):
+            who = "with kubeadm_agent: false if somebody else proxies"
+            problems.append(f"kubeadm_skip_phases leaves kube-proxy out, expected kubeadm_proxy: agent ({who})")
+        else:
+            problems += loose
         warnings += [text for text in [versions.ipvs_warning(kubernetes)] if text]
     else:
         # No reason to refuse: nodes without kube-proxy may have these sysctls from somewhere else.

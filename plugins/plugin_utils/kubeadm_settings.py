@@ -158,6 +158,7 @@ SETTINGS: dict[str, Setting] = {
     "etcd_extra_args": Setting({}, arguments),
     "kubelet_extra_args": Setting({}, arguments),
     "cluster_config": Setting({}, mapping),
+    "node_config": Setting({}, mapping),
     "kubelet_config": Setting({}, mapping),
     "kube_proxy_config": Setting({}, mapping),
     "skip_phases": Setting([], texts),
@@ -177,6 +178,19 @@ SETTINGS: dict[str, Setting] = {
     "ipvs_tcp_fin_timeout": Setting("0s", text),
     "ipvs_udp_timeout": Setting("0s", text),
 }
+
+
+# Free fields that more depends on than the field, and the settings that they have.
+_NOT_FREE = {
+    ("cluster_config", "kubernetesVersion"): "kubernetes_version",
+    ("cluster_config", "controlPlaneEndpoint"): "control_plane_endpoint",
+    ("cluster_config", "networking.podSubnet"): "pod_subnet",
+    ("cluster_config", "networking.serviceSubnet"): "service_subnet",
+    ("cluster_config", "proxy.disabled"): "proxy",
+    ("node_config", "nodeRegistration.name"): "node_name",
+}
+# What InitConfiguration and JoinConfiguration share and the role does not decide.
+_OF_NODES = ("nodeRegistration", "patches", "timeouts")
 
 
 def complete(given: Any) -> dict[str, Any]:
@@ -214,4 +228,25 @@ def _contradictions(settings: Mapping[str, Any]) -> list[str]:
     if not {service.version for service in services} <= {pod.version for pod in pods}:
         expected = f"a network for each family of kubeadm_service_subnet ({settings['service_subnet']})"
         found.append(f"kubeadm_pod_subnet is {settings['pod_subnet']!r}, expected {expected}")
+    return found + _taken(settings)
+
+
+def _taken(settings: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the free fields."""
+    found = [
+        f"kubeadm_{name} has {field}, which the role sets"
+        for name in ("cluster_config", "kubelet_config", "kube_proxy_config")
+        for field in ("apiVersion", "kind")
+        if field in settings[name]
+    ]
+    found += [
+        f"kubeadm_node_config has {field}, expected only {', '.join(_OF_NODES)}"
+        for field in settings["node_config"]
+        if field not in _OF_NODES
+    ]
+    for (free, path), name in _NOT_FREE.items():
+        section, _, field = path.rpartition(".")
+        fields = settings[free].get(section) if section else settings[free]
+        if isinstance(fields, Mapping) and field in fields:
+            found.append(f"kubeadm_{free} has {path}, expected kubeadm_{name}")
     return found

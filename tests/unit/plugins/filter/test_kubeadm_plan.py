@@ -124,3 +124,47 @@ def test_kubeadm_makes_clusters_of_its_own_version_and_the_one_before(wanted: st
 def test_unknown_fields_of_kube_proxy_are_warned_of() -> None:
     warnings = kubeadm_plan({"kube_proxy_config": {"ipvs": {"schedular": "rr"}}}, "v1.34.0")["warnings"]
     assert warnings == ["KubeProxyConfiguration: unknown field ipvs.schedular is ignored"]
+
+
+@pytest.mark.parametrize("phases", [["addon/kube-proxy"], ["addon"], "addon/coredns,addon/kube-proxy"])
+def test_kube_proxy_is_not_left_out_behind_our_back(phases: Any) -> None:
+    """Nobody would proxy; and of load balancers there is nothing to say where kube-proxy does not run."""
+    settings = {"skip_phases": phases, "arp_load_balancer": "metallb"}
+    with pytest.raises(AnsibleFilterError) as failure:
+        kubeadm_plan(settings, "v1.34.0")
+    assert "kubeadm_skip_phases leaves kube-proxy out, expected kubeadm_proxy: agent" in str(failure.value)
+    assert "kubeadm_ipvs_strict_arp" not in str(failure.value)
+    assert kubeadm_plan({**settings, "proxy": "agent"}, "v1.34.0")["proxy"] == "agent"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kubernetesVersion": "v1.36.0"}, "kubernetesVersion, expected kubeadm_kubernetes_version"),
+        ({"controlPlaneEndpoint": "a:6443"}, "controlPlaneEndpoint, expected kubeadm_control_plane_endpoint"),
+        ({"networking": {"podSubnet": "10.0.0.0/8"}}, "networking.podSubnet, expected kubeadm_pod_subnet"),
+        ({"networking": {"serviceSubnet": "10.0.0.0/8"}}, "networking.serviceSubnet, expected kubeadm_service_subnet"),
+        ({"proxy": {"disabled": True}}, "proxy.disabled, expected kubeadm_proxy"),
+    ],
+)
+def test_what_the_plan_depends_on_is_no_free_field(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=re.escape(f"kubeadm_cluster_config has {message}")):
+        kubeadm_plan({"cluster_config": fields}, "v1.36.2")
+    assert kubeadm_plan({"cluster_config": {"networking": {"dnsDomain": "a.b"}}}, "v1.36.2")["proxy"] == "kube-proxy"
+
+
+@pytest.mark.parametrize(
+    "field", ["bootstrapTokens", "certificateKey", "discovery", "localAPIEndpoint", "skipPhases", "dryRun", "kind"]
+)
+def test_secrets_and_what_the_role_decides_are_no_free_fields_of_a_node(field: str) -> None:
+    with pytest.raises(
+        AnsibleFilterError, match=f"kubeadm_node_config has {field}, expected only nodeRegistration, patches, timeouts"
+    ):
+        kubeadm_plan({"node_config": {field: "v"}}, "v1.36.2")
+
+
+@pytest.mark.parametrize("name", ["cluster_config", "kubelet_config", "kube_proxy_config"])
+@pytest.mark.parametrize("field", ["apiVersion", "kind"])
+def test_the_format_is_no_free_field(name: str, field: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=f"kubeadm_{name} has {field}, which the role sets"):
+        kubeadm_plan({name: {field: "v1"}}, "v1.36.2")

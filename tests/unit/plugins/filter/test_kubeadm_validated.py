@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What ``kubeadm config validate`` of a real kubeadm says of the documents that the role makes, as it was recorded.
+
+With KUBENODE_TEST_KUBEADM=/path/to/kubeadm that one judges them as well. Documents that nobody has judged are to be recorded: see
+tests/support/kubeadm_real.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support import kubeadm_real
+from support.kubeadm_answers import Answer, read
+from support.kubeadm_cases import CASES, VERSION
+
+RECORDED = read("validated.json")
+
+
+@pytest.fixture(params=["recorded", "live"] if kubeadm_real.KUBEADM else ["recorded"])
+def live(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "live")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_judges_as_expected(name: str, live: bool) -> None:
+    case = CASES[name]
+    if live:
+        answer = kubeadm_real.validate(case)
+    else:
+        was = dict(RECORDED["cases"][name])
+        assert was.pop("documents") == case.documents(), "other documents than were judged"
+        answer = Answer(**was)
+    assert (answer.rc == 0) == (case.refused == ""), answer
+    assert case.refused in " ".join(answer.stderr)
+    assert case.refused or answer.stdout == ["ok"]
+
+
+def test_nothing_else_is_recorded() -> None:
+    assert RECORDED["version"] == VERSION
+    assert list(RECORDED["cases"]) == list(CASES)
+
+
+def test_every_setting_is_judged() -> None:
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings import SETTINGS
+
+    given = {name for case in CASES.values() if not case.refused for name in case.settings}
+    assert set(SETTINGS) - given == {"kubernetes_version"}  # every case has one
