@@ -8,11 +8,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import NamedTuple
 
 from ._argspec import unique
-from ._files import HEADER, boot_order, read
+from ._files import HEADER, boot_order, foreign_text
 from .engine.errors import InputError, MissingError
 from .engine.kernel.modules import BUILTIN, LOADABLE, LOADED, UNKNOWN, canonical, missing, parameters, states
 
@@ -23,6 +24,7 @@ LOAD_DIRECTORIES = (
     "/usr/lib/modules-load.d",
     "/lib/modules-load.d",
 )
+MODPROBE_DIRECTORIES = tuple(directory.replace("modules-load.d", "modprobe.d") for directory in LOAD_DIRECTORIES)
 _NAME = re.compile(r"[A-Za-z0-9_]+\Z")
 _PARAMETER = re.compile(r"[^\s\"'#]+\Z")
 
@@ -117,6 +119,32 @@ def parse_options(text):
     return found
 
 
+def overridden(path, names, wanted):
+    """Return what other files of modprobe.d make of the next boot: name, value and file.
+
+    Of a parameter (``ip_vs.conn_tab_bits``), the last word: modprobe puts the options of all files together in the order of the
+    files' names. Of a module, ``blacklist``: it is not loaded by modules-load.d then (systemd-modules-load.service(8)).
+
+    Args:
+        path: our file of modprobe.d.
+        names: the modules that are to be loaded at boot.
+        wanted: parameters ("a=1 b=2") by module name.
+    """
+    found = {}
+    given = {f"{name}.{pair.partition('=')[0]}": pair.partition("=")[2] for name in wanted for pair in wanted[name].split()}
+    for file in boot_order(MODPROBE_DIRECTORIES):
+        for line in foreign_text(file).replace("\\\n", " ").splitlines():
+            word, name, *rest = [*line.split(), "", ""]  # modprobe.d(5)
+            name = canonical(name)
+            if word == "blacklist" and name in names:
+                found[name] = ("blacklist", file)
+            elif word == "options" and os.path.basename(file) > os.path.basename(path):
+                settings = (pair.partition("=") for pair in rest if pair)
+                found.update((f"{name}.{key}", (value, file)) for key, _equals, value in settings)
+    last = ((name, value, file) for name, (value, file) in sorted(found.items()) if name in given or value == "blacklist")
+    return [(name, value, file) for name, value, file in last if name not in given or not _same(value, given[name])]
+
+
 def differing(live, wanted):
     """Return parameter, live value and wanted value of those in ``wanted`` ("a=1 b=2") that a module has otherwise.
 
@@ -154,7 +182,7 @@ def survey(names, owners):
         if not _NAME.match(canonical(name)):
             raise InputError(f"names[{index}]", "name", name, "a kernel module's name")
     names = list(dict.fromkeys(canonical(name) for name in names))
-    at_boot = {name: file for file in boot_order(LOAD_DIRECTORIES) for name in parse_load("".join(read(file).values()))}
+    at_boot = {name: file for file in boot_order(LOAD_DIRECTORIES) for name in parse_load(foreign_text(file))}
     return [
         {
             "name": name,

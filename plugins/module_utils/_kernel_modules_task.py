@@ -80,5 +80,13 @@ def converge(module, params):
             verb = "is built in" if builtin else "is loaded"
             module.warn(f"kernel module {name} {verb} with {parameter}={live}; {given} takes effect {when}")
             differing.append({"module": name, "parameter": parameter, "live": live, "wanted": given})
+    overridden = []
+    if params["persist"]:
+        for name, value, file in _kernel_modules.overridden(options_path, lasting, options):
+            after = "is not loaded" if value == "blacklist" else f"has the value {value}"
+            module.warn(
+                f"{file} says otherwise than {options_path if '.' in name else load_path}: {name} {after} at the next boot"
+            )
+            overridden.append({"name": name, "value": value, "path": file})
     named_states = {name: states[name] for name in states if name in named or name in absent}
-    return {**result, "states": named_states, "differing": differing}
+    return {**result, "states": named_states, "differing": differing, "overridden": overridden}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 
+ACTIVE = "/proc/swaps"
 MARK = "# kubenode: "
 # In the order in which systemd looks for a unit (systemd.unit(5)).
 UNIT_DIRECTORIES = (
@@ -41,7 +42,7 @@ ConditionPathExists=!/
 """
 
 
-def active(swaps="/proc/swaps"):
+def active(swaps=ACTIVE):
     """Return the swap areas in use, as the kernel writes their paths."""
     return [area for area, _kind in _areas(swaps)]
 
@@ -119,7 +120,7 @@ def _names(directory):
         return []
 
 
-def device_units(swaps="/proc/swaps"):
+def device_units(swaps=ACTIVE):
     """Return the units of the partitions in use: systemd-gpt-auto-generator makes them at a boot at which fstab does not name them any more."""
     return [unit_name(area) for area, kind in _areas(swaps) if kind == "partition"]
 

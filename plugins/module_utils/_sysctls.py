@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ._argspec import unique
 from ._converge import Wish
-from ._files import HEADER, boot_order
+from ._files import HEADER, boot_order, foreign_text
 from .engine.errors import EngineError, InputError
 from .engine.kernel import sysctls
 
@@ -233,11 +233,7 @@ def spoken(files, names):
     """
     found = {}
     for file in files if names else ():
-        try:
-            with open(file, encoding="utf-8", errors="replace") as handle:
-                settings = parse(handle.read())
-        except OSError:
-            continue
+        settings = parse(foreign_text(file))
         found.update((name, (settings[name], file)) for name in names if name in settings)
     return found
 

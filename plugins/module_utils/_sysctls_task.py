@@ -56,7 +56,7 @@ def converge(module, params):
             when = "with 'sysctl --system'" if file == _sysctls.LAST else "at the next boot"
             module.warn(f"{file} sets sysctl {name} to {value} after {path}: {when} that is its value")
             overridden.append({"name": name, "value": value, "path": file})
-    return {**result, **(guard.told if guard else {}), "path": path, "overridden": overridden}
+    return {**result, **(guard.told if guard else {}), "file": path, "overridden": overridden}
 
 
 def foresee(params):

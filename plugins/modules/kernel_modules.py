@@ -117,6 +117,23 @@ differing:
       type: str
   sample:
     - {module: ip_vs, parameter: conn_tab_bits, live: "12", wanted: "15"}
+overridden:
+  description: What files of others make of the next boot, and is not what is wanted (only with O(persist)). Each is a warning, too.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The parameter behind its module and a dot, or a module.
+      type: str
+    value:
+      description: What the parameter will be, V(blacklist) for a module that will not be loaded.
+      type: str
+    path:
+      description: The file in C(modprobe.d) that says so.
+      type: str
+  sample:
+    - {name: ip_vs.conn_tab_bits, value: "12", path: /etc/modprobe.d/zz-local.conf}
 plan:
   description: What was done, or in check mode would be done, in this order.
   returned: success
@@ -146,6 +163,12 @@ lines:
   type: list
   elements: str
   sample: ['+ kernel module ip_vs: loaded conn_tab_bits=15']
+adopted:
+  description: What was there as wanted already, and belongs to the owner now.
+  returned: success
+  type: list
+  elements: str
+  sample: ['kernel module ip_vs']
 failed_steps:
   description: The steps that the kernel refused, as in RV(plan), each with a C(message).
   returned: if the kernel refused something

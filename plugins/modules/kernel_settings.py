@@ -99,13 +99,13 @@ differing:
   returned: success
   type: list
   elements: dict
-path:
-  description: As RV(kubenode.ipvs.sysctls#module:path).
+file:
+  description: As RV(kubenode.ipvs.sysctls#module:file).
   returned: success
   type: str
   sample: /etc/sysctl.d/90-kubenode-ansible.conf
 overridden:
-  description: As RV(kubenode.ipvs.sysctls#module:overridden).
+  description: As RV(kubenode.ipvs.kernel_modules#module:overridden), and then RV(kubenode.ipvs.sysctls#module:overridden).
   returned: success
   type: list
   elements: dict
@@ -138,6 +138,12 @@ lines:
   type: list
   elements: str
   sample: ['+ kernel module ip_vs: loaded', '~ sysctl net.ipv4.ip_forward: 0 -> 1']
+adopted:
+  description: What was there as wanted already, and belongs to the owner now.
+  returned: success
+  type: list
+  elements: str
+  sample: ['sysctl net.ipv4.ip_forward']
 failed_steps:
   description: The steps that the kernel refused, each with its message.
   returned: if the kernel refused something
@@ -183,7 +189,7 @@ def main():
 def joined(first, second):
     """Return one result of two."""
     result = {**first, **second, "changed": first["changed"] or second["changed"]}
-    for field in ("plan", "lines", "adopted"):
+    for field in ("plan", "lines", "adopted", "overridden"):
         result[field] = [*first[field], *second[field]]
     if "diff" in first:
         result["diff"] = {side: {**first["diff"][side], **second["diff"][side]} for side in ("before", "after")}

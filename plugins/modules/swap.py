@@ -154,6 +154,9 @@ def main():
             {"before": before[path] or "", "after": text or "", "before_header": path, "after_header": path}
             for path, text in files.items()
         ]
+        if areas:
+            named = "".join(f"{area}\n" for area in areas)
+            result["diff"].append({"before": named, "after": "", "before_header": _swap.ACTIVE, "after_header": _swap.ACTIVE})
     if lines and not module.check_mode:
         if state == "off":
             turn_off(module, units, areas)

@@ -99,7 +99,7 @@ confirmed:
   description: Whether the controller confirmed the change in time.
   returned: if O(confirm_timeout) is given and something changed
   type: bool
-path:
+file:
   description: The file that keeps the values for the next boot.
   returned: success
   type: str
@@ -148,6 +148,12 @@ lines:
   type: list
   elements: str
   sample: ['~ sysctl net.ipv4.ip_forward: 0 -> 1']
+adopted:
+  description: What was there as wanted already, and belongs to the owner now.
+  returned: success
+  type: list
+  elements: str
+  sample: ['sysctl net.ipv4.ip_forward']
 failed_steps:
   description: The steps that the kernel refused, as in RV(plan), each with a C(message).
   returned: if the kernel refused something

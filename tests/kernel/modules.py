@@ -9,10 +9,12 @@ import contextlib
 import importlib
 import io
 import json
+from collections.abc import Iterator
 from typing import Any
 
-from ansible.module_utils import basic
+from ansible.module_utils import _internal, basic
 from ansible.module_utils.common import warnings
+from kernel import returned
 
 PACKAGE = "ansible_collections.kubenode.ipvs.plugins.modules"
 
@@ -25,8 +27,18 @@ class ModuleError(Exception):
         self.result = result
 
 
+@contextlib.contextmanager
+def in_a_module() -> Iterator[None]:
+    """Have warnings go into a module's result although tests have imported the controller's half of Ansible, too."""
+    before, _internal.is_controller = _internal.is_controller, False
+    try:
+        yield
+    finally:
+        _internal.is_controller = before
+
+
 def run(name: str, *, check: bool = False, diff: bool = True, **arguments: Any) -> dict[str, Any]:
-    """Run one module and return its result.
+    """Run one module and return its result, which must be what its documentation says.
 
     Raises:
         ModuleError: it failed.
@@ -37,12 +49,14 @@ def run(name: str, *, check: bool = False, diff: bool = True, **arguments: Any) 
     warnings._global_warnings.clear()  # of the module that ran before in this process
     module = importlib.import_module(f"{PACKAGE}.{name}")
     output = io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
+    with in_a_module(), contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         module.main()
     result: dict[str, Any] = json.loads(output.getvalue().splitlines()[-1])
     # ansible-core 2.19 and later send warnings with their circumstances.
     texts = [each if isinstance(each, str) else each["event"]["msg"] for each in result.get("warnings", [])]
     result["warnings"] = texts
+    found = returned.differences(PACKAGE, name, result)
+    assert found == [], f"{name} does not return what it documents: {'; '.join(found)}"
     if result.get("failed"):
         raise ModuleError(result)
     return result

@@ -109,6 +109,32 @@ def test_foreign_files_stay_byte_for_byte() -> None:
         foreign.unlink()
 
 
+def test_files_that_have_the_last_word_are_named() -> None:
+    texts = {
+        "/etc/modprobe.d/a.conf": "options ip_vs conn_tab_bits=10\n",
+        "/etc/modprobe.d/z.conf": "options ip-vs debug_level=0 \\\n  conn_tab_bits=8\nblacklist ip-vs-rr\n",
+    }
+    for path, text in texts.items():
+        Path(path).write_text(text)
+    arguments = {"modules": ["ip_vs", "ip_vs_rr"], "parameters": {"ip_vs": {"conn_tab_bits": 9}}}
+    parameter = {"name": "ip_vs.conn_tab_bits", "value": "8", "path": "/etc/modprobe.d/z.conf"}
+    module = {"name": "ip_vs_rr", "value": "blacklist", "path": "/etc/modprobe.d/z.conf"}
+    try:
+        result = converge("kernel_modules", **arguments)
+        assert result["overridden"] == [parameter, module]
+        assert [warning.partition(": ")[2] for warning in result["warnings"]] == [
+            "ip_vs.conn_tab_bits has the value 8 at the next boot",
+            "ip_vs_rr is not loaded at the next boot",
+        ]
+        assert Path("/sys/module/ip_vs/parameters/conn_tab_bits").read_text() == "9\n"
+        assert run("kernel_modules", **arguments, persist=False)["overridden"] == []
+        Path("/etc/modprobe.d/z.conf").write_text("options ip_vs conn_tab_bits=0x9\n")
+        assert run("kernel_modules", **arguments)["overridden"] == []
+    finally:
+        for path in texts:
+            Path(path).unlink()
+
+
 def test_both_spellings_are_one_module() -> None:
     converge("kernel_modules", modules=["ip_vs_rr"], parameters={"ip-vs": {"conn_tab_bits": 9}})
     written = LOAD.read_text()

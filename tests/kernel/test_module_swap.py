@@ -63,6 +63,8 @@ def test_off_and_no_further_change_and_back(places: Places) -> None:
     result = places.swap("off")
     assert result["lines"] == foreseen["lines"]
     assert result["diff"] == foreseen["diff"]
+    header = {"before_header": "/proc/swaps", "after_header": "/proc/swaps"}
+    assert result["diff"][-1] == {"before": "/dev/zram0\n/dev/zram1\n", "after": "", **header}
     assert result["lines"] == [
         f"comment out /dev/zram0 in {places.fstab}",
         "keep dev-zram1.swap from starting",

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a module returns against the RETURN of its documentation: nothing else, all that is always returned, in the documented types."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import Any
+
+import yaml
+
+# What every module may return, by Ansible's own words.
+COMMON = {"changed", "diff", "warnings", "deprecations", "invocation", "failed", "msg", "exception"}
+# What Ansible says of a command that could not be run.
+FAILED = {"cmd", "rc", "stdout", "stderr"}
+# What a module tells its action plugin, which takes it out.
+BETWEEN = {
+    "agent_install": {"bundle_needed"},
+    "packages": {"files_needed", "suffix"},
+    "iptables_chains": {"confirm"},
+    "sysctls": {"confirm"},
+    "virtual_addresses": {"confirm"},
+}
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "str": str,
+    "path": str,
+    "int": int,
+    "float": (int, float),
+    "bool": bool,
+    "list": list,
+    "dict": dict,
+    "raw": object,
+}
+
+
+@cache
+def documentation(package: str, module: str) -> dict[str, Any]:
+    """The documented keys of a module."""
+    return dict(yaml.safe_load(importlib.import_module(f"{package}.{module}").RETURN))
+
+
+def differences(package: str, module: str, result: dict[str, Any]) -> list[str]:
+    """In what a result is not as the module's documentation says, one sentence each."""
+    documented = documentation(package, module)
+    between, failed = BETWEEN.get(module, set()) & result.keys(), result.get("failed")
+    seen = {key: value for key, value in result.items() if key not in COMMON | between | (FAILED if failed else set())}
+    half = failed or between & {"bundle_needed", "files_needed"}
+    always = [] if half else [key for key, field in documented.items() if field["returned"] == "success"]
+    return [f"{key} is not returned" for key in always if key not in seen] + _fields(module, documented, seen)
+
+
+def _fields(place: str, documented: dict[str, Any], seen: dict[str, Any]) -> list[str]:
+    found = [f"{place}: {key} is not documented" for key in seen if key not in documented]
+    for key, field in documented.items():
+        if key in seen:
+            found += _value(f"{place}.{key}", field, seen[key])
+    return found
+
+
+def _value(place: str, field: dict[str, Any], value: Any) -> list[str]:
+    if value is None:
+        return [] if field["type"] == "raw" or "null" in str(field["description"]).lower() else [f"{place} is null"]
+    kind = field["type"]
+    if not isinstance(value, TYPES[kind]) or (kind == "int" and isinstance(value, bool)):
+        return [f"{place} is {value!r}, documented as {kind}"]
+    if "choices" in field and value not in field["choices"]:
+        return [f"{place} is {value!r}, documented as one of {field['choices']}"]
+    if kind == "dict" and "contains" in field:
+        return _inside(place, field["contains"], value)
+    if kind == "list":
+        element = {"type": field.get("elements", "raw"), "description": "", "contains": field.get("contains")}
+        if not element["contains"]:
+            del element["contains"]
+        return [text for index, item in enumerate(value) for text in _value(f"{place}[{index}]", element, item)]
+    return []
+
+
+def _inside(place: str, documented: dict[str, Any], seen: dict[str, Any]) -> list[str]:
+    """All documented parts of a dictionary are there, but for those that say when they are returned."""
+    missing = [
+        f"{place}: {key} is not returned" for key, field in documented.items() if key not in seen and "returned" not in field
+    ]
+    return missing + _fields(place, documented, seen)
