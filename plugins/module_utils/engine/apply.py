@@ -50,7 +50,7 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
     """Do what the plan says, in its order.
 
     Claims are written before anything is created and forgotten after it is gone: a crash in between leaves a claim on something
-    that is not there, never an orphan that nobody owns.
+    that is not there, never an orphan that nobody owns. A failure leaves the ledger as it was, but for what could be done.
 
     Args:
         plan: what to do.
@@ -66,17 +66,17 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
     """
     creations = [(step.kind, step.key) for step in plan.steps if step.before is None and KINDS[step.kind].parent is None]
     adopted = [(kind, key) for kind, keys in plan.adopted.items() for key in keys]
-    ledger.claim(owner, creations + adopted)
+    fresh = ledger.claim(owner, creations + adopted)
     done, failed = _run(plan.steps, tables, keep_going, contained=not keep_going)
     undone: list[Step] = []
     stuck: list[Failure] = []
     if failed and not keep_going:
         undone, stuck = _run([step.inverse() for step in reversed(done)], tables, True, contained=True)
     gone = {(step.kind, step.key) for step in done if step.after is None}
-    gone.update((failure.step.kind, failure.step.key) for failure in failed if failure.step.before is None)
+    # What was ours before stays claimed: that it could not be made does not say that it is not there.
+    gone.update(fresh.intersection((failure.step.kind, failure.step.key) for failure in failed if failure.step.before is None))
     if failed and not keep_going:
-        kept = {(failure.step.kind, failure.step.key) for failure in stuck}
-        gone = {item for item in creations if item not in kept}
+        gone = fresh.difference((failure.step.kind, failure.step.key) for failure in stuck)
     ledger.forget(owner, [item for item in gone if KINDS[item[0]].parent is None])
     if failed and not keep_going:
         raise ApplyError(failed, undone, stuck)

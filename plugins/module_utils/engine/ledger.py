@@ -91,24 +91,29 @@ class Ledger:
         """Return all owners, with how many keys each claims."""
         return dict(self._all("SELECT owner, count(*) FROM claim GROUP BY owner ORDER BY owner", ()))
 
-    def claim(self, owner: str, items: Iterable[Item]) -> None:
-        """Write down that items are this owner's.
+    def claim(self, owner: str, items: Iterable[Item]) -> set[Item]:
+        """Write down that items are this owner's; return those that were not before.
 
         Raises:
             ConflictError: an item is another owner's; nothing was written.
         """
-        rows = [(kind, _encode(key), owner) for kind, key in items]
+        new: dict[tuple[str, str], Item] = {}
+        rows = [(kind, _encode(key), (kind, key)) for kind, key in items]
         if not rows:
-            return
+            return set()
         with self._transaction():
-            self._db.executemany("INSERT OR IGNORE INTO claim (kind, key, owner) VALUES (?, ?, ?)", rows)
-            for kind, key, _owner in rows:
-                (holder,) = self._db.execute("SELECT owner FROM claim WHERE kind = ? AND key = ?", (kind, key)).fetchone()
-                if holder != owner:
-                    item = name(kind, _decode(kind, key))
+            for kind, key, item in rows:
+                found = self._db.execute("SELECT owner FROM claim WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+                if found is None:
+                    new[kind, key] = item
+                elif found[0] != owner:
                     raise ConflictError(
-                        f"{item} is wanted by owner {owner!r} but belongs to owner {holder!r}; nothing was changed"
+                        f"{name(*item)} is wanted by owner {owner!r} but belongs to owner {found[0]!r}; nothing was changed"
                     )
+            self._db.executemany(
+                "INSERT INTO claim (kind, key, owner) VALUES (?, ?, ?)", [(kind, key, owner) for kind, key in new]
+            )
+        return set(new.values())
 
     def forget(self, owner: str, items: Iterable[Item]) -> None:
         """Strike items of this owner out; notes stay until they are set to ""."""

@@ -66,6 +66,27 @@ def test_a_removal_that_fails_stays_claimed(ledger: Ledger) -> None:
     assert ledger.owned("agent") == {"virtual_server": {BAD}}
 
 
+@pytest.mark.parametrize("keep_going", [True, False])
+def test_what_was_ours_and_cannot_be_made_again_stays_claimed(ledger: Ledger, keep_going: bool) -> None:
+    """It may only have been hidden from us."""
+    node = PaperNode({})
+    ledger.claim("site", [("virtual_server", BAD)])
+    node.refuse = {BAD}
+    try:
+        execute(plan({}, WANT, {}), node.tables, ledger, "site", keep_going=keep_going)
+    except ApplyError:
+        assert not keep_going
+    assert ledger.owned("site") == {"virtual_server": {BAD, GOOD} if keep_going else {BAD}}
+
+
+def test_what_was_to_be_taken_over_is_nobodys_after_a_failure(ledger: Ledger) -> None:
+    node = PaperNode({"virtual_server": {GOOD: VirtualServer()}})
+    node.refuse = {BAD}
+    with pytest.raises(ApplyError):
+        execute(plan(node.state, WANT, {}, adopt=True), node.tables, ledger, "site")
+    assert ledger.owned("site") == {}
+
+
 def test_a_claim_is_written_before_anything_is_made(ledger: Ledger) -> None:
     ledger.claim("other", [("virtual_server", GOOD)])
     node = PaperNode({})
