@@ -160,7 +160,7 @@ def compute(have, wish, around, params):
             owned[kind].update(key for key in scope if key not in claimed and key not in want.get(kind, ()))
     owned.update(wish.common)
     if not adopt:
-        _refuse_foreign_children(have, want, owned)
+        _refuse_foreign_children(have, want, owned, others)
     made = plan(have, want, owned, others=others, adopt=adopt)
     if made.conflicts:
         raise ConflictError("; ".join(conflict.describe() for conflict in made.conflicts) + "; nothing was changed")
@@ -177,7 +177,7 @@ def _with_lenient_children(have, wish):
     return want
 
 
-def _refuse_foreign_children(have, want, owned):
+def _refuse_foreign_children(have, want, owned, others):
     """Raise ConflictError for a child that would have to go from a parent that is not ours: the planner leaves it where it is."""
     for kind in want:
         parent = KINDS[kind].parent
@@ -188,6 +188,8 @@ def _refuse_foreign_children(have, want, owned):
             above = parent_of(key)
             if key not in want[kind] and above in want.get(kind_above, ()) and above not in owned.get(kind_above, ()):
                 item = name(kind_above, above)
+                if above in others.get(kind_above, ()):
+                    raise ConflictError(f"{item} belongs to owner {others[kind_above][above]!r}; nothing was changed")
                 raise ConflictError(
                     f"{item} was not made by us and keeps its {name(kind, key)} (adopt takes it over); nothing was changed"
                 )
