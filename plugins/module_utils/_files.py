@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 
 from .engine.errors import KernelError
@@ -35,15 +36,6 @@ def read(*paths):
     return found
 
 
-def foreign_text(path):
-    """Return the text of a file of somebody else; "" if it cannot be read, as it says nothing at boot then either."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
 def boot_order(directories):
     """Return the ``*.conf`` of directories in the order in which a boot reads them: by their names, whatever the directory.
 
@@ -62,7 +54,7 @@ def boot_order(directories):
 
 
 def table(module):
-    """Return the table's ``apply``; ``module`` is the AnsibleModule whose atomic_move writes."""
+    """Return the table's ``apply``; ``module`` is the AnsibleModule that knows of SELinux."""
 
     def apply(steps, keep_going=False):
         result = Result([], [])
@@ -80,7 +72,13 @@ def table(module):
 
 
 def write(module, path, text, mode=0o644):
-    """Write a file as a whole, by a rename; without a text, remove it."""
+    """Write a file as a whole, by a rename; without a text, remove it. A new one has the owner, mode and context of the one before it.
+
+    Not by Ansible's atomic_move, which ends the module where it fails, with half of the task done.
+
+    Raises:
+        OSError: the file is as it was.
+    """
     if text is None:
         if os.path.lexists(path):
             os.unlink(path)
@@ -93,7 +91,15 @@ def write(module, path, text, mode=0o644):
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(text)
         os.chmod(temporary, mode)
-        module.atomic_move(temporary, path)
+        there = os.path.exists(path)
+        if there:
+            former = os.stat(path)
+            os.chmod(temporary, stat.S_IMODE(former.st_mode))
+            os.chown(temporary, former.st_uid, former.st_gid)
+        if module.selinux_enabled():
+            context = module.selinux_context(path) if there else module.selinux_default_context(path)
+            module.set_context_if_different(temporary, context, False)
+        os.replace(temporary, path)
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)

@@ -54,11 +54,12 @@ lines:
   sample: [turn off /dev/sda2, comment out UUID=0b1c in /etc/fstab, keep dev-zram0.swap from starting]
 """
 
+import contextlib
 import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _swap
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _files, _swap
 
 
 def read(path):
@@ -113,26 +114,35 @@ def turn_off(module, units, areas):
     if not problem and _swap.active():
         problem = run(module, "swapoff", "-a")
     if problem:
-        for area in areas:
-            if area not in _swap.active():
-                run(module, "swapon", _swap.path(area))
+        turn_on(module, areas)
         module.fail_json(msg=f"{problem}; what was turned off is on again, no file was changed")
 
 
-def write(module, files):
+def turn_on(module, areas):
+    """Turn those areas on again that are not."""
+    for area in areas:
+        if area not in _swap.active():
+            run(module, "swapon", _swap.path(area))
+
+
+def write(module, files, before):
+    """Write all files, or leave all as they were; return what is in the way, or ""."""
     for path, text in files.items():
-        if text is None:
-            os.unlink(path)
-            if not os.listdir(os.path.dirname(path)):
-                os.rmdir(os.path.dirname(path))
-            continue
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        temporary = os.path.join(module.tmpdir, "swap")
-        with open(temporary, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.write(text)
-        if not os.path.exists(path):
-            os.chmod(temporary, 0o644)
-        module.atomic_move(temporary, path)
+        try:
+            put(module, path, text)
+        except OSError as error:
+            for written in list(files)[: list(files).index(path) + 1]:
+                with contextlib.suppress(OSError):
+                    put(module, written, before[written])
+            return f"file {path} cannot be written: {error.strerror}"
+    return ""
+
+
+def put(module, path, text):
+    """Write a file, or without a text remove it, and its directory if nothing else is there."""
+    _files.write(module, path, text)
+    if text is None and not os.listdir(os.path.dirname(path)):
+        os.rmdir(os.path.dirname(path))
 
 
 def main():
@@ -160,10 +170,10 @@ def main():
     if lines and not module.check_mode:
         if state == "off":
             turn_off(module, units, areas)
-        try:
-            write(module, files)
-        except OSError as error:
-            module.fail_json(msg=f"{error.filename} cannot be written: {error.strerror}")
+        problem = write(module, files, before)
+        if problem:
+            turn_on(module, areas)
+            module.fail_json(msg=f"{problem}; files and swap are as they were")
         if units:
             systemctl(module, "daemon-reload")
         if state == "restored":

@@ -100,3 +100,19 @@ def test_swap_that_cannot_be_turned_off_changes_nothing(places: Places, monkeypa
     )
     assert places.files() == before
     assert sorted(areas()) == ["/dev/zram0", "/dev/zram1"]
+
+
+@pytest.mark.parametrize(("what", "why"), [("", "Read-only file system"), ("fstab", "Device or resource busy")])
+def test_it_stays_on_where_its_files_cannot_be_written(places: Places, what: str, why: str) -> None:
+    """The last of them is the one that cannot be replaced, or none can be written."""
+    before, place = places.files(), places.fstab.parent / what
+    subprocess.run(["mount", "--bind", place, place], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", place], check=True)
+    try:
+        with pytest.raises(ModuleError, match=rf"^file \S+ cannot be written: {why}; files and swap are as they were$"):
+            places.swap("off")
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+    assert places.files() == before
+    assert not list(places.units.glob("*.d"))
+    assert sorted(areas()) == ["/dev/zram0", "/dev/zram1"]
