@@ -228,9 +228,12 @@ def main():
     )
     params = module.params
     found = survey(params["modules"], params["commands"], params["fstab"])
-    if "firewalld" in found["services"] and found["firewalld_backend"] == "iptables":
+    if "firewalld" in found["services"]:
+        # 1.3 does so with either back end (its Firewall.flush goes over all_backends)
+        does = "removes" if found["firewalld_backend"] == "iptables" else "may remove"
         module.warn(
-            "firewalld has FirewallBackend=iptables: each of its reloads removes the chains of all others, ours too, until the agent makes them anew"
+            f"firewalld runs with FirewallBackend={found['firewalld_backend']}: each of its reloads {does} the chains of all others that iptables"
+            " shows, ours too, until the agent makes them anew"
         )
     module.exit_json(
         changed=False,

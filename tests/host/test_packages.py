@@ -203,3 +203,20 @@ def test_kernel_modules_of_the_running_kernel_come_beside_those_of_the_next(node
     result = node.packages(f"{name}-6.13.0-1.fc41.x86_64", mirror=node.family.mirror.format(directory=place))
     assert result["msg"].startswith(f"{name}-6.13.0-1.fc41.x86_64 cannot be installed from file:///")
     assert node.packages(f"{name}-{KERNEL}")["changed"] is False
+
+
+@pytest.mark.parametrize("place", ["suse"], indirect=True)
+def test_a_conflict_with_what_is_installed_is_told_and_nothing_is_removed(node: Node) -> None:
+    base = Package(
+        "kernel-default-base", "/usr/lib/modules/base", "6.4.0-150600.21", relations="Conflicts: kernel-default = 6.4.0-150600.21"
+    )
+    full = Package("kernel-default", "/usr/lib/modules/full", "6.4.0-150600.21")
+    place = node.directory / "conflict"
+    node.build(place, base, full)
+    node.family.index(node.root, place)
+    mirror = node.family.mirror.format(directory=place)
+    assert node.packages(base.name, mirror=mirror)["changed"]
+    result = node.packages(full.name, mirror=mirror)
+    assert result["msg"].startswith(f"{full.name} cannot be installed from {mirror}: ")
+    assert "conflicts with" in result["msg"], result["msg"]
+    assert (node.installed(base.name), node.installed(full.name)) == ({base.version}, set())

@@ -25,13 +25,14 @@ from lab.lock import locked
 ROOT = Path(__file__).resolve().parents[2]
 TREES = ROOT / ".cache/trees"
 PACKAGES = ("python3", "dnf", "rpm", "createrepo-c", "zypper", "pacman-package-manager", "makepkg", "libarchive-tools")
+PACKAGES += ("dbus", "firewalld", "network-manager", "iptables", "iproute2", "netcat-openbsd")
 MARK = "/foreign-root"  # is nowhere else: no command runs in a directory without it
-# What these distributions have and Debian has not, or elsewhere; and commands that shall be missing.
+# What these distributions have and Debian has not, or elsewhere.
 HOOKS = (
     'mkdir -p "$1/etc/rpm" "$1/etc/yum.repos.d" "$1/etc/zypp/repos.d"',
     'printf "%%_dbpath /var/lib/rpm\\n" > "$1/etc/rpm/macros"',
     'ln -sf ../proc/self/mounts "$1/etc/mtab"',
-    'rm -rf "$1/lib/modules" "$1/sbin/modprobe"',
+    'rm -rf "$1/lib/modules"',
     f'touch "$1{MARK}"',
 )
 # The layers become the root, in which the machine's own cannot be reached; only then it says so. All within ends when its standard input does.

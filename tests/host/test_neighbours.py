@@ -1,0 +1,128 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the role prepare tells firewalld and NetworkManager, told to the real ones: in a root directory, on this machine's kernel."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from jinja2 import Environment, FileSystemLoader
+from support.foreign_root import ForeignRoot
+
+ROLE = Path(__file__).parents[2] / "roles/prepare"
+_FILES = yaml.safe_load((ROLE / "vars/main.yml").read_text())["prepare_neighbour_files"]
+FILES = {re.findall(r"'([\w.]+\.j2)'", entry["text"])[0]: entry["path"] for entry in _FILES}  # template: path
+VARIABLES = {
+    "prepare_firewalld_sources": ["10.244.0.0/16"],
+    "prepare_firewalld_addresses": ["10.96.0.0/12", "fd00:96::/108"],
+    "prepare_firewalld_ports": ["30000-30100/tcp"],
+}
+# The service's address is on a link of that name; this kernel need not have dummy links. A client is behind another link. By a /sys
+# that is read-only NetworkManager knows that there is no udev to wait for.
+LINKS = """
+set -e
+ip link set lo up
+ip link add kube-ipvs0 type veth peer name kube-peer
+ip address add 10.96.0.1/32 dev kube-ipvs0
+ip link set kube-ipvs0 up
+ip link add eth0 type veth peer name client0
+ip address add 192.0.2.1/24 dev eth0
+ip link set eth0 up
+mkdir -p /run/netns
+ip netns add client
+ip link set client0 netns client
+ip -n client address add 192.0.2.2/24 dev client0
+ip -n client link set client0 up
+ip -n client route add default via 192.0.2.1
+mkdir -p /run/dbus /run/udev
+mount -t sysfs -o ro sysfs /sys
+dbus-daemon --system --fork
+"""
+
+
+class Node:
+    """A machine with a system bus; services are started by hand."""
+
+    def __init__(self, root: ForeignRoot) -> None:
+        self.root = root
+        root.run("sh", "-c", LINKS)
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *command: str) -> None:
+        self.started.append(subprocess.Popen([*self.root.enter, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    def until(self, *command: str, shows: str) -> str:
+        """Ask until the answer has the words."""
+        for _ in range(600):
+            done = self.root.attempt(*command)
+            if shows in done.stdout:
+                return str(done.stdout)
+            time.sleep(0.1)
+        raise AssertionError(f"{' '.join(command)}: {done.stdout}{done.stderr}, expected {shows}")
+
+    def tell(self, name: str) -> None:
+        environment = Environment(loader=FileSystemLoader(ROLE / "templates"), trim_blocks=True, keep_trailing_newline=True)
+        self.root.write(FILES[name], environment.get_template(name).render(**VARIABLES))
+
+    def reached(self, address: str, port: int) -> bool:
+        """Whether the client can connect."""
+        return self.root.attempt("ip", "netns", "exec", "client", "nc", "-z", "-w", "1", address, str(port)).returncode == 0
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    root = ForeignRoot(tmp_path)
+    found = Node(root)
+    yield found
+    root.close()
+    for process in found.started:
+        process.wait()
+
+
+def test_firewalld_lets_through_what_is_balanced_and_nothing_else(node: Node) -> None:
+    for port in (80, 30080, 8080):
+        node.start("nc", "-lk", "0.0.0.0", str(port))
+        node.until("ss", "-Hlnt", "sport", "=", f"{port}", shows=f":{port}")
+    assert node.reached("10.96.0.1", 80)
+    node.start("firewalld", "--nofork", "--nopid")
+    node.until("firewall-cmd", "--state", shows="running")
+    asked = (("10.96.0.1", 80), ("192.0.2.1", 30080), ("192.0.2.1", 8080))
+    assert [node.reached(*each) for each in asked] == [False, False, False]
+    node.root.run("iptables-nft", "-N", "KUBENODE-TEST")
+    node.root.run("iptables-nft", "-A", "FORWARD", "-j", "KUBENODE-TEST")
+    assert "-A FORWARD -j KUBENODE-TEST" in node.root.run("iptables-nft", "-S", "FORWARD")
+
+    for name in ("firewalld_zone.xml.j2", "firewalld_policy.xml.j2"):
+        node.tell(name)
+    node.root.run("firewall-cmd", "--check-config")
+    node.root.run("firewall-cmd", "--reload")
+    assert node.root.run("firewall-cmd", "--get-active-zones").split() == [
+        "kubenode", "interfaces:", "kube-ipvs0", "sources:", "10.244.0.0/16",
+    ]  # fmt: skip
+    assert "kubenode-services" in node.root.run("firewall-cmd", "--get-active-policies")
+    assert [node.reached(*each) for each in asked] == [True, True, False]
+    # What the how-to says of a reload, whatever FirewallBackend is.
+    assert node.root.run("iptables-nft", "-S", "FORWARD") == "-P FORWARD ACCEPT\n"
+
+
+def test_network_manager_leaves_the_link_alone_through_its_own_restart(node: Node) -> None:
+    node.start("NetworkManager", "--no-daemon")
+    node.until("nmcli", "-g", "DEVICE,STATE", "device", shows="kube-ipvs0:connected")
+    node.tell("network_manager.conf.j2")
+    node.root.run("nmcli", "general", "reload")
+    node.until("nmcli", "-g", "DEVICE,STATE", "device", shows="kube-ipvs0:unmanaged")
+    node.root.run(
+        "sh", "-c", 'for p in /proc/[0-9]*; do read -r n <$p/comm; [ "$n" != NetworkManager ] || kill ${p#/proc/}; done'
+    )
+    node.started[-1].wait()
+    node.start("NetworkManager", "--no-daemon")
+    states = node.until("nmcli", "-g", "DEVICE,STATE", "device", shows="eth0:connected")
+    assert "kube-ipvs0:unmanaged" in states
+    assert "10.96.0.1/32" in node.root.run("ip", "-4", "address", "show", "dev", "kube-ipvs0")
