@@ -36,6 +36,15 @@ def read(*paths):
     return found
 
 
+def foreign_text(path):
+    """Return the text of a file of somebody else; "" if it cannot be read, as it says nothing at boot then either."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
 def boot_order(directories):
     """Return the ``*.conf`` of directories in the order in which a boot reads them: by their names, whatever the directory.
 
