@@ -90,7 +90,7 @@ def run(spec, prepare, reread=None, **options):
 
     Args:
         spec: the argument spec.
-        prepare: from the module's parameters to ``(read, wish, tables)``: ``read(around)`` returns what is,
+        prepare: from the module's parameters and ``check_mode`` to ``(read, wish, tables)``: ``read(around)`` returns what is,
             ``wish(have, around)`` what the task wants of it, ``tables`` are the tables' ``apply`` by name. Raises EngineError for
             wrong input.
         reread: for modules with ``confirm_timeout``: from (kind, key) pairs to what there is of them.
@@ -98,12 +98,13 @@ def run(spec, prepare, reread=None, **options):
     """
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **options)
     with failing(module):
-        read, wish, tables = prepare(module.params)
-        owner = module.params["owner"]
+        params = {**module.params, "check_mode": module.check_mode}
+        read, wish, tables = prepare(params)
+        owner = params["owner"]
         with _confirm.begin(module, tables, reread) as guard, surroundings(module.check_mode, owner) as around:
             have = read(around)
             wanted = wish(have, around)
-            made = compute(have, wanted, around, module.params)
+            made = compute(have, wanted, around, params)
             if not module.check_mode:
                 _confirm.refuse_pending(owner)
                 with _confirm.over(guard, made, wanted.absent, around, owner):

@@ -17,6 +17,7 @@ from ._iptables_fields import text
 from ._scratch import in_scratch
 from .engine.errors import InputError
 from .engine.kernel import iptables
+from .engine.model.ipset import IPSet
 from .engine.model.iptables import BUILT_IN, ChainKey, JumpKey, Place
 from .engine.model.rule_text import canonical_rule
 
@@ -59,12 +60,28 @@ def prepare(params):
         about = [*chains, *mine]
         return iptables.read(sorted({key.family for key in about}), {key.table for key in about})
 
-    return read, lambda have, around: wanted(chains, have, around), {"iptables": iptables.apply}
+    expected = Expected({}) if params.get("check_mode") else None
+    return read, lambda have, around: wanted(chains, have, around, expected), {"iptables": iptables.apply}
 
 
 def reread(items):
     """Return what there is of (kind, key) pairs, and what stands beside them."""
     return iptables.read(sorted({key.family for _kind, key in items}), {key.table for _kind, key in items})
+
+
+class Expected(NamedTuple):
+    """What check mode expects of tasks before this one, which it has not carried out: ``told`` is a part of the module's result."""
+
+    told: dict
+
+    def sets(self, place, name):
+        """Say that a set is to come, and return what stands for it meanwhile; its type matters to no rule."""
+        warnings = self.told.setdefault("warnings", [])
+        warnings.append(f"{place}: set {name} does not exist; a run would fail unless a task before this one makes it")
+        return IPSet("bitmap:port", (("range", "0-1"),))
+
+    def refine(self, made):
+        return made
 
 
 class Wanted(NamedTuple):
@@ -104,9 +121,9 @@ def jump_into(chain, jump):
     return JumpKey(chain.family, chain.table, jump["chain"], f"{jump['match']} -j {chain.chain}".strip())
 
 
-def wanted(chains, have, around):
+def wanted(chains, have, around, expected=None):
     """Return what the task wants, seeing what is there and whose it is."""
-    spelled = respell(chains, have)
+    spelled = respell(chains, have, expected)
     want = {"chain": {}, "jump": {}}
     absent = {"chain": set(), "jump": set()}
     seen, orders = {}, {}
@@ -126,7 +143,7 @@ def wanted(chains, have, around):
             absent["jump"].update(
                 jump for jump in mine if jump[:2] == key[:2] and target(jump.rule) == key.chain and jump not in want["jump"]
             )
-    return Wish(want, absent, {}, {"chain": have["chain"], "jump": have["jump"]})
+    return Wish(want, absent, {}, {"chain": have["chain"], "jump": have["jump"]}, expected)
 
 
 def target(rule):
@@ -134,7 +151,7 @@ def target(rule):
     return rule.partition(" # ")[0].rpartition(" ")[2]
 
 
-def respell(chains, have):
+def respell(chains, have, expected):
     """Return the chains with their rules and jumps as iptables-save spells them; iptables is only asked if something is not there."""
     plain = {key: plainly(chain, key.family, have["chain"].get(key, ())) for key, chain in chains.items()}
     rules = {key: chains[key].rules for key, chain in plain.items() if chain.rules and chain.rules != have["chain"].get(key)}
@@ -146,7 +163,7 @@ def respell(chains, have):
     ]
     if not rules and not jumps:
         return plain
-    sets = mentioned_sets(chains, rules, jumps)
+    sets = mentioned_sets(chains, rules, jumps, expected)
     stay = [key for key in {**have["chain"], **chains} if key not in chains or chains[key].present]
     texts, keys = ask(rules, jumps, sets, stay)
     return {
@@ -195,8 +212,8 @@ def ask(rules, jumps, sets, known):
     return texts, keys
 
 
-def mentioned_sets(chains, rules, jumps):
-    """Return the headers of the sets that rules name.
+def mentioned_sets(chains, rules, jumps, expected):
+    """Return the headers of the sets that rules name. One that is not there may be ``expected``.
 
     Raises:
         InputError: there is no such set, or it holds another family: the kernel takes such a rule, and it never matches.
@@ -211,8 +228,10 @@ def mentioned_sets(chains, rules, jumps):
 
     there = ipset.read({name for _key, _place, name in named}, members=False)["set"]
     for key, place, name in named:
-        if name not in there:
+        if name not in there and expected is None:
             raise InputError(place, "set", name, "a set that exists")
+        if name not in there:
+            there[name] = expected.sets(place, name)
         kind, options = there[name].type, there[name]
         if _SET_FAMILIES.get(options.option("family", kind), key.family) != key.family:
             raise InputError(place, "set", name, f"a set with IPv{key.family} addresses (it is {options.text()})")

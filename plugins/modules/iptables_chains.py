@@ -15,6 +15,7 @@ description:
   - Each table is read once and changed by one C(iptables-restore --noflush), which the kernel takes as a whole or not at all.
     Rules of others, in chains of others or between ours, stay byte for byte as they are.
   - Works with both back ends (legacy and nft), see O(backend).
+  - A set that a rule names has to be there. In check mode it need not, since a task before this one may be going to make it; a warning names it.
   - If the kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
