@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,3 +129,31 @@ def test_network_manager_leaves_the_link_alone_through_its_own_restart(node: Nod
     states = node.until("nmcli", "-g", "DEVICE,STATE", "device", shows="eth0:connected")
     assert "kube-ipvs0:unmanaged" in states
     assert "10.96.0.1/32" in node.root.run("ip", "-4", "address", "show", "dev", "kube-ipvs0")
+
+
+PLAY = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role:
+        name: kubenode.ipvs.prepare
+        tasks_from: neighbours
+"""
+
+
+def test_what_firewalld_does_not_understand_is_told_before_it_reads_it(node: Node, tmp_path: Path) -> None:
+    host = {"ansible_connection": "local", "ansible_remote_tmp": f"{tmp_path}/remote"}
+    host["ansible_python_interpreter"] = node.root.interpreter(tmp_path / "python")
+    (tmp_path / "inventory.json").write_text(json.dumps({"all": {"hosts": {"node": host}}}))
+    (tmp_path / "play.yml").write_text(PLAY)
+    paths = [entry["path"] for entry in _FILES]
+    found = {"services": ["firewalld"], "contents": dict.fromkeys(paths), "files": dict.fromkeys(paths, False)}
+    given = json.dumps({"prepare_node": found, "prepare_firewalld_ports": ["30000-32767/tcp", "99999/tcp"]})
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "inventory.json", "-e", given, "play.yml"]
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROLE.parents[1] / "collection")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
+    assert done.returncode == 2, done.stdout + done.stderr
+    text = " ".join((done.stdout + done.stderr).split())
+    assert "firewalld does not accept its configuration with what prepare_firewalld_sources" in text, text
+    assert "INVALID_PORT: port number in '99999' is too big" in text, text
+    assert node.root.attempt("cat", *paths).stdout == ""
