@@ -1,89 +1,111 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The examples in the modules' documentation do what they say: every module takes its own, and those of sets and chains are run."""
+"""Every example in the documentation, run on a kernel: in check mode, for real, and again. One that ``EXAMPLES`` does not know fails."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import io
-import json
-import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from ansible.module_utils import basic
-from kernel.modules import PACKAGE, converge, run
+from kernel.examples import CHANGES, EXAMPLES, MODULES, PROVES, STAYS, Example
+from kernel.modules import run
+from kernel.tasks import Controller, collections
+from support.agent_process import dump
+from support.examples import PREFIX, action, documented
+from support.namespace import sh
 
-PREFIX = "kubenode.ipvs."
-NAMES = sorted(path.stem for path in Path("plugins/modules").glob("*.py"))
-
-
-LOOK = basic.AnsibleModule.__init__
-
-
-class TakenError(Exception):
-    """A module has taken its arguments."""
-
-
-def examples(name: str) -> list[dict[str, Any]]:
-    """The arguments that a module's examples give it, in their order."""
-    tasks = yaml.safe_load(importlib.import_module(f"{PACKAGE}.{name}").EXAMPLES)
-    return [task[PREFIX + name] or {} for task in tasks if PREFIX + name in task]
+DOCUMENTED = documented()
+PREDICTED = ("changed", "plan", "lines", "diff", "adopted")
+PURGED: dict[str, dict[str, Any]] = {
+    "ipvs_services": {"sync_daemons": []},
+    "virtual_addresses": {},
+    "iptables_chains": {},
+    "ipsets": {},
+    "sysctls": {},
+    "kernel_modules": {},
+}
 
 
-def refusal(name: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a module has against its arguments; it gets no further than to look at them."""
-
-    def only_look(self: Any, *given: Any, **options: Any) -> None:
-        LOOK(self, *given, **options)
-        raise TakenError
-
-    monkeypatch.setattr(basic.AnsibleModule, "__init__", only_look)
-    monkeypatch.setattr(basic, "_ANSIBLE_ARGS", json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode())
-    monkeypatch.setattr(basic, "_ANSIBLE_PROFILE", "legacy", raising=False)
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.suppress(TakenError, SystemExit):
-        importlib.import_module(f"{PACKAGE}.{name}").main()
-    return str(json.loads(output.getvalue())["msg"]) if output.getvalue() else ""
+@pytest.fixture(scope="module", autouse=True)
+def ansible() -> Iterator[None]:
+    sh("modprobe", "-a", *MODULES)
+    with collections():
+        yield
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_module_takes_its_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = [arguments for arguments in examples(name) if "{{" not in json.dumps(arguments)]
-    assert shown
-    assert [refusal(name, arguments, monkeypatch) for arguments in shown] == [""] * len(shown)
+@pytest.fixture
+def controller(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Controller]:
+    """A controller and a node with what the examples need; in the end the node is as it was."""
+    example = EXAMPLES.get(source, Example({}))
+    for tool in ("iptables", "ip6tables"):
+        for table in ("nat", "filter"):
+            sh(tool, "-t", table, "-S")  # a table that nobody used yet is not saved
+    before = dump()
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")
+    for name, content in example.files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        path.chmod(0o755)
+    for command in example.before:
+        sh(*command)
+    for name, arguments in example.given:
+        run(name, **arguments)
+    asked = {variable: run(name) for variable, name in example.asked.items()}
+    yield Controller(tmp_path, {**example.variables, **asked})
+    for owner in owners(source):
+        run("service_proxy", state="absent", owner=owner)
+        for name, arguments in PURGED.items():
+            run(name, owner=owner, purge="owned", **arguments)
+    for command in example.after:
+        sh(*command)
+    assert dump() == before
+    assert list(Path("/etc").glob("*/*kubenode*")) == []
 
 
-def test_a_wrong_example_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "Unsupported parameters" in refusal("ipsets", {"set": []}, monkeypatch)
+def owners(source: str) -> set[str]:
+    given = [task[action(task)] or {} for task in DOCUMENTED[source] if action(task).startswith(PREFIX)]
+    return {str(arguments.get("owner", default)) for arguments in given for default in ("ansible", "service_proxy")}
 
 
-def test_the_examples_of_sets(tmp_path: Path) -> None:
-    (tmp_path / "listed.txt").write_text("# from somewhere\n192.0.2.0/24\n198.51.100.0/24\n")
-    for arguments in examples("ipsets"):
-        for one in arguments["sets"]:
-            if one.get("src"):  # on the controller: the action plugin sends it
-                one.update(src=str(tmp_path / one["src"]), remote_src=True)
-        assert converge("ipsets", **arguments)["changed"]
-    for owner in ("ansible", "edge"):
-        run("ipsets", owner=owner, purge="owned")
-    assert subprocess.run(["ipset", "save"], check=True, capture_output=True, text=True).stdout == ""
+def named(source: str) -> dict[str, dict[str, Any]]:
+    return {task.get("name", f"#{number}"): task for number, task in enumerate(DOCUMENTED[source], 1)}
 
 
-def test_the_examples_of_chains() -> None:
-    subprocess.run(["modprobe", "-a", "ip_vs", "xt_ipvs", "xt_set", "xt_LOG"], check=True)
-    subprocess.run(["ipset", "create", "trusted", "hash:net"], check=True)
-    before = subprocess.run(["iptables-save"], check=True, capture_output=True, text=True).stdout
-    for arguments in examples("iptables_chains"):
-        arguments.pop("confirm_timeout", None)  # the controller's to confirm
-        assert converge("iptables_chains", **arguments)["changed"]
-    for owner in ("ansible", "edge"):
-        run("iptables_chains", owner=owner, purge="owned")
-    rules = [line for line in before.splitlines() if line.startswith("-A")]
-    after = subprocess.run(["iptables-save"], check=True, capture_output=True, text=True).stdout
-    assert [line for line in after.splitlines() if line.startswith("-A")] == rules
-    subprocess.run(["ipset", "destroy"], check=True)
+def test_nothing_in_the_table_is_out_of_date() -> None:
+    assert {source: list(example.tasks) for source, example in EXAMPLES.items()} == {
+        source: list(named(source)) for source in DOCUMENTED
+    }
+
+
+@pytest.mark.parametrize("source", DOCUMENTED)
+def test_an_example_does_what_it_says(source: str, controller: Controller) -> None:
+    for name, task in named(source).items():
+        expected = EXAMPLES[source].tasks[name]
+        if expected in (CHANGES, STAYS, PROVES):
+            result = converge(controller, task, changed=expected != STAYS, left=[PROVES] if expected == PROVES else [])
+        else:
+            result = controller.run(task)
+            assert result is not None
+            assert not result.get("changed")
+            assert expected in str(result.get("content", result.get("msg", "")))
+        if "register" in task:
+            controller.variables[task["register"]] = result
+
+
+def converge(controller: Controller, task: dict[str, Any], *, changed: bool, left: list[str]) -> dict[str, Any]:
+    """Check, run, and run again: the first says what the second does, and the third changes nothing, but for what is ``left``."""
+    foreseen, result, again = controller.run(task, check=True), controller.run(task), controller.run(task)
+    assert foreseen is not None
+    assert result is not None
+    assert again is not None
+    for field in PREDICTED:
+        assert result.get(field) == foreseen.get(field), f"{field}: check mode and run differ"
+    assert result["changed"] is changed
+    assert (again["changed"], again["lines"]) == (bool(left), left)
+    assert result.get("confirmed", True) is True
+    return result

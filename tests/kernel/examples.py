@@ -1,0 +1,205 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The documentation's examples, by where they stand: what each needs, and what its tasks do."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from dataclasses import dataclass, field
+from typing import Any
+
+from support import objects
+
+# What a task does on the node; any other text is a part of what it shows. ``PROVES`` is what a run after the change still says.
+CHANGES, STAYS, READS, PROVES = "changes", "is there already", "", "have it prove itself"
+MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_wlc", "ip_vs_sh", "ip_vs_lc", "nf_conntrack", "ip_set", "xt_set", "xt_ipvs")
+MODULES += ("xt_physdev", "xt_statistic", "xt_LOG", "xt_multiport", "br_netfilter", "zram")
+
+
+@dataclass(frozen=True)
+class Example:
+    """What stands in one place.
+
+    ``tasks`` says what each task does, by its name or number. Before them, ``files`` are on the controller, ``before`` was run on the
+    node, the modules in ``given`` too, and the ``variables`` are known, with what the modules in ``asked`` return; ``after`` is run
+    when all that the owners of the tasks have was removed.
+    """
+
+    tasks: dict[str, str]
+    files: dict[str, str | bytes] = field(default_factory=dict)
+    before: list[list[str]] = field(default_factory=list)
+    given: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    variables: dict[str, Any] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)
+    after: list[list[str]] = field(default_factory=list)
+
+
+def bundle() -> bytes:
+    """A release of an agent that has nothing against any node."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for name, text in (("bin/kubenode", "import sys\n"), ("lib/kubenode/__init__.py", "")):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return data.getvalue()
+
+
+def commands(text: str) -> list[list[str]]:
+    return [line.split() for line in text.strip().splitlines()]
+
+
+SERVICE = [
+    objects.service("web", ["10.96.0.10"], [objects.port(80, "p")]),
+    objects.piece("web", [objects.endpoint("198.51.100.1")], [objects.port(8080, "p")]),
+]
+MANIFESTS: dict[str, str | bytes] = {"files/manifests/web.json": json.dumps(SERVICE)}
+LIST = json.dumps({"apiVersion": "v1", "kind": "List", "items": SERVICE})
+ETH0 = commands("ip link add eth0 type dummy\nip link set eth0 up multicast on")
+NO_ETH0 = commands("ip link del eth0")
+TRUSTED, NO_TRUSTED = commands("ipset create trusted hash:net"), commands("ipset destroy trusted")
+TIMEOUTS = commands("ipvsadm --set 900 120 300")
+WEB = {"protocol": "tcp", "address": "192.0.2.80", "port": 80, "real_servers": [{"address": "198.51.100.9", "port": 80}]}
+
+EXAMPLES: dict[str, Example] = {
+    "plugins/modules/agent_install.py": Example(
+        {"Install the agent": PROVES, "Say that it works": CHANGES, "Or go back to what worked before": STAYS},
+        {"files/kubenode-agent.tar.gz": bundle()},
+        commands("mount -t tmpfs memory /usr/local/bin"),
+        variables={"agent_config": {"source": {"files": {"path": "/etc/kubenode/manifests"}}}},
+        after=commands("rm -r /opt/kubenode /etc/kubenode\numount /usr/local/bin"),
+    ),
+    "plugins/modules/ipsets.py": Example(
+        {
+            "Have a set of networks, and exactly these members": CHANGES,
+            "Add one address that expires after five minutes, leave the other members alone": CHANGES,
+            "Have exactly these sets of mine, and no other of mine": CHANGES,
+            "Have the members that a file on the controller lists, however many": CHANGES,
+            "Look a packet up in these two sets, in this order": CHANGES,
+            "Remove a set": CHANGES,
+        },
+        {"files/listed.txt": "# from somewhere\n192.0.2.0/24\n198.51.100.0/24\n"},
+    ),
+    "plugins/modules/ipsets_info.py": Example(
+        {"Read two sets": READS},
+        before=[*TRUSTED, *commands("ipset create blocked hash:ip")],
+        after=[*NO_TRUSTED, *commands("ipset destroy blocked")],
+    ),
+    "plugins/modules/iptables_chains.py": Example(
+        {
+            "Let only trusted networks reach the node port range": CHANGES,
+            "Rules as fields; what is not let through is logged and dropped": CHANGES,
+            "Masquerade what leaves for the back ends, in both families": CHANGES,
+            "Remove a chain and the jumps into it": CHANGES,
+        },
+        before=TRUSTED,
+        after=NO_TRUSTED,
+    ),
+    "plugins/modules/iptables_chains_info.py": Example({"Read the rules of the table nat": READS}),
+    "plugins/modules/ipvs_services.py": Example(
+        {
+            "Balance a web service over two back ends": CHANGES,
+            "Stop new connections to one back end, leave the others alone": CHANGES,
+            "Leave the weights of those that are there to the health checker": CHANGES,
+            "Have exactly these virtual servers of mine, and no other of mine": CHANGES,
+            "Replace a back end; the old one goes when its last connection has ended, or after ten minutes": CHANGES,
+            "Forget idle connections after an hour, and tell the other balancer of the connections": CHANGES,
+            "Remove a virtual server": CHANGES,
+        },
+        before=[*ETH0, *TIMEOUTS],
+        after=[*NO_ETH0, *TIMEOUTS],
+    ),
+    "plugins/modules/ipvs_services_info.py": Example(
+        {"Read the table": READS, "Stop if a real server has connections": READS},
+        given=[("ipvs_services", {"services": [WEB]})],
+    ),
+    "plugins/modules/kernel_modules.py": Example(
+        {"What IPVS needs": CHANGES, "Take all back that this owner ever wanted": CHANGES},
+    ),
+    "plugins/modules/kernel_modules_info.py": Example(
+        {"Ask for what IPVS needs": READS, "Stop where the kernel has no IPVS": READS},
+    ),
+    "plugins/modules/kernel_settings.py": Example(
+        {"What IPVS needs": CHANGES}, before=commands("sysctl -w net.ipv4.ip_forward=0 net.ipv4.vs.conntrack=0")
+    ),
+    "plugins/modules/node_check.py": Example({"Look at the node": READS, "Stop on nodes that cannot do IPVS": READS}),
+    # Both are installed where uml-pytest runs: their file system is this machine's. Scenarios of molecule install packages.
+    "plugins/modules/packages.py": Example(
+        {"Install from the distribution's repositories": STAYS, "Install without any network": STAYS},
+        before=commands("dpkg-query --status ipset ipvsadm"),
+    ),
+    "plugins/modules/service_proxy.py": Example(
+        {
+            "Balance as the manifests in a directory on the controller say": CHANGES,
+            "A Service without a cluster": CHANGES,
+            "Take all of that away": CHANGES,
+        },
+        MANIFESTS,
+    ),
+    "plugins/modules/swap.py": Example(
+        {"Turn swap off, now and at every boot": CHANGES, "Have swap again as it was": CHANGES},
+        {
+            "bin/swap": "#!/bin/sh\necho 4M >/sys/block/zram0/disksize\nmkswap /dev/zram0\necho /dev/zram0 none swap sw 0 0 >>/etc/fstab\n"
+        },
+        commands("swap\nswapon /dev/zram0"),
+        after=commands("swapoff /dev/zram0\nsed -i /zram0/d /etc/fstab"),
+    ),
+    "plugins/modules/sysctls.py": Example(
+        {
+            "What IPVS wants": CHANGES,
+            "At least this much, and not more than that": CHANGES,
+            "Route replies another way, and have it as before if the controller is cut off by it": CHANGES,
+            "Have the former value again": CHANGES,
+            "Take all back that this owner ever set": CHANGES,
+        },
+        before=commands("ip link add eth0.100 type dummy\nsysctl -w net.ipv4.ip_forward=0 net.ipv4.conf.all.rp_filter=0"),
+        after=commands("ip link del eth0.100"),
+    ),
+    "plugins/modules/sysctls_info.py": Example(
+        {"Read what IPVS can be told": READS, "Show them as kubenode.ipvs.sysctls takes them": "net.ipv4.vs.conntrack"},
+    ),
+    "plugins/modules/virtual_addresses.py": Example(
+        {
+            "Take the addresses of two virtual servers": CHANGES,
+            "Take one more address, leave the others alone": CHANGES,
+            "Remove the link with its addresses": CHANGES,
+        },
+    ),
+    "plugins/modules/virtual_addresses_info.py": Example(
+        {"Read the proxy's addresses": READS},
+        before=commands("ip link add kube-ipvs0 type dummy\nip address add 192.0.2.80/32 dev kube-ipvs0"),
+        after=commands("ip link del kube-ipvs0"),
+    ),
+    "plugins/filter/fleet_report.py": Example({"Show it": "node1"}, asked={"found": "node_check"}),
+    "plugins/filter/keep_off.py": Example({"Show what keeps kube-proxy off nodes that the agent serves": "NotIn"}),
+    "plugins/filter/kubeadm_config.py": Example({"Write what kubeadm init would read": "kind: KubeProxyConfiguration"}),
+    "plugins/filter/kubeadm_plan.py": Example({"Say who proxies": "agent"}),
+    "plugins/filter/to_ipset.py": Example({"Show a set as ipset would read it": "add trusted 192.0.2.0/24"}),
+    "plugins/filter/to_iptables.py": Example({"Show a chain as iptables-restore would read it": "-I INPUT -j EDGE"}),
+    "plugins/filter/to_ipvsadm.py": Example({"Show virtual servers as ipvsadm would": "-A -t 192.0.2.10:80 -s rr"}),
+    "plugins/lookup/objects.py": Example(
+        {"Name the Services in a directory": "['web']", "Ask a cluster": READS, "Converge a node by what it said": CHANGES},
+        {**MANIFESTS, "bin/kubectl": f"#!/bin/sh\necho '{LIST}'\n"},
+    ),
+    "README.md #1": Example({"One virtual server, and none of ours beside it": CHANGES}),
+    "docs/how-to/converge.md #1": Example(
+        {
+            "Load kernel modules": CHANGES,
+            "Set kernel parameters": CHANGES,
+            "Converge sets": CHANGES,
+            "Converge chains": CHANGES,
+            "Converge virtual servers": CHANGES,
+            "Converge addresses": CHANGES,
+        },
+        before=commands("sysctl -w net.ipv4.ip_forward=0"),
+    ),
+    "docs/how-to/converge.md #2": Example({"#1": CHANGES}, given=[("ipvs_services", {"services": [WEB]})]),
+    "docs/how-to/converge.md #3": Example({"#1": CHANGES}, before=[*ETH0, *TIMEOUTS], after=[*NO_ETH0, *TIMEOUTS]),
+    "docs/how-to/converge.md #4": Example({"#1": CHANGES}),
+    "docs/how-to/converge.md #5": Example({"#1": CHANGES}, before=TRUSTED, after=NO_TRUSTED),
+    "docs/how-to/converge.md #6": Example({"#1": CHANGES}, {"files/blocked.txt": "192.0.2.0/24\n"}),
+    "docs/how-to/service-proxy.md #1": Example({"Balance as the manifests say": CHANGES}, MANIFESTS),
+}
