@@ -134,7 +134,13 @@ def a_cluster(random: Random) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Objects, and a KubeProxyConfiguration."""
     things = [a_service(random, index) for index in range(6)]
     things += [a_slice(random, index, number) for index in range(6) for number in range(random.randint(0, 3))]
-    primary = random.choice((["10.99.0.11", "fd00:99::11"], ["fd00:99::11", "10.99.7.11"]))
-    things.append(objects.node(NODE, zone=random.choice(("a", "b", "")), pod_cidrs=["10.244.1.0/24"], addresses=primary))
+    # kube-proxy does not start on a node whose first address is of a family of which the node has no pod network
+    networks, primary = random.choice(
+        (
+            (["10.244.1.0/24"], ["10.99.0.11", "fd00:99::11"]),
+            (["fd00:244:1::/64", "10.244.1.0/24"], ["fd00:99::11", "10.99.7.11"]),
+        )
+    )
+    things.append(objects.node(NODE, zone=random.choice(("a", "b", "")), pod_cidrs=networks, addresses=primary))
     random.shuffle(things)
     return things, a_config(random)
