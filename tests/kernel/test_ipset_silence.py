@@ -64,5 +64,10 @@ def test_what_was_not_read_is_not_absent(fault: Path) -> None:
     fault.unlink()
     restore(SETS)
     fault.touch()
-    with pytest.raises(KernelError, match="did not answer"):
-        read_saved(["A"])
+    for names in (["A"], None):
+        with pytest.raises(KernelError, match="did not answer"):
+            read_saved(names)
+    fault.unlink()
+    assert set(read_saved()) == {"A", "B"}
+    restore(["destroy A", "destroy B"])
+    assert read_saved() == {}

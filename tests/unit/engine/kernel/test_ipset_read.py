@@ -31,10 +31,12 @@ add outer empty
 
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fake ipset that prints what the test puts into ``out`` and ``err`` and ends with ``status``."""
+    """A fake ipset that prints what the test puts into ``out`` and ``err`` and ends with ``status``; it knows no set by name."""
     fake = tmp_path / "ipset"
+    unknown = "ipset v7.17: The set with the given name does not exist"
     fake.write_text(
-        f'#!/bin/sh\ncat {tmp_path}/out; cat {tmp_path}/err >&2; echo "$LC_ALL $@" >{tmp_path}/called\nexit $(cat {tmp_path}/status)\n'
+        f'#!/bin/sh\n[ "$1 $2" != "list -n" ] || {{ echo "{unknown}" >&2; exit 1; }}\n'
+        f'cat {tmp_path}/out; cat {tmp_path}/err >&2; echo "$LC_ALL $@" >{tmp_path}/called\nexit $(cat {tmp_path}/status)\n'
     )
     fake.chmod(0o755)
     for name, text in (("out", SAVED), ("err", ""), ("status", "0")):
@@ -89,6 +91,14 @@ def test_names_select(tool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_at_all(tool: Path) -> None:
     (tool / "out").write_text("")
     assert ipset.read() == {"set": {}, "member": {}}
+
+
+def test_no_word_from_the_kernel_is_not_nothing(tool: Path) -> None:
+    """It ends so, with status 0, when its first question to the kernel is refused."""
+    (tool / "ipset").write_text("#!/bin/sh\n")
+    for names in (None, ["a"]):
+        with pytest.raises(KernelError, match="the kernel did not answer"):
+            ipset.read(names, members=False)
 
 
 def test_headers_only(tool: Path) -> None:

@@ -13,6 +13,7 @@ from ..command import Finished, run, run_printing
 
 _ABSENT = "The set with the given name does not exist"
 _LINE = "Error in line "
+_NOBODYS = "kubenode.nobodys"  # a name that no set has
 _SILENT = "it ended as if all was well, but the kernel did not answer it"  # as when there is no memory for its first questions
 
 
@@ -46,15 +47,16 @@ def query(arguments: Sequence[str]) -> bytes:
         MissingError: no ipset, no kernel support, no right.
         KernelError: ipset refused.
     """
+    output = b""
     for _attempt in range(2):
         status, output, errors = run_printing(["ipset", *arguments])
         _check(status, errors)
         if status and complaint(errors).text != _ABSENT:
             raise KernelError(f"ipset {arguments[0]}: {complaint(errors).text}")
         if status or output:
-            return output
-    if len(arguments) > 1 and not arguments[-1].startswith("-"):  # a set that is there is shown
-        raise KernelError(f"ipset {arguments[0]}: {_SILENT}")
+            break
+        if not _absent(_NOBODYS):  # nothing was printed: there is no set at all, or no answer
+            raise KernelError(f"ipset {arguments[0]}: {_SILENT}")
     return output
 
 
@@ -85,7 +87,12 @@ def restore(lines: Sequence[str]) -> Complaint | None:
 def _gone(lines: Sequence[str]) -> bool:
     """Tell whether lines after which no set was there to be listed have been followed."""
     names = [line.split()[1] for line in lines if line.startswith("destroy ")]
-    return bool(names) and complaint(ipset(["list", "-n", names[-1]]).errors).text == _ABSENT
+    return bool(names) and _absent(names[-1])
+
+
+def _absent(name: str) -> bool:
+    """Tell whether the kernel says that there is no such set."""
+    return complaint(ipset(["list", "-n", name]).errors).text == _ABSENT
 
 
 def _bisect(lines: Sequence[str]) -> int:
