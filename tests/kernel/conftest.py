@@ -20,10 +20,11 @@ _MODULES += ("dummy", "veth", "bridge", "br_netfilter", "sctp")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Say how long the soak test goes on: `make soak`."""
+    """Say how long the soak test goes on (`make soak`), and how much is tried of what there is no end of."""
     parser.addoption(
         "--soak", type=int, default=45, metavar="SECONDS", help="how long test_agent_soak.py goes on (%(default)s s)"
     )
+    parser.addoption("--faults", type=int, default=1, metavar="N", help="at how many places each fault strikes (%(default)s)")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,183 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""System calls fail, once or from then on, at places that a seed chooses: never a wrong state, always a word, and then all is as wanted.
+
+Faults come from strace(1), which answers a system call of the agent, of its command line, or of the tools that they start, in the place of
+the real kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from support import objects
+from support.agent_process import NODE, AgentProcess, eventually
+from support.faults import Attached, in_child, places
+from support.namespace import fresh, sh
+
+from kubenode.cli import main
+
+MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "nf_conntrack_netlink", "ip_set", "xt_set", "dummy", "br_netfilter")
+SEED = 20261122
+STEADY = "10.96.0.10"
+TURN = [0]
+# Of each, where it may strike: at the first so many calls of a process.
+TABLE = (
+    ("sendto", "ENOMEM", 12),
+    ("sendto", "ENOBUFS", 12),
+    ("recvfrom", "ENOBUFS", 12),
+    ("recvfrom", "ENOMEM", 12),
+    ("recvmsg", "ENOBUFS", 8),
+    ("sendmsg", "ENOMEM", 8),
+    ("socket", "EMFILE", 6),
+    ("socket", "ENOBUFS", 6),
+    ("bind", "ENOMEM", 6),
+    ("setsockopt", "ENOMEM", 10),
+    ("getsockopt", "ENOMEM", 10),
+    ("clone,clone3,vfork", "EAGAIN", 6),
+    ("clone,clone3,vfork", "ENOMEM", 6),
+    ("pipe2", "EMFILE", 6),
+    ("memfd_create", "EMFILE", 2),
+    ("flock", "ENOLCK", 4),
+    ("pwrite64", "ENOSPC", 8),
+    ("pwrite64", "EIO", 8),
+    ("ftruncate", "EIO", 2),
+    ("unlink", "EROFS", 4),
+    ("openat", "EMFILE", 40),
+    ("openat", "EIO", 40),
+    ("openat", "ENOSPC", 40),
+    ("read", "EIO", 40),
+    ("write", "ENOSPC", 20),
+)
+
+# Where the command line or a tool is killed; a running agent is by test_agent_crash.py.
+KILLED = (
+    ("sendto", "KILL", 12),
+    ("recvfrom", "KILL", 12),
+    ("recvmsg", "KILL", 6),
+    ("setsockopt", "KILL", 12),
+    ("clone,clone3,vfork", "KILL", 6),
+    ("pwrite64", "KILL", 8),
+)
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
+    """With directories and a network namespace for all tests; it is not started."""
+    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+    fresh()
+    sh("ip", "link", "set", "lo", "up")
+    found = AgentProcess(tmp_path_factory.mktemp("agent"))
+    found.configure({"ipvs": {"syncPeriod": "2s"}})
+    found.write("steady.json", service("steady", STEADY, 2))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def running(agent: AgentProcess) -> Iterator[AgentProcess]:
+    agent.start()
+    yield agent
+    agent.stop()
+
+
+@pytest.fixture
+def each(request: pytest.FixtureRequest) -> int:
+    """At how many places a fault strikes."""
+    return int(request.config.getoption("--faults"))
+
+
+def service(name: str, ip: str, count: int, protocol: str = "TCP") -> list[objects.Object]:
+    found = [objects.endpoint(f"10.244.1.{host}", NODE) for host in range(1, count + 1)]
+    port = objects.port(80, "p", protocol)
+    return [
+        objects.service(name, [ip], [port], externalIPs=[ip.replace("10.96.", "192.0.")]),
+        objects.piece(name, found, [objects.port(8080, "p", protocol)]),
+    ]
+
+
+def others(turn: int) -> list[objects.Object]:
+    """Some 30 Services; of two turns that follow on each other, neither has those of the other, nor as many."""
+    found: list[objects.Object] = []
+    for number in range(1, 43 + turn % 5):
+        if (number + turn) % 3:
+            found += service(f"o{number}", f"10.96.1.{number}", 1 + (number + turn) % 4, "TCP" if number % 5 else "UDP")
+    return found
+
+
+def used() -> int:
+    """How many connections there were through the steady virtual server: one that is made anew has had none."""
+    lines = sh("ipvsadm", "-Ln", "--stats", "--exact").splitlines()
+    return next(int(line.split()[2]) for line in lines if f"{STEADY}:80" in line)
+
+
+def use() -> int:
+    """Send something through the steady virtual server; return how often that was done."""
+
+    def sent() -> int:
+        with socket.socket() as client:
+            client.setblocking(False)
+            client.connect_ex((STEADY, 80))
+        return used()  # statistics are added up every two seconds
+
+    return int(eventually(sent, 20))
+
+
+@pytest.mark.parametrize("row", [*TABLE, *KILLED], ids=lambda row: f"{row[0]}-{row[1]}")
+def test_the_command_line(agent: AgentProcess, row: tuple[str, str, int], each: int) -> None:
+    words = ("apply", *agent.options(), "--objects", str(agent.manifests))
+
+    def apply() -> int:
+        status = main(words)
+        sys.stdout.flush()
+        return status
+
+    agent.write("others.json", others(TURN[0]))
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert apply() == 0
+    before = use()
+    for fault in places(row, each, SEED):
+        TURN[0] += 1
+        agent.write("others.json", others(TURN[0]))
+        done = in_child(fault, agent.directory, apply)
+        assert "Traceback" not in done.errors, f"{fault}\n{done.errors}"
+        if done.status == 0:
+            assert agent.plan() == [], f"{fault}\n{done.output}\n{done.errors}"
+        elif done.status > 0:
+            # who cannot write says nothing
+            assert done.errors.startswith("kubenode") or fault.calls == "write", f"{fault}\n{done}"
+        assert used() >= before, fault
+        with contextlib.redirect_stdout(io.StringIO()):
+            assert apply() == 0
+        assert agent.plan() == [], fault
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row[0]}-{row[1]}")
+def test_a_running_agent(running: AgentProcess, row: tuple[str, str, int], each: int) -> None:
+    agent = running
+    assert agent.process is not None
+    before = use()
+    for fault in places(row, each, SEED):
+        TURN[0] += 1
+        logged = agent.log.stat().st_size
+        items = others(TURN[0])
+        with Attached(fault, agent.process.pid, agent.directory / "record"):
+            agent.write("others.json", items)
+            agent.kill(signal.SIGHUP)
+            agent.ask("status")  # is answered, or not even that, after the reload
+        try:
+            eventually(lambda items=items: agent.converged(20)["items"]["virtual_server"] == len(items) + 2, 10)
+            eventually(lambda: not agent.converged(20)["draining"])
+            assert agent.plan() == []
+            assert used() >= before
+        except AssertionError as error:
+            raise AssertionError(f"{fault}: {error}\n{agent.log.read_text()[logged:][-8000:]}") from None
+        assert "Traceback" not in agent.log.read_text()

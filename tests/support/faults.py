@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""System calls that fail on purpose, in real processes on a real kernel: strace(1) answers them instead of the kernel."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from .agent_process import eventually
+
+
+class Fault(NamedTuple):
+    """``calls`` (as strace names them) fail with ``error``, or end who makes them if that is KILL.
+
+    ``when`` counts in each process and thread: ``3``, or ``3+`` from then on.
+    """
+
+    calls: str
+    error: str
+    when: str
+
+
+class Finished(NamedTuple):
+    """How a process ended, what it wrote, and how often the fault happened."""
+
+    status: int
+    output: str
+    errors: str
+    happened: int
+
+
+def places(row: tuple[str, str, int], each: int, seed: int, *, lasting: bool = True) -> list[Fault]:
+    """So many faults of a row of a table (calls, error, how many of the first calls are of interest): once or, if ``lasting``, from then on."""
+    calls, error, most = row
+    chance = random.Random(f"{seed} {calls} {error}")
+    numbers = chance.sample(range(1, most + 1), min(each, most))
+    return [Fault(calls, error, f"{number}{'+' if lasting and chance.random() < 0.5 else ''}") for number in numbers]
+
+
+class Attached:
+    """A process that runs, and all that it starts, has a fault while this is entered; ``record`` is a file of ours."""
+
+    def __init__(self, fault: Fault, pid: int, record: Path) -> None:
+        self._fault = fault
+        self._pid = pid
+        self._record = record
+
+    def __enter__(self) -> Attached:
+        fault = self._fault
+        effect = "signal=KILL" if fault.error == "KILL" else f"error={fault.error}"
+        inject = f"inject={fault.calls}:{effect}:when={fault.when}"
+        options = ["-f", "-qq", "-o", str(self._record), "-e", f"trace={fault.calls}", "-e", inject]
+        self._record.write_text("")
+        self._strace = subprocess.Popen(["strace", *options, "-p", str(self._pid)])
+        eventually(self._traced)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._strace.send_signal(signal.SIGINT)  # it lets the process go
+        self._strace.wait(20)
+
+    @property
+    def happened(self) -> int:
+        """How often it was injected until now."""
+        return self._record.read_text(errors="replace").count("INJECTED")
+
+    def _traced(self) -> bool:
+        """strace has every thread of the process"""
+        threads = [Path(f"/proc/{self._pid}/task/{name}/status") for name in os.listdir(f"/proc/{self._pid}/task")]
+        return all("TracerPid:\t0\n" not in thread.read_text() for thread in threads)
+
+
+def in_child(fault: Fault, directory: Path, function: Callable[[], int]) -> Finished:
+    """Have a child of this process, with a fault from its first system call on, call a function that returns an exit status."""
+    wait, go = os.pipe()
+    output, errors = directory / "output", directory / "errors"
+    child = os.fork()
+    if not child:
+        status = 70
+        try:
+            for number, path in ((1, output), (2, errors)):
+                os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+            os.close(go)
+            os.read(wait, 1)
+            os.close(wait)
+            status = function()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(wait)
+    with Attached(fault, child, directory / "record") as attached:
+        os.close(go)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return Finished(status, output.read_text(), errors.read_text(), attached.happened)
