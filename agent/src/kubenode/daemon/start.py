@@ -16,7 +16,7 @@ from .notify import Notifier
 
 PATIENCE = 10.0  # seconds after the first attempt
 # Hardly anything here is garbage in cycles, and whatever is made anew in a large cluster is looked through for it: a change would wait.
-_GARBAGE = (10_000, 10, 100)
+_GARBAGE = (10_000, 50, 20)
 
 
 class Start:
