@@ -160,10 +160,14 @@ def meddle(driver: Driver, kind: str, index: int, how: str) -> None:
 
 
 def forgiving(driver: Driver) -> Driver:
-    """Have the node take what is gone already for done, as kernels' tables do."""
+    """Have the node take what is gone already for done, and virtual servers what is in them along, as the kernel does."""
     apply = driver.node.apply
 
     def forgive(steps: list[Step], keep_going: bool) -> Result:
+        keys = {step.key for step in steps if step.after is None}
+        reals = driver.node.state["real_server"]
+        for key in [key for key in reals if key.server in keys and key not in keys]:
+            del reals[key]
         for step in steps:
             if step.after is None and step.kind != "jump":
                 driver.node.state[step.kind].setdefault(step.key, step.before)
