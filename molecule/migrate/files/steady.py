@@ -38,7 +38,8 @@ def ask(target):
                 say(talk, b"new")
             say(kept, b"kept")
             count += 1
-            (ROOT / "count").write_text(f"{count}\n")
+            (ROOT / "count.new").write_text(f"{count}\n")
+            (ROOT / "count.new").replace(ROOT / "count")  # whoever reads it finds one number, never none
         except OSError as error:
             with (ROOT / "failures").open("a") as file:
                 file.write(f"after {count}: {error!r}\n")
