@@ -191,6 +191,8 @@ def install(module, places):
             switch(module, places, current or digest, after, before)
         except OSError:
             pass  # the place that could not be written is as it was
+        if not current and os.path.islink(places.current):
+            os.unlink(places.current)
         if record is None and os.path.lexists(places.unproven):
             os.unlink(places.unproven)
         module.fail_json(msg=f"the agent cannot be installed: {error}; files and release are as they were")

@@ -1,0 +1,207 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every module that changes the kernel, on nodes on which something cannot be written or read: one message, and all as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernel.modules import ModuleError, run
+from kernel.test_module_agent_install import Node
+from support import objects
+from support.agent_process import dump
+from support.namespace import fresh
+
+FORWARD = "net.ipv4.ip_forward"
+SYSCTLS, LOADED, PARAMETERS = "/etc/sysctl.d", "/etc/modules-load.d", "/etc/modprobe.d"
+QUIET = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}}
+# What each module is told to make, and something else that another owner would make of the same.
+RUNNING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "ipvs_services": (
+        {"services": [{"protocol": "tcp", "address": "192.0.2.80", "port": 80}]},
+        {"services": [{"protocol": "tcp", "address": "192.0.2.80", "port": 80, "scheduler": "wrr"}]},
+    ),
+    "ipsets": (
+        {"sets": [{"name": "s", "type": "hash:ip", "members": ["192.0.2.1"]}]},
+        {"sets": [{"name": "s", "state": "absent"}]},
+    ),
+    "iptables_chains": (
+        {"chains": [{"name": "X", "rules": ["-j DROP"], "jumps": [{"chain": "FORWARD"}]}]},
+        {"chains": [{"name": "X", "rules": ["-j ACCEPT"]}]},
+    ),
+    "virtual_addresses": (
+        {"links": [{"name": "vips", "addresses": ["192.0.2.1"]}]},
+        {"links": [{"name": "vips", "state": "absent"}]},
+    ),
+    "service_proxy": tuple(
+        {"objects": [objects.service("web", ["10.96.0.10"], [objects.port(port)])], "node_name": "n1", "config": QUIET}
+        for port in (80, 81)
+    ),
+}  # type: ignore[dict-item]
+LASTING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "sysctls": ({"sysctls": {FORWARD: 1}}, {"sysctls": {FORWARD: 0}}),
+    "kernel_modules": ({"modules": ["dummy"]}, {"absent": ["dummy"]}),
+    "kernel_settings": ({"modules": ["dummy"], "sysctls": {FORWARD: 1}}, {"absent_modules": ["dummy"], "sysctls": {FORWARD: 0}}),
+}
+ALL = {**RUNNING, **LASTING}
+WORDS = {
+    "read-only": "Read-only file system",
+    "full": "No space left on device",
+    "a directory": "Is a directory",
+    "not to be replaced": "Device or resource busy",
+}
+
+
+@pytest.fixture(autouse=True)
+def node() -> Iterator[None]:
+    subprocess.run(
+        ["modprobe", "-a", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_set", "nf_conntrack", "xt_set", "br_netfilter"], check=True
+    )
+    fresh()
+    subprocess.run(["modprobe", "-r", "dummy"], check=True)
+    dump()  # what the tools make by looking is there from here on
+    yield
+    for directory in (*map(Path, (SYSCTLS, LOADED, PARAMETERS)), Path("/run/kubenode"), Path("/var/lib/kubenode")):
+        for path in directory.glob("*") if "kubenode" in str(directory) else directory.glob("*kubenode*"):
+            path.unlink()
+
+
+def state() -> dict[str, str]:
+    """Return all that the modules could change."""
+    files = [path for directory in (SYSCTLS, LOADED, PARAMETERS) for path in Path(directory).glob("*")]
+    loaded = sorted(line.split()[0] for line in Path("/proc/modules").read_text().splitlines())
+    found = {**dump(), FORWARD: (Path("/proc/sys") / FORWARD.replace(".", "/")).read_text(), "modules": " ".join(loaded)}
+    return {**found, **{str(path): path.read_text() for path in files if path.is_file()}}
+
+
+@contextlib.contextmanager
+def mounted(directory: str, options: str) -> Iterator[Path]:
+    """Have another file system in a directory's place."""
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", directory], check=True)
+    try:
+        yield Path(directory)
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)  # with what is mounted on its files
+
+
+@contextlib.contextmanager
+def read_only(directory: str) -> Iterator[None]:
+    """Have a directory and all below it not writable."""
+    subprocess.run(["mount", "--bind", directory, directory], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", directory], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)  # this process has files of /usr open
+
+
+def fill(directory: Path) -> None:
+    with contextlib.suppress(OSError), (directory / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(b"x" * 1024)
+
+
+def refused(module: str, arguments: dict[str, Any], message: str) -> None:
+    """Run a module that must fail and change nothing."""
+    before = state()
+    with pytest.raises(ModuleError, match=message) as error:
+        run(module, **arguments)
+    assert "\n" not in str(error.value)
+    assert state() == before
+
+
+def ledger_of(module: str) -> str:
+    return "/var/lib/kubenode" if module in LASTING else "/run/kubenode"
+
+
+@pytest.mark.parametrize("module", ALL)
+class TestEvery:
+    """What can be wrong for each module."""
+
+    def test_an_unreadable_ledger(self, module: str) -> None:
+        directory = Path(ledger_of(module))
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "ledger.db").write_bytes(b"not a database" * 100)
+        for more in ({}, {"check": True}, {"purge": "owned"} if module != "service_proxy" else {}):
+            refused(
+                module, {**ALL[module][0], **more}, rf"^ledger {directory}/ledger\.db cannot be opened: .*; nothing was changed$"
+            )
+
+    def test_a_ledger_without_space(self, module: str) -> None:
+        with mounted(ledger_of(module), "size=64k") as directory:
+            (directory / "lock").touch()
+            fill(directory)
+            refused(module, ALL[module][0], rf"^ledger {directory}/ledger\.db cannot be .*; nothing was changed$")
+
+    def test_a_lock_that_cannot_be_made(self, module: str) -> None:
+        with mounted("/run/kubenode", "ro"):
+            refused(module, ALL[module][0], r"^lock /run/kubenode/lock cannot be opened: .*Read-only.*; nothing was changed$")
+
+    def test_two_owners(self, module: str) -> None:
+        wanted, otherwise = ALL[module]
+        run(module, owner="one", **wanted)
+        before = state()
+        if module == "kernel_modules":  # which others may want as well
+            assert not run(module, owner="two", **otherwise)["changed"]
+        else:
+            refused(module, {"owner": "two", **otherwise}, r"owner 'one'; nothing was changed$")
+        run(module, owner="one", **({"state": "absent"} if module == "service_proxy" else {"purge": "owned"}))
+        assert state() != before
+
+    def test_a_read_only_usr_does_not_matter(self, module: str) -> None:
+        with read_only("/usr"):
+            assert run(module, **ALL[module][0])["changed"]
+            run(module, **({"state": "absent"} if module == "service_proxy" else {"purge": "owned"}))
+
+
+@pytest.mark.parametrize("module", ["sysctls", "kernel_modules"])
+class TestFiles:
+    """The files that make settings last. Of kernel_settings, modules that are loaded stay (test_module_kernel_settings.py)."""
+
+    @pytest.mark.parametrize("how", ["read-only", "full", "a directory", "not to be replaced"])
+    def test_a_file_that_cannot_be_written(self, module: str, how: str) -> None:
+        place = LOADED if module == "kernel_modules" else SYSCTLS
+        name = "kubenode-ansible.conf" if place == LOADED else "90-kubenode-ansible.conf"
+        with mounted(place, "ro" if how == "read-only" else "size=16k") as directory:
+            if how == "a directory":
+                (directory / name).mkdir()
+            elif how == "full":
+                fill(directory)
+            elif how == "not to be replaced":  # as one that is mounted, or immutable
+                (directory / name).write_text("# theirs\n")
+                subprocess.run(["mount", "--bind", directory / name, directory / name], check=True)
+            refused(module, LASTING[module][0], rf"file {place}/{name} cannot be (written|read): {WORDS[how]}")
+
+    def test_a_read_only_proc_sys(self, module: str) -> None:
+        if module == "kernel_modules":  # which has nothing to do with it
+            with read_only("/proc/sys"):
+                assert run(module, **LASTING[module][0])["changed"]
+            run(module, purge="owned")
+            return
+        with read_only("/proc/sys"):
+            refused(module, LASTING[module][0], rf"sysctl {FORWARD}: /proc/sys is read-only here \(a container\?\)")
+
+
+def test_service_proxy_with_a_read_only_proc_sys() -> None:
+    with read_only("/proc/sys"):
+        refused("service_proxy", RUNNING["service_proxy"][0], r"/proc/sys is read-only here \(a container\?\)")
+
+
+def test_the_agents_command_in_a_read_only_usr(tmp_path: Path) -> None:
+    place = Node(tmp_path)
+    (tmp_path / "bin").mkdir()
+    with read_only(str(tmp_path / "bin")):
+        for digest in "ab":
+            with pytest.raises(ModuleError, match=r"Read-only file system.*; files and release are as they were$"):
+                place.install(digest, "one")
+            assert not any(map(os.path.lexists, (place.config, place.unit, place.directory / "current")))
+    place.install("b", "one")
+    assert place.state() == ("b", "one", "unit")
