@@ -137,7 +137,7 @@ def meddle(driver: Driver, kind: str, index: int, how: str) -> None:
     if not state[kind]:
         return
     key = sorted(state[kind], key=str)[index % len(state[kind])]
-    if how == "added" and kind in ("virtual_server", "real_server"):
+    if how == "added" and kind in ("virtual_server", "real_server") and state["real_server"]:
         server = key if kind == "virtual_server" else key.server
         state["real_server"][next(iter(state["real_server"]))._replace(server=server, address="192.0.2.99")] = RealServer()
         state["virtual_server"][server._replace(address="192.0.2.98")] = state["virtual_server"][server]
@@ -248,5 +248,6 @@ def test_whatever_comes_between_slices_the_next_one_finds_what_others_did(
     driver.settle()
     state = driver.node.state
     state["virtual_server"] = {key: value for key, value in state["virtual_server"].items() if key.address != "192.0.2.98"}
+    state["real_server"] = {key: value for key, value in state["real_server"].items() if key.server.address != "192.0.2.98"}
     assert driver.held() == driver.wanted()
     assert driver.full().done == []
