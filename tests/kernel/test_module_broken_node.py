@@ -156,11 +156,6 @@ class TestEvery:
         run(module, owner="one", **({"state": "absent"} if module == "service_proxy" else {"purge": "owned"}))
         assert state() != before
 
-    def test_a_read_only_usr_does_not_matter(self, module: str) -> None:
-        with read_only("/usr"):
-            assert run(module, **ALL[module][0])["changed"]
-            run(module, **({"state": "absent"} if module == "service_proxy" else {"purge": "owned"}))
-
 
 @pytest.mark.parametrize("module", ["sysctls", "kernel_modules"])
 class TestFiles:
