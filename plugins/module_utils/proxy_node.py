@@ -59,14 +59,17 @@ class Node:
         """Do what :meth:`read` does, in slices."""
         from .engine.kernel import addresses, ipset, ipvs, sysctls
 
-        have: State = {}
+        have: State = {"set": {}, "member": {}}
         have.update((yield from ipvs.reading(precise=self._precise or self._turn(want.get("virtual_server", {})))))
         yield
-        have.update(ipset.read({*want.get("set", ()), *owned.get("set", ())}))
-        yield
-        have.update(self._read_rules())
+        for name_ in sorted({*want.get("set", ()), *owned.get("set", ())}):
+            for kind, items in ipset.read([name_]).items():
+                have[kind].update(items)
+            yield
+        have.update((yield from self._reading_rules()))
         yield
         have.update(addresses.read({*want.get("link", ()), *owned.get("link", ()), DUMMY}))
+        yield
         routes = {*want.get("route", ()), *owned.get("route", ())}
         if routes:
             have["route"] = addresses.read_routes({key.link for key in routes})
@@ -79,15 +82,20 @@ class Node:
         self._next = start + _A_TURN
         return list(islice(servers, start, self._next))
 
-    def _read_rules(self) -> State:
+    def _reading_rules(self) -> Generator[None, None, State]:
         from .engine.kernel import iptables
 
         if not self._backend and self._rules:  # not the first time, which must be quick
             self._backend = _iptables().backend
+            yield
         found = iptables.fingerprint(self._backend) if self._backend else None
         if found is None or found != self._rules_print:
-            self._rules = iptables.read()
-            self._rules_print = found
+            rules: State = {}
+            for family in (4, 6):
+                for kind, items in iptables.read(families=(family,)).items():
+                    rules.setdefault(kind, {}).update(items)
+                yield
+            self._rules, self._rules_print = rules, found
         return {kind: dict(items) for kind, items in self._rules.items()}
 
     def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
