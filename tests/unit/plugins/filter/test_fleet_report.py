@@ -192,7 +192,9 @@ def test_the_worst_comes_first_and_long_plans_unfold() -> None:
     articles = [attributes.get("class") for tag, attributes in page.elements if tag == "article"]
     assert articles == ["unreachable", "refused", "drift"]
     assert "and 9 more" in page.words
-    colours = [attributes["class"] for tag, attributes in page.elements if tag == "span" and attributes.get("class") in ("more", "less")]
+    colours = [
+        attributes["class"] for tag, attributes in page.elements if tag == "span" and attributes.get("class") in ("more", "less")
+    ]
     assert colours == ["more"] * 20 + ["less"]
 
 
