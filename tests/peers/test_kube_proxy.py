@@ -119,7 +119,16 @@ def same(config: dict[str, Any], objects: Objects) -> None:
     try:
         eventually(there, seconds=60)
     except AssertionError:
-        assert shown() == wanted(config, objects)
+        found = list(differences("", shown(), wanted(config, objects)))
+        assert not found, "\n".join(found)
+
+
+def differences(where: str, theirs: Any, ours: Any) -> Iterator[str]:
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for key in sorted({*theirs, *ours}):
+            yield from differences(f"{where} {key}", theirs.get(key), ours.get(key))
+    elif theirs != ours:
+        yield f"{where}: kube-proxy has {theirs}, we want {ours}"
 
 
 def test_a_cluster_that_changes(api: FakeApiServer, kube_proxy: dict[str, Any], seed: int) -> None:

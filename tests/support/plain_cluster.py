@@ -114,7 +114,8 @@ def a_slice(random: Random, index: int, number: int) -> dict[str, Any]:
         {"name": f"p{n}", "protocol": pick(("TCP", "UDP", "SCTP")), "port": pick((8080, 8080, 9090 + n, None))} for n in range(3)
     ]
     labels = pick(({}, {}, {}, {}, {}, {"service.kubernetes.io/headless": ""}))
-    return objects.piece(f"s{index}", endpoints, ports, name=f"s{index}-{number}", family=family, labels=labels)
+    # a slice cannot change its family, so one of another family has another name
+    return objects.piece(f"s{index}", endpoints, ports, name=f"s{index}-{number}-{family}", family=family, labels=labels)
 
 
 def a_config(random: Random) -> dict[str, Any]:
