@@ -245,7 +245,7 @@ def _taken(settings: Mapping[str, Any]) -> list[str]:
         if field not in _OF_NODES
     ]
     for (free, path), name in _NOT_FREE.items():
-        section, _, field = path.rpartition(".")
+        section, _dot, field = path.rpartition(".")
         fields = settings[free].get(section) if section else settings[free]
         if isinstance(fields, Mapping) and field in fields:
             found.append(f"kubeadm_{free} has {path}, expected kubeadm_{name}")
