@@ -47,16 +47,15 @@ def query(arguments: Sequence[str]) -> bytes:
         MissingError: no ipset, no kernel support, no right.
         KernelError: ipset refused.
     """
-    output = b""
     for _attempt in range(2):
         status, output, errors = run_printing(["ipset", *arguments])
         _check(status, errors)
         if status and complaint(errors).text != _ABSENT:
             raise KernelError(f"ipset {arguments[0]}: {complaint(errors).text}")
         if status or output:
-            break
-        if not _absent(_NOBODYS):  # nothing was printed: there is no set at all, or no answer
-            raise KernelError(f"ipset {arguments[0]}: {_SILENT}")
+            return output
+    if not _absent(_NOBODYS):  # nothing was printed: there is no set at all, or no answer
+        raise KernelError(f"ipset {arguments[0]}: {_SILENT}")
     return output
 
 
