@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +89,8 @@ def in_child(fault: Fault, directory: Path, function: Callable[[], int]) -> Fini
         try:
             for number, path in ((1, output), (2, errors)):
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+            # pytest's own do not end there
+            sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
             os.close(go)
             os.read(wait, 1)
             os.close(wait)
