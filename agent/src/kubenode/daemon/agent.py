@@ -35,7 +35,7 @@ _SOURCE_RETRY = 1.0
 _FIRST_RETRY = 1.0
 _FIRST_DRAIN = 1.0
 _NEXT_DRAIN = 0.1  # where more drain than have one turn
-_DRAIN_SHARE = 0.01  # of one processor, at most, for looking whether connections have ended
+_DRAIN_SHARE = 0.01  # of one processor, at most, for looking at connections that have not ended
 _FACTS_CALM = 0.2
 _MOST_STARTING = 300  # seconds that systemd is asked for while the first convergence goes on
 
@@ -273,7 +273,8 @@ class Agent:
             self._backoff = min(self._backoff * 2, self.wanted.config.sync_period)
         else:
             self._backoff = _FIRST_RETRY
-        self._watch_draining(_FIRST_DRAIN)
+        if reason != "draining":
+            self._watch_draining(_FIRST_DRAIN)
         if self._serving is not None:
             self._serving.passed(report, reason)
         self.notifier.status(self.summary())
@@ -325,7 +326,9 @@ class Agent:
         if report is not None and (report.done or report.failed):
             self._passed(report, "draining")
         pause = _NEXT_DRAIN if len(self.reconciler.draining) > A_TURN else _FIRST_DRAIN
-        self._watch_draining(max(pause, (time.monotonic() - start) / _DRAIN_SHARE))
+        if report is None or not report.done:  # where some have ended, the others of the same change most likely have, too
+            pause = max(pause, (time.monotonic() - start) / _DRAIN_SHARE)
+        self._watch_draining(pause)
 
     def node_changed(self) -> None:
         """The node's addresses changed: look at them when they have come to rest."""
