@@ -53,6 +53,7 @@ class Cluster:
                 **os.environ,
                 "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection"),
                 "ANSIBLE_NOCOLOR": "1",
+                "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",  # YAML folds long lines
                 "FAKE_CLUSTER": str(self.state),
                 **environment,
             },

@@ -68,7 +68,8 @@ def test_the_role_brings_all_commands_without_a_network(key: str, iptables: str,
 def _play(directory: Path, *options: str) -> str:
     given = json.dumps({"prepare_packages_directory": str(directory / "packages")})
     command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "inventory.json", "-e", given, "play.yml", *options]
-    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection")}
+    plain = {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection"), "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
+    environment = {**os.environ, **plain}
     done = subprocess.run(command, cwd=directory, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
