@@ -88,7 +88,10 @@ def _run(arguments: Sequence[str], text: str | None, output: int | None) -> tupl
         raise KernelError(f"the tool {tool} cannot be started: {error.strerror}") from error
     except subprocess.TimeoutExpired:
         raise KernelError(f"{' '.join(arguments)} did not end in {_SECONDS} seconds and was stopped") from None
-    return ended.returncode, ended.stdout or b"", _text(ended.stderr)
+    errors = _text(ended.stderr)
+    if ended.returncode < 0 and not errors.strip():
+        errors = f"{tool} was ended by signal {-ended.returncode}"
+    return ended.returncode, ended.stdout or b"", errors
 
 
 def _text(raw: bytes) -> str:

@@ -30,6 +30,11 @@ def test_input_output_status_and_language(here: Path, monkeypatch: pytest.Monkey
     assert command.run(["echo-tool", "a b; $HOME"], "öne\ntwo\n") == (3, "öne\ntwo\n", "C a b; $HOME\n")
 
 
+def test_a_tool_that_somebody_ends_says_so(here: Path) -> None:
+    tool(here, "shot", "kill -USR1 $$")
+    assert command.run(["shot"]) == (-10, "", "shot was ended by signal 10")
+
+
 def test_without_input_there_is_nothing_to_read(here: Path) -> None:
     tool(here, "reader", "cat; echo end")
     assert command.run(["reader"]).output == "end\n"
