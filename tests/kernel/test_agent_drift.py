@@ -5,46 +5,19 @@
 
 from __future__ import annotations
 
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import objects
-from support.agent_process import NODE, AgentProcess, dump, eventually, same
-from support.namespace import fresh, sh
-
-MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
-WEB = "10.96.0.10"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _modules() -> None:
-    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+from support.agent_process import AgentProcess, dump, eventually, same
+from support.namespace import sh
+from support.web import WEB, node
 
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[AgentProcess]:
-    fresh()
-    sh("ip", "link", "set", "lo", "up")
-    sh("ip", "link", "add", "eth0", "type", "dummy")
-    sh("ip", "addr", "add", "192.0.2.1/24", "dev", "eth0")
-    sh("ip", "link", "set", "eth0", "up")
-    found = AgentProcess(tmp_path)
-    found.write("web.json", web(2))
-    yield found
-    found.close()
-
-
-def web(count: int, name: str = "web", ip: str = WEB, node_port: int = 30080) -> list[objects.Object]:
-    """A NodePort service with ``count`` endpoints."""
-    ports = [objects.port(80, "http", node_port=node_port)]
-    addresses = [f"10.244.1.{number}" for number in range(1, count + 1)]
-    return [
-        objects.service(name, [ip], ports, kind="NodePort"),
-        objects.piece(name, [objects.endpoint(address, NODE) for address in addresses], [objects.port(8080, "http")]),
-    ]
+    yield from node(tmp_path)
 
 
 RULES_GONE = "iptables -t nat -F && iptables -t filter -F"
