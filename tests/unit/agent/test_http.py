@@ -134,6 +134,21 @@ def test_health_as_recorded(servers: tuple[Servers, Health], path: str) -> None:
     assert ": " not in body
 
 
+def test_what_was_never_in_sync_gets_no_traffic_and_is_not_started_again_for_that(servers: tuple[Servers, Health]) -> None:
+    server, health = servers
+
+    def statuses() -> list[int]:
+        return [server.answer_health("GET", path).status for path in ("/healthz", "/livez")]
+
+    health.timeout = -1.0
+    health.queued()
+    assert statuses() == [503, 200]
+    health.updated()
+    assert statuses() == [200, 200]
+    health.queued()
+    assert statuses() == [503, 503]
+
+
 def test_unknown_path_as_recorded() -> None:
     assert ours(NOT_FOUND) == recorded("GET /other on port 10256")
 
@@ -206,6 +221,7 @@ def test_an_address_that_is_taken(servers: tuple[Servers, Health]) -> None:
         expected = "expected a port that the agent can listen on at 127.0.0.1 (Address already in use)"
         wanted = {("Service", "default/web"): (f"Service default/web: spec.healthCheckNodePort is {port}, {expected}",)}
         assert told == [wanted]
+        assert len([timer for _when, _number, timer in server._loop._timers if timer.pending]) == 1  # of however many passes
         server.check({}, ["127.0.0.1"])
         assert told == [wanted, {}]
         server.serve(("127.0.0.1", port), ("127.0.0.1", 0))

@@ -18,7 +18,7 @@ from ..engine.errors import InputError
 from ..log import Log
 from .exposition import CONTENT_TYPE
 from .http import JSON, NOT_FOUND, Response, Server
-from .loop import Loop
+from .loop import Loop, Timer
 from .metrics import FAMILIES, Metrics
 
 _NOSNIFF = ("X-Content-Type-Options", "nosniff")
@@ -29,8 +29,8 @@ _RETRY = 10.0  # seconds until an address that was taken is tried again
 class Health:
     """When the node was last in sync, and since when it is not.
 
-    ``timeout`` is how long an update may wait (kube-proxy: twice the sync period). Not healthy until the first sync. ``clock`` measures;
-    ``wall`` is only shown: setting it makes nobody ill.
+    ``timeout`` is how long an update may wait (kube-proxy: twice the sync period). Until the first sync the proxy is not healthy, so that no
+    traffic is sent to it, but alive: to start it again would not help. ``clock`` measures; ``wall`` is only shown: setting it makes nobody ill.
     """
 
     def __init__(
@@ -58,11 +58,16 @@ class Health:
         """Tell whether what the node does is fresh."""
         return bool(self._updated) and (self._queued is None or self._clock() - self._queued <= self.timeout)
 
+    @property
+    def alive(self) -> bool:
+        """Tell whether the proxy gets on, as ``/livez`` means it."""
+        return self.healthy or not self._updated
+
     def body(self, with_node: bool) -> str:
         """Return the JSON of ``/healthz`` (``with_node``) or ``/livez``."""
         now = self._wall()
-        healthy = self.healthy
-        found: dict[str, Any] = {"lastUpdated": _rfc3339(now if healthy else self._updated), "currentTime": _rfc3339(now)}
+        healthy = self.healthy if with_node else self.alive
+        found: dict[str, Any] = {"lastUpdated": _rfc3339(now if self.healthy else self._updated), "currentTime": _rfc3339(now)}
         if with_node:
             found["nodeEligible"] = self.eligible
         family = {"lastUpdated": _rfc3339(self._updated), "healthy": healthy}
@@ -86,6 +91,7 @@ class Servers:
         self._wanted: dict[tuple[str, str, int], Callable[[str, str], Response]] = {}
         self._checks: dict[int, HealthCheck] = {}
         self._fixed: set[tuple[str, str, int]] = set()
+        self._retry: Timer | None = None
         self.hard_fail: Callable[[str], None] | None = None
         self.unheard: Callable[[], None] | None = None
         self.problems: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -140,8 +146,8 @@ class Servers:
             self.problems = problems
             if self.unheard is not None:
                 self.unheard()
-        if missing:
-            self._loop.after(_RETRY, self._adjust)
+        if missing and (self._retry is None or not self._retry.pending):
+            self._retry = self._loop.after(_RETRY, self._adjust)
 
     def answer_health(self, _method: str, path: str) -> Response:
         """Answer on the health address."""
@@ -150,7 +156,7 @@ class Servers:
             status = 200 if health.healthy and health.eligible else 503
             self._metrics.healthz.add(1, str(status))
         elif path == "/livez":
-            status = 200 if health.healthy else 503
+            status = 200 if health.alive else 503
             self._metrics.livez.add(1, str(status))
         else:
             return NOT_FOUND
