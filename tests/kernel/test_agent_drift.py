@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,8 +52,10 @@ def test_heals_drift_and_counts_it(agent: AgentProcess, harm: str, kind: str) ->
     assert counted in metrics()
     lines = [line for line in agent.log.read_text().splitlines() if "drift healed" in line]
     assert lines
-    if kind in ("virtual_server", "real_server"):
-        assert all("object=ns1/" in line for line in lines if " virtual server " in line), lines
+    for line in lines:
+        about = re.search(r"(virtual server|real server|member|address) ", line.partition(" step=")[2])
+        assert (" object=ns1/web " in line) is bool(about), line
+        assert " reason=" in line
 
 
 def metrics() -> str:

@@ -105,7 +105,14 @@ def test_a_problem_is_told_once_and_its_end_too(driver: Driver) -> None:
     driver.write(make.service("bad", ["10.96.0.11"]))
     driver.wanted.refresh()
     driver.wanted.report()
-    assert "no longer a problem" in driver.lines[-1]
+    assert driver.lines[-1].startswith('<6>no longer a problem object=ns1/bad reason="Service ns1/bad: ')
+
+
+def test_what_has_no_name_that_anybody_could_use_is_named_as_it_is(driver: Driver) -> None:
+    driver.write(make.service("a b", ["10.96.0.11"]))
+    driver.wanted.configure()
+    (line,) = [line for line in driver.lines if line.startswith("<3>")]
+    assert line.startswith('<3>object cannot be used object="ns1/a b" reason=')
 
 
 def test_what_was_never_read_is_not_known(driver: Driver) -> None:

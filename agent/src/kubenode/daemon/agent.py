@@ -252,14 +252,15 @@ class Agent:
             if self._periodic is not None:
                 self._periodic.cancel()
             self._periodic = self.loop.after(self.wanted.config.sync_period, self._period)
-        for failure in report.failed:
+        whose = self.wanted.objects
+        for failure, its in zip(report.failed, whose([failure.step for failure in report.failed])):
             self.failures[failure.step.describe()] = failure.message
-            self.log.error("step failed", **self.wanted.name(failure.step), step=failure.step.describe(), reason=failure.message)
-        for conflict in report.conflicts:
-            self.log.warning("left alone", reason=conflict.describe())
+            self.log.error("step failed", **its, step=failure.step.describe(), reason=failure.message)
+        for conflict, its in zip(report.conflicts, whose(report.conflicts)):
+            self.log.warning("left alone", **its, reason=conflict.describe())
         if self.log.level >= 7:
-            for step in report.done:
-                self.log.debug("step", **self.wanted.name(step), step=step.describe())
+            for step, its in zip(report.done, whose(report.done)):
+                self.log.debug("step", **its, step=step.describe(), reason=reason)
         if report.done or reason not in ("period", "event"):
             self.log.info(
                 "converged" if not report.failed else "converged in part",

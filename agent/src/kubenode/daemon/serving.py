@@ -9,13 +9,14 @@ import calendar
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .._version import VERSION
 from ..engine.desired.cluster import Cluster
 from ..engine.desired.node_addresses import DUMMY, LOOPBACK, node_port_addresses
 from ..engine.errors import EngineError
+from ..engine.model.ipvs import VirtualServerKey
 from ..engine.model.kinds import KINDS
 from ..engine.model.link import RouteKey
 from ..node import set_oom_score
@@ -122,9 +123,9 @@ class Serving:
             metrics.steps.add(1, step.kind, step.verb)
         for failure in report.failed:
             metrics.failed_steps.add(1, failure.step.kind, failure.step.verb)
-        for step in report.drift:
+        for step, its in zip(report.drift, agent.wanted.objects(report.drift)):
             metrics.drift.add(1, step.kind)
-            agent.log.warning("drift healed", **agent.wanted.name(step), step=step.describe())
+            agent.log.warning("drift healed", **its, step=step.describe(), reason="somebody else has changed it")
         for table, seconds in report.tables.items():
             metrics.apply_seconds.observe(seconds, table)
         metrics.draining.set(len(agent.reconciler.draining))
@@ -141,7 +142,7 @@ class Serving:
             return
         self.servers.check(cluster.health_checks(), _node_port_addresses(cluster))
         cluster.unheard = self.servers.problems
-        self.health.eligible = cluster.node is None or cluster.node.eligible
+        self.health.eligible = cluster.eligible
         self.metrics.no_local_endpoints.replace(
             {(FAMILIES[family], policy): count for (family, policy), count in cluster.no_local_endpoints().items()}
         )
@@ -155,8 +156,10 @@ class Serving:
     def _clean_conntrack(self, servers: set[Any]) -> None:
         """Forget stale UDP flows to these virtual servers, and to those whose serving endpoints have changed."""
         cluster = self.agent.wanted.cluster
+        if cluster is None:
+            return
         wanted = self.agent.reconciler.want.get("virtual_server", {})
-        found = cluster.take_flows(servers | self._unclean) if cluster is not None else {}
+        found = cluster.take_flows(servers | self._unclean)
         serving = {server: places for server, places in found.items() if server in wanted}
         if not serving:
             return
@@ -164,15 +167,16 @@ class Serving:
         try:
             deleted = udp.clean(serving)
         except EngineError as error:
-            self.agent.log.error("stale UDP flows cannot be removed", reason=str(error))
+            self.agent.log.error("stale UDP flows cannot be removed", object=_services(cluster, serving), reason=str(error))
             self._unclean = set(serving)  # the next pass tries again
             return
         self._unclean = set()
-        for family, count in deleted.items():
+        for family, (count, cleaned) in deleted.items():
             self.metrics.conntrack_deleted.add(count, FAMILIES[family])
             self.metrics.conntrack_seconds.observe(time.monotonic() - start, FAMILIES[family])
             if count:
-                self.agent.log.info("stale UDP flows removed", family=FAMILIES[family], flows=count)
+                fields = {"object": _services(cluster, cleaned), "family": FAMILIES[family], "flows": count}
+                self.agent.log.info("stale UDP flows removed", **fields, reason="no endpoint answers them any more")
 
     # the source
 
@@ -238,6 +242,11 @@ def _node_port_addresses(cluster: Cluster) -> tuple[str, ...]:
         return ("::",)
     found = (node_port_addresses(family, known.addresses, selectors, known.node_ips) for family in FAMILIES)
     return tuple(address for addresses in found for address in addresses)
+
+
+def _services(cluster: Cluster, servers: Iterable[VirtualServerKey]) -> str:
+    """Return the Services of virtual servers: ``namespace/name``, with commas between several."""
+    return ",".join(sorted(set(cluster.whose(("virtual_server", server) for server in servers).values())))
 
 
 def _trigger(item: Mapping[str, Any]) -> float:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from .._version import VERSION
 from ..engine.model.ipvs import endpoint
-from ..naming import names_of
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -81,10 +80,9 @@ def status(agent: Agent) -> dict[str, Any]:
 
 
 def names(agent: Agent) -> dict[str, str]:
-    """Return which port of which Service each virtual server is for, and which real servers are draining."""
-    objects = agent.wanted.source.objects() if agent.wanted.source is not None else ()
-    known = names_of(objects)
-    return {str(key): known.name(key) for key in agent.reconciler.want.get("virtual_server", {})}
+    """Return which port of which Service each virtual server is for."""
+    cluster, servers = agent.wanted.cluster, agent.reconciler.want.get("virtual_server", {})
+    return {str(key): cluster.port_of(key) for key in servers} if cluster is not None else {}
 
 
 def sync(agent: Agent) -> dict[str, Any]:
@@ -100,11 +98,15 @@ def dump(agent: Agent) -> None:
         if name not in ("problems", "draining"):
             agent.log.info("state", **{name: value})
     for problem in problems(agent):
-        agent.log.info("state problem", **problem)
+        agent.log.info("state problem", about=problem["about"], object=problem["name"], reason=problem["text"])
     reals: dict[Any, list[str]] = {}
     for key, value in agent.reconciler.want.get("real_server", {}).items():
         reals.setdefault(key.server, []).append(f"{endpoint(key.address, key.port)}={value.weight}")
+    its = names(agent)
     for key, value in agent.reconciler.want.get("virtual_server", {}).items():
-        agent.log.info("state virtual server", server=key, scheduler=value.scheduler, real=" ".join(reals.get(key, ())))
+        service, _colon, port = its[str(key)].partition(":")
+        fields = {"port": port, "server": key, "scheduler": value.scheduler, "real": " ".join(reals.get(key, ()))}
+        agent.log.info("state virtual server", object=service, **fields)
     for key, since in agent.reconciler.draining.items():
-        agent.log.info("state draining", real_server=key, seconds=round(time.monotonic() - since))
+        service = its.get(str(key.server), "").partition(":")[0]
+        agent.log.info("state draining", object=service, real_server=key, seconds=round(time.monotonic() - since))

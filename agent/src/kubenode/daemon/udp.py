@@ -38,8 +38,8 @@ def stale(flows: Iterable[Flow], serving: Serving) -> list[Flow]:
     return found
 
 
-def clean(serving: Serving) -> dict[int, int]:
-    """Forget the stale flows to virtual servers; return how many, per family that was looked at.
+def clean(serving: Serving) -> dict[int, tuple[int, set[Any]]]:
+    """Forget the stale flows to virtual servers; return how many and to which, per family that was looked at.
 
     Raises:
         EngineError: connection tracking cannot be read or written.
@@ -49,5 +49,7 @@ def clean(serving: Serving) -> dict[int, int]:
     deleted = {}
     for family in sorted({server.family for server in serving}):
         mine = {server: places for server, places in serving.items() if server.family == family}
-        deleted[family] = conntrack.delete(stale(conntrack.udp_flows(family), mine))
+        flows = stale(conntrack.udp_flows(family), mine)
+        places = {(flow.destination, flow.destination_port) for flow in flows}
+        deleted[family] = conntrack.delete(flows), {server for server in mine if (server.address, server.port) in places}
     return deleted

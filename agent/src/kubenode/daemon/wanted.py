@@ -14,7 +14,7 @@ from ..engine.desired.cluster import Cluster
 from ..engine.desired.config import Config
 from ..engine.errors import EngineError
 from ..engine.model.families import possible
-from ..engine.plan import Step
+from ..engine.plan import Conflict, Step
 from ..log import Log
 from ..node import facts
 from ..node import name as host_name
@@ -76,7 +76,7 @@ class Wanted:
         self.warnings: list[str] = []
         self._options = options
         self._log = log
-        self._reported: set[str] = set()
+        self._reported: dict[str, str] = {}  # sentence -> the object that it is about
         self._fresh = False  # the cluster was made anew: what it does not want is not wanted
 
     @property
@@ -157,7 +157,9 @@ class Wanted:
             try:
                 self.cluster.put(item)
             except EngineError as error:
-                self._log.error("object cannot be used", reason=str(error))
+                metadata = item["metadata"]
+                name = "/".join(str(metadata[field]) for field in ("namespace", "name") if metadata.get(field))
+                self._log.error("object cannot be used", object=name, reason=str(error))
 
     def take(self) -> tuple[Mapping[str, Mapping[Any, Any]], bool]:
         """Return what changed in what is wanted since the last time, and whether that is all that is wanted."""
@@ -176,18 +178,19 @@ class Wanted:
         for text, (about, name) in found.items():
             if text not in self._reported:
                 self._log.error(about, object=name, reason=text)
-        for text in self._reported - found.keys():
-            self._log.info("no longer a problem", was=text)
-        self._reported = set(found)
+        for text, name in self._reported.items():
+            if text not in found:
+                self._log.info("no longer a problem", object=name, reason=text)
+        self._reported = {text: name for text, (_about, name) in found.items()}
         tell = getattr(self.source, "report", None)
         if tell is not None:
             tell(objects)
 
-    def name(self, step: Step) -> dict[str, str]:
-        """Return what a line of the log about a step says beside it: the ``object``, if it is known whose it is."""
-        server = {"virtual_server": step.key, "real_server": getattr(step.key, "server", None)}.get(step.kind)
-        found = self.cluster.service_of(server) if self.cluster is not None and server is not None else ""
-        return {"object": found} if found else {}
+    def objects(self, about: Collection[Step | Conflict]) -> list[dict[str, str]]:
+        """Return what a line of the log about each of these has beside it: the ``object`` that it is there for, if there is one."""
+        items = [(each.kind, each.key) for each in about]
+        found = self.cluster.whose(items) if self.cluster is not None else {}
+        return [{"object": found[item]} if item in found else {} for item in items]
 
     def use_node(self) -> None:
         """Look at the node's addresses again.

@@ -24,12 +24,11 @@ from ..model.objects_slice import parse_slice
 from .config import Config
 from .constant import Constant
 from .context import Context, context, known, node_problems
-from .contribution import NOTHING, Claim, Contribution, Name, Place, conflict, contribution
+from .contribution import NOTHING, Contribution, Name, Place, contribution
 from .facts import NodeFacts
-from .union import Union
+from .holders import NEVER, Age, Holders
+from .union import Item, Union, shared_items
 
-Age = tuple[str, str, str]  # creation time, then namespace and name
-_NEVER: Age = ("", "", "")
 _MANY = 500
 ObjectName = tuple[str, str]  # kind, "namespace/name" (a Node: "name")
 
@@ -54,6 +53,7 @@ class Cluster:
     def __init__(self, config: Config, facts: NodeFacts) -> None:
         self.config = config
         self.node: Node | None = None  # the Node object of this node
+        self._left = False  # there was one, and it was deleted
         self.unheard: Mapping[ObjectName, tuple[str, ...]] = {}  # what whoever answers health checks says about Services
         self._given_facts = facts
         self._services: dict[Name, Service] = {}
@@ -62,11 +62,9 @@ class Cluster:
         self._broken: dict[ObjectName, tuple[str, ...]] = {}
         self._union = Union()
         self._contributions: dict[Name, Contribution] = {}
-        self._holders: dict[VirtualServerKey, Name] = {}
-        self._waiting: dict[VirtualServerKey, set[Name]] = {}
-        self._contested: dict[Name, set[VirtualServerKey]] = {}
         self._dirty: set[Name] = set()
         self._ages: dict[Name, Age] = {}
+        self._holders = Holders(self._union, self._contributions, self._ages)
         self._with_health_check: set[Name] = set()
         self._without_local: set[Name] = set()
         self._contexts: list[Context] = []
@@ -102,6 +100,7 @@ class Cluster:
             self._store_slice((namespace, name), None)
         elif kind == "Node" and name == self._given_facts.name:
             self._broken.pop((kind, name), None)
+            self._left = self._left or self.node is not None
             self._set_node(None)
 
     def _put_service(self, obj: Mapping[str, Any]) -> None:
@@ -159,6 +158,7 @@ class Cluster:
         except InputError as error:
             problems = [str(error)]
         self._report(("Node", name), problems)
+        self._left = False
         self._set_node(node)
 
     def _set_node(self, node: Node | None) -> None:
@@ -189,12 +189,16 @@ class Cluster:
     # answers
 
     @property
+    def eligible(self) -> bool:
+        """Tell whether new traffic may be sent to this node: it is not about to be removed, nor was its Node object (kube-proxy ends then)."""
+        return not self._left if self.node is None else self.node.eligible
+
+    @property
     def problems(self) -> dict[ObjectName, tuple[str, ...]]:
         """What is wrong with objects, by (kind, "namespace/name")."""
         self._settle()
         found = dict(self._broken)
-        for name, keys in self._contested.items():
-            texts = {conflict(name, key, self._contributions[name].claims[key], self._holders[key]): None for key in sorted(keys)}
+        for name, texts in self._holders.conflicts():
             subject = ("Service", f"{name[0]}/{name[1]}")
             found[subject] = (*found.get(subject, ()), *texts)
         for subject, told in self.unheard.items():
@@ -245,9 +249,34 @@ class Cluster:
             found.setdefault(part.health_check_port, check)
         return found
 
-    def service_of(self, key: VirtualServerKey) -> str:
-        """Return the namespace/name of the Service that has a virtual server; "" if none has."""
-        return "/".join(self._holders.get(key, ()))
+    def port_of(self, key: VirtualServerKey) -> str:
+        """Return which port of which Service a virtual server is for: ``namespace/name:port``, its number if it has no name; "" for none."""
+        self._settle()
+        name = self._holders.get(key)
+        if name is None:
+            return ""
+        port = self._services[name].ports[self._contributions[name].claims[key].position]
+        return f"{name[0]}/{name[1]}:{port.name or port.port}"
+
+    def whose(self, items: Iterable[Item]) -> dict[Item, str]:
+        """Return which Services these items are there for: ``namespace/name``, with commas between several.
+
+        What is there whatever the Services are, and what no Service wants any more, is left out. Members and addresses cost a look at everything.
+        """
+        self._settle()
+        found: dict[Item, set[Name]] = {}
+        shared: set[Item] = set()
+        for kind, key in items:
+            holder = self._holders.get({"virtual_server": key, "real_server": getattr(key, "server", None)}.get(kind))
+            if holder is not None:
+                found[kind, key] = {holder}
+            elif kind in ("member", "address", "route"):
+                shared.add((kind, key))
+        for name, part in self._contributions.items() if shared else ():
+            held = (claim for key, claim in part.claims.items() if self._holders.get(key) == name)
+            for item in shared.intersection(shared_items(held, part.members)):
+                found.setdefault(item, set()).add(name)
+        return {item: ",".join(sorted("/".join(name) for name in names)) for item, names in found.items()}
 
     def no_local_endpoints(self) -> dict[tuple[int, str], int]:
         """Count the Services that have endpoints but, with a policy Local, none here, by (family, "internal" or "external")."""
@@ -275,7 +304,7 @@ class Cluster:
     def _work_out(self) -> None:
         for name in self._dirty:
             service = self._services.get(name)
-            new, age = NOTHING, _NEVER
+            new, age = NOTHING, NEVER
             if service is not None:
                 slices = self._slices.get(name, {})
                 ordered = [slices[key] for key in sorted(slices)]
@@ -293,12 +322,12 @@ class Cluster:
         old = self._contributions.get(name, NOTHING)
         for key, claim in old.claims.items():
             if key not in new.claims:
-                self._release(name, key, claim)
+                self._holders.release(name, key, claim)
         for key, claim in new.claims.items():
             before = old.claims.get(key)
             if before is None:
-                self._request(name, key, claim)
-            elif before != claim and self._holders[key] == name:
+                self._holders.request(name, key, claim)
+            elif before != claim and self._holders.get(key) == name:
                 self._union.replace(key, before, claim)
         self._union.replace_members(old.members, new.members)
         if new is NOTHING:
@@ -310,41 +339,3 @@ class Cluster:
                 index.add(name)
             else:
                 index.discard(name)
-
-    def _request(self, name: Name, key: VirtualServerKey, claim: Claim) -> None:
-        """Give a virtual server to a Service, if no older one has it."""
-        holder = self._holders.get(key)
-        if holder is None:
-            self._holders[key] = name
-            self._union.add(key, claim)
-        elif self._ages[name] < self._ages[holder]:
-            self._holders[key] = name
-            self._union.replace(key, self._contributions[holder].claims[key], claim)
-            self._wait(holder, key)
-        else:
-            self._wait(name, key)
-
-    def _release(self, name: Name, key: VirtualServerKey, claim: Claim) -> None:
-        """Take a virtual server away from a Service; the oldest of those that wait gets it."""
-        if self._holders[key] != name:
-            self._wait_no_more(name, key)
-        elif key in self._waiting:
-            heir = min(self._waiting[key], key=self._ages.__getitem__)
-            self._wait_no_more(heir, key)
-            self._holders[key] = heir
-            self._union.replace(key, claim, self._contributions[heir].claims[key])
-        else:
-            del self._holders[key]
-            self._union.remove(key, claim)
-
-    def _wait(self, name: Name, key: VirtualServerKey) -> None:
-        self._waiting.setdefault(key, set()).add(name)
-        self._contested.setdefault(name, set()).add(key)
-
-    def _wait_no_more(self, name: Name, key: VirtualServerKey) -> None:
-        self._waiting[key].discard(name)
-        if not self._waiting[key]:
-            del self._waiting[key]
-        self._contested[name].discard(key)
-        if not self._contested[name]:
-            del self._contested[name]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 from ..model import Items, State
@@ -14,8 +14,20 @@ from ..model.ipvs import RealServer, RealServerKey, VirtualServerKey
 from ..model.link import STATIC, AddressKey, RouteKey
 from .contribution import ChainRule, Claim
 
+Item = tuple[str, Any]  # kind, key
 _KINDS = ("member", "virtual_server", "real_server", "address", "route")
 _BINDINGS: dict[type, tuple[str, Any]] = {AddressKey: ("address", True), RouteKey: ("route", STATIC)}
+
+
+def shared_items(claims: Iterable[Claim], members: Iterable[MemberKey]) -> Iterator[Item]:
+    """Yield the items of these claims and members that other claims may want, too."""
+    for claim in claims:
+        if claim.address is not None:
+            yield _BINDINGS[type(claim.address)][0], claim.address
+        for member in claim.members:
+            yield "member", member
+    for member in members:
+        yield "member", member
 
 
 class Union:

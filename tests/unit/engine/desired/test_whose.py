@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which Service an item on the node is there for, and whether the node is one to send traffic to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.objects import endpoint, node, piece, port, service
+from support.wanted import NODE, cluster
+from support.wanted import node as facts
+
+from kubenode.engine.desired.config import Config
+from kubenode.engine.model.ipset import MemberKey
+from kubenode.engine.model.ipvs import VirtualServerKey
+from kubenode.engine.model.link import AddressKey
+
+OLD = {"creationTimestamp": "2026-01-01T00:00:00Z"}
+NEW = {"creationTimestamp": "2026-01-02T00:00:00Z"}
+FIRST = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
+SHARED = VirtualServerKey("tcp", "198.51.100.7", 80, 4)
+
+
+def objects() -> list[dict[str, Any]]:
+    one = service("one", ["10.96.0.10"], [port(80, "web", node_port=30080)], kind="NodePort", externalIPs=["198.51.100.7"])
+    two = service("two", ["10.96.0.11"], [port(80, "")], externalIPs=["198.51.100.7"])
+    three = service("three", ["10.96.0.12"], [port(81, "")], externalIPs=["198.51.100.7"])
+    for obj, age in ((one, OLD), (two, NEW), (three, NEW)):
+        obj["metadata"].update(age)
+    return [one, two, three, piece("one", [endpoint("10.244.1.1", NODE)], [port(8080, "web")])]
+
+
+@pytest.mark.parametrize("vip_binding", ["addresses", "routes"])
+def test_every_item_that_is_there_for_a_service_says_so(vip_binding: str) -> None:
+    built = cluster(objects(), facts("192.0.2.1"), Config(vip_binding=vip_binding))
+    state = built.state()
+    items = [
+        (kind, key) for kind in ("virtual_server", "real_server", "member", "address", "route") for key in state.get(kind, {})
+    ]
+    found = built.whose(items)
+    assert sorted(found) == sorted(items)
+    assert set(found.values()) == {"ns1/one", "ns1/two", "ns1/three", "ns1/one,ns1/three"}
+    for kind, key in items:
+        if "198.51.100.7" in str(key):
+            wanted = {
+                "virtual_server": {80: "ns1/one", 81: "ns1/three"}.get(getattr(key, "port", 0), ""),
+                "real_server": "ns1/one",
+            }
+            both = "ns1/one,ns1/three"  # not the one that waits for the first to go
+            single = "ns1/three" if ",tcp:81" in str(key) else "ns1/one" if ",tcp:80" in str(key) else both
+            assert found[kind, key] == wanted.get(kind, single)
+    assert found["member", MemberKey("KUBE-NODE-PORT-TCP", "30080")] == "ns1/one"
+    assert found["member", MemberKey("KUBE-LOOP-BACK", "10.244.1.1,tcp:8080,10.244.1.1")] == "ns1/one"
+
+
+def test_what_no_service_wants_belongs_to_none() -> None:
+    built = cluster(objects())
+    built.remove("Service", "ns1", "one")
+    items = [("virtual_server", FIRST), ("address", AddressKey("kube-ipvs0", "10.96.0.10", 32)), ("set", "KUBE-CLUSTER-IP")]
+    assert built.whose(items) == {}
+    assert built.port_of(FIRST) == ""
+    assert built.whose([("virtual_server", SHARED)]) == {("virtual_server", SHARED): "ns1/two"}
+
+
+def test_which_port_of_a_service() -> None:
+    built = cluster(objects(), facts("192.0.2.1"))
+    assert built.port_of(FIRST) == "ns1/one:web"
+    assert built.port_of(VirtualServerKey("tcp", "192.0.2.1", 30080, 4)) == "ns1/one:web"
+    assert built.port_of(VirtualServerKey("tcp", "10.96.0.11", 80, 4)) == "ns1/two:80"
+    assert built.port_of(SHARED) == "ns1/one:web"
+
+
+def test_a_node_that_leaves_gets_no_traffic_and_one_that_has_gone_does_not_either() -> None:
+    built = cluster([])
+    assert built.eligible  # nothing is known that speaks against it
+    plain, tainted, deleted = node(NODE), node(NODE), node(NODE)
+    tainted["spec"] = {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}
+    deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    built.remove("Node", "", NODE)
+    assert built.eligible  # it was never there
+    for obj, eligible in ((plain, True), (tainted, False), (plain, True), (deleted, False), (plain, True)):
+        built.put(obj)
+        assert built.eligible is eligible
+    for leaving in (tainted, plain):
+        built.put(leaving)
+        built.remove("Node", "", "another")
+        assert built.eligible is (leaving is plain)
+        built.remove("Node", "", NODE)
+        assert not built.eligible
+    built.put(plain)
+    assert built.eligible
