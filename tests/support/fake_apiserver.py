@@ -150,6 +150,10 @@ class FakeApiServer:
                 for watcher in watchers if path in ("", watched) else ():
                     watcher.put(None)
 
+    def end(self, path: str) -> None:
+        """End the watches of a path in order, as an API server does that stops."""
+        self.send(path, b"")
+
     def watching(self, path: str) -> int:
         """How many watch a path."""
         with self.lock:
@@ -213,6 +217,8 @@ class FakeApiServer:
             while True:
                 if line is None:
                     raise ConnectionAbortedError
+                if not line:
+                    return
                 if line == b"\0":
                     with self.lock:
                         fresh = [change for change in self._history if change.version > since and change.kind == kind]

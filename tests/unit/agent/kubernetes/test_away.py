@@ -45,6 +45,31 @@ def test_the_api_goes_away_and_comes_back(fake: FakeApiServer, follow: Follow) -
         again.close()
 
 
+def test_the_api_comes_back_as_it_was_before(fake: FakeApiServer, follow: Follow) -> None:
+    """Restored from a backup; what it did until it has our version again would be told to nobody who watches from there."""
+    fill(fake, 3)
+    backup, version, port = {kind: dict(found) for kind, found in fake.objects.items()}, fake.version, fake.port
+    following = follow(timing=FAST._replace(silence=60.0, watch=60.0)).complete()
+    following.until(lambda: fake.watching(SERVICES))
+    fake.put(objects.service("lost"))
+    following.until(lambda: "Service lost" in following.names)
+    fake.version += 10
+    fake.bookmark(SERVICES)
+    reflector = following.source._reflectors[0]
+    following.until(lambda: reflector._version == str(fake.version))
+    fake.close()
+    following.until(lambda: "cannot be reached" in following.source.problems.get(SERVICES, ""))
+    again = FakeApiServer(version=version, port=port)
+    again.objects = backup
+    again.put(objects.service("new"))
+    try:
+        following.until(lambda: services(following) == {*service_names(3), "Service new"})
+        following.until(lambda: again.watching(SERVICES) and not following.source.problems)
+    finally:
+        following.close()
+        again.close()
+
+
 def test_ends_promptly_while_watching_and_while_nobody_answers(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     following = follow(timing=FAST._replace(silence=60.0)).complete()

@@ -128,8 +128,9 @@ def test_the_environments_proxies_are_not_looked_at(fake: FakeApiServer, monkeyp
     assert get(Access(fake.url, "", Identity())) == "1"
 
 
-def test_a_proxy_that_is_asked_for(serve: Serve, authority: Authority) -> None:
-    server = serve()
+@pytest.mark.parametrize(("address", "spelled"), [("127.0.0.1", "127.0.0.1"), ("2001:db8::1", "[2001:db8::1]")])
+def test_a_proxy_that_is_asked_for(serve: Serve, authority: Authority, address: str, spelled: str) -> None:
+    server = serve(address)
     listener = socket.create_server(("127.0.0.1", 0))
     asked: list[bytes] = []
 
@@ -151,11 +152,13 @@ def test_a_proxy_that_is_asked_for(serve: Serve, authority: Authority) -> None:
 
     thread = threading.Thread(target=proxy, daemon=True)
     thread.start()
-    access = Access(server.url, authority.pem.decode(), Identity(), proxy=f"http://me:pw@127.0.0.1:{listener.getsockname()[1]}")
+    proxy_url = f"http://me:pw@127.0.0.1:{listener.getsockname()[1]}"
+    access = Access(f"https://{spelled}:{server.port}", authority.pem.decode(), Identity(), proxy=proxy_url)
     assert get(access) == "1"
     thread.join(5)
     listener.close()
-    assert asked[0].startswith(f"CONNECT 127.0.0.1:{server.port} HTTP/1.".encode())
+    assert asked[0].startswith(f"CONNECT {spelled}:{server.port} HTTP/1.".encode())
+    assert server.requests[-1].headers["host"] == f"{spelled}:{server.port}"
     assert b"Proxy-Authorization: Basic bWU6cHc=\r\n" in asked[0]
 
 

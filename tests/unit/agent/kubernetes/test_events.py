@@ -15,6 +15,7 @@ from support.fake_apiserver import FakeApiServer
 from support.fake_apiserver_http import Answer
 from support.following import NODE, Fixed, Following
 
+from kubenode.sources.kubernetes.access import Identity
 from kubenode.sources.kubernetes.api import Session
 from kubenode.sources.kubernetes.credentials import Credentials
 from kubenode.sources.kubernetes.events import Events
@@ -116,6 +117,49 @@ def test_an_api_that_does_not_want_them_is_left_alone(fake: FakeApiServer, event
     events.report({BAD: ("a", "b", "c")}, uid)
     until(lambda: len(fake.events) == 1)
     assert events.dropped == 2
+
+
+def test_nobody_answers_for_a_while(fake: FakeApiServer) -> None:
+    """An API server that restarts, or a connection that ended in the hours in which there was nothing to say."""
+    events = Events(Session(Fixed(fake.url), Credentials()), NODE, Clock(), pause=0.02)
+    events.start()
+    events.report({BAD: ("a",)}, uid)
+    until(lambda: bool(fake.events))
+    fake.close()
+    events.report({BAD: ("a", "b")}, uid)
+    time.sleep(0.05)
+    again = FakeApiServer(port=fake.port)
+    until(lambda: [event["note"] for event in again.events] == ["b"])
+    events.stop()
+    events.join(5)
+    again.close()
+    assert events.dropped == 0
+
+
+def test_a_token_that_was_good_for_the_last_event_only(fake: FakeApiServer) -> None:
+    accessor = Fixed(fake.url, Identity(token="old"))
+    fake.users = {"old": "admin"}
+    events = Events(Session(accessor, Credentials()), NODE, Clock())
+    events.start()
+    events.report({BAD: ("a",)}, uid)
+    until(lambda: bool(fake.events) and events._session._connection is None)
+    fake.users = {"new": "admin"}
+    accessor._access = Fixed(fake.url, Identity(token="new")).access()
+    events.report({BAD: ("a", "b")}, uid)
+    until(lambda: len(fake.events) == 2)
+    events.stop()
+    events.join(5)
+
+
+def test_ends_promptly_while_nobody_answers(fake: FakeApiServer) -> None:
+    fake.close()
+    events = Events(Session(Fixed(fake.url), Credentials()), NODE, Clock(), burst=3)
+    events.start()
+    events.report({BAD: ("a", "b", "c")}, uid)
+    until(lambda: events._queue.qsize() == 2)
+    events.stop()
+    events.join(5)
+    assert not events.is_alive()
 
 
 def test_the_source_tells_when_it_knows_everything(fake: FakeApiServer, follow: Callable[..., Following]) -> None:

@@ -15,7 +15,11 @@ from support import objects
 from support.fake_apiserver import FakeApiServer
 from support.fake_apiserver_answers import encode, failure
 from support.fake_apiserver_http import Answer
-from support.following import FAST, NODE, NODES, SERVICES, SLICES, Following, fill, service_names, services
+from support.following import FAST, NODE, NODES, SERVICES, SLICES, Fixed, Following, fill, service_names, services
+
+from kubenode.sources.kubernetes.api import Session
+from kubenode.sources.kubernetes.credentials import Credentials
+from kubenode.sources.kubernetes.errors import RefusedError
 
 Follow = Callable[..., Following]
 
@@ -129,6 +133,14 @@ def test_waits_as_long_as_the_api_asks_for(fake: FakeApiServer, follow: Follow) 
     assert "the API answers 429: Too Many Requests" in following.source.problems[SERVICES]
     following.complete()
     assert time.monotonic() - begun >= 1
+
+
+@pytest.mark.parametrize(("asked", "waits"), [("7", 7.0), ("86400", 60.0), ("soon", 0.0), ("\u00b2", 0.0)])
+def test_nobody_is_waited_for_all_day(fake: FakeApiServer, asked: str, waits: float) -> None:
+    fake.script[SERVICES] = [Answer(503, b"", {"Retry-After": asked})]
+    with pytest.raises(RefusedError) as caught:
+        Session(Fixed(fake.url), Credentials()).get(SERVICES, {})
+    assert caught.value.retry_after == waits
 
 
 def test_backs_off(fake: FakeApiServer, follow: Follow) -> None:

@@ -102,6 +102,21 @@ def test_an_expired_watch_lists_again_and_tells_only_differences(fake: FakeApiSe
     following.until(lambda: not following.source.problems)
 
 
+def test_watches_that_the_api_ends_early_do_not_begin_anew_at_once(
+    fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All nodes would, when an API server stops."""
+    fill(fake, 1)
+    following = follow(timing=FAST._replace(first_backoff=0.07)).complete()
+    following.until(lambda: fake.watching(SERVICES))
+    waits: list[tuple[float, float]] = []
+    monkeypatch.setattr("random.uniform", lambda least, most: waits.append((least, most)) or most)
+    fake.end(SERVICES)
+    following.until(lambda: len(fake.asked(SERVICES, watch=True)) == 2)
+    assert (0.0, 0.07) in waits
+    assert not following.source.problems
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -20,7 +20,7 @@ from ..documents import smaller_endpoint
 from .access import Accessor
 from .connection import Connection
 from .credentials import Credentials
-from .errors import ApiError, RefusedError
+from .errors import ApiError, RefusedError, UnreachableError
 
 _USER_AGENT = f"kubenode-agent/{VERSION}"
 _READ_SECONDS = 30.0  # without a single byte, when an answer is due
@@ -30,6 +30,7 @@ _MOST_PAGE = 256 << 20
 _MOST_LINE = 16 << 20  # etcd holds objects of 1.5 MiB
 _MOST_MESSAGE = 300
 _GZIP = 31  # zlib's word for it
+_LONGEST_WAIT = 60.0  # seconds; a proxy's page for maintenance may ask for an hour
 
 decode = json.JSONDecoder(object_hook=smaller_endpoint).decode
 
@@ -137,7 +138,8 @@ class Session:
             self._connection.send_request(method, address, headers, body)
             response = self._connection.getresponse()
         except (OSError, HTTPException, ValueError) as error:
-            raise self._broken(f"the API cannot be reached: {_reason(error)}") from None
+            self.drop()
+            raise UnreachableError(f"the API cannot be reached: {_reason(error)}") from None
         except ApiError:
             self.drop()
             raise
@@ -160,7 +162,8 @@ class Session:
         if response.status == 401:
             self._credentials.refused()
         wait = response.headers.get("Retry-After") or ""
-        return RefusedError(response.status, reason, _short(message), float(wait) if wait.isdigit() else 0.0)
+        seconds = min(float(wait), _LONGEST_WAIT) if wait.isascii() and wait.isdigit() else 0.0
+        return RefusedError(response.status, reason, _short(message), seconds)
 
     def _broken(self, text: str) -> ApiError:
         self.drop()

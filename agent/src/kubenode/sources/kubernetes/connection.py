@@ -34,6 +34,8 @@ class Connection(HTTPConnection):
         read_seconds: how long one read may take.
     """
 
+    _tunnel_host: str | None  # http.client's
+
     def __init__(self, access: Access, identity: Identity, read_seconds: float) -> None:
         parts = urlsplit(access.server)
         secure = parts.scheme == "https"
@@ -55,7 +57,11 @@ class Connection(HTTPConnection):
 
     def connect(self) -> None:
         """Connect; also through a proxy."""
+        host = self._tunnel_host
+        if host and ":" in host:
+            self._tunnel_host = f"[{host}]"  # before Python 3.12 it is asked for without brackets
         super().connect()
+        self._tunnel_host = host
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _KEEPALIVE:
             option = getattr(socket, name, None)

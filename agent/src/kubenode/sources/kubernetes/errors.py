@@ -10,6 +10,10 @@ class ApiError(Exception):
     """The API cannot be asked, or does not answer as it must: to be tried again later."""
 
 
+class UnreachableError(ApiError):
+    """Nobody answers where the API should be: it may come back as another one, or as it was before."""
+
+
 class AccessError(ApiError):
     """Where the API is, or who we are, cannot be told: kubeconfig, service account, certificates, a credential plugin."""
 

@@ -18,7 +18,7 @@ from typing import Any
 from ..._version import VERSION
 from ..documents import API_VERSIONS, ObjectKey
 from .api import Session
-from .errors import ApiError
+from .errors import ApiError, RefusedError
 
 CONTROLLER = "kubenode-agent"
 _BURST = 25  # events at once; then one in _REFILL seconds, as client-go has it for one source
@@ -26,6 +26,8 @@ _REFILL = 10.0
 _CANNOT_SERVE = "CannotServe"
 _REASONS = {"spec.healthCheckNodePort": "FailedToStartServiceHealthcheck"}  # kube-proxy's, by what the sentence is about
 _MOST_NOTE = 1024  # bytes; the API's limit
+_TRIES = 12  # while nobody answers, and
+_PAUSE = 10.0  # seconds between them, as client-go has both
 
 
 class Events(threading.Thread):
@@ -38,6 +40,7 @@ class Events(threading.Thread):
         clock: Callable[[], float] = time.monotonic,
         burst: int = _BURST,
         refill: float = _REFILL,
+        pause: float = _PAUSE,
     ) -> None:
         super().__init__(name="events", daemon=True)
         self.dropped = 0
@@ -46,6 +49,8 @@ class Events(threading.Thread):
         self._clock = clock
         self._burst = burst
         self._refill = refill
+        self._pause = pause
+        self._stopping = threading.Event()
         self._tokens = float(burst)
         self._filled = clock()
         self._told: set[tuple[tuple[str, str], str]] = set()
@@ -71,6 +76,7 @@ class Events(threading.Thread):
 
     def stop(self) -> None:
         """End soon."""
+        self._stopping.set()
         self._session.abort()
         try:
             self._queue.put_nowait(None)
@@ -80,11 +86,27 @@ class Events(threading.Thread):
     def run(self) -> None:
         """Send what is queued."""
         for namespace, document in iter(self._queue.get, None):
-            try:
-                self._session.post(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", document)
-            except ApiError:
+            if not self._sent(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", document):
                 self.dropped += 1
+            if self._queue.empty():
+                self._session.drop()  # it would end unseen, or outlive its token, until there is something to say again
+            if self._stopping.is_set():
+                break
         self._session.drop()
+
+    def _sent(self, path: str, document: dict[str, Any]) -> bool:
+        """Try until somebody answers, whatever the answer is."""
+        for attempt in range(_TRIES):
+            if self._stopping.wait(self._pause if attempt else 0):
+                break
+            try:
+                self._session.post(path, document)
+                return True
+            except RefusedError:
+                break
+            except ApiError:
+                pass
+        return False
 
     def _add(self, namespace: str, reason: str, severity: str, note: str, key: ObjectKey, uid: str) -> bool:
         if not self._allowed():

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..documents import ObjectKey
 from .api import Session, decode
-from .errors import ApiError, ExpiredError, RefusedError
+from .errors import ApiError, ExpiredError, RefusedError, UnreachableError
 from .objects import Resource, understood
 from .store import Store
 
@@ -57,6 +57,7 @@ class Reflector(threading.Thread):
         self._notify = notify
         self._timing = timing or Timing()
         self._version = ""  # where the watch goes on; "" to list first
+        self._was_away = False
         self._continued = False  # the page that was asked for last was not the first
         self._failures = 0
         self._stopping = threading.Event()
@@ -86,12 +87,16 @@ class Reflector(threading.Thread):
             self._version = self._list()
             self.listed = True
             self._tell("")
+        elif self._was_away:
+            self._ask_for_version()
+        self._was_away = False
         self._watch()
 
     def _failed(self, trouble: ApiError) -> None:
         if self._stopping.is_set():
             return
         wait = 0.0
+        self._was_away |= isinstance(trouble, UnreachableError)
         if isinstance(trouble, RefusedError):
             wait = trouble.retry_after
             # the API forgot the version (restored from a backup, another server), or never knew the request: begin again
@@ -138,12 +143,7 @@ class Reflector(threading.Thread):
         odd: dict[str, str] = {}
         following = ""
         while True:
-            self._continued = bool(following)
-            query = {**self.resource.selector, "limit": str(limit), **({"continue": following} if following else {})}
-            page = self._session.get(self.resource.path, query)
-            items, metadata = _parts(page)
-            for item in items:
-                self._take(item, seen, odd)
+            metadata = self._page(limit, following, seen, odd)
             following = str(metadata.get("continue") or "")
             if not following:
                 break
@@ -153,6 +153,15 @@ class Reflector(threading.Thread):
         self.odd = odd
         self._store.keep_only(self.resource.kind, seen)
         return version
+
+    def _page(self, limit: int, following: str, seen: set[ObjectKey], odd: dict[str, str]) -> dict[str, Any]:
+        """Take a page in; return its metadata and keep nothing else of it: pages may be large."""
+        self._continued = bool(following)
+        query = {**self.resource.selector, "limit": str(limit), **({"continue": following} if following else {})}
+        items, metadata = _parts(self._session.get(self.resource.path, query))
+        for item in items:
+            self._take(item, seen, odd)
+        return metadata
 
     def _take(self, item: Any, seen: set[ObjectKey], odd: dict[str, str]) -> None:
         try:
@@ -200,12 +209,14 @@ class Reflector(threading.Thread):
             self._ask_for_version()
         self._failures = 0
         self._tell("")
+        if time.monotonic() - begun < seconds - 1:  # the API server ends, and with it the watches of a whole fleet
+            self._pause(timing.first_backoff)
 
     def _ask_for_version(self) -> None:
         """Make sure that the API has come as far as we have.
 
-        One that was restored from a backup sends nothing to a watch from a version that it will only have later. Asked for a list of at
-        least that version, it says ResourceVersionTooLarge.
+        One that was restored from a backup sends nothing to a watch from a version that it will only have later, and nobody is told of what it
+        did before it has that version again. Asked for a list of at least that version, it says ResourceVersionTooLarge.
         """
         query = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}
         self._session.get(self.resource.path, {**self.resource.selector, **query})

@@ -232,9 +232,10 @@ class Kubernetes:
                 self._store.restore(key, text, item)
         written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.written))
         self._restored = (
-            f"the Kubernetes API is away: {len(found.objects)} objects as they were at {written} are restored from {self._state}"
+            f"until the Kubernetes API's lists are complete: {len(found.objects)} objects as they were at {written} "
+            f"are restored from {self._state}"
         )
-        self._log.warning(self._restored, server=found.server)
+        self._log.warning("the last state is restored", reason=self._restored, server=found.server)
 
     def _save(self) -> None:
         server = ""
