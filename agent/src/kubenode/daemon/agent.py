@@ -156,7 +156,7 @@ class Agent:
     def changed(self) -> None:
         """Something that is wanted has changed: make it so, at once or as soon as ``minSyncPeriod`` allows."""
         if self._serving is not None:
-            self._serving.health.queued()
+            self._serving.queued()
         if self._event is not None and self._event.pending:
             return
         wait = self._synced_at + self.wanted.config.min_sync_period - time.monotonic()
@@ -234,7 +234,7 @@ class Agent:
         if self.waiting:
             self.notifier.status(f"waiting: {self.waiting}")
         if self._serving is not None:
-            self._serving.health.queued()
+            self._serving.held_up()
         if self._retry is None or not self._retry.pending:
             self._retry = self.loop.after(seconds, self._again)
 
@@ -262,7 +262,9 @@ class Agent:
             for step, its in zip(report.done, whose(report.done)):
                 self.log.debug("step", **its, step=step.describe(), reason=reason)
         if report.done or reason not in ("period", "event"):
-            self.log.info(
+            # a large cluster changes many times a second
+            say = self.log.debug if reason in ("event", "draining") and not report.failed else self.log.info
+            say(
                 "converged" if not report.failed else "converged in part",
                 reason=reason,
                 steps=len(report.done),

@@ -43,16 +43,15 @@ class Serving:
         self.agent = agent
         self.metrics = Metrics(VERSION)
         self.health = Health(2 * agent.wanted.config.sync_period)
-        self.health.queued()
         self.servers = Servers(agent.loop, agent.log, self.health, self.metrics)
         self.servers.unheard = self._unheard
         self._control: Control | None = None
         self._events: Events | None = None
         self._following = Following(agent.loop, agent.log, self._use_changes)
-        self._queued = 0.0
         self._unclean: set[Any] = set()  # UDP virtual servers whose stale flows could not be removed
         self._triggers: list[tuple[str, float]] = []  # families and causes of changes that are not in the kernel yet
         self._listen()
+        self.held_up()
 
     def close(self) -> None:
         """Close all there is."""
@@ -96,20 +95,33 @@ class Serving:
         self._check()
         self._following.follow(agent.wanted.source)
 
+    def queued(self) -> None:
+        """Something is to be done."""
+        self.health.queued()
+        for family in FAMILIES.values():
+            self.metrics.last_queued.set(time.time(), family)
+
+    def held_up(self) -> None:
+        """Something could not be done, and will be tried again."""
+        self.queued()
+        self._count_problems()
+
+    def _count_problems(self) -> None:
+        self.metrics.problems.replace({(about,): count for about, count in status.counts(self.agent).items()})
+
     def passed(self, report: Report, reason: str) -> None:
         """Count what a pass did, and do what follows from it."""
         metrics, agent = self.metrics, self.agent
-        broken = {KINDS[failure.step.kind].table for failure in report.failed}
-        if not broken & {"iptables"}:
+        # of what fails, only rules make kube-proxy unhealthy: the others are tried again one by one
+        broken = {failure.step.key.family for failure in report.failed if KINDS[failure.step.kind].table == "iptables"}
+        if not broken:
             self.health.updated()
-        for family in FAMILIES.values():
+        for number, family in FAMILIES.items():
             metrics.sync_seconds.observe(report.seconds, family)
-            metrics.last_queued.set(self._queued or time.time(), family)
-            if "iptables" in broken:
+            if number in broken:
                 metrics.restore_failures.add(1, family)
             else:
                 metrics.last_sync.set(time.time(), family)
-        self._queued = 0.0
         for family, happened in self._triggers:
             metrics.programming_seconds.observe(max(0.0, time.time() - happened), family)
         self._triggers = []
@@ -129,7 +141,7 @@ class Serving:
         for table, seconds in report.tables.items():
             metrics.apply_seconds.observe(seconds, table)
         metrics.draining.set(len(agent.reconciler.draining))
-        metrics.problems.replace({(about,): count for about, count in status.counts(agent).items()})
+        self._count_problems()
         metrics.endpoints_pending.set(0)
         metrics.services_pending.set(0)
         self._clean_conntrack(udp.touched(report.done))
@@ -182,7 +194,6 @@ class Serving:
 
     def _use_changes(self, names: set[str] | None) -> None:
         """Take over what changed in the source, and make it so."""
-        self._queued = time.time()
         changes = self.agent.wanted.refresh(names)
         for item in changes.put:
             if item["kind"] == "EndpointSlice" and _trigger(item) > self.agent.started:  # older ones say nothing about us
@@ -193,8 +204,8 @@ class Serving:
             endpoints += kind == "EndpointSlice"
         self.metrics.services_total.add(services)
         self.metrics.endpoints_total.add(endpoints)
-        self.metrics.services_pending.set(services)
-        self.metrics.endpoints_pending.set(endpoints)
+        self.metrics.services_pending.add(services)
+        self.metrics.endpoints_pending.add(endpoints)
         self.agent.changed()
 
     # the kernel

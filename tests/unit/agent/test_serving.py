@@ -1,0 +1,110 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What passes do to metrics and health; the agent is real, its passes are not carried out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import objects as make
+
+from kubenode.daemon.agent import Agent
+from kubenode.daemon.reconcile import Report
+from kubenode.daemon.serving import Serving
+from kubenode.daemon.wanted import Options
+from kubenode.engine.errors import KernelError
+from kubenode.engine.kernel import Failure
+from kubenode.engine.model.iptables import ChainKey
+from kubenode.engine.plan import Step
+from kubenode.log import Log
+
+NOTHING = Report(True, [], [], [], [], 0.1, {})
+CONFIG = {
+    "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+    "kind": "KubeProxyConfiguration",
+    "ipvs": {"minSyncPeriod": "30s"},  # no pass while a test lasts
+}
+
+LINES: list[str] = []  # of the log
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    (tmp_path / "config.yaml").write_text(json.dumps(CONFIG))
+    (tmp_path / "manifests").mkdir()
+    options = Options(str(tmp_path / "config.yaml"), True, str(tmp_path / "manifests"), str(tmp_path), str(tmp_path), "n1", False)
+    found = Agent(options, Log(write=LINES.append, journal=True))
+    found.wanted.configure()
+    LINES.clear()
+    found._serving = Serving(found)
+    yield found
+    found._serving.close()
+    found.loop.close()
+
+
+def values(agent: Agent) -> dict[str, float]:
+    """What the metrics say now, by name with labels."""
+    assert agent._serving is not None
+    text = agent._serving.metrics.text()
+    return {name: float(value) for name, _blank, value in (line.rpartition(" ") for line in text.splitlines()) if name[0] != "#"}
+
+
+def timestamps(agent: Agent, family: str) -> tuple[float, float]:
+    """When a pass was last asked for, and when one last got through (0: never)."""
+    found, sync = values(agent), "kubeproxy_sync_proxy_rules_last_"
+    labels = f'{{ip_family="{family}"}}'
+    return found[f"{sync}queued_timestamp_seconds{labels}"], found.get(f"{sync}timestamp_seconds{labels}", 0.0)
+
+
+def test_what_does_not_get_through_was_asked_for_later_than_what_did(agent: Agent) -> None:
+    assert agent._serving is not None
+    agent._serving.passed(NOTHING, "start")
+    queued, synced = timestamps(agent, "IPv4")
+    assert queued < synced
+    agent._trouble(KernelError("no memory"))
+    queued, unchanged = timestamps(agent, "IPv4")
+    assert queued > unchanged == synced
+    assert values(agent)['kubenode_problems{about="node"}'] == 1
+    agent.trouble = ""
+    agent._serving.passed(NOTHING, "retry")
+    assert 'kubenode_problems{about="node"}' not in values(agent)
+
+
+def test_rules_that_fail_in_one_family_say_nothing_of_the_other(agent: Agent) -> None:
+    assert agent._serving is not None
+    step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
+    agent._serving.passed(NOTHING._replace(failed=[Failure(step, "refused")]), "start")
+    found = values(agent)
+    assert found['kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"}'] == 1
+    assert 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"}' not in found
+    assert timestamps(agent, "IPv6")[1] == 0 < timestamps(agent, "IPv4")[1]
+    assert not agent._serving.health.healthy
+
+
+def test_changes_add_up_until_a_pass(agent: Agent, tmp_path: Path) -> None:
+    assert agent._serving is not None
+    agent._synced_at = float("inf")
+    for number in (1, 2):
+        (tmp_path / f"manifests/{number}.json").write_text(json.dumps(make.service(f"s{number}", [f"10.96.0.{number}"])))
+        agent._serving._use_changes({f"{number}.json"})
+    pending = "kubeproxy_sync_proxy_rules_service_changes_pending"
+    assert values(agent)[pending] == 2
+    agent._serving.passed(NOTHING, "event")
+    assert values(agent)[pending] == 0
+    assert values(agent)["kubeproxy_sync_proxy_rules_service_changes_total"] == 2
+
+
+@pytest.mark.parametrize(
+    ("reason", "done", "failed", "said"),
+    [("start", 0, 0, True), ("retry", 0, 1, True), ("period", 0, 0, False), ("period", 1, 0, True), ("event", 1, 0, False),
+     ("event", 1, 1, True), ("draining", 1, 0, False), ("reload", 0, 0, True), ("kernel event", 1, 0, True)],
+)  # fmt: skip
+def test_a_busy_cluster_is_no_news(agent: Agent, reason: str, done: int, failed: int, said: bool) -> None:
+    """One line for each change would be millions a day."""
+    step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
+    agent._passed(NOTHING._replace(full=reason != "event", done=[step] * done, failed=[Failure(step, "no")] * failed), reason)
+    assert any(line.startswith("<6>converged") for line in LINES) is said
