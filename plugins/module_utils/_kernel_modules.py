@@ -26,7 +26,7 @@ LOAD_DIRECTORIES = (
 )
 MODPROBE_DIRECTORIES = tuple(directory.replace("modules-load.d", "modprobe.d") for directory in LOAD_DIRECTORIES)
 _NAME = re.compile(r"[A-Za-z0-9_]+\Z")
-_PARAMETER = re.compile(r"[^\s\"'#]+\Z")
+_PARAMETER = re.compile(r"[A-Za-z0-9_.-]+=[^\s\"'#]*\Z")
 
 
 class Choice(NamedTuple):
@@ -59,13 +59,19 @@ def check(params):
         raise InputError("absent", "name", "|".join(next(names for names in lists["absent"] if len(names) > 1)), "one name each")
     parameters = {}
     for name, given in params["parameters"].items():
+        if not _NAME.match(canonical(name)):
+            raise InputError(f"parameters[{name}]", "name", name, "a kernel module's name")
         unique(
             {} if canonical(name) not in parameters else {canonical(name): "parameters"}, canonical(name), f"parameters[{name}]"
         )
-        if not isinstance(given, dict) or any(not _PARAMETER.match(f"{key}={value}") for key, value in given.items()):
+        if not isinstance(given, dict) or not all(_is_parameter(*pair) for pair in given.items()):
             raise InputError("parameters", name, given, "a dictionary of names and values without spaces and quotes")
         parameters[canonical(name)] = " ".join(f"{key}={_plain(value)}" for key, value in given.items())
     return lists["modules"], lists["optional"], [names[0] for names in lists["absent"]], parameters
+
+
+def _is_parameter(name, value):
+    return isinstance(value, (str, int, float)) and bool(_PARAMETER.match(f"{name}={value}"))
 
 
 def _plain(value):
@@ -213,7 +219,7 @@ def render_load(owner, names):
 
 def render_options(owner, parameters):
     """Return the text of a modprobe.d file, or None."""
-    lines = [f"options {name} {parameters[name]}\n" for name in sorted(parameters)]
+    lines = [f"options {name} {parameters[name]}\n" for name in sorted(parameters) if parameters[name]]
     return HEADER.format(module="kernel_modules", owner=owner) + "".join(lines) if lines else None
 
 

@@ -156,6 +156,12 @@ def test_several_parameters_are_one_line_and_stay_it() -> None:
     assert OPTIONS.read_text().splitlines()[1:] == ["options ip_vs conn_tab_bits=0x9 no_such_parameter=1"]
 
 
+def test_no_parameters_are_no_line() -> None:
+    converge("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": 9}})
+    converge("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {}})
+    assert not OPTIONS.exists()
+
+
 def test_live_parameters_are_compared_as_the_kernel_reads_them() -> None:
     run("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": 9}})
     for text, different in (("9", False), ("0x9", False), ("10", True)):
@@ -242,6 +248,18 @@ def test_a_kernel_without_modules() -> None:
         (
             {"modules": ["ip_vs"], "parameters": {"ip_vs": "conn_tab_bits=9"}},
             "parameters: ip_vs is 'conn_tab_bits=9', expected a dictionary of names and values without spaces and quotes",
+        ),
+        (
+            {"modules": ["ip_vs"], "parameters": {"ip_vs": {"conn_tab_bits": None}}},
+            "parameters: ip_vs is {'conn_tab_bits': None}, expected a dictionary of names and values without spaces and quotes",
+        ),
+        (
+            {"modules": ["ip_vs"], "parameters": {"ip_vs": {"conn_tab_bits": [9]}}},
+            "parameters: ip_vs is {'conn_tab_bits': [9]}, expected a dictionary of names and values without spaces and quotes",
+        ),
+        (
+            {"modules": ["ip_vs"], "parameters": {"ip_vs\ninstall dummy /bin/false": {"a": 1}}},
+            "parameters[ip_vs\ninstall dummy /bin/false]: name is 'ip_vs\\ninstall dummy /bin/false', expected a kernel module's name",
         ),
     ],
 )
