@@ -36,7 +36,7 @@ def prepare(params):
     for index, chain in enumerate(params["chains"]):
         place = f"chains[{index}]"
         check_name(place, chain["name"])
-        given = [text(f"{place}.rules[{number}]", rule) for number, rule in enumerate(chain["rules"] or ())]
+        given = [text(f"{place}.rules[{number}]", rule).strip() for number, rule in enumerate(chain["rules"] or ())]
         rules = [rule if _QUOTED.search(rule) else " ".join(rule.split()) for rule in given]
         for number, rule in enumerate(rules):
             check_rule(f"{place}.rules[{number}]", "text", rule)
@@ -113,12 +113,12 @@ def check_jump(place, chain, jump):
         raise InputError(
             place, "chain", jump["chain"], f"a built-in chain of table {chain.table}: {', '.join(BUILT_IN[chain.table])}"
         )
-    check_rule(place, "match", jump["match"])
+    check_rule(place, "match", jump["match"].strip())
 
 
 def jump_into(chain, jump):
     """Return the key of a jump into ``chain``."""
-    return JumpKey(chain.family, chain.table, jump["chain"], f"{jump['match']} -j {chain.chain}".strip())
+    return JumpKey(chain.family, chain.table, jump["chain"], f"{jump['match'].strip()} -j {chain.chain}".strip())
 
 
 def wanted(chains, have, around, expected=None):

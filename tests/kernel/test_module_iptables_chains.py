@@ -37,7 +37,7 @@ def table() -> Iterator[None]:
 
 def rules(program: str = "iptables", name: str = "filter") -> list[str]:
     saved = subprocess.run([f"{program}-save", "-t", name], check=True, capture_output=True, text=True).stdout
-    return [line.partition(" [")[0] for line in saved.splitlines() if line[0] in ":-"]
+    return [line.partition(" [")[0] for line in saved.split("\n") if line[:1] in (":", "-")]
 
 
 def chains(*items: dict[str, Any], **arguments: Any) -> dict[str, Any]:
@@ -73,6 +73,8 @@ def test_creates_changes_and_removes() -> None:
         ("-j ACCEPT -p tcp --destination-port https --source 192.0.2.7", "-s 192.0.2.7/32 -p tcp -m tcp --dport 443 -j ACCEPT"),
         ("! -s 192.0.2.9/24  -j RETURN", "! -s 192.0.2.0/24 -j RETURN"),
         ("-m comment --comment word -j RETURN", "-m comment --comment word -j RETURN"),
+        ('-m comment --comment "line\u2028break" -j RETURN\n', '-m comment --comment "line\u2028break" -j RETURN'),
+        ('-m comment --comment "no --match-set nosuch" -j RETURN', '-m comment --comment "no --match-set nosuch" -j RETURN'),
         ('-m comment --comment "two  words" -j RETURN', '-m comment --comment "two  words" -j RETURN'),
         ("-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT", "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"),
         ("-m set --match-set trusted src -j RETURN", "-m set --match-set trusted src -j RETURN"),
@@ -83,7 +85,7 @@ def test_creates_changes_and_removes() -> None:
 )
 def test_whatever_spelling_the_second_run_changes_nothing(given: str, saved: str) -> None:
     subprocess.run(["ipset", "create", "trusted", "hash:net"], check=True)
-    chains({"name": "MINE", "rules": [given], "jumps": [{"chain": "INPUT", "match": "-p tcp --dport 80"}]}, {"name": "OTHER"})
+    chains({"name": "MINE", "rules": [given], "jumps": [{"chain": "INPUT", "match": "-p tcp --dport 80\n"}]}, {"name": "OTHER"})
     assert [line for line in rules() if line.startswith("-A MINE")] == [f"-A MINE {saved}"]
 
 
@@ -177,6 +179,10 @@ def test_a_set_that_an_earlier_task_would_make(chain: dict[str, Any], place: str
         ([{"name": "X", "rules": [{"source": True}]}], "chains[0].rules[0]: source is True, expected text or a number"),
         ([{"name": "X", "rules": [{"match_set": "four"}]}], "chains[0].rules[0]: match_set is 'four', expected 2 words"),
         ([{"name": "X", "rules": [{"target_options": "--to-ports 7"}]}], "chains[0].rules[0]: target_options is '--to-ports 7', expected the jump"),
+        (
+            [{"name": "X", "jumps": [{"chain": "INPUT", "match": "-s 192.0.2.1,192.0.2.2"}]}],
+            "IPv4 filter INPUT: `-s 192.0.2.1,192.0.2.2 -j X` become 2 rules, since a source or destination means several addresses;",
+        ),
         ([{"name": "X", "rules": ["-s 2001:db8::1 -j DROP"]}], "IPv4 filter X: rule `-s 2001:db8::1 -j DROP`: "),
         ([{"name": "X", "rules": ["-j NOSUCH"]}], "IPv4 filter X: rule `-j NOSUCH`: "),
     ],

@@ -220,6 +220,19 @@ class IptablesCases:
         with pytest.raises(EngineError, match=r"^IPv4 nat OURS: rule `-p tcp --nosuch`: unknown option"):
             iptables.normalise({key: ("-j RETURN", "-p tcp --nosuch")}, sets={})
 
+    def test_a_rule_with_several_addresses_is_several_rules(self) -> None:
+        fresh()
+        key, rule = ChainKey(4, "filter", "OURS"), "-s 10.0.0.1,10.0.0.2 -j DROP"
+        assert iptables.normalise({key: [rule, "-j RETURN"]}, sets={}).chains[key] == (
+            "-s 10.0.0.1/32 -j DROP",
+            "-s 10.0.0.2/32 -j DROP",
+            "-j RETURN",
+        )
+        fresh()
+        jumps = [JumpKey(4, "filter", "INPUT", rule) for rule in ("-i lo -j OURS", "-s 10.0.0.1,10.0.0.2 -j OURS")]
+        with pytest.raises(EngineError, match=r"^IPv4 filter INPUT: `-i lo -j OURS` and `-s .*` become 3 rules, since a source"):
+            iptables.normalise({}, jumps, sets={}, known=[key])
+
     @pytest.mark.parametrize("bad", [0, 3, 7])
     def test_a_rule_that_only_the_kernel_refuses_is_found(self, bad: int) -> None:
         fresh()

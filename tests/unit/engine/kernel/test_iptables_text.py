@@ -51,6 +51,21 @@ def test_chains_and_rules_of_built_in_chains() -> None:
     }
 
 
+def test_a_comment_may_have_what_other_programs_take_for_the_end_of_a_line() -> None:
+    for char in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\r":
+        rule = f'-m comment --comment "one{char}two" -j DROP'
+        own, _built_in = parse(f"*filter\n:EMPTY - [0:0]\n-A EMPTY {rule}\n-A EMPTY -j RETURN\nCOMMIT\n")
+        assert own == {("filter", "EMPTY"): [rule, "-j RETURN"]}
+
+
+def test_sets_are_those_of_matches_and_targets() -> None:
+    rules = [
+        '-m set --match-set "one" src -m comment --comment "not --match-set two" -j SET --add-set three src --exist',
+        '-m comment --comment "never closed -m set --match-set four src',
+    ]
+    assert iptables.mentioned_sets(rules) == {"one", "three"}
+
+
 def test_a_repeated_rule_keeps_its_position(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(iptables.read.__globals__, "save", lambda family: SAVED if family == 4 else "")
     found = read((4, 6), tables=["nat"])

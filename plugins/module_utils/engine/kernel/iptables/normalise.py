@@ -14,6 +14,8 @@ from typing import NamedTuple
 from ...errors import EngineError
 from ...model.ipset import IPSet
 from ...model.iptables import BUILT_IN, ChainKey, JumpKey, Rules
+from ...model.rule_text import words as split
+from ...model.spelling import AskError
 from ..ipset.tool import restore as restore_sets
 from .read import parse
 from .tool import Complaint, restore, save
@@ -35,7 +37,10 @@ def mentioned_sets(rules: Iterable[str]) -> set[str]:
     """Return the names of the sets that rules refer to."""
     found: set[str] = set()
     for rule in rules:
-        words = rule.split()
+        try:
+            words = split(rule)
+        except AskError:  # iptables will refuse it
+            continue
         found.update(after for word, after in zip(words, words[1:]) if word in _SET_OPTIONS)
     return found
 
@@ -56,7 +61,7 @@ def normalise(
         known: further chains that the rules may jump to.
 
     Raises:
-        EngineError: iptables does not take a rule; the text names chain and rule.
+        EngineError: iptables does not take a rule, or makes several of one in a built-in chain; the text names chain and rule.
         MissingError: no iptables, or not root.
     """
     if sets:
@@ -75,6 +80,11 @@ def normalise(
         given = [key for key in jumps if key.family == family]
         for place in {(key.table, key.chain) for key in given}:
             asked = [key for key in given if (key.table, key.chain) == place]
+            if len(asked) != len(built_in[place]):
+                raise EngineError(
+                    f"IPv{family} {' '.join(place)}: {' and '.join(f'`{key.rule}`' for key in asked)} become {len(built_in[place])} rules, "
+                    "since a source or destination means several addresses; give each address a jump of its own"
+                )
             spelled.jumps.update({key: key._replace(rule=rule) for key, rule in zip(asked, built_in[place])})
     return spelled
 

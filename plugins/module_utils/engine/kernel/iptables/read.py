@@ -47,7 +47,7 @@ def parse(saved: str) -> tuple[Parsed, Parsed]:
     built_in: Parsed = {}
     rules: dict[str, list[str]] = {}
     table = ""
-    for line in saved.splitlines():
+    for line in saved.split("\n"):  # a comment may have other ends of lines in it
         if line.startswith("-A "):
             _verb, chain, rule = (line + " ").split(" ", 2)
             rules[chain].append(rule[:-1])
