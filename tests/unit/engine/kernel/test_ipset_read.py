@@ -176,3 +176,7 @@ def test_options_that_a_set_cannot_have_are_left_out() -> None:
     options = 'timeout 597 nomatch packets 1 bytes 60 comment "timeout 7 here" skbmark 0x1/0x2'
     assert without(options, frozenset(("timeout", "skbmark"))) == 'nomatch packets 1 bytes 60 comment "timeout 7 here"'
     assert without(options, frozenset(("comment", "packets", "bytes"))) == "timeout 597 nomatch skbmark 0x1/0x2"
+    assert (
+        without('nomatch wildcard packets 0 bytes 0 comment "x"', frozenset(("packets", "bytes")))
+        == 'nomatch wildcard comment "x"'
+    )

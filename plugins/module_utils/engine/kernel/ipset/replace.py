@@ -104,21 +104,11 @@ def _dropped(header: IPSet) -> frozenset[str]:
 
 
 def without(options: str, dropped: frozenset[str]) -> str:
-    """Return member options without some of them; ``nomatch`` is the only one without a value."""
-    plain, quote, comment = options.partition('comment "')
-    words = iter(plain.split())
-    kept = []
-    for word in words:
-        value = "" if word == "nomatch" else next(words, "")
-        if word not in dropped:
-            kept.append(f"{word} {value}".rstrip())
-    if quote:
-        text, _quote, rest = comment.partition('"')
-        if "comment" not in dropped:
-            kept.append(f'comment "{text}"')
-        if rest:
-            kept.append(without(rest, dropped))
-    return " ".join(part for part in kept if part)
+    """Return member options without some of them."""
+    from ...model.ipset_member import pairs
+
+    kept = [(name, f'"{value}"' if name == "comment" else value) for name, value in pairs(options) if name not in dropped]
+    return " ".join(f"{name} {value}".rstrip() for name, value in kept)
 
 
 def _failed(change: Step, members: list[Step], reason: str) -> Result:
