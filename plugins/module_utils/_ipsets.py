@@ -31,14 +31,19 @@ def prepare(params):
     seen = {}
     for index, item in enumerate(params["sets"]):
         place, name = f"sets[{index}]", item["name"]
-        if not 1 <= len(name.encode()) <= 31 or any(char.isspace() for char in name):
-            raise InputError(place, "name", name, "1 to 31 characters without spaces")
+        check_name(place, name)
         unique(seen, name, place, f"set {name}")
         task.sets[name] = given(place, item)
         task.needs_members |= (
             item["state"] == "absent" or item["members"] is not None or bool(item["src"] or item["absent_members"])
         )
     return task.read, task.wish, {"ipset": ipset.apply}
+
+
+def check_name(place, name):
+    """Raise InputError unless ``name`` can be a set's."""
+    if not 1 <= len(name.encode()) <= 31 or any(char.isspace() for char in name):
+        raise InputError(place, "name", name, "1 to 31 characters without spaces")
 
 
 def given(place, item):

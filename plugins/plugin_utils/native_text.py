@@ -13,6 +13,8 @@ from typing import Any
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import FAMILIES, unique
+from ansible_collections.kubenode.ipvs.plugins.module_utils._ipsets import check_name as check_set_name
+from ansible_collections.kubenode.ipvs.plugins.module_utils._ipsets import given
 from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_chains import check_jump, check_name, check_rule, jump_into
 from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_fields import text
 from ansible_collections.kubenode.ipvs.plugins.module_utils._ipvs_services import prepare
@@ -48,19 +50,19 @@ def ipset(sets: list[dict[str, Any]]) -> str:
     lines = []
     for index, item in enumerate(_checked({"sets": {"type": "list", "elements": "dict", "options": SET}}, sets=sets)["sets"]):
         place, name, kind = f"sets[{index}]", item["name"], item["type"]
+        check_set_name(place, name)
         unique(seen, name, place, f"set {name}")
         if item["state"] == "absent":
             continue
-        if not kind:
-            raise InputError(f"{place} ({name})", "type", kind, "a type, for example hash:ip")
         if item["src"] is not None:
             raise InputError(f"{place} ({name})", "src", item["src"], "members (a file is read by the module alone)")
+        checked = given(place, item)
         chosen = {option: item[option] for option in _SET_OPTIONS if item[option] is not None and item[option] is not False}
+        if not checked.header.option("family"):
+            del chosen["family"]
         options = [option if value is True else f"{option} {value}" for option, value in chosen.items()]
-        if not kind.startswith("hash:"):
-            options = options[1:]  # only hashes have a family
         lines.append(" ".join(["create", name, kind, *options]))
-        lines += [f"add {name} {member}" for member in item["members"] or ()]
+        lines += [f"add {name} {member}" for member in checked.members.texts]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -88,8 +90,8 @@ def iptables(chains: list[dict[str, Any]], family: str) -> str:
         unique(seen, key, place, f"chain {key}")
         names, rules, jumps = tables.setdefault(key.table, ([], [], []))
         names.append(f":{key.chain} - [0:0]")
-        for number, given in enumerate(chain["rules"] or ()):
-            rule = text(f"{place}.rules[{number}]", given)
+        for number, one in enumerate(chain["rules"] or ()):
+            rule = text(f"{place}.rules[{number}]", one).strip()
             check_rule(f"{place}.rules[{number}]", "text", rule)
             rules.append(f"-A {key.chain} {rule}")
         for number, jump in enumerate(chain["jumps"] or ()):

@@ -53,6 +53,8 @@ def test_sets() -> None:
         {"name": "b", "type": "bitmap:port", "range": "0-99"},
         {"name": "c", "state": "absent"},
         {"name": "d", "type": "list:set", "size": 4, "members": ["a", "b"]},
+        {"name": "e", "type": "hash:mac", "members": [" 02:00:00:00:00:01  "]},
+        {"name": "f", "type": "hash:ip", "family": "inet6"},
     ]
     assert to_ipset(sets).splitlines() == [
         "create a hash:net family inet timeout 0 comment bucketsize 6",
@@ -62,6 +64,9 @@ def test_sets() -> None:
         "create d list:set size 4",
         "add d a",
         "add d b",
+        "create e hash:mac",
+        "add e 02:00:00:00:00:01",
+        "create f hash:ip family inet6",
     ]
 
 
@@ -69,7 +74,7 @@ CHAINS: list[dict[str, Any]] = [
     {
         "name": "EDGE",
         "families": ["ipv4", "ipv6"],
-        "rules": ["-p tcp -j DROP", {"protocol": "udp", "jump": "ACCEPT"}],
+        "rules": ["-p tcp -j DROP\n", {"protocol": "udp", "jump": "ACCEPT"}],
         "jumps": [{"chain": "INPUT"}, {"chain": "INPUT", "match": "-i eth0"}, {"chain": "FORWARD", "position": "last"}],
     },
     {"name": "NAT", "table": "nat", "rules": []},
@@ -99,6 +104,14 @@ def test_chains() -> None:
         (lambda: to_ipvsadm([{"protocol": "icmp", "address": "192.0.2.1", "port": 80}]), "icmp"),
         (lambda: to_ipvsadm("x"), "dictionary requested"),
         (lambda: to_ipset([{"name": "a"}]), r"sets\[0\] \(a\): type is None"),
+        (lambda: to_ipset([{"name": "a b", "type": "hash:ip"}]), r"sets\[0\]: name is 'a b'"),
+        (lambda: to_ipset([{"name": "a", "type": "hash:magic"}]), "type is 'hash:magic'"),
+        (lambda: to_ipset([{"name": "a", "type": "hash:ip", "range": "1-2"}]), "option is 'range'"),
+        (lambda: to_ipset([{"name": "a", "type": "hash:mac", "family": "inet6"}]), "family is 'inet6'"),
+        (
+            lambda: to_ipset([{"name": "a", "type": "hash:ip", "members": ["192.0.2.1\nflush b"]}]),
+            r"sets\[0\].members\[0\]: text",
+        ),
         (lambda: to_ipset([{"name": "a", "type": "hash:ip"}] * 2), r"sets\[1\] and sets\[0\] are both set a"),
         (lambda: to_ipset([{"name": "a", "type": "hash:ip", "src": "/x"}]), "a file is read by the module alone"),
         (lambda: to_iptables([{"name": "INPUT"}]), "a chain of your own"),
