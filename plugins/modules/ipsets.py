@@ -123,6 +123,8 @@ options:
             V(comment), V(skbmark), V(skbprio) and V(skbqueue) behind them, for example V(192.0.2.1,tcp:80) or
             V(192.0.2.0/24 timeout 300 nomatch).
           - Members are compared as the kernel understands them. Naming one twice is an error.
+          - A timeout that is running goes on, unless more is left of it than is given here. So a longer one takes effect when the
+            member has expired and a run brings it back.
           - The members of V(list:set) stand in the set in the order in which they are named here. One that begins with
             V(NAME before OTHER) or V(NAME after OTHER) stands next to that other one, which has to be in the list already; with
             O(sets[].purge_members=false) that places a set among those that others put there. To change the order, the list is

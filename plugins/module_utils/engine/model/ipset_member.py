@@ -58,11 +58,18 @@ def canonical_member(header: IPSet, text: str, subject: str = "member") -> Membe
 
 
 def same_options(have: str, want: str) -> bool:
-    """Tell whether a member's options are as wanted, but for what the kernel counts: packets, bytes and the time that is left."""
+    """Tell whether a member's options are as wanted, but for what the kernel counts: packets, bytes and the time that is left.
+
+    More time than wanted cannot be left of the wanted one.
+    """
     try:
-        return have == want or steady(have) == steady(want)
+        return have == want or (steady(have) == steady(want) and _seconds(have) <= _seconds(want))
     except ValueError:
         return False
+
+
+def _seconds(options: str) -> int:
+    return int(dict(pairs(options)).get("timeout", 0))
 
 
 def steady(options: str) -> list[tuple[str, str]]:

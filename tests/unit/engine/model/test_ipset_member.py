@@ -166,6 +166,8 @@ def test_what_cannot_be_a_member(kind: IPSet, text: str, message: str) -> None:
         ("timeout 597 packets 3 bytes 180", "timeout 600", True),
         ("timeout 0", "", True),
         ("timeout 597", "timeout 0", False),
+        ("timeout 597 packets 3", "timeout 597", True),
+        ("timeout 597 packets 3", "timeout 60", False),
         ("", "nomatch", False),
         ('timeout 5 comment "timeout 0"', 'timeout 6 comment "timeout 0"', True),
         ('comment "a b"', 'comment "a c"', False),
