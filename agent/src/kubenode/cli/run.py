@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Be the node's service proxy.
 
-Reads Services and EndpointSlices from the manifests' directory (watched: a changed file is in the kernel's tables within a tenth of
-a second), and keeps virtual servers, sets, rules and addresses as kube-proxy's ipvs mode has them. Whatever is missing
-(configuration, manifests, kernel modules) is waited for, and said in systemctl status.
+Follows Services and EndpointSlices, in the Kubernetes API or in a directory of manifests as the configuration says, and keeps virtual
+servers, sets, rules and addresses as kube-proxy's ipvs mode has them. Whatever is missing (configuration, objects, kernel modules) is
+waited for, and said in systemctl status.
 
 Signals
   SIGHUP   read configuration and manifests again, compare everything with the kernel
@@ -29,7 +29,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from .parser import add_config, add_run_dir
 
     add_config(parser)
-    parser.add_argument("--manifests", metavar="DIR", default="", help="default: the configuration's manifestsDirectory")
+    parser.add_argument(
+        "--manifests",
+        metavar="DIR",
+        default="",
+        help="objects come from the manifests in this directory, whatever the configuration says",
+    )
     parser.add_argument(
         "--adopt", action="store_true", help="take over what has the right name and belongs to nobody (kube-proxy's)"
     )
