@@ -16,7 +16,7 @@ ARTIFACT := $(CACHE)/dist/kubenode-ipvs-$(shell sed -n 's/^version: //p' galaxy.
 # What the bundle and the artifact are built from.
 files = $(shell find $(wildcard $1) -type f ! -name '*.py[co]' ! -path '$(BUNDLE)')
 AGENT_SOURCES := $(call files,agent plugins/module_utils/engine)
-SOURCES := $(call files,galaxy.yml README.md changelogs docs meta playbooks plugins roles tests/config.yml tests/sanity)
+SOURCES := $(call files,galaxy.yml $(wildcard *.md) changelogs docs meta playbooks plugins roles tests/config.yml tests/sanity)
 
 # Everything a run leaves behind is in this clone: .venv, .cache and the bundle.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -35,7 +35,7 @@ help: ## this list
 demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, checked
 	@molecule/demo/run
 
-test: venv ## everything: lint, unit, kernel, lab, sanity, matrix, molecule
+test: venv ## everything: lint, unit, kernel, lab, sanity, units, matrix, molecule
 	@python tests/tools/whole.py lint unit kernel -- sanity units matrix lab molecule
 
 ##### the parts of `make test`; each leaves its report in .cache/results/
