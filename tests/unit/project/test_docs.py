@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The user documentation hangs together: every link leads somewhere, every page can be found from the index."""
+"""The user documentation hangs together: every link leads to a page and a heading that are there, every page can be found from the index."""
 
 from __future__ import annotations
 
@@ -12,20 +12,30 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 INDEX = ROOT / "docs/README.md"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "roles").glob("*/README.md"))]
 
 
-def links(page: Path) -> list[Path]:
-    """The files that a page links to, without links to other sites and within the page."""
-    targets = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
-    return [(page.parent / target.partition("#")[0]).resolve() for target in targets if not re.match(r"[a-z]+:|#", target)]
+def links(page: Path) -> list[tuple[Path, str]]:
+    """The files that a page links to, and headings in them ("" for none), without links to other sites."""
+    targets = [
+        target.partition("#") for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if not re.match(r"[a-z]+:", target)
+    ]
+    return [((page.parent / path).resolve() if path else page, anchor) for path, _sharp, anchor in targets]
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are called in links, as forges make it of their text."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", prose, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_to_a_file(page: Path) -> None:
-    assert [target for target in links(page) if not target.exists()] == []
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    assert [str(target) for target, _anchor in links(page) if not target.exists()] == []
+    assert [(target.name, anchor) for target, anchor in links(page) if anchor and anchor not in anchors(target)] == []
 
 
 def test_every_page_is_in_the_index() -> None:
-    listed = set(links(INDEX))
+    listed = {target for target, _anchor in links(INDEX)}
     assert [page for page in PAGES if page.is_relative_to(INDEX.parent) and page != INDEX and page.resolve() not in listed] == []
