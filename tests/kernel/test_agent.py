@@ -18,6 +18,9 @@ from support.agent_process import NODE, AgentProcess, dump, eventually, same
 from support.namespace import sh
 from support.web import WEB, node, web
 
+from kubenode.cli.ask import question
+from kubenode.engine.errors import EngineError
+
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[AgentProcess]:
@@ -198,6 +201,15 @@ def test_show_and_check(agent: AgentProcess) -> None:
     assert f"tcp {WEB}:80 rr   agent   ns1/web:http" in text
     assert "10.244.1.1:8080" in text
     assert agent.command("status", "--run-dir", str(agent.run)).stdout.startswith(f"node {NODE}")
+    for directory in (agent.directory, *agent.directory.parents):
+        if not directory.stat().st_mode & 0o001:
+            directory.chmod(0o711)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(EngineError, match=r"agent\.sock may only be opened by root and the agent's group"):
+            question(str(agent.run / "agent.sock"), "status")
+    finally:
+        os.seteuid(0)
     agent.stop()
     assert "the agent is not running" in agent.command("status", "--run-dir", str(agent.run), expect=1).stderr
     text = agent.command("show", "--objects", str(agent.manifests), *agent.options()).stdout

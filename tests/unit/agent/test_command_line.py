@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import objects as make
@@ -36,7 +40,21 @@ def test_every_command_has_a_manual(command: str, capsys: pytest.CaptureFixture[
     assert "Exit status" in text
 
 
-@pytest.mark.parametrize("words", [[], ["nonsense"], ["render"], ["render", "--nonsense"], ["status", "--wait", "x"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["nonsense"],
+        ["render"],
+        ["render", "--nonsense"],
+        ["status", "--wait", "x"],
+        ["status", "--wait", "nan"],
+        ["status", "--wait=-1"],
+        ["help", "nonsense"],
+        ["--nonsense"],
+        ["plan", "--format", "yaml"],
+    ],
+)
 def test_wrong_usage_is_64(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     try:
         status = main(words)
@@ -63,6 +81,57 @@ def test_an_output_that_cannot_be_written_is_said() -> None:
             env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "kubenode completion: its output: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["help", "status"], ["completion", "fish"]])
+def test_a_reader_that_has_had_enough_is_no_error(words: list[str]) -> None:
+    """As in ``kubenode --help | head -1``, however small what is written is."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PATH": "/usr/bin:/bin"}
+    for more in ({}, {"PYTHONUNBUFFERED": "1"}):
+        done = subprocess.run(
+            [sys.executable, "-m", "kubenode", *words],
+            env={**environment, **more}, stdout=writer, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+        assert done.stderr == ""
+        assert done.returncode in (0, 1)  # argparse does not tell when its output is refused at once
+    os.close(writer)
+
+
+def test_control_c_says_so_and_nothing_else(tmp_path: Path) -> None:
+    environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PATH": "/usr/bin:/bin"}
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(path))
+        agent.listen()
+        asking = subprocess.Popen(
+            [sys.executable, "-m", "kubenode", "status", "--run-dir", str(tmp_path)],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with agent.accept()[0]:  # it waits for an answer now
+            asking.send_signal(signal.SIGINT)
+            assert (asking.communicate()[1], asking.returncode) == ("kubenode status: interrupted\n", 130)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda _path: None, "the agent is not running (nobody answers at"),
+        (lambda path: path.touch(), "the agent is not running (nobody answers at"),
+        (lambda path: path.mkdir(), "the agent is not running (nobody answers at"),
+    ],
+    ids=["nothing", "a file", "a directory"],
+)
+def test_nobody_to_ask(tmp_path: Path, make: Any, said: str) -> None:
+    make(tmp_path / "agent.sock")
+    for words in (("status",), ("status", "--wait", "0.1", "--format", "json"), ("status", "--sync")):
+        done = kubenode(*words, "--run-dir", str(tmp_path))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"kubenode status: {said}"), done.stderr
+        assert "Traceback" not in done.stderr
 
 
 @pytest.fixture
@@ -140,16 +209,3 @@ def test_a_config_map_is_unpacked(tmp_path: Path, manifests: Path) -> None:
     (tmp_path / "c.json").write_text(json.dumps(document))
     words = ("--objects", str(manifests), "--node", "n1", "--config", str(tmp_path / "c.json"), "--format", "ipvsadm")
     assert "-A -t 10.96.0.10:80 -s lc" in kubenode("render", *words).stdout
-
-
-def test_completion_is_bash_and_knows_every_option() -> None:
-    script = kubenode("completion", "bash").stdout
-    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-    ask = 'COMP_WORDS=(kubenode render --format ""); COMP_CWORD=3; _kubenode; echo "${COMPREPLY[@]}"\n'
-    ask += 'COMP_WORDS=(kubenode st); COMP_CWORD=1; _kubenode; echo "${COMPREPLY[@]}"\n'
-    ask += 'COMP_WORDS=(kubenode apply --); COMP_CWORD=2; _kubenode; echo "${COMPREPLY[@]}"\n'
-    done = subprocess.run(["bash", "-c", script + ask], capture_output=True, text=True, check=True)
-    formats, commands, options = done.stdout.splitlines()
-    assert formats.split() == ["json", "ipvsadm", "ipset", "iptables", "ip6tables", "addresses"]
-    assert commands == "status"
-    assert "--adopt" in options.split()

@@ -8,6 +8,7 @@ A command's module has ``arguments(parser)`` and ``run(options) -> exit status``
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -22,6 +23,7 @@ COMMANDS = {
     "cleanup": "remove exactly what the agent has made on this node",
     "completion": "print a script for the shell's completion",
 }
+INTERRUPTED = 130  # as shells say it of a process that SIGINT ended
 USAGE_ERROR = 64  # EX_USAGE; 2 is `plan` saying that there is something to do
 
 
@@ -31,6 +33,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
     command = words[0] if words else "--help"
+    name = f"kubenode {command}" if command in COMMANDS else "kubenode"
+    try:
+        try:
+            return _run(command, words)
+        finally:
+            sys.stdout.flush()  # what cannot be written is known now, also of a manual
+    except BrokenPipeError:
+        _write_no_more()  # whoever read our output has read enough
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:  # the disk is full that our output goes to
+        _write_no_more()
+        print(f"{name}: {error.filename or 'its output'}: {error.strerror}", file=sys.stderr)
+    return 1
+
+
+def _run(command: str, words: list[str]) -> int:
     if command in ("--help", "-h"):
         print(_usage())
         return 0 if words else USAGE_ERROR
@@ -45,6 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from .parser import execute
 
     return execute(command, words[1:])
+
+
+def _write_no_more() -> None:
+    """Forget what is left of the output: it would be tried again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage() -> str:

@@ -4,6 +4,8 @@
 """Print a script for the shell's completion.
 
   kubenode completion bash >/etc/bash_completion.d/kubenode
+  kubenode completion zsh >/usr/share/zsh/vendor-completions/_kubenode
+  kubenode completion fish >/etc/fish/completions/kubenode.fish
 
 Exit status: 0 printed, 64 wrong usage.
 """
@@ -11,48 +13,131 @@ Exit status: 0 printed, 64 wrong usage.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from typing import NamedTuple
 
 _BASH = """\
 # bash completion for kubenode; made by: kubenode completion bash
 _kubenode() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}}
-  local words=""
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} words=""
   if [ "$COMP_CWORD" -eq 1 ]; then
     words="{commands} --help --version"
   else
-    case "$command $previous" in
-{choices}
-    *\\ --config|*\\ --objects|*\\ --manifests|*\\ --run-dir) COMPREPLY=($(compgen -f -- "$current")); return ;;
-    *) case "$command" in
+    case "${{COMP_WORDS[1]}} $previous" in
+{files}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+{values}
+{free}) return ;;
 {options}
-      esac ;;
     esac
   fi
   COMPREPLY=($(compgen -W "$words" -- "$current"))
 }}
 complete -o filenames -F _kubenode kubenode
 """
+_ZSH = """\
+#compdef kubenode
+# zsh completion for kubenode; made by: kubenode completion zsh
+_kubenode() {{
+  local -a found
+  if (( CURRENT == 2 )); then
+    found=({commands})
+    _describe command found
+    return
+  fi
+  case "$words[2] $words[CURRENT-1]" in
+{files}) _files; return ;;
+{values}
+{free}) return ;;
+{options}
+  esac
+  compadd -- $found
+}}
+if [ "$funcstack[1]" = _kubenode ]; then _kubenode "$@"; else compdef _kubenode kubenode; fi
+"""
+
+
+class Option(NamedTuple):
+    """One option of a command, or its one argument (``name`` is "" then); ``values`` are all that it can have, if they are few."""
+
+    command: str
+    name: str
+    values: tuple[str, ...]
+    takes_file: bool
+    takes_value: bool
+    text: str
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's arguments."""
-    parser.add_argument("shell", choices=("bash",), help="the shell")
+    parser.add_argument("shell", choices=tuple(SHELLS), help="the shell")
 
 
-def run(_options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Print the script, from the commands' own parsers."""
     from . import COMMANDS
+
+    print(SHELLS[options.shell](COMMANDS, [option for command in COMMANDS for option in _options(command)]), end="")
+    return 0
+
+
+def _options(command: str) -> Iterator[Option]:
     from .parser import parser
 
-    choices, options = [], []
-    for command in COMMANDS:
-        found, _module = parser(command)
-        words: list[str] = []
-        for action in found._actions:
-            words.extend(action.option_strings or map(str, action.choices or ()))
-            if action.choices and action.option_strings:
-                values = " ".join(map(str, action.choices))
-                choices.append(f'    "{command} {action.option_strings[-1]}") words="{values}" ;;')
-        options.append(f'      {command}) words="{" ".join(words)}" ;;')
-    print(_BASH.format(commands=" ".join(COMMANDS), choices="\n".join(choices), options="\n".join(options)), end="")
-    return 0
+    found, _module = parser(command)
+    formatter = argparse.HelpFormatter("")
+    for action in found._actions:
+        values = tuple(map(str, action.choices or ()))
+        files = str(action.metavar) in ("FILE", "DIR", "DIR|FILE")
+        text = formatter._expand_help(action).partition(" (")[0]
+        yield Option(command, (action.option_strings or [""])[-1], values, files, action.nargs != 0, text)
+
+
+def _bash(commands: dict[str, str], options: list[Option]) -> str:
+    return _BASH.format(commands=" ".join(commands), **_cases(commands, options, 'words="{}"'))
+
+
+def _zsh(commands: dict[str, str], options: list[Option]) -> str:
+    described = " ".join(_quoted(f"{name}:{text.replace(':', chr(92) + ':')}", "'\\''") for name, text in commands.items())
+    return _ZSH.format(commands=described, **_cases(commands, options, "found=({})"))
+
+
+def _cases(commands: dict[str, str], options: list[Option], words: str) -> dict[str, str]:
+    """Return the branches for ``"COMMAND PREVIOUS"``, the more particular ones first: ``words`` sets what is offered."""
+    valued = [option for option in options if option.name and option.takes_value]
+    files = [option for option in valued if option.takes_file]
+    free = [option for option in valued if not option.takes_file and not option.values]
+    listed = {f'"{option.command} {option.name}"': option.values for option in valued if option.values}
+    offered: dict[str, list[str]] = {f'"{name} "*': [] for name in commands}
+    for option in options:
+        offered[f'"{option.command} "*'].extend([option.name] if option.name else option.values)
+    return {
+        "files": _pattern(files),
+        "free": _pattern(free),
+        "values": "\n".join(f"    {pattern}) {words.format(' '.join(some))} ;;" for pattern, some in listed.items()),
+        "options": "\n".join(f"    {pattern}) {words.format(' '.join(some))} ;;" for pattern, some in offered.items()),
+    }
+
+
+def _pattern(options: list[Option]) -> str:
+    return "    " + "|".join(f'"{option.command} {option.name}"' for option in options)
+
+
+def _fish(commands: dict[str, str], options: list[Option]) -> str:
+    lines = ["# fish completion for kubenode; made by: kubenode completion fish", "complete -c kubenode -f"]
+    for name, text in commands.items():
+        lines.append(f"complete -c kubenode -n __fish_use_subcommand -a {name} -d {_quoted(text, chr(92) + chr(39))}")
+    for option in options:
+        words = ["complete -c kubenode -n", f"'__fish_seen_subcommand_from {option.command}'"]
+        words += ["-l", option.name[2:]] if option.name else []
+        words += ["-r -F"] if option.takes_file else ["-x"] if option.name and option.takes_value else []
+        words += ["-a", f"'{' '.join(option.values)}'"] if option.values else []
+        lines.append(" ".join([*words, "-d", _quoted(option.text, chr(92) + chr(39))]))
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str, quote: str) -> str:
+    """Return the text in single quotes; ``quote`` is how a shell spells one inside."""
+    return "'" + text.replace("'", quote) + "'"
+
+
+SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -42,22 +41,17 @@ def parser(command: str) -> tuple[Parser, Any]:
 
 
 def execute(command: str, words: Sequence[str]) -> int:
-    """Run one command; errors that are meant for people are printed as such, with exit status 1."""
+    """Run one command; errors that are meant for people are printed as such, with exit status 1.
+
+    Raises:
+        OSError: the output cannot be written.
+    """
     found, module = parser(command)
     options = found.parse_args(words)
     try:
-        status = int(module.run(options))
-        sys.stdout.flush()
-        return status
+        return int(module.run(options))
     except EngineError as error:
         print(f"kubenode {command}: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has read enough
-        return 1
-    except OSError as error:  # the disk is full that our output goes to
-        print(f"kubenode {command}: {error.filename or 'its output'}: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of it would be tried again at the end
         return 1
 
 

@@ -22,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     parser.add_argument(
-        "--wait", metavar="SECONDS", type=float, default=0.0, help="wait until the node is as wanted, at most so long"
+        "--wait", metavar="SECONDS", type=seconds, default=0.0, help="wait until the node is as wanted, at most so long"
     )
     parser.add_argument("--sync", action="store_true", help="compare everything with the kernel now")
     add_run_dir(parser)
@@ -56,6 +56,14 @@ def run(options: argparse.Namespace) -> int:
     else:
         print("\n".join(_lines(answer)))
     return 0 if answer["converged"] else 3
+
+
+def seconds(text: str) -> float:
+    """Read a span of time; its name is in the message about what is none."""
+    found = float(text)
+    if not found >= 0:
+        raise ValueError  # "not a number" is a number of Python's
+    return found
 
 
 def _lines(answer: dict[str, Any]) -> list[str]:
