@@ -29,10 +29,10 @@ class Authority:
         self._certificate = self._sign(name, self._key, None)
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, name: str, address: str = "") -> tuple[bytes, bytes]:
-        """A certificate and its key in PEM; for a server at ``address``, or for a client."""
+    def issue(self, name: str, address: str = "", hours: float = 1) -> tuple[bytes, bytes]:
+        """A certificate and its key in PEM; for a server at ``address``, or for a client. It ends after so many hours, or ended before."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._sign(name, key, address)
+        certificate = self._sign(name, key, address, hours)
         return (
             certificate.public_bytes(serialization.Encoding.PEM),
             key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
@@ -50,7 +50,7 @@ class Authority:
             context.load_verify_locations(cadata=self.pem.decode())
         return context
 
-    def _sign(self, name: str, key: ec.EllipticCurvePrivateKey, address: str | None) -> x509.Certificate:
+    def _sign(self, name: str, key: ec.EllipticCurvePrivateKey, address: str | None, hours: float = 1) -> x509.Certificate:
         """Sign; ``address`` None is the authority itself, "" a client."""
         now = datetime.datetime.now(datetime.UTC)
         builder = (
@@ -60,7 +60,7 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(hours=hours))
             .add_extension(x509.BasicConstraints(ca=address is None, path_length=None), critical=True)
         )
         if address:

@@ -97,6 +97,24 @@ def test_client_certificates(serve: Serve, authority: Authority, tmp_path: Path,
         get(Access(server.url, pem, Identity()))
 
 
+def test_a_client_certificate_that_is_renewed_on_disk(serve: Serve, authority: Authority, tmp_path: Path) -> None:
+    """As kubelet's is; the one before may have ended."""
+    files = tmp_path / "c.pem", tmp_path / "k.pem"
+    accessor = Fixed("")
+    identity = Identity(certificate_file=str(files[0]), key_file=str(files[1]))
+    accessor._access = Access(serve(ask_clients=True).url, authority.pem.decode(), identity)
+    session = Session(accessor, Credentials())
+    for hours, works in ((-0.5, False), (1, True)):
+        for file, content in zip(files, authority.issue("node1", hours=hours), strict=True):
+            file.write_bytes(content)
+        if works:
+            assert session.get("/version", {})["major"] == "1"
+        else:
+            with pytest.raises(ApiError, match="cannot be reached: "):
+                session.get("/version", {})
+    session.drop()
+
+
 def test_a_key_that_does_not_fit_is_told_without_it(serve: Serve, authority: Authority, tmp_path: Path) -> None:
     certificate, _key = authority.issue("a")
     _certificate, key = authority.issue("b")

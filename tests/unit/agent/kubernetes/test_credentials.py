@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import time
 from pathlib import Path
@@ -146,8 +147,19 @@ def test_a_plugin_that_is_not_there(tmp_path: Path) -> None:
         Credentials().resolve(identity)
 
 
-def test_a_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubenode.sources.kubernetes.credentials._PLUGIN_SECONDS", 0.2)
-    identity = plugin(tmp_path, "", command="sleep", arguments=("30",))
-    with pytest.raises(AccessError, match=r"did not end within 0\.2 s"):
+def test_a_plugin_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kubenode.sources.kubernetes.credentials._PLUGIN_SECONDS", 0.5)
+    script = "exec 3>$0; flock 3; sleep 300; true"  # sleep has the lock, too
+    lock = tmp_path / "lock"
+    identity = plugin(tmp_path, "", command="sh", arguments=("-c", script, str(lock)))
+    with pytest.raises(AccessError, match=r"did not end within 0\.5 s"):
         Credentials().resolve(identity)
+    end = time.monotonic() + 10
+    with lock.open() as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                assert time.monotonic() < end
+                time.sleep(0.01)

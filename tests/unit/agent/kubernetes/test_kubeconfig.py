@@ -65,6 +65,8 @@ def test_the_current_context_counts(path: Path) -> None:
     assert access.server == SERVER
     assert access.identity == Identity(token=SECRET)
     assert (access.server_name, access.proxy, access.insecure, access.authority) == ("api", "http://proxy:3128", False, "")
+    elsewhere = Kubeconfig(str(path), "https://[2001:db8::1]:6443").access()
+    assert elsewhere == access._replace(server="https://[2001:db8::1]:6443")
 
 
 def test_yaml_as_kubectl_writes_it(path: Path) -> None:

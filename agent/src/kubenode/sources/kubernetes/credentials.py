@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -103,22 +104,25 @@ def _run(plugin: Plugin) -> bytes:
         spec["cluster"] = plugin.cluster
     told = json.dumps({"apiVersion": version, "kind": "ExecCredential", "spec": spec})
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [plugin.command, *plugin.arguments],
             env={**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": told},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            timeout=_PLUGIN_SECONDS,
-            check=False,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        raise AccessError(f"{plugin.where}: {plugin.command} did not end within {_PLUGIN_SECONDS:g} s") from None
     except OSError as error:
         hint = f" ({plugin.hint.strip()})" if plugin.hint else ""
         raise AccessError(f"{plugin.where}: {plugin.command} cannot be run: {error.strerror}{hint}") from None
-    if done.returncode:
-        raise AccessError(f"{plugin.where}: {plugin.command} failed with status {done.returncode}")
-    return done.stdout
+    with process:
+        try:
+            printed, _nothing = process.communicate(timeout=_PLUGIN_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with what it started: most plugins are scripts
+            raise AccessError(f"{plugin.where}: {plugin.command} did not end within {_PLUGIN_SECONDS:g} s") from None
+    if process.returncode:
+        raise AccessError(f"{plugin.where}: {plugin.command} failed with status {process.returncode}")
+    return printed
 
 
 def _credential(printed: bytes, plugin: Plugin) -> tuple[Identity, float]:
