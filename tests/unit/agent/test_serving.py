@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from kubenode.daemon.wanted import Options
 from kubenode.engine.errors import KernelError
 from kubenode.engine.kernel import Failure
 from kubenode.engine.model.iptables import ChainKey
+from kubenode.engine.model.ipvs import RealServerKey, VirtualServerKey
 from kubenode.engine.plan import Step
 from kubenode.log import Log
 
@@ -108,3 +110,40 @@ def test_a_busy_cluster_is_no_news(agent: Agent, reason: str, done: int, failed:
     step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
     agent._passed(NOTHING._replace(full=reason != "event", done=[step] * done, failed=[Failure(step, "no")] * failed), reason)
     assert any(line.startswith("<6>converged") for line in LINES) is said
+
+
+def test_changes_come_together_and_no_sooner_than_min_sync_period(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[tuple[bool, str]] = []
+    monkeypatch.setattr(agent, "_pass", lambda whole, reason: passes.append((whole, reason)))
+    agent._synced_at = time.monotonic() - 31
+    agent.changed()
+    assert passes == [(False, "event")]  # the last one is long ago
+    agent._synced_at = time.monotonic()
+    for _time in range(3):
+        agent.changed()
+    assert len(passes) == 1
+    waiting = [timer for _when, _number, timer in agent.loop._timers if timer.pending]
+    assert [timer.when - agent._synced_at for timer in waiting] == [pytest.approx(30, abs=0.01)]
+    assert waiting[0].callback is not None
+    waiting[0].callback()
+    assert len(passes) == 2
+
+
+def test_a_dump_says_what_is_wanted_and_what_is_wrong(agent: Agent, tmp_path: Path) -> None:
+    web = make.service("web", ["10.96.0.10"], [make.port(80, "http")])
+    endpoint = make.piece("web", [make.endpoint("10.244.1.1", "n1")], [make.port(8080, "http")])
+    bad = make.service("bad", ["10.96.0.11"], [make.port(70000)])
+    (tmp_path / "manifests/a.json").write_text(json.dumps({"kind": "List", "items": [web, endpoint, bad]}))
+    agent.wanted.refresh()
+    changes, whole = agent.wanted.take()
+    agent.reconciler.accept(changes, whole=whole)
+    server = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
+    agent.reconciler.draining = {RealServerKey(server, "10.244.1.9", 8080): time.monotonic() - 7}
+    agent._dump()
+    assert all(line.startswith("<6>state ") for line in LINES)
+    text = "".join(LINES)
+    assert '<6>state items="{' in text
+    assert '<6>state problem about=Service object=ns1/bad reason="Service ns1/bad: spec.ports[0].port is 70000, ' in text
+    wanted = 'object=ns1/web port=http server="tcp 10.96.0.10:80" scheduler=rr real="10.244.1.1:8080=1"'
+    assert f"<6>state virtual server {wanted}\n" in text
+    assert '<6>state draining object=ns1/web real_server="10.244.1.9:8080 of tcp 10.96.0.10:80" seconds=7\n' in text
