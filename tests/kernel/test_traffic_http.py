@@ -154,6 +154,11 @@ def test_health_and_whether_the_node_is_about_to_go(cluster: Cluster) -> None:
     assert get("balancer", HOSTS[NODE].ip[4], CHECKED, "/").status == 200
     cluster.write("node", [objects.node(NODE)])
     eventually(lambda: asked("/healthz").status == 200, 3)
+    cluster.write("node", [])  # it was removed
+    eventually(lambda: asked("/healthz").status == 503, 3)
+    assert asked("/livez").status == 200
+    cluster.write("node", [objects.node(NODE)])
+    eventually(lambda: asked("/healthz").status == 200, 3)
 
 
 # metrics

@@ -45,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{name}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:  # the disk is full that our output goes to
-        _write_no_more()
         print(f"{name}: {error.filename or 'its output'}: {error.strerror}", file=sys.stderr)
+        _write_no_more()
     return 1
 
 
@@ -69,7 +69,10 @@ def _run(command: str, words: list[str]) -> int:
 
 def _write_no_more() -> None:
     """Forget what is left of the output: it would be tried again at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        pass  # then it is tried again
 
 
 def _usage() -> str:
