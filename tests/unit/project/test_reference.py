@@ -190,6 +190,24 @@ def test_files_that_pages_name_are_those_of_the_code() -> None:
         assert last in written, path
 
 
+def test_messages_that_the_page_about_troubles_quotes_are_said() -> None:
+    said = re.sub(r"\s+", " ", "".join(file.read_text(encoding="utf-8") for file in CODE + AGENT))
+    programs = (
+        "ansible-playbook ",
+        "conntrack ",
+        "iptables-save ",
+        "journalctl ",
+        "kubectl ",
+        "kubenode ",
+        "sysctl ",
+        "systemctl ",
+    )
+    spans = [span for span in named(page("how-to/troubleshoot.md")) if " " in span and not span.startswith(programs)]
+    messages = [span for span in spans if not re.fullmatch(r"[\w./]+: \w+", span) and span != "nf_conntrack: table full"]
+    assert len(messages) >= 9
+    assert [part for message in messages for part in message.split("…") if part.strip() not in said] == []
+
+
 def test_ports_are_on_the_page() -> None:
     table = [row for row in rows(section(page("reference/observe.md"), "Where it listens")) if re.search(r"\d{5}", row[0])]
     wanted = {("healthzBindAddress", str(Config().healthz[1])), ("metricsBindAddress", str(Config().metrics[1]))}
