@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def texts(items: list[dict[str, Any]]) -> list[bytes]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     found = tmp_path / "objects"
-    snapshot.write(str(found), "node1", "https://h", texts(ITEMS))
+    size = snapshot.write(str(found), "node1", "https://h", texts(ITEMS))
+    assert found.stat().st_size == size
     return found
 
 
@@ -127,9 +129,20 @@ def test_a_write_that_fails_leaves_the_last_one(path: Path, monkeypatch: pytest.
 # the keeper
 
 
-def test_the_keeper_gathers_changes_and_saves_the_last_at_its_end() -> None:
+def saves(saved: list[float], size: int = 0) -> Callable[[], int]:
+    """Note when it was asked to save, and say that so many bytes were written."""
+
+    def save() -> int:
+        saved.append(time.monotonic())
+        return size
+
+    return save
+
+
+@pytest.mark.parametrize(("interval", "size"), [(30.0, 1), (0.01, 64 << 20)], ids=["at once", "large"])
+def test_the_keeper_gathers_changes_and_saves_the_last_at_its_end(interval: float, size: int) -> None:
     saved: list[float] = []
-    keeper = snapshot.Keeper(lambda: saved.append(time.monotonic()), interval=30.0, delay=0.02)
+    keeper = snapshot.Keeper(saves(saved, size), interval, delay=0.02)
     keeper.start()
     for _change in range(50):
         keeper.changed()
@@ -145,8 +158,8 @@ def test_the_keeper_gathers_changes_and_saves_the_last_at_its_end() -> None:
 
 
 def test_the_keeper_saves_nothing_that_is_saved() -> None:
-    saved: list[int] = []
-    keeper = snapshot.Keeper(lambda: saved.append(1), interval=0.01, delay=0.01)
+    saved: list[float] = []
+    keeper = snapshot.Keeper(saves(saved), interval=0.01, delay=0.01)
     keeper.start()
     keeper.stop()
     keeper.join(5)

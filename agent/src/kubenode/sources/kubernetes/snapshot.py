@@ -23,6 +23,7 @@ from .api import decode
 API_VERSION = "kubenode.ipvs/v1alpha1"
 KIND = "ObjectsSnapshot"
 FORMAT = 1
+_BYTES_PER_SECOND = 256 << 10  # on average; a large cluster changes all the time, and a node's disk wears out
 
 
 class SnapshotError(Exception):
@@ -37,8 +38,8 @@ class Snapshot(NamedTuple):
     objects: list[tuple[ObjectKey, bytes, Object]]
 
 
-def write(path: str, node: str, server: str, texts: Sequence[bytes]) -> None:
-    """Put a snapshot in place of the last one, at once and lasting.
+def write(path: str, node: str, server: str, texts: Sequence[bytes]) -> int:
+    """Put a snapshot in place of the last one, at once and lasting; return its size.
 
     Raises:
         OSError: it could not be written; the last one is still there.
@@ -66,6 +67,7 @@ def write(path: str, node: str, server: str, texts: Sequence[bytes]) -> None:
                 file.write(text + b"\n")
             file.flush()
             os.fsync(file.fileno())
+            size = file.tell()
         os.rename(temporary, path)
     except OSError:
         try:
@@ -78,6 +80,7 @@ def write(path: str, node: str, server: str, texts: Sequence[bytes]) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+    return size
 
 
 def read(path: str, node: str) -> Snapshot:
@@ -122,10 +125,11 @@ def _object(path: str, text: bytes) -> tuple[ObjectKey, bytes, Object]:
 class Keeper(threading.Thread):
     """Writes snapshots in a thread of its own: some time after :meth:`changed`, and never more often than every ``interval`` seconds.
 
-    ``trouble`` says why the last attempt failed ("" if it did not).
+    ``save`` returns the bytes that it has written: the more, the longer until the next time. ``trouble`` says why the last attempt
+    failed ("" if it did not).
     """
 
-    def __init__(self, save: Callable[[], None], interval: float, delay: float = 1.0) -> None:
+    def __init__(self, save: Callable[[], int], interval: float, delay: float = 1.0) -> None:
         super().__init__(name="snapshot", daemon=True)
         self.trouble = ""
         self._save = save
@@ -155,12 +159,14 @@ class Keeper(threading.Thread):
             self._work.clear()
             if self._unsaved:
                 self._unsaved = False
-                self._write()
+                wait = max(wait, self._write() / _BYTES_PER_SECOND)
 
-    def _write(self) -> None:
+    def _write(self) -> int:
         try:
-            self._save()
+            size = self._save()
             self.trouble = ""
+            return size
         except OSError as error:
             self._unsaved = True
             self.trouble = f"the snapshot cannot be written: {error.strerror}"
+            return 0

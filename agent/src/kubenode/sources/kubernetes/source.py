@@ -237,13 +237,13 @@ class Kubernetes:
         )
         self._log.warning("the last state is restored", reason=self._restored, server=found.server)
 
-    def _save(self) -> None:
+    def _save(self) -> int:
         server = ""
         try:
             server = self._accessor.access().server
         except AccessError:
             pass  # for people only
-        snapshot.write(self._state, self.node, server, self._store.texts())
+        return snapshot.write(self._state, self.node, server, self._store.texts())
 
     def _warn(self) -> None:
         """Say once what is unwise about the way we reach the API."""
