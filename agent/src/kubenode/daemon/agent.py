@@ -172,7 +172,7 @@ class Agent:
         """Compare everything with the kernel and make it right."""
         self._pass(True, reason)
 
-    def _period(self) -> None:
+    def look(self) -> None:
         """Compare everything again, so that changes need not wait for it; if something is missing or to be mended, at once."""
         if self.waiting or self.reconciler.hold or not self.reconciler.synced:
             self.full("period")
@@ -251,7 +251,7 @@ class Agent:
             self.conflicts = [conflict.describe() for conflict in report.conflicts]
             if self._periodic is not None:
                 self._periodic.cancel()
-            self._periodic = self.loop.after(self.wanted.config.sync_period, self._period)
+            self._periodic = self.loop.after(self.wanted.config.sync_period, self.look)
         whose = self.wanted.objects
         for failure, its in zip(report.failed, whose([failure.step for failure in report.failed])):
             self.failures[failure.step.describe()] = failure.message

@@ -26,13 +26,17 @@ from .control import Control
 from .events import Events
 from .following import Following
 from .health import Health, Servers
+from .loop import Timer
 from .metrics import FAMILIES, Metrics
+from .rule_events import RuleEvents
 
 if TYPE_CHECKING:
     from .agent import Agent
     from .reconcile import Report
 
 
+_LOOK_CALM = 0.2  # seconds until who changes rules has most likely done so
+_LOOK_SHARE = 0.05  # of one processor, at most, for comparisons because of changed rules
 _TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
@@ -47,6 +51,9 @@ class Serving:
         self.servers.unheard = self._unheard
         self._control: Control | None = None
         self._events: Events | None = None
+        self._rule_events: RuleEvents | None = None
+        self._look: Timer | None = None
+        self._looked_at = 0.0
         self._following = Following(agent.loop, agent.log, self._use_changes)
         self._unclean: set[Any] = set()  # UDP virtual servers whose stale flows could not be removed
         self._triggers: list[tuple[str, float]] = []  # families and causes of changes that are not in the kernel yet
@@ -57,7 +64,7 @@ class Serving:
         """Close all there is."""
         self.servers.close()
         self._following.close()
-        for thing in (self._control, self._events):
+        for thing in (self._control, self._events, self._rule_events):
             if thing is not None:
                 thing.close()
 
@@ -79,8 +86,11 @@ class Serving:
                 self._events = Events()
                 agent.loop.watch(self._events, self._heard)
             self._events.follow_routes(agent.wanted.config.vip_binding == "routes")
+            if self._rule_events is None:
+                self._rule_events = RuleEvents()
+                agent.loop.watch(self._rule_events, self._rules_changed)
         except OSError as error:
-            agent.log.error("changed links, addresses and routes are only seen once in a syncPeriod", reason=str(error))
+            agent.log.error("what the kernel tells is only seen once in a syncPeriod", reason=str(error))
 
     def configured(self) -> None:
         """Follow the configuration: addresses to serve on, the directory to watch."""
@@ -236,6 +246,19 @@ class Serving:
             self.agent.node_changed()
         if hurt and DUMMY in want.get("link", {}):
             self.agent.full("kernel event")
+
+    def _rules_changed(self) -> None:
+        """Somebody, we perhaps, changed rules: see in a moment what became of ours, but do not spend all the time on it."""
+        if self._rule_events is not None:
+            self._rule_events.heard()
+        if self._look is None or not self._look.pending:
+            spent = self.agent.last.seconds if self.agent.last is not None else 0.0
+            pause = self._looked_at + spent / _LOOK_SHARE - time.monotonic()
+            self._look = self.agent.loop.after(max(_LOOK_CALM, pause), self._look_now)
+
+    def _look_now(self) -> None:
+        self._looked_at = time.monotonic()
+        self.agent.look()
 
 
 def _number(link: str) -> int:

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""nftables tells of every change of the rules, however large; on this machine's kernel, which has it, in a namespace of its own."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from support.namespace import fresh, sh
+
+from kubenode.daemon.rule_events import RuleEvents
+
+
+def _unable() -> str:
+    if os.geteuid():
+        return "must be root"
+    return subprocess.run(["unshare", "-n", "iptables-nft", "-S"], capture_output=True, text=True, check=False).stderr.strip()
+
+
+pytestmark = pytest.mark.skipif(bool(_unable()), reason=f"this machine cannot: {_unable()}")
+
+
+@pytest.fixture
+def events() -> Iterator[RuleEvents]:
+    fresh()
+    found = RuleEvents()
+    yield found
+    found.close()
+
+
+def told(events: RuleEvents) -> bool:
+    return bool(select.select([events], [], [], 0)[0])
+
+
+@pytest.mark.parametrize("tool", ["iptables-nft", "ip6tables-nft"])
+def test_every_change_is_heard_once(events: RuleEvents, tool: str) -> None:
+    many = "\n".join(f"-A OURS -p tcp --dport {port} -j ACCEPT" for port in range(1, 2000))
+    for words, text in (
+        (("-N", "OURS"), None),
+        (("-A", "OURS", "-j", "DROP"), None),
+        (("-restore", "--noflush"), f"*filter\n{many}\nCOMMIT\n"),
+        (("-F", "OURS"), None),
+        (("-X", "OURS"), None),
+    ):
+        assert not told(events)
+        sh(*([tool + words[0], *words[1:]] if text else [tool, *words]), text=text)
+        assert told(events), words
+        events.heard()
+
+
+def test_who_only_looks_is_not_heard(events: RuleEvents) -> None:
+    sh("iptables-nft", "-N", "OURS")
+    events.heard()
+    sh("iptables-nft-save")
+    assert not told(events)
