@@ -149,19 +149,25 @@ def test_a_dump_says_what_is_wanted_and_what_is_wrong(agent: Agent, tmp_path: Pa
     assert '<6>state draining object=ns1/web real_server="10.244.1.9:8080 of tcp 10.96.0.10:80" seconds=7\n' in text
 
 
-def test_changed_rules_are_looked_at_soon_but_not_all_the_time(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[float] = []
-    monkeypatch.setattr(agent, "look", lambda: looks.append(time.monotonic()))
+@pytest.mark.parametrize(("does", "pace", "pauses"), [("look", "_look", (0.2, 60.0)), ("full", "_mend", (0.0, 6.0))])
+def test_what_the_kernel_tells_is_mended_soon_but_not_all_the_time(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, does: str, pace: str, pauses: tuple[float, float]
+) -> None:
+    """Somebody may undo what we do as soon as we have done it."""
+    done: list[str] = []
+    monkeypatch.setattr(agent, does, lambda *_reason: done.append(does))
     agent.last = NOTHING._replace(seconds=3.0)
-    serving = agent._serving
-    assert serving is not None
-    for pause in (0.2, 60.0):  # the second comparison of three seconds in a row
-        for _time in range(100):
-            serving._rules_changed()
-        (timer,) = [timer for _when, _number, timer in agent.loop._timers if timer.pending]
-        assert timer.when - time.monotonic() == pytest.approx(pause, abs=0.1)
-        callback = timer.callback
-        timer.cancel()
-        assert callback is not None
-        callback()
-    assert len(looks) == 2
+    serving = Serving(agent)
+    try:
+        for pause in pauses:  # the second comparison of three seconds in a row
+            for _time in range(100):
+                getattr(serving, pace).soon()
+            (timer,) = [timer for _when, _number, timer in agent.loop._timers if timer.pending]
+            assert timer.when - time.monotonic() == pytest.approx(pause, abs=0.1)
+            callback = timer.callback
+            timer.cancel()
+            assert callback is not None
+            callback()
+        assert done == [does] * 2
+    finally:
+        serving.close()

@@ -20,9 +20,10 @@ from ..node import Node
 from ..paths import SOCKET
 from . import timeouts
 from .control import answers
+from .draining import Draining
 from .loop import Loop, Timer
 from .notify import Notifier
-from .reconcile import A_TURN, Reconciler, Report
+from .reconcile import Reconciler, Report
 from .start import Start
 from .wanted import Options, Wanted
 
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
 _SOURCE_RETRY = 1.0
 _FIRST_RETRY = 1.0
-_FIRST_DRAIN = 1.0
-_NEXT_DRAIN = 0.1  # where more drain than have one turn
-_DRAIN_SHARE = 0.01  # of one processor, at most, for looking at connections that have not ended
 _FACTS_CALM = 0.2
 _MOST_STARTING = 300  # seconds that systemd is asked for while the first convergence goes on
 
@@ -60,7 +58,7 @@ class Agent:
         self._serving: Serving | None = None
         self._periodic: Timer | None = None
         self._retry: Timer | None = None
-        self._draining: Timer | None = None
+        self._draining = Draining(self.loop, self.reconciler, lambda report: self._passed(report, "draining"), self._drain_failed)
         self._event: Timer | None = None
         self._facts: Timer | None = None
         self._backoff = _FIRST_RETRY
@@ -277,7 +275,7 @@ class Agent:
         else:
             self._backoff = _FIRST_RETRY
         if reason != "draining":
-            self._watch_draining(_FIRST_DRAIN)
+            self._draining.watch()
         if self._serving is not None:
             self._serving.passed(report, reason)
         self.notifier.status(self.summary())
@@ -303,35 +301,10 @@ class Agent:
         found += len(self.wanted.source.problems) if self.wanted.source is not None else 0
         return found + (len(self.wanted.cluster.problems) if self.wanted.cluster is not None else 0)
 
-    def _watch_draining(self, seconds: float) -> None:
-        """Look after the draining real servers in so many seconds, or when the first of them has drained as long as it may."""
-        if not self.reconciler.draining:
-            return
-        now, bound = time.monotonic(), self.reconciler.bound()
-        pending = self._draining is not None and self._draining.pending
-        due = self._draining.when if self._draining is not None and pending else now + seconds
-        if now < bound < due:
-            if self._draining is not None:
-                self._draining.cancel()
-            pending, due = False, bound
-        if not pending:
-            self._draining = self.loop.after(due - now, self._drain)
-
-    def _drain(self) -> None:
-        start = time.monotonic()
-        try:
-            report = self.reconciler.drain()
-        except EngineError as error:
-            self.log.error("cannot look after draining real servers", reason=str(error))
-            self.reconciler.synced = False
-            self._wait(self._backoff)
-            return
-        if report is not None and (report.done or report.failed):
-            self._passed(report, "draining")
-        pause = _NEXT_DRAIN if len(self.reconciler.draining) > A_TURN else _FIRST_DRAIN
-        if report is None or not report.done:  # where some have ended, the others of the same change most likely have, too
-            pause = max(pause, (time.monotonic() - start) / _DRAIN_SHARE)
-        self._watch_draining(pause)
+    def _drain_failed(self, error: EngineError) -> None:
+        self.log.error("cannot look after draining real servers", reason=str(error))
+        self.reconciler.synced = False
+        self._wait(self._backoff)
 
     def node_changed(self) -> None:
         """The node's addresses changed: look at them when they have come to rest."""

@@ -57,14 +57,9 @@ class Control:
             pass
 
     def _accept(self) -> None:
-        try:
-            connection, _peer = self._socket.accept()
-        except (BlockingIOError, ConnectionError):
-            return  # the client is gone already
-        except OSError:
-            self._loop.rest(self._socket, self._accept)  # we are out of descriptors
+        connection = self._loop.accept(self._socket, self._accept)
+        if connection is None:
             return
-        connection.setblocking(False)
         received = bytearray()
         patience = self._loop.after(_SECONDS, lambda: finish())
 

@@ -69,12 +69,8 @@ class Server:
             client.close()
 
     def _accept(self) -> None:
-        try:
-            connection, _address = self._socket.accept()
-        except (BlockingIOError, ConnectionError):
-            return  # the client is gone already
-        except OSError:
-            self._loop.rest(self._socket, self._accept)  # we are out of descriptors
+        connection = self._loop.accept(self._socket, self._accept)
+        if connection is None:
             return
         if len(self._clients) >= _CLIENTS:
             connection.close()
@@ -112,7 +108,6 @@ class _Client:
     """One connection, kept open between requests if the client wants it so."""
 
     def __init__(self, loop: Loop, connection: socket.socket, handler: Handler, among: set[_Client]) -> None:
-        connection.setblocking(False)
         self._loop = loop
         self._socket = connection
         self._handler = handler

@@ -69,6 +69,21 @@ class Loop:
         self.forget(file)
         self.after(seconds, lambda: None if file.fileno() < 0 else self.watch(file, callback))
 
+    def accept(self, listening: Any, callback: Callback) -> Any:
+        """Return the connection that waits at a listening socket, not blocking; None if there is none, or nothing to hold it with.
+
+        Then ``callback``, which watches the socket, is called again when there may be.
+        """
+        try:
+            connection, _peer = listening.accept()
+        except (BlockingIOError, ConnectionError):
+            return None  # the client is gone already
+        except OSError:
+            self.rest(listening, callback)  # we are out of descriptors
+            return None
+        connection.setblocking(False)
+        return connection
+
     def after(self, seconds: float, callback: Callback) -> Timer:
         """Call back once, in ``seconds`` or a little later."""
         timer = Timer(time.monotonic() + seconds, callback)

@@ -26,8 +26,8 @@ from .control import Control
 from .events import Events
 from .following import Following
 from .health import Health, Servers
-from .loop import Timer
 from .metrics import FAMILIES, Metrics
+from .pace import Pace
 from .rule_events import RuleEvents
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from .reconcile import Report
 
 
-_LOOK_CALM = 0.2  # seconds until who changes rules has most likely done so
-_LOOK_SHARE = 0.05  # of one processor, at most, for comparisons because of changed rules
 _TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
@@ -52,8 +50,8 @@ class Serving:
         self._control: Control | None = None
         self._events: Events | None = None
         self._rule_events: RuleEvents | None = None
-        self._look: Timer | None = None
-        self._looked_at = 0.0
+        self._look = Pace(agent.loop, agent.look, self._cost, calm=0.2, share=0.05)  # a change of rules is seldom one of ours
+        self._mend = Pace(agent.loop, lambda: agent.full("kernel event"), self._cost, calm=0.0, share=0.5)
         self._following = Following(agent.loop, agent.log, self._use_changes)
         self._unclean: set[Any] = set()  # UDP virtual servers whose stale flows could not be removed
         self._triggers: list[tuple[str, float]] = []  # families and causes of changes that are not in the kernel yet
@@ -220,6 +218,9 @@ class Serving:
 
     # the kernel
 
+    def _cost(self) -> float:
+        return self.agent.last.seconds if self.agent.last is not None else 0.0
+
     def _heard(self) -> None:
         """Links, addresses or routes changed: mend what is ours at once, follow what is the node's."""
         if self._events is None:
@@ -245,20 +246,13 @@ class Serving:
         if node:
             self.agent.node_changed()
         if hurt and DUMMY in want.get("link", {}):
-            self.agent.full("kernel event")
+            self._mend.soon()
 
     def _rules_changed(self) -> None:
-        """Somebody, we perhaps, changed rules: see in a moment what became of ours, but do not spend all the time on it."""
+        """Somebody, we perhaps, changed rules: see in a moment what became of ours."""
         if self._rule_events is not None:
             self._rule_events.heard()
-        if self._look is None or not self._look.pending:
-            spent = self.agent.last.seconds if self.agent.last is not None else 0.0
-            pause = self._looked_at + spent / _LOOK_SHARE - time.monotonic()
-            self._look = self.agent.loop.after(max(_LOOK_CALM, pause), self._look_now)
-
-    def _look_now(self) -> None:
-        self._looked_at = time.monotonic()
-        self.agent.look()
+            self._look.soon()
 
 
 def _number(link: str) -> int:

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When draining real servers are looked after: often while some end, seldom while none does, and at the moment when one has drained too long."""
+
+from __future__ import annotations
+
+import time
+from typing import Callable
+
+from ..engine.errors import EngineError
+from .loop import Loop, Timer
+from .reconcile import A_TURN, Reconciler, Report
+
+_FIRST = 1.0  # seconds
+_NEXT = 0.1  # where more drain than have one turn
+_SHARE = 0.01  # of one processor, at most, for looking at connections that have not ended
+
+
+class Draining:
+    """Looks after what drains from :meth:`watch` on until nothing does; ``passed`` gets what was done, ``failed`` why it could not be."""
+
+    def __init__(
+        self, loop: Loop, reconciler: Reconciler, passed: Callable[[Report], None], failed: Callable[[EngineError], None]
+    ) -> None:
+        self._loop = loop
+        self._reconciler = reconciler
+        self._passed = passed
+        self._failed = failed
+        self._timer: Timer | None = None
+
+    def watch(self, seconds: float = _FIRST) -> None:
+        """Look in so many seconds, or when the first has drained as long as it may; sooner if that was said before."""
+        if not self._reconciler.draining:
+            return
+        now, bound = time.monotonic(), self._reconciler.bound()
+        pending = self._timer is not None and self._timer.pending
+        due = self._timer.when if self._timer is not None and pending else now + seconds
+        if now < bound < due:
+            if self._timer is not None:
+                self._timer.cancel()
+            pending, due = False, bound
+        if not pending:
+            self._timer = self._loop.after(due - now, self._look)
+
+    def _look(self) -> None:
+        start = time.monotonic()
+        try:
+            report = self._reconciler.drain()
+        except EngineError as error:
+            self._failed(error)
+            return
+        if report is not None and (report.done or report.failed):
+            self._passed(report)
+        pause = _NEXT if len(self._reconciler.draining) > A_TURN else _FIRST
+        if report is None or not report.done:  # where some have ended, the others of the same change most likely have, too
+            pause = max(pause, (time.monotonic() - start) / _SHARE)
+        self.watch(pause)
