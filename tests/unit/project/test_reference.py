@@ -216,6 +216,23 @@ def test_ports_are_on_the_page() -> None:
     assert paths == set(re.findall(r'path == "(/\w+)"', (ROOT / "agent/src/kubenode/daemon/health.py").read_text()))
 
 
+def test_the_readme_says_what_was_measured() -> None:
+    def number(text: str) -> float:
+        value, unit = text.split()
+        return float(value) * {"s": 1, "ms": 0.001, "MiB": 1}[unit]
+
+    measured = {row[0]: row[2] for row in rows(page("reference/benchmarks.md")) if len(row) > 2}
+    shown = [row for row in rows((ROOT / "README.md").read_text(encoding="utf-8")) if len(row) == 3]
+    assert len(shown) == 4
+    for what, _theirs, ours in shown:
+        (found,) = (
+            value for name, value in measured.items() if re.match(rf"{re.escape(what)}.*, 1,002 services x 5 endpoints$", name)
+        )
+        assert number(ours) == pytest.approx(number(found), rel=0.25), (
+            f"{what}: README.md is to say {found}, as benchmarks.md does"
+        )
+
+
 def test_targets_of_make_are_on_the_page_and_the_other_way_round() -> None:
     targets = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     shown = {name for text in named(everywhere()) for name in re.findall(r"^make ([a-z]+)", text)}
