@@ -9,9 +9,10 @@ import json
 import time
 from contextlib import ExitStack
 from types import TracebackType
+from typing import Any
 
+from ..daemon.notes import recall, remember
 from ..daemon.planning import make_plan, named
-from ..daemon.reconcile import NOTE
 from ..engine import former
 from ..engine.apply import Outcome, execute
 from ..engine.kernel import sysctls
@@ -35,7 +36,7 @@ class Pass:
         self._adopt = adopt
         self._node = Node(precise=True)
         self._open = ExitStack()
-        self._draining: dict[object, float] = {}
+        self._draining: dict[Any, float] = {}
 
     def __enter__(self) -> Pass:
         self._open.enter_context(node_lock(self._directory))
@@ -49,13 +50,12 @@ class Pass:
     def plan(self, want: State, *, drain: bool = True) -> Plan:
         """Return what has to be done; without ``drain`` real servers go whatever their connections."""
         owned = self._ledger.owned(OWNER)
-        notes = {key: float(text) for key, text in self._ledger.notes(OWNER, NOTE).items()}
         prepared, self._draining = make_plan(
             self._node.read(want, named(owned, self._adopt)),
             want,
             owned,
             self._ledger.others(OWNER),
-            notes,
+            recall(self._ledger),
             connections=self._node.connections if drain else None,
             now=time.monotonic(),
             maximum=self._maximum,
@@ -65,9 +65,7 @@ class Pass:
 
     def execute(self, prepared: Plan) -> Outcome:
         """Do what :meth:`plan` said last; steps that fail are reported, the others done."""
-        notes = self._ledger.notes(OWNER, NOTE)
-        texts = [(key, notes.get(key) or repr(since)) for key, since in self._draining.items()]
-        self._ledger.note(OWNER, NOTE, [*texts, *((key, "") for key in notes if key not in self._draining)])
+        remember(self._ledger, recall(self._ledger), self._draining)
         former.note(self._ledger, OWNER, prepared.steps)
         return execute(prepared, self._node.tables, self._ledger, OWNER, keep_going=True)
 
@@ -88,7 +86,7 @@ class Pass:
         items = [(kind, key) for kind, keys in self._ledger.owned(OWNER).items() for key in keys]
         if not only_count:
             self._ledger.forget(OWNER, items)
-            self._ledger.note(OWNER, NOTE, [(key, "") for key in self._ledger.notes(OWNER, NOTE)])
+            remember(self._ledger, recall(self._ledger), {})
             former.forget(self._ledger, OWNER)
         return len(items)
 

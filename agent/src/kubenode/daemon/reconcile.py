@@ -25,6 +25,7 @@ from ..engine.plan import Conflict, Plan, Step
 from ..paths import OWNER
 from . import termination
 from .differences import Differences, differing
+from .notes import recall, remember
 from .parts import deserving, only, spots, together
 from .planning import make_plan, named
 
@@ -34,7 +35,6 @@ Delta = Mapping[str, Mapping[Any, Any]]  # kind -> key -> value, or None for wha
 # Kinds whose change is rare and depends on more than itself: a full comparison is simpler than being clever.
 _LAYOUT = frozenset(("jump", "link", "sysctl", "set"))
 A_TURN = 16  # draining real servers that are looked after at a time, so that changes do not wait for long
-NOTE = "real_server"  # the kind under which the ledger remembers since when real servers drain
 
 
 class Tables(Protocol):
@@ -233,7 +233,7 @@ class Reconciler:
         """Plan ``have`` against ``want``, both whole or both the same part, and carry it out."""
         prepared, verdict = self._prepare(ledger, have, want)
         elsewhere = {} if part is None else {key: since for key, since in self.draining.items() if key not in part["real_server"]}
-        self._note(ledger, {**elsewhere, **verdict})
+        self._remember(ledger, {**elsewhere, **verdict})
         former.note(ledger, OWNER, prepared.steps)
         spent: dict[str, float] = {}
         outcome = execute(prepared, _timed(self._node.tables, spent, self._clock), ledger, OWNER, keep_going=True)
@@ -265,16 +265,13 @@ class Reconciler:
     def _remembered(self, ledger: Ledger) -> dict[Any, float]:
         """Return since when real servers are draining, from before a restart too."""
         if self._noted is None:
-            self._noted = {key: float(text) for key, text in ledger.notes(OWNER, NOTE).items()}
+            self._noted = recall(ledger)
             self.draining = dict(self._noted)
         return self.draining
 
-    def _note(self, ledger: Ledger, draining: dict[Any, float]) -> None:
-        """Remember what drains before it begins, so that a restart goes on with it."""
-        noted = self._noted or {}
-        texts = [(key, repr(since)) for key, since in draining.items() if noted.get(key) != since]
-        texts.extend((key, "") for key in noted if key not in draining)
-        ledger.note(OWNER, NOTE, texts)
+    def _remember(self, ledger: Ledger, draining: dict[Any, float]) -> None:
+        """Take note of what drains before it begins."""
+        remember(ledger, self._noted or {}, draining)
         self._noted = dict(draining)
         self.draining = draining
 
