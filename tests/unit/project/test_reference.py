@@ -133,15 +133,38 @@ def options_of_roles() -> set[str]:
     return {name for spec in specs for entry in spec.values() for name in entry["options"]}
 
 
-def test_variables_of_roles_that_pages_name_are_there() -> None:
+def test_variables_that_pages_name_are_there() -> None:
     internal = {name for path in ROOT.glob("roles/*/vars/main.yml") for name in yaml.safe_load(path.read_text(encoding="utf-8"))}
-    found = {
+    playbooks = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("playbooks/*.yml"))
+    text = everywhere()
+    spans = {
         name
-        for text in named(everywhere())
-        for name in re.findall(r"^((?:agent|kubeadm|migrate|prepare)_[a-z_]+[a-z])(?=\W|$)", text)
+        for span in named(text)
+        for name in re.findall(r"^((?:agent|kubeadm|migrate|prepare|kubenode)_[a-z_]+[a-z])(?=\W|$)", span)
     }
-    modules = {path.stem for path in ROOT.glob("plugins/modules/*.py")}
-    assert found - modules - options_of_roles() - internal == set()
+    given = set(re.findall(r"-e [\"'{]*([a-z_]+)[\"']?[=:]", text))
+    known = (
+        options_of_roles()
+        | internal
+        | {path.stem for path in ROOT.glob("plugins/modules/*.py")}
+        | {metric.name for metric in Metrics("")._all()}
+    )
+    assert {name for name in (spans | given) - known if not re.search(rf"\b{name}\b", playbooks)} == set()
+
+
+def test_what_pages_call_ours_is_there() -> None:
+    files = [
+        path for part in ("playbooks", "plugins", "roles") for path in (ROOT / part).glob("*" if part == "roles" else "**/*")
+    ]
+    theirs = {"converging", "all", *(path.stem for path in files)}
+    assert set(re.findall(r"\bkubenode\.ipvs\.([a-z_]+)", everywhere())) - theirs == set()
+
+
+def test_files_of_the_repository_that_pages_name_are_there() -> None:
+    tops = r"(?:agent|changelogs|cli|daemon|docs|engine|meta|molecule|playbooks|plugins|requirements|roles|sources|tests)"
+    found = {word for span in named(everywhere()) for word in span.split() if re.fullmatch(rf"{tops}/[\w./-]+", word)}
+    places = (ROOT, ROOT / "agent/src/kubenode", ROOT / "plugins/module_utils")
+    assert [name for name in sorted(found) if not any((place / name).exists() for place in places)] == []
 
 
 def test_every_variable_of_the_playbooks_is_on_a_page() -> None:
