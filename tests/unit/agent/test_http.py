@@ -19,7 +19,7 @@ from kubenode.daemon.health import Health, Servers
 from kubenode.daemon.http import NOT_FOUND, Response, Server
 from kubenode.daemon.loop import Loop
 from kubenode.daemon.metrics import Metrics
-from kubenode.engine.desired.cluster import HealthCheck
+from kubenode.engine.desired.local import HealthCheck
 from kubenode.log import Log
 
 RECORDED = Path(__file__).parents[2] / "golden/http/health.txt"
@@ -215,14 +215,15 @@ def test_an_address_that_is_taken(servers: tuple[Servers, Health]) -> None:
         server.serve(("127.0.0.1", 0), ("127.0.0.1", 0))
         told: list[dict[Any, Any]] = []
         server.unheard = lambda: told.append(server.problems)
-        server.check({port: check}, ["127.0.0.1"])
-        server.check({port: check}, ["127.0.0.1"])
+        server.check({port: check}, ("127.0.0.1",))
+        server.check({port: check}, ("127.0.0.1",))
         assert reasons == []
+        server.check(server._checks, ("127.0.0.1",))  # the same as before: not even looked at
         expected = "expected a port that the agent can listen on at 127.0.0.1 (Address already in use)"
         wanted = {("Service", "default/web"): (f"Service default/web: spec.healthCheckNodePort is {port}, {expected}",)}
         assert told == [wanted]
         assert len([timer for _when, _number, timer in server._loop._timers if timer.pending]) == 1  # of however many passes
-        server.check({}, ["127.0.0.1"])
+        server.check({}, ("127.0.0.1",))
         assert told == [wanted, {}]
         server.serve(("127.0.0.1", port), ("127.0.0.1", 0))
         assert reasons == [f"cannot listen for health on 127.0.0.1 port {port}: Address already in use"]

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Callable
 
-from ..engine.desired.cluster import HealthCheck
+from ..engine.desired.local import HealthCheck
 from ..engine.errors import InputError
 from ..log import Log
 from .exposition import CONTENT_TYPE
@@ -89,7 +89,8 @@ class Servers:
         self._metrics = metrics
         self._running: dict[tuple[str, str, int], Server] = {}
         self._wanted: dict[tuple[str, str, int], Callable[[str, str], Response]] = {}
-        self._checks: dict[int, HealthCheck] = {}
+        self._checks: Mapping[int, HealthCheck] = {}
+        self._addresses: tuple[str, ...] = ()
         self._fixed: set[tuple[str, str, int]] = set()
         self._retry: Timer | None = None
         self.hard_fail: Callable[[str], None] | None = None
@@ -104,9 +105,11 @@ class Servers:
         self._wanted.update((key, fixed[key]) for key in self._fixed)
         self._adjust()
 
-    def check(self, checks: Mapping[int, HealthCheck], addresses: Iterable[str]) -> None:
-        """Answer on these health check node ports, on these addresses of the node."""
-        self._checks = dict(checks)
+    def check(self, checks: Mapping[int, HealthCheck], addresses: tuple[str, ...]) -> None:
+        """Answer on these health check node ports, on these addresses of the node; nothing is done as long as both are the same."""
+        if checks is self._checks and addresses == self._addresses:
+            return
+        self._checks, self._addresses = checks, addresses
         self._wanted = {key: self._wanted[key] for key in self._fixed}
         for address in addresses:
             for port, check in checks.items():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import InputError
 from ..model import State
@@ -27,19 +27,11 @@ from .context import Context, context, known, node_problems
 from .contribution import NOTHING, Contribution, Name, Place, contribution
 from .facts import NodeFacts
 from .holders import NEVER, Age, Holders
+from .local import HealthCheck, Local
 from .union import Item, Union, shared_items
 
 _MANY = 500
 ObjectName = tuple[str, str]  # kind, "namespace/name" (a Node: "name")
-
-
-class HealthCheck(NamedTuple):
-    """A Service's health check node port, with the number of its ready endpoints on this node for each of its families."""
-
-    namespace: str
-    name: str
-    port: int
-    local_endpoints: dict[int, int]
 
 
 class Cluster:
@@ -65,8 +57,7 @@ class Cluster:
         self._dirty: set[Name] = set()
         self._ages: dict[Name, Age] = {}
         self._holders = Holders(self._union, self._contributions, self._ages)
-        self._with_health_check: set[Name] = set()
-        self._without_local: set[Name] = set()
+        self._local = Local(self._contributions, self._ages)
         self._contexts: list[Context] = []
         self._layout = Constant(config)
         self._use_facts()
@@ -239,15 +230,10 @@ class Cluster:
                 found[key] = self._contributions[holder].claims[key].serving
         return found
 
-    def health_checks(self) -> dict[int, HealthCheck]:
-        """Return the health check node ports to answer on, by number; of several Services with one number the oldest."""
+    def health_checks(self) -> Mapping[int, HealthCheck]:
+        """Return the health check node ports to answer on, by number: the same mapping as long as none changes."""
         self._settle()
-        found: dict[int, HealthCheck] = {}
-        for name in sorted(self._with_health_check, key=self._ages.__getitem__):
-            part = self._contributions[name]
-            check = HealthCheck(name[0], name[1], part.health_check_port, part.local_ready)
-            found.setdefault(part.health_check_port, check)
-        return found
+        return self._local.checks()
 
     def port_of(self, key: VirtualServerKey) -> str:
         """Return which port of which Service a virtual server is for: ``namespace/name:port``, its number if it has no name; "" for none."""
@@ -278,14 +264,10 @@ class Cluster:
                 found.setdefault(item, set()).add(name)
         return {item: ",".join(sorted("/".join(name) for name in names)) for item, names in found.items()}
 
-    def no_local_endpoints(self) -> dict[tuple[int, str], int]:
+    def no_local_endpoints(self) -> Mapping[tuple[int, str], int]:
         """Count the Services that have endpoints but, with a policy Local, none here, by (family, "internal" or "external")."""
         self._settle()
-        counts = {(fam, policy): 0 for fam in (4, 6) for policy in ("internal", "external")}
-        for name in self._without_local:
-            for key in self._contributions[name].no_local:
-                counts[key] += 1
-        return counts
+        return self._local.no_local_endpoints()
 
     # working it out
 
@@ -334,8 +316,4 @@ class Cluster:
             self._contributions.pop(name, None)
         else:
             self._contributions[name] = new
-        for index, belongs in ((self._with_health_check, new.health_check_port), (self._without_local, new.no_local)):
-            if belongs:
-                index.add(name)
-            else:
-                index.discard(name)
+        self._local.follow(name, old, new)

@@ -25,13 +25,17 @@ def built(size: int) -> Cluster:
                 name,
                 [f"10.96.{index >> 8}.{index & 255}"],
                 [port(80, node_port=20000 + index)],
-                kind="NodePort",
+                kind="NodePort" if index == 7 or index % 2 else "LoadBalancer",
                 externalIPs=["203.0.113.1"] if index == 7 else [],
+                externalTrafficPolicy="Cluster" if index == 7 else "Local",
+                healthCheckNodePort=10000 + index,
             )
         )
         objects.append(piece(name, [endpoint(f"10.244.{index >> 8}.{index & 255}")]))
     found = cluster(objects, node("10.99.0.11"))
     found.take()
+    assert len(found.health_checks()) == size // 2
+    assert found.no_local_endpoints()[4, "external"] == size - 1
     return found
 
 
@@ -68,6 +72,8 @@ def calls(target: Cluster, event: Callable[[Cluster], None]) -> tuple[int, dict[
     try:
         event(target)
         changes = target.take()
+        target.health_checks()
+        target.no_local_endpoints()
     finally:
         sys.setprofile(None)
     return count, {kind: len(items) for kind, items in changes.items()}

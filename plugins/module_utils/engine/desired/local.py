@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Services say about endpoints on this node: health check node ports, and policies Local that find none.
+
+Worked out when asked and kept until something of it changes: most events are about neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from .contribution import Contribution, Name
+from .holders import Age
+
+
+class HealthCheck(NamedTuple):
+    """A Service's health check node port, with the number of its ready endpoints on this node for each of its families."""
+
+    namespace: str
+    name: str
+    port: int
+    local_endpoints: dict[int, int]
+
+
+class Local:
+    """Follows the contributions of Services.
+
+    Args:
+        contributions: what each Service puts on the node now.
+        ages: how old each is.
+    """
+
+    def __init__(self, contributions: Mapping[Name, Contribution], ages: Mapping[Name, Age]) -> None:
+        self._contributions = contributions
+        self._ages = ages
+        self._with_health_check: set[Name] = set()
+        self._without_local: set[Name] = set()
+        self._checks: dict[int, HealthCheck] | None = None
+        self._counts: dict[tuple[int, str], int] | None = None
+
+    def follow(self, name: Name, old: Contribution, new: Contribution) -> None:
+        """Take note that a Service's contribution has changed."""
+        wanted, ready = (old.health_check_port, new.health_check_port), (old.local_ready, new.local_ready)
+        if any(wanted) and (wanted[0] != wanted[1] or ready[0] != ready[1]):
+            (self._with_health_check.add if new.health_check_port else self._with_health_check.discard)(name)
+            self._checks = None
+        if old.no_local != new.no_local:
+            (self._without_local.add if new.no_local else self._without_local.discard)(name)
+            self._counts = None
+
+    def checks(self) -> Mapping[int, HealthCheck]:
+        """Return the health check node ports to answer on, by number; of several Services with one number the oldest.
+
+        It is the same mapping as long as none changes.
+        """
+        if self._checks is None:
+            self._checks = {}
+            for name in sorted(self._with_health_check, key=self._ages.__getitem__):
+                part = self._contributions[name]
+                self._checks.setdefault(part.health_check_port, HealthCheck(*name, part.health_check_port, part.local_ready))
+        return self._checks
+
+    def no_local_endpoints(self) -> Mapping[tuple[int, str], int]:
+        """Count the Services that have endpoints but, with a policy Local, none here, by (family, "internal" or "external")."""
+        if self._counts is None:
+            self._counts = {(fam, policy): 0 for fam in (4, 6) for policy in ("internal", "external")}
+            for name in self._without_local:
+                for key in self._contributions[name].no_local:
+                    self._counts[key] += 1
+        return self._counts
