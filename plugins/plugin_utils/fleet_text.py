@@ -26,5 +26,5 @@ def text(reports: list[NodeReport]) -> str:
                 if len(check.lines) > MOST_LINES:
                     lines.append(f"{'':{width}}      and {len(check.lines) - MOST_LINES} more")
     counts = [f"{sum(report.verdict == verdict for report in reports)} {verdict}" for verdict in VERDICTS]
-    lines.append(f"{len(reports)} nodes: {', '.join(counts)}")
+    lines.append(f"{len(reports)} node{'' if len(reports) == 1 else 's'}: {', '.join(counts)}")
     return "\n".join(lines) + "\n"

@@ -119,6 +119,7 @@ def test_a_node_that_does_not_answer_has_a_row(results: Any) -> None:
 
 
 def test_text() -> None:
+    assert fleet_report({"n1": GOOD}).splitlines()[-1].startswith("1 node: 1 ok,")
     drift = {**GOOD, "kernel": {"changed": True, "lines": [f"~ a{index}" for index in range(25)]}}
     lines = fleet_report({"n1": GOOD, "node-2": drift}).splitlines()
     assert "n1      . . . . . . . .  ok; debian 12, kernel 6.1.0, iptables nft, kvm, 2 virtual servers, 2 real servers" in lines
