@@ -171,3 +171,22 @@ def test_what_the_kernel_tells_is_mended_soon_but_not_all_the_time(
         assert done == [does] * 2
     finally:
         serving.close()
+
+
+def test_systemd_is_told_of_many_changes_once_a_second(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(agent.notifier, "status", told.append)
+    for _time in range(3):
+        agent._passed(NOTHING, "retry")
+    assert len(told) == 3  # units that wait for ours begin after it
+    agent._start.over = True
+    for _time in range(50):
+        agent._passed(NOTHING, "event")
+    assert len(told) == 3
+    telling = agent._telling
+    assert telling is not None
+    assert telling.callback is not None
+    agent.trouble = "no memory"
+    agent._told_at -= 1
+    telling.callback()
+    assert told[3:] == ["waiting: no memory"]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _SOURCE_RETRY = 1.0
 _FIRST_RETRY = 1.0
 _FACTS_CALM = 0.2
+_STATUS_PAUSE = 1.0  # between two lines for systemd, which does a lot for each
 _MOST_STARTING = 300  # seconds that systemd is asked for while the first convergence goes on
 
 
@@ -61,6 +62,8 @@ class Agent:
         self._draining = Draining(self.loop, self.reconciler, lambda report: self._passed(report, "draining"), self._drain_failed)
         self._event: Timer | None = None
         self._facts: Timer | None = None
+        self._telling: Timer | None = None
+        self._told_at = 0.0
         self._backoff = _FIRST_RETRY
         self._synced_at = 0.0
         self._status = 0
@@ -229,8 +232,7 @@ class Agent:
             self._serving.passed(Report(False, [], [], [], [], 0.0, {}), reason)
 
     def _wait(self, seconds: float) -> None:
-        if self.waiting:
-            self.notifier.status(f"waiting: {self.waiting}")
+        self._tell()
         if self._serving is not None:
             self._serving.held_up()
         if self._retry is None or not self._retry.pending:
@@ -278,9 +280,18 @@ class Agent:
             self._draining.watch()
         if self._serving is not None:
             self._serving.passed(report, reason)
-        self.notifier.status(self.summary())
+        self._tell()
         if self._serving is not None and self.reconciler.synced:
             self._start.end()
+
+    def _tell(self) -> None:
+        """Have systemd show how we are: at once, or together with what else comes within a second."""
+        wait = self._told_at + _STATUS_PAUSE - time.monotonic()
+        if wait <= 0 or not self._start.over:
+            self._told_at = time.monotonic()
+            self.notifier.status(f"waiting: {self.waiting}" if self.waiting else self.summary())
+        elif self._telling is None or not self._telling.pending:
+            self._telling = self.loop.after(wait, self._tell)
 
     def summary(self) -> str:
         """Return the node's state in one line."""
