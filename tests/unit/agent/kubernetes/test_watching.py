@@ -195,6 +195,21 @@ def test_a_watch_that_is_cut_is_told_in_words(fake: FakeApiServer, follow: Follo
     assert "the API's stream broke off: the connection was closed;" in following.source.problems[SERVICES]
 
 
+def test_a_proxy_that_ends_what_is_quiet_is_no_trouble(fake: FakeApiServer, follow: Follow) -> None:
+    """Load balancers do, some after half a minute; changes do not wait ever longer for it."""
+    fill(fake, 1)
+    following = follow(timing=FAST._replace(first_backoff=0.05, most_backoff=60.0, steady=0.1, silence=60.0)).complete()
+    for number in range(1, 10):
+        following.until(lambda number=number: len(fake.asked(SERVICES, watch=True)) == number and fake.watching(SERVICES))
+        assert not following.source.problems
+        time.sleep(0.15)
+        fake.cut(SERVICES)
+    fake.put(objects.service("after"))
+    following.until(lambda: "Service after" in following.names)
+    assert len(fake.asked(SERVICES)) == 1
+    assert not any("broke off" in line for line in following.lines)
+
+
 def test_garbage_in_the_midst_of_a_stream(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 2)
     following = follow().complete()

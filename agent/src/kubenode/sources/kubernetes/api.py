@@ -20,7 +20,7 @@ from ..documents import smaller_endpoint
 from .access import Accessor
 from .connection import Connection
 from .credentials import Credentials
-from .errors import ApiError, RefusedError, UnreachableError
+from .errors import ApiError, BrokenOffError, RefusedError, UnreachableError
 
 _USER_AGENT = f"kubenode-agent/{VERSION}"
 _READ_SECONDS = 30.0  # without a single byte, when an answer is due
@@ -86,11 +86,11 @@ class Session:
                 yield from whole
                 parts, size = [last], len(last)
             if size:
-                raise ApiError("the API's stream was cut off in the middle of a line")
+                raise BrokenOffError("the API's stream was cut off in the middle of a line")
         except (socket.timeout, TimeoutError):
             return  # perhaps there was nothing to say: asking again tells
         except (OSError, HTTPException, ValueError) as error:
-            raise ApiError(f"the API's stream broke off: {_reason(error)}") from None
+            raise BrokenOffError(f"the API's stream broke off: {_reason(error)}") from None
         finally:
             response.close()
             self.drop()  # a stream that is not read to its end leaves nothing to be used again

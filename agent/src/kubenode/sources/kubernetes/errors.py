@@ -14,6 +14,10 @@ class UnreachableError(ApiError):
     """Nobody answers where the API should be: it may come back as another one, or as it was before."""
 
 
+class BrokenOffError(ApiError):
+    """A stream ended without its end: the connection did, or somebody between us and the API ended it."""
+
+
 class AccessError(ApiError):
     """Where the API is, or who we are, cannot be told: kubeconfig, service account, certificates, a credential plugin."""
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..documents import ObjectKey
 from .api import Session, decode
-from .errors import ApiError, ExpiredError, RefusedError, UnreachableError
+from .errors import ApiError, BrokenOffError, ExpiredError, RefusedError, UnreachableError
 from .objects import Resource, understood
 from .store import Store
 
@@ -32,6 +32,7 @@ class Timing(NamedTuple):
     silence: float = 150.0  # a watch without a byte; bookmarks come about once a minute, if anything has changed since it began
     watch: float = 300.0  # a watch ends after this to twice this: not all nodes at once
     calm: float = 1.0  # a watch that ends sooner and brought nothing counts as a failure
+    steady: float = 10.0  # a watch that breaks off later than this is none: proxies end what is quiet
     page: int = 500
     spread: float = 5.0  # a version that has expired may have expired for a whole fleet: in this time the nodes list again
 
@@ -201,6 +202,10 @@ class Reflector(threading.Thread):
                     self._failures = 0
                 if self._stopping.is_set() or lasted > seconds + timing.silence:
                     return  # or it does not keep to the time that was asked for
+        except BrokenOffError:
+            if time.monotonic() - begun < timing.steady:
+                raise
+            events = 1  # who is really away cannot be reached next
         finally:
             lines.close()
         if not events:
