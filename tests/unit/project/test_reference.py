@@ -52,7 +52,7 @@ def rows(text: str) -> list[list[str]]:
 
 def named(cell: str) -> list[str]:
     """What a cell names in code spans."""
-    return re.findall(r"`([^`]+)`", cell)
+    return re.findall(r"`([^`\n]+)`", cell)
 
 
 def everywhere() -> str:
