@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A running kube-proxy makes of random clusters, and of what changes in them, what we want: every table, line by line.
 
-Run by ``molecule/lab/uml-pytest tests/peers --kube-proxy=PATH [--clusters=N] [--first=SEED]``.
+Run by ``molecule/lab/uml-pytest tests/peers/test_kube_proxy.py --kube-proxy=PATH [--clusters=N] [--first=SEED]``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Objects = list[dict[str, Any]]
 @pytest.fixture(scope="module")
 def program(pytestconfig: pytest.Config) -> str:
     path: str | None = pytestconfig.getoption("--kube-proxy")
-    assert path, "tests/peers needs --kube-proxy=PATH"
+    assert path, "tests/peers/test_kube_proxy.py needs --kube-proxy=PATH"
     subprocess.run(["modprobe", "-a", *MODULES], check=True)
     return path
 

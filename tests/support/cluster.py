@@ -141,10 +141,18 @@ class Cluster:
         self._made += [ObjectKey("Event", namespace, item["metadata"]["name"]) for item in found]
         return found
 
-    def token(self, namespace: str, account: str) -> str:
-        """A token of a service account, good for ten minutes."""
+    def anew(self) -> None:
+        """Connect anew: the API server was restarted."""
+        self._session.drop()
+
+    def token(self, namespace: str, account: str, bound: Object | None = None) -> str:
+        """A token of a service account, good for ten minutes, or as long as the object exists to which it is bound."""
         path = f"{collection('ServiceAccount', namespace)}/{account}/token"
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
+        spec: Object = {"expirationSeconds": 600}
+        if bound is not None:
+            names = {name: bound["metadata"][name] for name in ("name", "uid")}
+            spec["boundObjectRef"] = {"kind": bound["kind"], "apiVersion": bound["apiVersion"], **names}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         return str(self._session.post(path, request)["status"]["token"])
 
     def close(self) -> None:
