@@ -1,0 +1,230 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real kube-apiserver with an etcd of its own, in the network namespace of the test: rights are asked for, and every request is written down."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from .certificates import Authority
+
+PORT, ETCD, ETCD_PEERS = 6443, 2379, 2380
+ADMIN = "admin-token"
+ROLE, PROXY = (
+    "system:serviceaccount:kube-system:kubenode-agent",
+    "system:kube-proxy",
+)  # whom the role's manifest, and the API server itself, give rights
+_SECONDS = 300  # to start, in a kernel with one processor
+_AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
+
+
+class Asked(NamedTuple):
+    """A request as the API server has written it down: path, query (first values), status of the answer, how far it was."""
+
+    path: str
+    query: dict[str, str]
+    status: int
+    stage: str
+
+
+class KubeApiServer:
+    """Runs from when it is made until :meth:`close`."""
+
+    def __init__(self, directory: Path, etcd: str, program: str) -> None:
+        self.authority = Authority("kubernetes-ca")
+        self.url = f"https://127.0.0.1:{PORT}"
+        self._directory = directory
+        self._programs = {"etcd": etcd, "kube-apiserver": program}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        for name, (certificate, key) in {
+            "server": self.authority.issue("kube-apiserver", "127.0.0.1"),
+            "accounts": self.authority.issue("service-accounts"),
+        }.items():
+            (directory / f"{name}.pem").write_bytes(certificate)
+            (directory / f"{name}.key").write_bytes(key)
+        (directory / "ca.pem").write_bytes(self.authority.pem)
+        (directory / "tokens").write_text(f'{ADMIN},admin,1,"system:masters"\n')
+        (directory / "audit.json").write_text(json.dumps(_AUDIT))
+        self.admin = self.kubeconfig("admin", {"token": ADMIN})
+        try:
+            self.up()
+        except BaseException:
+            self.close()
+            raise
+
+    def kubeconfig(self, name: str, user: dict[str, str], port: int = PORT) -> Path:
+        """Write a kubeconfig for somebody; the port may be a relay's."""
+        found = self._directory / f"{name}.kubeconfig"
+        cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(self._directory / "ca.pem")}
+        config = {
+            "kind": "Config",
+            "current-context": "x",
+            "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+            "clusters": [{"name": "x", "cluster": cluster}],
+            "users": [{"name": "x", "user": user}],
+        }
+        found.write_text(json.dumps(config))
+        return found
+
+    def through(self, kubeconfig: Path, port: int) -> Path:
+        """Write the same kubeconfig, by way of a relay."""
+        found = kubeconfig.with_suffix(".relay")
+        found.write_text(kubeconfig.read_text().replace(f":{PORT}", f":{port}"))
+        return found
+
+    def certificate(self, name: str, hours: float = 1) -> dict[str, str]:
+        """A user of a kubeconfig with a certificate that is good for so long; it may have ended before."""
+        files = [self._directory / f"{name}.{suffix}" for suffix in ("pem", "key")]
+        for file, content in zip(files, self.authority.issue(name, hours=hours), strict=True):
+            file.write_bytes(content)
+        return {"client-certificate": str(files[0]), "client-key": str(files[1])}
+
+    # life
+
+    def up(self) -> None:
+        """Start what does not run, and wait until it is ready."""
+        if "etcd" not in self._running:
+            self._start("etcd", *self._etcd_options())
+        if "kube-apiserver" not in self._running:
+            self._start("kube-apiserver", *self._options())
+        end = time.monotonic() + _SECONDS
+        while not self._ready():
+            for name, process in self._running.items():
+                assert process.poll() is None, self._log(name)
+            assert time.monotonic() < end, self._log("kube-apiserver")
+            time.sleep(0.5)
+
+    def kill(self) -> None:
+        """End the API server in the middle of whatever it does."""
+        self._end("kube-apiserver", signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Let the API server do nothing at all; its connections stay."""
+        self._running["kube-apiserver"].send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """End a pause."""
+        self._running["kube-apiserver"].send_signal(signal.SIGCONT)
+
+    def backup(self) -> None:
+        """Keep what is in etcd now."""
+        self.kill()
+        self._end("etcd", signal.SIGTERM)
+        shutil.rmtree(self._directory / "backup", ignore_errors=True)
+        shutil.copytree(self._data, self._directory / "backup")
+        self.up()
+
+    def restore(self) -> None:
+        """Begin anew with the last backup."""
+        self.kill()
+        self._end("etcd", signal.SIGKILL)
+        shutil.rmtree(self._data)
+        shutil.copytree(self._directory / "backup", self._data)
+        self.up()
+
+    def compact(self, version: str) -> None:
+        """Let etcd forget what was before a version."""
+        body = json.dumps({"revision": version, "physical": True}).encode()
+        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{ETCD}/v3/kv/compaction", body), timeout=30).close()
+
+    def close(self) -> None:
+        """End both."""
+        for name in list(self._running):
+            self._end(name, signal.SIGKILL)
+
+    # what it was asked
+
+    def asked(self, user: str, path: str = "") -> list[Asked]:
+        """What somebody has asked for of a path, or at all, oldest first; a watch when it begins and when it ends."""
+        return [request for name, request in self._audit() if name == user and path in ("", request.path)]
+
+    def _audit(self) -> Iterator[tuple[str, Asked]]:
+        for line in (self._directory / "audit.log").read_text().splitlines():
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue  # it was killed while it wrote
+            parts = urlsplit(found["requestURI"])
+            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            status = (found.get("responseStatus") or {}).get("code", 0)
+            yield found["user"].get("username", ""), Asked(parts.path, query, status, found["stage"])
+
+    # inside
+
+    @property
+    def _data(self) -> Path:
+        return self._directory / "etcd"
+
+    def _etcd_options(self) -> list[str]:
+        url, peers = f"http://127.0.0.1:{ETCD}", f"http://127.0.0.1:{ETCD_PEERS}"
+        return [
+            f"--data-dir={self._data}",
+            f"--listen-client-urls={url}",
+            f"--advertise-client-urls={url}",
+            f"--listen-peer-urls={peers}",
+            f"--initial-advertise-peer-urls={peers}",
+            f"--initial-cluster=default={peers}",
+            "--log-level=warn",
+        ]
+
+    def _options(self) -> list[str]:
+        here = self._directory
+        return [
+            f"--etcd-servers=http://127.0.0.1:{ETCD}",
+            "--etcd-compaction-interval=0",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={PORT}",
+            "--advertise-address=192.0.2.1",
+            "--endpoint-reconciler-type=none",
+            f"--tls-cert-file={here / 'server.pem'}",
+            f"--tls-private-key-file={here / 'server.key'}",
+            f"--client-ca-file={here / 'ca.pem'}",
+            f"--token-auth-file={here / 'tokens'}",
+            f"--service-account-key-file={here / 'accounts.pem'}",
+            f"--service-account-signing-key-file={here / 'accounts.key'}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--authorization-mode=RBAC",
+            f"--audit-policy-file={here / 'audit.json'}",
+            f"--audit-log-path={here / 'audit.log'}",
+        ]
+
+    def _start(self, name: str, *options: str) -> None:
+        with (self._directory / f"{name}.log").open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                [self._programs[name], *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "HOME": "/tmp"},
+            )
+
+    def _end(self, name: str, number: int) -> None:
+        process = self._running.pop(name)
+        process.send_signal(number)
+        process.wait(60)
+
+    def _ready(self) -> bool:
+        request = urllib.request.Request(f"{self.url}/readyz", headers={"Authorization": f"Bearer {ADMIN}"})
+        context = ssl.create_default_context(cadata=self.authority.pem.decode())
+        try:
+            with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+                return bool(answer.status == 200)
+        except (OSError, urllib.error.HTTPError):
+            return False
+
+    def _log(self, name: str) -> Any:
+        return f"{name}: {(self._directory / f'{name}.log').read_text(errors='replace')[-3000:]}"

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Services of a cluster on the one side, what the agent has made of them on the other: tables, problems, steps."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from pathlib import Path
+
+from .agent_process import AgentProcess
+from .cluster import Cluster, piece, service
+from .namespace import sh
+
+SLOW = 120.0  # seconds; an API server needs most of a kernel with one processor
+_METRICS = "http://127.0.0.1:10249/metrics"
+_STEP = re.compile(r'kubenode_steps_total\{kind="(\w+)",verb="(\w+)"\} (\d+)')
+
+
+def serve(cluster: Cluster, name: str, labels: dict[str, str] | None = None) -> str:
+    """Make a Service with one endpoint; return its address."""
+    address: str = cluster.create(service(name, labels))["spec"]["clusterIP"]
+    cluster.create(piece(name, labels))
+    return address
+
+
+def start(agent: AgentProcess, kubeconfig: Path) -> None:
+    """Start an agent with this kubeconfig, and do not wait for it."""
+    agent.configure({"ipvs": {"syncPeriod": "5s"}}, source={"kubernetes": {"kubeconfig": str(kubeconfig)}})
+    agent.start("--manifests", "", "--state-dir", str(agent.directory / "state"), wait=False)
+
+
+def real_servers(address: str) -> list[str]:
+    """The real servers of a cluster IP's port 80."""
+    lines = [line.split() for line in sh("ipvsadm", "-Sn").splitlines()]
+    return sorted(words[4] for words in lines if words[0] == "-a" and words[2] == f"{address}:80")
+
+
+def virtual_servers() -> set[str]:
+    """The addresses of all virtual servers."""
+    return {line.split()[2] for line in sh("ipvsadm", "-Sn").splitlines() if line.startswith("-A")}
+
+
+def problems(agent: AgentProcess) -> dict[str, str]:
+    """What the agent says that is wrong, by what it is about; of one that does not answer, that."""
+    status = agent.ask("status")
+    if status is None:
+        return {"agent": "does not answer"}
+    return {problem["name"]: problem["text"] for problem in status["problems"]}
+
+
+def steps() -> dict[str, int]:
+    """How many steps the agent has done since it started, by kind of item and verb."""
+    with urllib.request.urlopen(_METRICS, timeout=30) as answer:
+        text = answer.read().decode()
+    return {f"{kind} {verb}": int(count) for kind, verb, count in _STEP.findall(text)}
+
+
+def steps_since(before: dict[str, int]) -> dict[str, int]:
+    """The steps that came after."""
+    now = steps()
+    return {step: now[step] - before.get(step, 0) for step in now if now[step] > before.get(step, 0)}
