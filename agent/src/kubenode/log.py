@@ -13,12 +13,16 @@ import json
 import os
 import sys
 import time
-from typing import Callable
+from collections.abc import Sequence
+from typing import Callable, TypeVar
 
 LEVELS = {"debug": 7, "info": 6, "warning": 4, "error": 3}  # syslog priorities
 FORMATS = ("text", "json")
 _WINDOW = 300.0  # seconds in which a line is not repeated
 _MEMORY = 1000  # different lines that are remembered
+_MOST = 50  # lines of one kind at a time: who empties a table of a large node gets no hundred thousand
+
+Thing = TypeVar("Thing")
 
 
 class Log:
@@ -57,6 +61,12 @@ class Log:
         """Say what does not work; a repetition within five minutes is only counted."""
         if not self._repeated("error", message, fields):
             self._line("error", message, fields)
+
+    def first(self, message: str, things: Sequence[Thing]) -> Sequence[Thing]:
+        """Return as many things as may have a line with this message each; how many there are is said if there are more."""
+        if len(things) > _MOST:
+            self._line("warning", message, {"all": len(things), "reason": f"so many at once; the first {_MOST} follow"})
+        return things[:_MOST]
 
     def _repeated(self, level: str, message: str, fields: dict[str, object]) -> bool:
         """Tell whether this very line was written lately; one that was held back says so when it is written again."""

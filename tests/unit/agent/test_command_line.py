@@ -73,6 +73,13 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"  {name} " in out for name in COMMANDS)
 
 
+def test_any_locale_will_do() -> None:
+    environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-m", "kubenode", "plan", "--help"], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\u2026" in done.stdout
+
+
 def test_an_output_that_cannot_be_written_is_said() -> None:
     environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PATH": "/usr/bin:/bin"}
     with open("/dev/full", "w", encoding="utf-8") as full:
@@ -209,3 +216,29 @@ def test_a_config_map_is_unpacked(tmp_path: Path, manifests: Path) -> None:
     (tmp_path / "c.json").write_text(json.dumps(document))
     words = ("--objects", str(manifests), "--node", "n1", "--config", str(tmp_path / "c.json"), "--format", "ipvsadm")
     assert "-A -t 10.96.0.10:80 -s lc" in kubenode("render", *words).stdout
+
+
+def test_status_can_be_read_whatever_happened(tmp_path: Path) -> None:
+    answer = {
+        "node": "n1", "version": "1", "pid": 7, "waiting": "", "converged": False, "summary": "2 virtual servers", "problems": [{"text": "bad"}] * 30,
+        "last_full_sync": {"steps": 9, "failed": 0, "seconds": 0.1, "drift": ["+ x"] * 21},
+        "draining": [{"seconds": 3, "real_server": "r"}] * 20,
+    }  # fmt: skip
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(tmp_path / "agent.sock"))
+        agent.listen()
+        words = [sys.executable, "-m", "kubenode", "status", "--run-dir", str(tmp_path)]
+        environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PATH": "/usr/bin:/bin"}
+        asking = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+        with agent.accept()[0] as connection:
+            assert json.loads(connection.recv(1000)) == {"command": "status"}
+            connection.sendall(json.dumps(answer).encode() + b"\n")
+        said = asking.communicate()[0].splitlines()
+    assert asking.returncode == 3
+    assert said[:3] == [
+        "node n1, agent 1, pid 7",
+        "not as wanted: 2 virtual servers",
+        "last full comparison: 9 steps done, 0 failed, in 0.1 s",
+    ]
+    assert said[3:24] == ["  drift healed: + x"] * 20 + ["  ... and 1 more (--format json has all)"]
+    assert said[24:] == ["draining for 3 s: r"] * 20 + ["problem: bad"] * 30

@@ -273,3 +273,11 @@ def test_repeated_lines_are_counted_not_written() -> None:
     log.info("same")
     log.info("same")
     assert len(written) == 5
+
+
+def test_of_very_many_things_the_first_have_a_line() -> None:
+    log, written, _now = lines(journal=True)
+    assert log.first("drift healed", range(50)) == range(50)
+    assert written == []
+    assert log.first("drift healed", range(100_000)) == range(50)
+    assert written == ['<4>drift healed all=100000 reason="so many at once; the first 50 follow"\n']

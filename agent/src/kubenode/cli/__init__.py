@@ -8,6 +8,7 @@ A command's module has ``arguments(parser)`` and ``run(options) -> exit status``
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words = [*words[1:2], "--help"]
     command = words[0] if words else "--help"
     name = f"kubenode {command}" if command in COMMANDS else "kubenode"
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what objects hold can be printed, whatever the locale
     try:
         try:
             return _run(command, words)

@@ -13,7 +13,10 @@ Exit status: 0 the node is as wanted, 3 it is not (yet), 1 the agent cannot be a
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import Any
+
+_MOST = 20  # lines of one kind
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +77,13 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     last = answer["last_full_sync"]
     if last:
         lines.append(f"last full comparison: {last['steps']} steps done, {last['failed']} failed, in {last['seconds']} s")
-        lines.extend(f"  drift healed: {text}" for text in last["drift"])
-    lines.extend(f"draining for {item['seconds']} s: {item['real_server']}" for item in answer["draining"])
+        lines.extend(_first(f"  drift healed: {text}" for text in last["drift"]))
+    lines.extend(_first(f"draining for {item['seconds']} s: {item['real_server']}" for item in answer["draining"]))
     lines.extend(f"problem: {item['text']}" for item in answer["problems"])
     return lines
+
+
+def _first(lines: Iterable[str]) -> list[str]:
+    """Return as many lines as anybody wants to read, and how many more there are."""
+    found = list(lines)
+    return found if len(found) <= _MOST else [*found[:_MOST], f"  ... and {len(found) - _MOST} more (--format json has all)"]

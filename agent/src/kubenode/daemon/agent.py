@@ -253,10 +253,12 @@ class Agent:
                 self._periodic.cancel()
             self._periodic = self.loop.after(self.wanted.config.sync_period, self.look)
         whose = self.wanted.objects
-        for failure, its in zip(report.failed, whose([failure.step for failure in report.failed])):
-            self.failures[failure.step.describe()] = failure.message
+        self.failures.update((failure.step.describe(), failure.message) for failure in report.failed)
+        failed = self.log.first("step failed", report.failed)
+        for failure, its in zip(failed, whose([failure.step for failure in failed])):
             self.log.error("step failed", **its, step=failure.step.describe(), reason=failure.message)
-        for conflict, its in zip(report.conflicts, whose(report.conflicts)):
+        conflicts = self.log.first("left alone", report.conflicts)
+        for conflict, its in zip(conflicts, whose(conflicts)):
             self.log.warning("left alone", **its, reason=conflict.describe())
         if self.log.level >= 7:
             for step, its in zip(report.done, whose(report.done)):

@@ -143,8 +143,10 @@ class Serving:
             metrics.steps.add(1, step.kind, step.verb)
         for failure in report.failed:
             metrics.failed_steps.add(1, failure.step.kind, failure.step.verb)
-        for step, its in zip(report.drift, agent.wanted.objects(report.drift)):
+        for step in report.drift:
             metrics.drift.add(1, step.kind)
+        drift = agent.log.first("drift healed", report.drift)
+        for step, its in zip(drift, agent.wanted.objects(drift)):
             agent.log.warning("drift healed", **its, step=step.describe(), reason="somebody else has changed it")
         for table, seconds in report.tables.items():
             metrics.apply_seconds.observe(seconds, table)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from ..configuration import ConfigurationError, load
@@ -186,7 +186,7 @@ class Wanted:
         if tell is not None:
             tell(objects)
 
-    def objects(self, about: Collection[Step | Conflict]) -> list[dict[str, str]]:
+    def objects(self, about: Iterable[Step | Conflict]) -> list[dict[str, str]]:
         """Return what a line of the log about each of these has beside it: the ``object`` that it is there for, if there is one."""
         items = [(each.kind, each.key) for each in about]
         found = self.cluster.whose(items) if self.cluster is not None else {}
