@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import objects as make
@@ -190,3 +191,13 @@ def test_systemd_is_told_of_many_changes_once_a_second(agent: Agent, monkeypatch
     agent._told_at -= 1
     telling.callback()
     assert told[3:] == ["waiting: no memory"]
+
+
+@pytest.mark.parametrize("junk", [None, "text", ["list"], {"endpoints.kubernetes.io/last-change-trigger-time": 7}, {1: 2}])
+def test_annotations_that_are_none_do_no_harm(agent: Agent, tmp_path: Path, junk: Any) -> None:
+    piece = make.piece("web", [make.endpoint("10.244.1.1", "n1")], [make.port(8080, "http")])
+    piece["metadata"]["annotations"] = junk
+    (tmp_path / "manifests/a.json").write_text(json.dumps(piece))
+    assert agent._serving is not None
+    agent._serving._use_changes({"a.json"})
+    assert values(agent)["kubeproxy_sync_proxy_rules_endpoint_changes_total"] == 1

@@ -19,6 +19,7 @@ from ..engine.errors import EngineError
 from ..engine.model.ipvs import VirtualServerKey
 from ..engine.model.kinds import KINDS
 from ..engine.model.link import RouteKey
+from ..engine.model.objects_fields import notes
 from ..node import set_oom_score
 from ..paths import SOCKET
 from . import status, udp
@@ -281,7 +282,7 @@ def _services(cluster: Cluster, servers: Iterable[VirtualServerKey]) -> str:
 
 def _trigger(item: Mapping[str, Any]) -> float:
     """Return when the cause of an EndpointSlice's change happened (seconds since the epoch), 0 if it does not say."""
-    text = str((item["metadata"].get("annotations") or {}).get(_TRIGGER_TIME))
+    text = str(notes(item).get(_TRIGGER_TIME))
     try:
         return calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")) + float("0" + text[19:].rstrip("Z"))
     except (TypeError, ValueError):
