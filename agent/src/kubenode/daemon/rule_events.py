@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import socket
+from struct import Struct
 
-from ..engine.kernel.netlink import NETLINK_NETFILTER
+from ..engine.kernel.netlink import NETLINK_NETFILTER, attributes
 
 _NFTABLES = 7  # NFNLGRP_NFTABLES (linux/netfilter/nfnetlink.h): what every transaction did
-_QUEUE_BYTES = 4096  # that there was one is all we want to know: what does not fit into the queue is dropped by the kernel
+_QUEUE_BYTES = _READ_BYTES = 65536
+_HEADER = Struct("=IHHIIBBH")  # length, type, flags, sequence, port; family, version, resource (struct nfgenmsg)
+_FAMILIES = (2, 10)  # those of iptables and ip6tables
+_TABLE = 1  # NFTA_TABLE_NAME, NFTA_CHAIN_TABLE, NFTA_RULE_TABLE (linux/netfilter/nf_tables.h)
+_TABLES = (b"nat", b"filter")
 
 
 class RuleEvents:
@@ -39,12 +44,29 @@ class RuleEvents:
         """Hear no more."""
         self._socket.close()
 
-    def heard(self) -> None:
-        """Make the descriptor quiet until the next transaction."""
+    def heard(self) -> bool:
+        """Tell whether rules in the tables that ours are in may have changed; the descriptor is quiet then until the next transaction."""
+        found = False
         while True:
             try:
-                self._socket.recv(_QUEUE_BYTES)
+                packet = self._socket.recv(_READ_BYTES)
             except BlockingIOError:
-                return
-            except OSError:
-                pass  # ENOBUFS: more came than the queue holds
+                return found
+            except OSError:  # ENOBUFS: more came than the queue holds
+                found = True
+                continue
+            try:
+                found = found or _touches(packet)
+            except ValueError:  # cut off, since it is larger than what we read at a time
+                found = True
+
+
+def _touches(packet: bytes) -> bool:
+    offset = 0
+    while len(packet) - offset >= _HEADER.size:
+        size, _type, _flags, _sequence, _port, family, _version, _resource = _HEADER.unpack_from(packet, offset)
+        body = packet[offset + _HEADER.size : offset + size]
+        if family in _FAMILIES and attributes(body, 0).get(_TABLE, b"").rstrip(b"\0") in _TABLES:
+            return True
+        offset += size + 3 & ~3
+    return False

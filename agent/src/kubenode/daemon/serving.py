@@ -253,8 +253,7 @@ class Serving:
 
     def _rules_changed(self) -> None:
         """Somebody, we perhaps, changed rules: see in a moment what became of ours."""
-        if self._rule_events is not None:
-            self._rule_events.heard()
+        if self._rule_events is not None and self._rule_events.heard():
             self._look.soon()
 
 
