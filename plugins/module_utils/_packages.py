@@ -14,9 +14,12 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import re
 import shutil
 from typing import NamedTuple
 
+# Where every package writes. A package manager that is refused there stops in the middle.
+WRITTEN = ("/usr", "/etc", "/var/lib")
 # A mirror is used for one installation and leaves nothing in /etc: the manager is told to look for repositories in a directory of ours.
 _REPOSITORY = "[kubenode]\nname=kubenode\nbaseurl={mirror}\nenabled=1\n{keys}"
 _APT = ("-o", "DPkg::Lock::Timeout=300", "-o", "APT::Sandbox::User=root")
@@ -138,6 +141,12 @@ def unchanged(directory, place):
             shutil.move(place, directory)
 
 
+def removals(said):
+    """Return the commands after a failure: what pacman could not install for want of space is installed for it from then on."""
+    names = re.findall(r"^error: problem occurred while installing (\S+)$", said, re.MULTILINE)
+    return [["pacman", "--remove", "--nodeps", "--nodeps", "--noconfirm", name] for name in names]
+
+
 def missing(run, family, names):
     """Return those of the packages that are not installed; ``run(command)`` returns status and output."""
     if family == "debian":
@@ -145,5 +154,6 @@ def missing(run, family, names):
         installed = {line.split()[0] for line in output.splitlines() if line.endswith(" installed")}
         return [name for name in names if name not in installed]
     if family == "arch":
-        return run(["pacman", "--deptest", *names])[1].split()
+        code, output = run(["pacman", "--deptest", *names])
+        return output.split() or (names if code else [])  # without a word where its database cannot be opened
     return [name for name in names if all(run(["rpm", "--query", *how, name])[0] for how in ((), ("--whatprovides",)))]

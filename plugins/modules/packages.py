@@ -126,6 +126,8 @@ def carry_out(module, command, done, failure):
     """Run one command of a package manager; its last words follow ``failure`` if its status is not one of ``done``."""
     code, out, error = module.run_command(command, environ_update=ENVIRONMENT)
     if code not in done:
+        for removal in _packages.removals(out + error):
+            module.run_command(removal)
         words = (out + error).partition("\nProblem repository:")[0]  # dnf writes out the whole of its settings
         said = [line.strip() for line in words.splitlines() if line.strip()]
         module.fail_json(msg=f"{failure}: {' '.join(said[-8:])}", command=command)
@@ -156,6 +158,11 @@ def main():
     result["lines"] = [f"install {name} from {origin}" for name in missing]
     if module._diff:
         result["diff"] = {"before": "", "after": "".join(f"{name}\n" for name in missing), "after_header": "packages"}
+    unwritable = [path for path in _packages.WRITTEN if not os.access(path, os.W_OK)]
+    if missing and unwritable:
+        module.fail_json(
+            msg=f"{', '.join(missing)} cannot be installed: {', '.join(unwritable)} is read-only, expected to be written to; nothing was changed"
+        )
     if missing and not module.check_mode:
         if params["directory"] and params["files"] is None:
             module.exit_json(files_needed=True, suffix=_packages.MANAGERS[family].suffix, **result)

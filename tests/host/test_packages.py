@@ -66,7 +66,7 @@ class Node:
         """The versions of a package; rpm has several of kernels."""
         done = self.root.attempt(*self.family.installed, name)
         lines = [line.split() for line in done.stdout.splitlines()] if done.returncode == 0 else []
-        return {words[1] for words in lines if words[0] == name}
+        return {words[1] for words in lines if words[0] == name and len(words) == 2}  # dpkg knows some without a version
 
     def configuration(self) -> str:
         """All that configures package managers, and what they know of repositories."""
@@ -140,6 +140,31 @@ def test_a_package_that_is_not_there_is_named_and_nothing_is_installed(node: Nod
         assert result["msg"].startswith(f"{OTHER.name}, nothing cannot be installed from {source.get('mirror', 'the node')}")
         assert result["msg"].count("nothing") > 1  # the manager's own words
         assert node.installed(OTHER.name) == set()
+
+
+@pytest.mark.parametrize("directory", ["/usr", "/etc", "/var/lib"])
+def test_a_directory_that_cannot_be_written_is_named_and_nothing_is_tried(node: Node, directory: str) -> None:
+    node.root.run("sh", "-c", 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"', "sh", directory)
+    for check in (True, False):
+        assert node.packages(OTHER.name, check=check)["msg"] == (
+            f"{OTHER.name} cannot be installed: {directory} is read-only, expected to be written to; nothing was changed"
+        )
+    node.root.run("umount", "--lazy", directory)
+    assert node.packages(OTHER.name)["changed"]
+
+
+def test_a_disk_without_space_is_told_and_the_package_is_not_installed(node: Node) -> None:
+    """What it depends on fits, itself does not."""
+    place, large = node.directory / "large", Package("large", "/opt/full/large", requires=OTHER.name)
+    node.build(place, large, OTHER)
+    # A program of these packages is empty: what it needs is an inode.
+    node.root.run("sh", "-c", "mkdir -p /opt/full && mount -t tmpfs -o nr_inodes=1 full /opt/full")
+    result = node.packages("large", directory="here", files=node.files(place))
+    assert result["msg"].startswith("large cannot be installed from the files of here: ")
+    assert re.search("No space left|free disk space|more space|inodes|Can't create", result["msg"]), result["msg"]
+    assert node.installed("large") == set()
+    node.root.run("umount", "/opt/full")
+    assert node.packages("large", directory="here", files=node.files(place))["changed"]
 
 
 def test_a_file_that_is_no_package_is_named(node: Node) -> None:
