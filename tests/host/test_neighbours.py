@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -15,18 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
-from jinja2 import Environment, FileSystemLoader
 from support.foreign_root import ForeignRoot
+from support.neighbours import FILES, FIREWALLD, PATHS, ROLE, render
 
-ROLE = Path(__file__).parents[2] / "roles/prepare"
-_FILES = yaml.safe_load((ROLE / "vars/main.yml").read_text())["prepare_neighbour_files"]
-FILES = {re.findall(r"'([\w.]+\.j2)'", entry["text"])[0]: entry["path"] for entry in _FILES}  # template: path
-VARIABLES = {
-    "prepare_firewalld_sources": ["10.244.0.0/16"],
-    "prepare_firewalld_addresses": ["10.96.0.0/12", "fd00:96::/108"],
-    "prepare_firewalld_ports": ["30000-30100/tcp"],
-}
 # The service's address is on a link of that name; this kernel need not have dummy links. A client is behind another link. By a /sys
 # that is read-only NetworkManager knows that there is no udev to wait for.
 LINKS = """
@@ -71,8 +61,7 @@ class Node:
         raise AssertionError(f"{' '.join(command)}: {done.stdout}{done.stderr}, expected {shows}")
 
     def tell(self, name: str) -> None:
-        environment = Environment(loader=FileSystemLoader(ROLE / "templates"), trim_blocks=True, keep_trailing_newline=True)
-        self.root.write(FILES[name], environment.get_template(name).render(**VARIABLES))
+        self.root.write(FILES[name], render(name))
 
     def reached(self, address: str, port: int) -> bool:
         """Whether the client can connect."""
@@ -102,17 +91,19 @@ def test_firewalld_lets_through_what_is_balanced_and_nothing_else(node: Node) ->
     node.root.run("iptables-nft", "-A", "FORWARD", "-j", "KUBENODE-TEST")
     assert "-A FORWARD -j KUBENODE-TEST" in node.root.run("iptables-nft", "-S", "FORWARD")
 
-    for name in ("firewalld_zone.xml.j2", "firewalld_policy.xml.j2"):
+    for name in FIREWALLD:
         node.tell(name)
     node.root.run("firewall-cmd", "--check-config")
     node.root.run("firewall-cmd", "--reload")
     assert node.root.run("firewall-cmd", "--get-active-zones").split() == [
-        "kubenode", "interfaces:", "kube-ipvs0", "sources:", "10.244.0.0/16",
+        "kubenode", "interfaces:", "kube-ipvs0", "sources:", "10.244.0.0/16", "fd00:244::/32",
     ]  # fmt: skip
     assert "kubenode-services" in node.root.run("firewall-cmd", "--get-active-policies")
     assert [node.reached(*each) for each in asked] == [True, True, False]
     # What the how-to says of a reload, whatever FirewallBackend is.
     assert node.root.run("iptables-nft", "-S", "FORWARD") == "-P FORWARD ACCEPT\n"
+    node.root.run("firewall-cmd", "--complete-reload")
+    assert [node.reached(*each) for each in asked] == [True, True, False]
 
 
 def test_network_manager_leaves_the_link_alone_through_its_own_restart(node: Node) -> None:
@@ -141,19 +132,45 @@ PLAY = """
 """
 
 
-def test_what_firewalld_does_not_understand_is_told_before_it_reads_it(node: Node, tmp_path: Path) -> None:
+OLDER = "<zone><short>older</short></zone>\n"
+
+
+@pytest.mark.parametrize(
+    ("harm", "ports", "said"),
+    [
+        (
+            "true",
+            ["30000-32767/tcp", "99999/tcp"],
+            "firewalld does not accept its configuration with what prepare_firewalld_sources",
+        ),
+        (
+            "mount -t tmpfs -o nr_inodes=1 full /etc/firewalld/policies",
+            ["30000-32767/tcp"],
+            "kubenode-services.xml cannot be written: ",
+        ),
+        ("mount -t tmpfs -o ro sealed /etc/firewalld/policies", ["30000-32767/tcp"], "kubenode-services.xml cannot be written: "),
+    ],
+    ids=["not understood", "no space", "read-only"],
+)
+def test_files_that_cannot_be_are_as_they_were(node: Node, tmp_path: Path, harm: str, ports: list[str], said: str) -> None:
+    """What firewalld does not understand is told before it reads it; of two files none is new if one cannot be."""
+    node.root.write(FILES[FIREWALLD[0]], OLDER)
+    node.root.run("sh", "-c", harm)
     host = {"ansible_connection": "local", "ansible_remote_tmp": f"{tmp_path}/remote"}
     host["ansible_python_interpreter"] = node.root.interpreter(tmp_path / "python")
     (tmp_path / "inventory.json").write_text(json.dumps({"all": {"hosts": {"node": host}}}))
     (tmp_path / "play.yml").write_text(PLAY)
-    paths = [entry["path"] for entry in _FILES]
-    found = {"services": ["firewalld"], "contents": dict.fromkeys(paths), "files": dict.fromkeys(paths, False)}
-    given = json.dumps({"prepare_node": found, "prepare_firewalld_ports": ["30000-32767/tcp", "99999/tcp"]})
+    found = {"services": ["firewalld"], "contents": dict.fromkeys(PATHS), "files": dict.fromkeys(PATHS, False)}
+    given = json.dumps({"prepare_node": found, "prepare_firewalld_ports": ports})
     command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "inventory.json", "-e", given, "play.yml"]
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROLE.parents[1] / "collection")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == 2, done.stdout + done.stderr
     text = " ".join((done.stdout + done.stderr).split())
-    assert "firewalld does not accept its configuration with what prepare_firewalld_sources" in text, text
-    assert "INVALID_PORT: port number in '99999' is too big" in text, text
-    assert node.root.attempt("cat", *paths).stdout == ""
+    assert said in text, text
+    assert "these files are as they were" in text, text
+    assert ("INVALID_PORT: port number in '99999' is too big" in text) == ("99999/tcp" in ports), text
+    assert node.root.run("cat", FILES[FIREWALLD[0]]) == OLDER
+    assert node.root.run("sh", "-c", "ls /etc/firewalld/zones /etc/firewalld/policies /etc/NetworkManager/conf.d").split() == [
+        "/etc/NetworkManager/conf.d:", "/etc/firewalld/policies:", "/etc/firewalld/zones:", "kubenode.xml",
+    ]  # fmt: skip

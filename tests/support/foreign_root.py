@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -56,7 +57,7 @@ exec chroot . /bin/sh -c 'umount -l /machine && rmdir /machine && echo entered &
 """
 _RUN = f'test -e {MARK} && cd / && exec "$@"'
 # As tests/kernel/modules.py, in the root's own Python.
-_MODULE = """
+MODULE = """
 import json, sys
 from kernel.modules import ModuleError, run
 arguments = json.load(sys.stdin)
@@ -70,7 +71,7 @@ print(json.dumps(result))
 
 def tree() -> Path:
     """Return the tree, built if it is not there; another process that builds it is waited for."""
-    found = TREES / hashlib.sha256(repr((PACKAGES, HOOKS)).encode()).hexdigest()[:12]
+    found = _place()
     with locked(TREES / "lock"):
         if not found.is_dir():
             shutil.rmtree(TREES / "building", ignore_errors=True)
@@ -80,6 +81,10 @@ def tree() -> Path:
                     shutil.rmtree(old)
             (TREES / "building").rename(found)
     return found
+
+
+def _place() -> Path:
+    return TREES / hashlib.sha256(repr((PACKAGES, HOOKS)).encode()).hexdigest()[:12]
 
 
 def _build(directory: Path) -> None:
@@ -103,13 +108,26 @@ def _build(directory: Path) -> None:
     run_contained(command, TREES / "log", what="mmdebstrap", env=environment)
 
 
-class ForeignRoot:
-    """The tree, entered; ``shared`` are directories of this machine that are seen in it at the same place, besides the clone."""
+def built() -> Path:
+    """Return the tree where it cannot be built: in a kernel without a network.
 
-    def __init__(self, *shared: Path) -> None:
+    Raises:
+        AssertionError: it is not there.
+    """
+    assert _place().is_dir(), f"{_place()} is not there; on the machine: PYTHONPATH=tests:molecule python -m support.foreign_root"
+    return _place()
+
+
+class ForeignRoot:
+    """The tree, entered; ``shared`` are directories of this machine that are seen in it at the same place, besides the clone.
+
+    It has a network of its own, or with ``alone=False`` that of the thread.
+    """
+
+    def __init__(self, *shared: Path, alone: bool = True) -> None:
         self._holder = subprocess.Popen(
-            ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "sh", "-c", _ENTER, "sh",
-             str(tree()), str(ROOT), *map(str, shared)],
+            ["unshare", "--mount", *(["--net"] if alone else []), "--pid", "--uts", "--ipc", "--fork", "--kill-child", "sh", "-c", _ENTER, "sh",
+             str(built() if "KUBENODE_IN_UML" in os.environ else tree()), str(ROOT), *map(str, shared)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self._holder.stdout is not None
@@ -146,7 +164,7 @@ class ForeignRoot:
 
     def module(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Run one of the collection's modules within (see ``kernel.modules.run``); ``failed`` and ``msg`` tell if it failed."""
-        output = self.run("/usr/bin/python3", "-c", _MODULE, text=json.dumps({"name": name, **arguments}))
+        output = self.run("/usr/bin/python3", "-c", MODULE, text=json.dumps({"name": name, **arguments}))
         result: dict[str, Any] = json.loads(output)
         return result
 
@@ -155,3 +173,7 @@ class ForeignRoot:
         path.write_text(f'#!/bin/sh\nexec {shlex.join(self.enter)} env -u PYTHONPATH /usr/bin/python3 "$@"\n')
         path.chmod(0o755)
         return str(path)
+
+
+if __name__ == "__main__":
+    print(tree())

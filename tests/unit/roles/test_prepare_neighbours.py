@@ -6,19 +6,9 @@
 from __future__ import annotations
 
 import configparser
-from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
-from jinja2 import Environment, FileSystemLoader
-
-TEMPLATES = Path(__file__).parents[3] / "roles/prepare/templates"
-
-
-def render(name: str, **variables: Any) -> str:
-    # As Ansible does.
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), trim_blocks=True, keep_trailing_newline=True)
-    return environment.get_template(name).render(**variables)
+from support.neighbours import render
 
 
 def attributes(text: str, name: str) -> list[dict[str, str]]:
