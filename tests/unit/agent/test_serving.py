@@ -15,6 +15,7 @@ import pytest
 from support import objects as make
 
 from kubenode.daemon.agent import Agent
+from kubenode.daemon.hearing import Hearing
 from kubenode.daemon.reconcile import Report
 from kubenode.daemon.serving import Serving
 from kubenode.daemon.wanted import Options
@@ -158,20 +159,17 @@ def test_what_the_kernel_tells_is_mended_soon_but_not_all_the_time(
     done: list[str] = []
     monkeypatch.setattr(agent, does, lambda *_reason: done.append(does))
     agent.last = NOTHING._replace(seconds=3.0)
-    serving = Serving(agent)
-    try:
-        for pause in pauses:  # the second comparison of three seconds in a row
-            for _time in range(100):
-                getattr(serving, pace).soon()
-            (timer,) = [timer for _when, _number, timer in agent.loop._timers if timer.pending]
-            assert timer.when - time.monotonic() == pytest.approx(pause, abs=0.1)
-            callback = timer.callback
-            timer.cancel()
-            assert callback is not None
-            callback()
-        assert done == [does] * 2
-    finally:
-        serving.close()
+    hearing = Hearing(agent)
+    for pause in pauses:  # the second comparison of three seconds in a row
+        for _time in range(100):
+            getattr(hearing, pace).soon()
+        (timer,) = [timer for _when, _number, timer in agent.loop._timers if timer.pending]
+        assert timer.when - time.monotonic() == pytest.approx(pause, abs=0.1)
+        callback = timer.callback
+        timer.cancel()
+        assert callback is not None
+        callback()
+    assert done == [does] * 2
 
 
 def test_systemd_is_told_of_many_changes_once_a_second(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,29 +7,25 @@ from __future__ import annotations
 
 import calendar
 import os
-import socket
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .._version import VERSION
 from ..engine.desired.cluster import Cluster
-from ..engine.desired.node_addresses import DUMMY, LOOPBACK, node_port_addresses
+from ..engine.desired.node_addresses import node_port_addresses
 from ..engine.errors import EngineError
 from ..engine.model.ipvs import VirtualServerKey
 from ..engine.model.kinds import KINDS
-from ..engine.model.link import RouteKey
 from ..engine.model.objects_fields import notes
 from ..node import set_oom_score
 from ..paths import SOCKET
 from . import status, udp
 from .control import Control
-from .events import Events
 from .following import Following
 from .health import Health, Servers
+from .hearing import Hearing
 from .metrics import FAMILIES, Metrics
-from .pace import Pace
-from .rule_events import RuleEvents
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -49,10 +45,7 @@ class Serving:
         self.servers = Servers(agent.loop, agent.log, self.health, self.metrics)
         self.servers.unheard = self._unheard
         self._control: Control | None = None
-        self._events: Events | None = None
-        self._rule_events: RuleEvents | None = None
-        self._look = Pace(agent.loop, agent.look, self._cost, calm=0.2, share=0.05)  # a change of rules is seldom one of ours
-        self._mend = Pace(agent.loop, lambda: agent.full("kernel event"), self._cost, calm=0.0, share=0.5)
+        self._hearing = Hearing(agent)
         self._following = Following(agent.loop, agent.log, self._use_changes)
         self._unclean: set[Any] = set()  # UDP virtual servers whose stale flows could not be removed
         self._triggers: list[tuple[str, float]] = []  # families and causes of changes that are not in the kernel yet
@@ -63,9 +56,9 @@ class Serving:
         """Close all there is."""
         self.servers.close()
         self._following.close()
-        for thing in (self._control, self._events, self._rule_events):
-            if thing is not None:
-                thing.close()
+        self._hearing.close()
+        if self._control is not None:
+            self._control.close()
 
     def _listen(self) -> None:
         """Open the socket for questions and the ears on the kernel; what cannot be opened now is tried again with a full pass."""
@@ -81,13 +74,7 @@ class Serving:
         except OSError as error:
             agent.log.error("kubenode status does not work", reason=str(error))
         try:
-            if self._events is None:
-                self._events = Events()
-                agent.loop.watch(self._events, self._heard)
-            self._events.follow_routes(agent.wanted.config.vip_binding == "routes")
-            if self._rule_events is None:
-                self._rule_events = RuleEvents()
-                agent.loop.watch(self._rule_events, self._rules_changed)
+            self._hearing.listen()
         except OSError as error:
             agent.log.error("what the kernel tells is only seen once in a syncPeriod", reason=str(error))
 
@@ -218,51 +205,6 @@ class Serving:
         self.metrics.services_pending.add(services)
         self.metrics.endpoints_pending.add(endpoints)
         self.agent.changed()
-
-    # the kernel
-
-    def _cost(self) -> float:
-        return self.agent.last.seconds if self.agent.last is not None else 0.0
-
-    def _heard(self) -> None:
-        """Links, addresses or routes changed: mend what is ours at once, follow what is the node's."""
-        if self._events is None:
-            return
-        events = self._events.read()
-        if events is None:
-            self.agent.node_changed()
-            self.agent.full("events lost")
-            return
-        want = self.agent.reconciler.want
-        routes, ours, loopback = want.get("route", {}), _number(DUMMY), _number(LOOPBACK)
-        wanted = {key.address for key in want.get("address", ())} if any(event.link_index == ours for event in events) else set()
-        hurt = node = False
-        for event in events:
-            if event.what == "link":
-                hurt = hurt or (event.link == DUMMY and (event.gone or event.up)) or (event.link == LOOPBACK and bool(routes))
-            elif event.what == "route":
-                hurt = hurt or (event.link_index == loopback and RouteKey(LOOPBACK, event.network) in routes)
-            elif event.link_index == ours:
-                hurt = hurt or (event.gone and event.address in wanted)
-            else:
-                node = node or not event.address.startswith("fe80:")
-        if node:
-            self.agent.node_changed()
-        if hurt and DUMMY in want.get("link", {}):
-            self._mend.soon()
-
-    def _rules_changed(self) -> None:
-        """Somebody, we perhaps, changed rules: see in a moment what became of ours."""
-        if self._rule_events is not None and self._rule_events.heard():
-            self._look.soon()
-
-
-def _number(link: str) -> int:
-    """Return a link's number, -1 if there is no such link."""
-    try:
-        return socket.if_nametoindex(link)
-    except OSError:
-        return -1
 
 
 def _node_port_addresses(cluster: Cluster) -> tuple[str, ...]:
