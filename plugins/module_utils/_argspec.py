@@ -19,6 +19,7 @@ PURGE = {
 }
 STATE = {"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}}
 FAMILIES = {"ipv4": 4, "ipv6": 6}
+_NO_HOSTS = ("0.0.0.0/8", "224.0.0.0/4", "255.255.255.255/32", "::/128", "ff00::/8")
 
 
 def check_owner(owner):
@@ -57,6 +58,20 @@ def address(subject, field, value):
         return net.canonical(value)
     except ValueError:
         raise InputError(subject, field, value, "an IPv4 or IPv6 address") from None
+
+
+def host(subject, field, value):
+    """Return the address of a host in canonical spelling.
+
+    Raises:
+        InputError: it is none.
+    """
+    from .engine.model import net
+
+    where = address(subject, field, value)
+    if any(net.contains(network, where) for network in _NO_HOSTS):
+        raise InputError(subject, field, value, "the address of a host")
+    return where
 
 
 def number(subject, field, value, low, high):

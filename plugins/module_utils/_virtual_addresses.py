@@ -8,13 +8,16 @@
 
 from __future__ import annotations
 
-from ._argspec import address, check_owner, unique
+from ._argspec import check_owner, host, unique
 from ._converge import Wish
 from .engine.errors import ConflictError, InputError
 from .engine.kernel import addresses
 from .engine.model import net
 from .engine.model.kinds import name
 from .engine.model.link import AddressKey, Link
+
+# What the kernel has other uses for under /proc/sys/net/ipv4/conf.
+_NO_NAMES = (".", "..", "all", "default")
 
 
 def prepare(params):
@@ -48,8 +51,8 @@ def check_link(place, link):
     Raises:
         InputError: the kernel has no such names.
     """
-    if not 1 <= len(link) <= 15 or "/" in link or any(char.isspace() for char in link) or link in (".", ".."):
-        raise InputError(place, "name", link, "a link's name: 1 to 15 characters without '/' and spaces")
+    if not 1 <= len(link.encode()) <= 15 or any(char in "/:%" or char.isspace() for char in link) or link in _NO_NAMES:
+        raise InputError(place, "name", link, "a link's name: 1 to 15 characters without '/', ':', '%' and spaces")
     return link
 
 
@@ -59,7 +62,7 @@ def keys(place, link, texts, seen):
     for index, text in enumerate(texts):
         here = f"{place}[{index}]"
         plain, slash, length = text.partition("/")
-        where = address(here, "address", plain)
+        where = host(here, "address", plain)
         full = net.full_prefix(net.family(where))
         if slash and not (length.isascii() and length.isdigit() and 0 <= int(length) <= full):
             raise InputError(here, "address", text, f"a prefix length between 0 and {full}")

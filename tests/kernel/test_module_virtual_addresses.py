@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,32 @@ def test_single_addresses_come_and_go() -> None:
     assert shown("other") == ("DOWN", ["192.0.2.9/32"])
 
 
+def test_a_prefix_length_changes() -> None:
+    links({"name": "vips", "addresses": ["2001:db8::1/64", "192.0.2.1/24"]})
+    result = links({"name": "vips", "addresses": ["2001:db8::1", "192.0.2.1"]})
+    assert result["lines"] == [
+        "- address 2001:db8::1/64 on vips",
+        "+ address 2001:db8::1/128 on vips",
+        "+ address 192.0.2.1/32 on vips",
+        "- address 192.0.2.1/24 on vips",
+    ]
+    assert shown("vips") == ("DOWN", ["192.0.2.1/32", "2001:db8::1/128"])
+    subprocess.run(["ip", "address", "add", "2001:db8::9/64", "dev", "vips"], check=True)
+    with pytest.raises(ModuleError, match=r"^address 2001:db8::9/128 on vips: it is there with the prefix length 64; "):
+        run("virtual_addresses", links=[{"name": "vips", "purge_addresses": False, "addresses": ["2001:db8::9"]}])
+    assert shown("vips") == ("DOWN", ["192.0.2.1/32", "2001:db8::1/128", "2001:db8::9/64"])
+
+
+def test_the_first_address_of_a_network_goes_alone() -> None:
+    links({"name": "vips", "addresses": ["192.0.2.1/24", "192.0.2.2/24"]})
+    subprocess.run(["ip", "address", "add", "192.0.2.9/24", "dev", "vips"], check=True)  # somebody else's, secondary like the second
+    sysctl = Path("/proc/sys/net/ipv4/conf/vips/promote_secondaries")
+    assert sysctl.read_text() == "0\n"
+    links({"name": "vips", "addresses": ["192.0.2.2/24"]})
+    assert shown("vips") == ("DOWN", ["192.0.2.2/24", "192.0.2.9/24"])
+    assert sysctl.read_text() == "0\n"
+
+
 def test_foreign_links_and_addresses_are_left_alone() -> None:
     commands = "link add foreign type dummy\naddress add 192.0.2.1/32 dev foreign\naddress add 192.0.2.2/32 dev foreign\n"
     subprocess.run(["ip", "-batch", "-"], input=commands, text=True, check=True)
@@ -97,7 +124,11 @@ def test_owners_do_not_touch_each_other() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ([{"name": "a/b"}], "links[0]: name is 'a/b', expected a link's name: 1 to 15 characters without '/' and spaces"),
+        ([{"name": "a/b"}], "links[0]: name is 'a/b', expected a link's name: 1 to 15 characters without '/', ':', '%' and spaces"),
+        ([{"name": "v%d"}], "links[0]: name is 'v%d', expected a link's name: 1 to 15 characters without '/', ':', '%' and spaces"),
+        ([{"name": "all"}], "links[0]: name is 'all', expected a link's name: 1 to 15 characters without '/', ':', '%' and spaces"),
+        ([{"name": "v", "addresses": ["::/64"]}], "links[0].addresses[0]: address is '::', expected the address of a host"),
+        ([{"name": "v", "addresses": ["224.0.0.1"]}], "links[0].addresses[0]: address is '224.0.0.1', expected the address of a host"),
         ([{"name": "v"}, {"name": "v"}], "links[1] and links[0] are both link v; name each thing once"),
         (
             [{"name": "v", "addresses": ["10.0.0.256"]}],

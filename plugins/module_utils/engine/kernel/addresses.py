@@ -9,7 +9,7 @@ import errno
 import os
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from struct import Struct
 from typing import Any, NamedTuple
@@ -40,6 +40,7 @@ _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _IFA_F_NODAD = 0x2
 _AF = {4: 2, 6: 10}
 _PATIENCE = 200  # looks, 5 ms apart
+_PROMOTE = "/proc/sys/net/ipv4/conf/{link}/promote_secondaries"
 _NO_LINK = 0x7FFFFFFF  # a number that no link has
 
 _LINK = Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
@@ -127,9 +128,13 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
             if fresh and any(step.kind == "route" and step.after is None for step in run):
                 _wait_for_routes(socket, fresh)
             known = _links(socket)
-            outcome = socket.request([_message(step, known) for step in run])
+            with _promoting(run):
+                outcome = socket.request([_message(step, known) for step in run])
+            other = _other_lengths(socket, known, run, outcome)
             for step, code in zip(run, outcome):
-                if code == 0 or code in _FULFILLED.get((step.kind, step.verb), ()):
+                if step.key in other:
+                    failed.append(Failure(step, f"{name(step.kind, step.key)}: it is there with the prefix length {other[step.key]}"))
+                elif code == 0 or code in _FULFILLED.get((step.kind, step.verb), ()):
                     done.append(step)
                     if step.kind == "address" and step.after is not None and ":" in step.key.address:
                         fresh.add(step.key.address)
@@ -138,6 +143,41 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
             if failed and not keep_going:
                 break
     return Result(done, failed)
+
+
+@contextmanager
+def _promoting(steps: list[Step]) -> Iterator[None]:
+    """Have IPv4 addresses of a network outlive the one that was there first: without this the kernel removes all of them with it."""
+    links = {step.key.link for step in steps if step.kind == "address" and step.after is None and step.key.prefix < 32}
+    changed = []
+    try:
+        for link in links:
+            with suppress(OSError):
+                if _promotes(link).strip() == "0":
+                    _promotes(link, "1")
+                    changed.append(link)
+        yield
+    finally:
+        for link in changed:
+            with suppress(OSError):
+                _promotes(link, "0")
+
+
+def _promotes(link: str, value: str = "") -> str:
+    with open(_PROMOTE.format(link=link), "w" if value else "r", encoding="ascii") as file:
+        return str(file.write(value)) if value else file.read()
+
+
+def _other_lengths(
+    socket: NetlinkSocket, known: dict[str, _Known], steps: list[Step], outcome: list[int]
+) -> dict[AddressKey, int]:
+    """Return which addresses are not new because their link has them with another prefix length, and with which."""
+    there = [step.key for step, code in zip(steps, outcome) if step.kind == "address" and step.after and code == errno.EEXIST]
+    if not there:
+        return {}
+    lengths = {(index, address): prefix for index, address, prefix in _addresses(socket) if ":" in address}
+    found = {key: lengths.get((known[key.link].number, key.address), key.prefix) for key in there}
+    return {key: prefix for key, prefix in found.items() if prefix != key.prefix}
 
 
 def _wait_for_routes(socket: NetlinkSocket, wanted: set[str]) -> None:

@@ -63,16 +63,22 @@ _RANK: dict[tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDE
 def ordered(steps: Iterable[Step]) -> list[Step]:
     """Sort steps by the table; within one row they keep their order.
 
-    A set whose header changes so much that it is filled anew loses its members in that moment: they go where the others come.
+    A set whose header changes so much that it is filled anew loses its members in that moment: they go where the others come. An
+    IPv6 address that gets another prefix length goes before it comes, since a link has it only once.
     """
     steps = list(steps)
     refilled = {step.key for step in steps if is_refill(step)}
-    if not refilled:
-        return sorted(steps, key=lambda step: _RANK[step.kind, step.verb])
-    at_once = _RANK["member", "change"]
-    return sorted(
-        steps, key=lambda step: at_once if step.kind == "member" and step.key.set in refilled else _RANK[step.kind, step.verb]
-    )
+    again = {step.key[:2] for step in steps if step.kind == "address" and step.after is not None and ":" in step.key.address}
+    at_once, before = _RANK["member", "change"], _RANK["address", "create"] - 0.5
+
+    def rank(step: Step) -> float:
+        if refilled and step.kind == "member" and step.key.set in refilled:
+            return at_once
+        if again and step.kind == "address" and step.after is None and step.key[:2] in again:
+            return before
+        return _RANK[step.kind, step.verb]
+
+    return sorted(steps, key=rank)
 
 
 def rules_last(steps: Sequence[Step]) -> list[Step]:
