@@ -133,7 +133,8 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
             other = _other_lengths(socket, known, run, outcome)
             for step, code in zip(run, outcome):
                 if step.key in other:
-                    failed.append(Failure(step, f"{name(step.kind, step.key)}: it is there with the prefix length {other[step.key]}"))
+                    text = f"{name(step.kind, step.key)}: it is there with the prefix length {other[step.key]}"
+                    failed.append(Failure(step, text))
                 elif code == 0 or code in _FULFILLED.get((step.kind, step.verb), ()):
                     done.append(step)
                     if step.kind == "address" and step.after is not None and ":" in step.key.address:
