@@ -23,6 +23,8 @@ from .engine.model.rule_text import canonical_rule
 
 _QUOTED = re.compile(r"[\"'\\]")
 _COMMAND = re.compile(r"(-[ADIRPNXFZ]|--(append|insert|delete|replace|new-chain|flush))\b")
+# iptables ends in the middle of its input as if all were well, or starts another program.
+_NO_RULE = re.compile(r"(?:^|\s)(?:-h|--help|-V|--version|-M|--modprobe)(?![\w-])(?=[^\"]*(?:\"[^\"]*\"[^\"]*)*\Z)")
 _REPEATED = re.compile(r" # \d+\Z")  # how iptables.read tells rules of a built-in chain apart that are the same
 _SET_FAMILIES = {"inet": 4, "inet6": 6, "bitmap:ip": 4, "bitmap:ip,mac": 4}  # the others hold no addresses
 _NAME = re.compile(r"[^\s!\-,+\"'\\][^\s\"'\\]{0,27}\Z")
@@ -105,6 +107,8 @@ def check_rule(place, field, rule):
     """Raise InputError unless ``rule`` can be one rule, or a part of one."""
     if "\n" in rule or rule != rule.strip() or _COMMAND.match(rule):
         raise InputError(place, field, rule, "one rule without '-A CHAIN', in the spelling of iptables-save")
+    if _NO_RULE.search(rule):
+        raise InputError(place, field, rule, "one rule, without options that make iptables do something else")
 
 
 def check_jump(place, chain, jump):

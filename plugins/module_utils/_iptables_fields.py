@@ -93,6 +93,8 @@ def _value(place, name, field, value):
     parts = value if field.many and isinstance(value, list) else [value]
     if not parts or any(isinstance(part, (bool, dict, list)) or not str(part).strip() or "\n" in str(part) for part in parts):
         raise InputError(place, name, value, "text or a number" + (", or a list of them" if field.many else ""))
+    if len(parts) > 1 and any(str(part).strip().startswith("!") for part in parts):
+        raise InputError(place, name, value, "'!' before one value or one text ('!80,443'), since it is about all of them")
     joined = ",".join(str(part).strip() for part in parts)
     count = len(joined.lstrip("! ").split())
     if field.words and count != field.words:

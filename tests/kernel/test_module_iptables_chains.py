@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, converge, run
+from support.iptables_spelling import CHAIN, SET
+from support.iptables_usual import USUAL
 from support.started import Started
 
 FOREIGN = """*filter
@@ -74,6 +76,7 @@ def test_creates_changes_and_removes() -> None:
         ("! -s 192.0.2.9/24  -j RETURN", "! -s 192.0.2.0/24 -j RETURN"),
         ("-m comment --comment word -j RETURN", "-m comment --comment word -j RETURN"),
         ('-m comment --comment "line\u2028break" -j RETURN\n', '-m comment --comment "line\u2028break" -j RETURN'),
+        ('-m comment --comment "try -h or --help" -j RETURN', '-m comment --comment "try -h or --help" -j RETURN'),
         ('-m comment --comment "no --match-set nosuch" -j RETURN', '-m comment --comment "no --match-set nosuch" -j RETURN'),
         ('-m comment --comment "two  words" -j RETURN', '-m comment --comment "two  words" -j RETURN'),
         ("-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT", "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"),
@@ -87,6 +90,19 @@ def test_whatever_spelling_the_second_run_changes_nothing(given: str, saved: str
     subprocess.run(["ipset", "create", "trusted", "hash:net"], check=True)
     chains({"name": "MINE", "rules": [given], "jumps": [{"chain": "INPUT", "match": "-p tcp --dport 80\n"}]}, {"name": "OTHER"})
     assert [line for line in rules() if line.startswith("-A MINE")] == [f"-A MINE {saved}"]
+
+
+def test_rules_as_people_write_them() -> None:
+    """Checked, made, and as wanted when looked at again."""
+    subprocess.run(["ipset", "create", SET, "hash:net,port"], check=True)
+    subprocess.run(["ipset", "create", f"{SET}6", "hash:net,port", "family", "inet6"], check=True)
+    given = {key: [rule.replace(SET, f"{SET}6") if key[0] == 6 else rule for rule in rules] for key, rules in USUAL.items()}
+    mine = [
+        {"name": "MINE", "table": table, "families": [f"ipv{family}"], "rules": rules} for (family, table), rules in given.items()
+    ]
+    others = [{"name": CHAIN, "table": table, "families": [f"ipv{family}"]} for family, table in given]
+    result = chains(*mine, *others)
+    assert len(result["plan"]) == 2 * len(given)
 
 
 def test_both_families_and_several_tables() -> None:
@@ -176,6 +192,13 @@ def test_a_set_that_an_earlier_task_would_make(chain: dict[str, Any], place: str
             "chains[0].rules[0]: destination_port is 80, expected a protocol with ports beside it (tcp, ",
         ),
         ([{"name": "X", "rules": [{"source": "192.0.2.1 -j ACCEPT"}]}], "chains[0].rules[0]: source is '192.0.2.1 -j ACCEPT', expected one word"),
+        (
+            [{"name": "X", "rules": [{"protocol": "tcp", "destination_port": ["!80", 443]}]}],
+            "chains[0].rules[0]: destination_port is ['!80', 443], expected '!' before one value or one text",
+        ),
+        ([{"name": "X", "rules": ["-j DROP", "-p tcp --help"]}], "chains[0].rules[1]: text is '-p tcp --help', expected one rule, without options"),
+        ([{"name": "X", "rules": ["-j DROP --modprobe=/bin/true"]}], "chains[0].rules[0]: text is '-j DROP --modprobe=/bin/true', expected one"),
+        ([{"name": "X", "rules": ["-j DROP # why"]}], "IPv4 filter X: rule `-j DROP # why`: Bad argument `#'"),
         ([{"name": "X", "rules": [{"source": True}]}], "chains[0].rules[0]: source is True, expected text or a number"),
         ([{"name": "X", "rules": [{"match_set": "four"}]}], "chains[0].rules[0]: match_set is 'four', expected 2 words"),
         ([{"name": "X", "rules": [{"target_options": "--to-ports 7"}]}], "chains[0].rules[0]: target_options is '--to-ports 7', expected the jump"),

@@ -17,6 +17,7 @@ from kubenode.engine.model.rule_text import canonical_rule
 from kubenode.engine.plan import Step, plan
 
 from .iptables_spelling import CHAIN, SET, examples
+from .iptables_usual import USUAL
 from .namespace import fresh, sh
 
 FOREIGN = """\
@@ -220,6 +221,12 @@ class IptablesCases:
         with pytest.raises(EngineError, match=r"^IPv4 nat OURS: rule `-p tcp --nosuch`: unknown option"):
             iptables.normalise({key: ("-j RETURN", "-p tcp --nosuch")}, sets={})
 
+    def test_what_is_no_rule_is_refused(self) -> None:
+        fresh()
+        key = ChainKey(4, "filter", "OURS")
+        with pytest.raises(EngineError, match=r"^IPv4 filter OURS: iptables takes one of the rules for something else$"):
+            iptables.normalise({key: ["-j DROP", "-p tcp --help", "-j RETURN"]}, sets={})
+
     def test_a_rule_with_several_addresses_is_several_rules(self) -> None:
         fresh()
         key, rule = ChainKey(4, "filter", "OURS"), "-s 10.0.0.1,10.0.0.2 -j DROP"
@@ -253,6 +260,22 @@ class IptablesCases:
         for rule, spelled in zip(rules, told, strict=True):
             assert canonical_rule(family, rule) == spelled, rule
             assert canonical_rule(family, spelled) == spelled
+
+    @pytest.mark.parametrize(("family", "table"), USUAL)
+    def test_rules_as_people_write_them(self, family: int, table: str) -> None:
+        rules, key, other = USUAL[family, table], ChainKey(family, table, "OURS"), ChainKey(family, table, CHAIN)
+        header = IPSet("hash:net,port", (("family", "inet" if family == 4 else "inet6"),))
+        fresh()
+        told = iptables.normalise({key: rules}, sets={SET: header}, known=[other]).chains[key]
+        assert len(told) >= len(rules)
+        fresh()
+        sh("ipset", "create", SET, *header.text().split())
+        self.make({"chain": {key: told, other: ()}, "jump": {}})
+        assert iptables.read([family])["chain"][key] == told
+        fresh()
+        assert iptables.normalise({key: told}, sets={SET: header}, known=[other]).chains[key] == told
+        for rule in told:
+            assert canonical_rule(family, rule) in (rule, None)
 
     def test_two_thousand_rules(self, capsys: pytest.CaptureFixture[str]) -> None:
         key = ChainKey(4, "filter", "OURS-MANY")

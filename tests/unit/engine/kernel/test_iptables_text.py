@@ -135,6 +135,11 @@ def test_one_table_is_written_in_an_order_that_always_works() -> None:
             12,
             'unknown option "--x"',
         ),
+        (
+            "Bad argument `b''\nError occurred at line: 3\nTry `iptables-restore -h' or 'iptables-restore --help' for more information.\n",
+            3,
+            "Bad argument `b''",
+        ),
         ("something else", 0, ""),
     ],
 )

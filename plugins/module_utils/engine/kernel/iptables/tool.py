@@ -104,7 +104,8 @@ def complaint(errors: str) -> Complaint:
 
     where = re.search(r"line:? (\d+)(?: failed)?(?:: (.*))?", errors)
     head = re.search(r"^ip6?tables(?:-\w+)* v\S+ \(\w+\): (.+)", errors, re.MULTILINE)
-    words = head.group(1) if head else (where.group(2) if where else None) or ""
+    bare = re.search(r"^Bad argument .+", errors, re.MULTILINE)
+    words = head.group(1) if head else (where.group(2) if where else None) or (bare.group() if bare else "")
     return Complaint(int(where.group(1)) if where else 0, words.strip().rstrip("."))
 
 
