@@ -26,7 +26,7 @@ LOAD_DIRECTORIES = (
 )
 MODPROBE_DIRECTORIES = tuple(directory.replace("modules-load.d", "modprobe.d") for directory in LOAD_DIRECTORIES)
 _NAME = re.compile(r"[A-Za-z0-9_]+\Z")
-_PARAMETER = re.compile(r"[A-Za-z0-9_.-]+=[^\s\"'#]*\Z")
+_PARAMETER = re.compile(r"[A-Za-z0-9_.-]+\0[^\s\"'#]*\Z")
 
 
 class Choice(NamedTuple):
@@ -71,7 +71,7 @@ def check(params):
 
 
 def _is_parameter(name, value):
-    return isinstance(value, (str, int, float)) and bool(_PARAMETER.match(f"{name}={value}"))
+    return isinstance(value, (str, int, float)) and bool(_PARAMETER.match(f"{name}\0{value}"))
 
 
 def _plain(value):

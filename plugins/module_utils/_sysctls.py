@@ -153,7 +153,7 @@ def wish(params, around, have, kept):
     former = (
         {key: json.loads(text) for key, text in around.ledger.notes(params["owner"], "sysctl").items()} if around.ledger else {}
     )
-    want = dict(params["values"])
+    want = {key: sysctls.settled(live.get(key, ""), value) for key, value in params["values"].items()}
     for key, bounds in params["bounds"].items():
         value = bounds.within(key, live[key]) if key in live else bounds.nearest()
         # What is within its bounds without us is nobody's: were it ours, `absent` would some day move it.

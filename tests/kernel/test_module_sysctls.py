@@ -64,6 +64,32 @@ def test_values_are_compared_word_by_word() -> None:
     assert [line for line in result["lines"] if "sysctl net" in line] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "lines", "after"),
+    [
+        ("net.ipv4.tcp_keepalive_time", "0x258", ["~ sysctl net.ipv4.tcp_keepalive_time: 7200 -> 600"], "600"),
+        ("net.ipv4.tcp_keepalive_time", "0x1c20", [], "7200"),
+        ("net.ipv4.tcp_keepalive_time", "01130", ["~ sysctl net.ipv4.tcp_keepalive_time: 7200 -> 600"], "600"),
+        ("kernel.printk", 3, ["~ sysctl kernel.printk: 4 4 1 7 -> 3 4 1 7"], "3\t4\t1\t7"),
+        ("kernel.printk", "4 4", [], "4\t4\t1\t7"),
+    ],
+)
+def test_numbers_are_compared_as_the_kernel_reads_them(name: str, given: int | str, lines: list[str], after: str) -> None:
+    path = Path("/proc/sys") / name.replace(".", "/")
+    if name == "kernel.printk":
+        path.write_text("4 4 1 7")
+    result = converge("sysctls", sysctls={name: given})
+    assert [line for line in result["lines"] if " sysctl " in line] == lines
+    assert live(path) == after
+    assert f"{name} = {given}\n" in FILE.read_text()
+
+
+def test_a_name_that_the_kernel_does_not_know_is_what_the_message_is_about() -> None:
+    message = r"^sysctl net\.ipv4\.tcp_congestion_control: the kernel has nothing by the name 'nosuch' \(a kernel module"
+    with pytest.raises(ModuleError, match=message):
+        run("sysctls", sysctls={"net.ipv4.tcp_congestion_control": "nosuch"})
+
+
 def test_names_with_dots_in_them() -> None:
     commands = "link add name dot type dummy\nlink set dot name d.1\n"
     subprocess.run(["modprobe", "dummy", "numdummies=0"], check=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import KernelError, MissingError
 from ..model.kinds import name as item_name
+from ..model.spelling import integer
 from ..plan.step import Step
 from . import Failure, Result
 
@@ -52,6 +53,29 @@ def matching(pattern: str) -> list[str]:
 def normal(value: str) -> str:
     """Return a value with every run of white space as one blank: the kernel separates numbers by tabs, people by blanks."""
     return " ".join(value.split())
+
+
+def settled(live: str, wanted: str) -> str:
+    """Return what is there after ``wanted`` was written over ``live``.
+
+    The kernel reads numbers in C's spellings (0x10, 020) and, where it has several, sets as many as it is given (proc_get_long,
+    __do_proc_dointvec in kernel/sysctl.c).
+    """
+    there, given = live.split(), wanted.split()
+    if not 0 < len(given) <= len(there) or wanted == live:
+        return wanted
+    try:
+        values, numbers = [int(word) for word in there], [_number(word) for word in given]
+    except ValueError:
+        return wanted
+    return live if values[: len(numbers)] == numbers else " ".join([*map(str, numbers), *there[len(numbers) :]])
+
+
+def _number(text: str) -> int:
+    number = integer(text.lstrip("-"))
+    if number is None:
+        raise ValueError(text)
+    return -number if text.startswith("-") else number
 
 
 def read(names: Collection[str]) -> dict[str, dict[Any, Any]]:
@@ -104,9 +128,10 @@ def _write(name: str, value: str) -> None:
 
 
 def _explain(step: Step, error: OSError) -> str:
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+    if error.errno in (errno.ENOENT, errno.ENOTDIR) and not os.path.exists(path(step.key)):
         return _missing(step.key)
     words = {
+        errno.ENOENT: f"the kernel has nothing by the name {step.after!r} (a kernel module that is not loaded?)",
         errno.EINVAL: f"the kernel refused the value {step.after!r}",
         errno.ERANGE: f"the kernel refused the value {step.after!r}: out of range",
         errno.EROFS: f"{ROOT} is read-only here (a container?)",
