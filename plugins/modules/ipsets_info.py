@@ -74,6 +74,10 @@ sets:
       description: As O(kubenode.ipvs.ipsets#module:sets[].skbinfo).
       returned: if the set has it
       type: bool
+    forceadd:
+      description: As O(kubenode.ipvs.ipsets#module:sets[].forceadd).
+      returned: if the set has it
+      type: bool
     maxelem:
       description: As O(kubenode.ipvs.ipsets#module:sets[].maxelem).
       returned: if the set has it

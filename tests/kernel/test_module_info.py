@@ -60,6 +60,31 @@ def test_sets() -> None:
     assert "members" not in bare
 
 
+def test_every_option_of_a_set() -> None:
+    common = {"timeout": 60, "counters": True, "comment": True, "skbinfo": True}
+    sets = [
+        {
+            "name": "h",
+            "type": "hash:ip",
+            "netmask": 24,
+            "forceadd": True,
+            "maxelem": 5,
+            "initval": "0x0000002a",
+            "bucketsize": 4,
+            **common,
+        },
+        {"name": "m", "type": "hash:ip,mark", "family": "inet6", "markmask": "0x000000ff", "hashsize": 64},
+        {"name": "b", "type": "bitmap:ip", "range": "10.0.0.0-10.0.255.255", "netmask": 24, **common},
+        {"name": "l", "type": "list:set", "size": 9, "members": ["h", "m"]},
+    ]
+    run("ipsets", sets=sets)
+    found = run("ipsets_info")["sets"]
+    assert [each.pop("owner") for each in found] == ["ansible"] * 4
+    assert [{**there, **given} for there, given in zip(found, sets)] == found
+    again = run("ipsets", sets=found, purge="owned")
+    assert (again["changed"], again["plan"]) == (False, [])
+
+
 def test_chains() -> None:
     run("iptables_chains", chains=[{"name": "MINE", "rules": ["-p tcp --dport 80 -j ACCEPT"], "jumps": [{"chain": "INPUT"}]}])
     found = run("iptables_chains_info", families=["ipv4"], tables=["filter"])
