@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from ._argspec import FAMILIES, OWNER, PURGE, STATE, address, check_owner, number, unique
+from ._argspec import FAMILIES, OWNER, PURGE, STATE, address, check_owner, host, number, unique
 from ._converge import Wish
-from .engine.errors import InputError
+from .engine.errors import InputError, MissingError
 from .engine.kernel import ipvs
 from .engine.kernel.ipvs.limits import MAXIMUM_NAME, MAXIMUM_TIMEOUT
 from .engine.model import net
@@ -142,6 +142,8 @@ def prepare(params):
         return {**have, **settings.read(want)} if settings else have
 
     def wish(have, around):
+        if params.get("check_mode"):
+            check_modules(want["virtual_server"], have["virtual_server"])
         if params["keep_weights"]:
             _keep_weights(have["real_server"], want["real_server"])
         wanted = Wish(want, absent, {"real_server": lenient}, {"virtual_server": have["virtual_server"]})
@@ -155,6 +157,27 @@ def prepare(params):
         return wanted
 
     return read, wish, tables
+
+
+def check_modules(want, have):
+    """Say in check mode what the kernel would say: it has no such scheduler or persistence engine.
+
+    Raises:
+        MissingError: none of the kernel's modules is one that a virtual server wants and that no other has.
+    """
+    from .engine.kernel import modules
+
+    needs = {}
+    for key, server in want.items():
+        needs.setdefault(f"ip_vs_{server.scheduler}", key)
+        if server.pe_name:
+            needs.setdefault(f"ip_vs_pe_{server.pe_name}", key)
+    for server in have.values():
+        needs.pop(f"ip_vs_{server.scheduler}", None)
+        needs.pop(f"ip_vs_pe_{server.pe_name}", None)
+    for module, state in modules.states(needs).items():
+        if state == modules.ABSENT:
+            raise MissingError(f"virtual server {needs[module]}: {modules.missing(module)}; nothing was changed")
 
 
 def _keep_weights(have, want):
@@ -221,7 +244,7 @@ def prefix(subject, family, text):
 
 def real_server_key(place, server, real):
     """Return the key of a real server."""
-    where = address(place, "address", real["address"])
+    where = host(place, "address", real["address"])
     port = server.port if real["port"] is None else number(place, "port", real["port"], 0, 65535)
     if net.family(where) != server.family and real["forwarding_method"] != "tunnel":
         expected = f"an IPv{server.family} address, or forwarding_method tunnel"

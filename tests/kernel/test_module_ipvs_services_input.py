@@ -120,6 +120,10 @@ def saved() -> str:
             [{**WEB, "port": 0}],
             "services[0] (tcp 192.0.2.80:0): port is 0, expected a port, or a persistence_timeout beside it",
         ),
+        (
+            [{**WEB, "real_servers": [{"address": "224.0.0.1"}]}],
+            "services[0].real_servers[0]: address is '224.0.0.1', expected the address of a host",
+        ),
         ([{"fwmark": 7, "port": 80}], "services[0]: port is 80, expected nothing beside fwmark 7"),
         ([{"fwmark": 2**32}], "services[0]: fwmark is 4294967296, expected a number between 1 and 4294967295"),
         ([{"protocol": "tcp", "address": "192.0.2.80"}], "services[0]: port is None, expected a value, unless fwmark is given"),
@@ -142,4 +146,18 @@ def test_wrong_input_is_one_clear_message(wrong: list[dict[str, Any]], message: 
     with pytest.raises(ModuleError) as error:
         run("ipvs_services", services=wrong)
     assert str(error.value) == message
+    assert saved() == ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "module"),
+    [
+        ({"scheduler": "magic"}, "ip_vs_magic"),
+        ({"persistence_timeout": 5, "persistence_engine": "magic"}, "ip_vs_pe_magic"),
+    ],
+)
+def test_check_mode_foresees_what_the_kernel_does_not_have(wrong: dict[str, Any], module: str) -> None:
+    for check in (True, False):
+        with pytest.raises(ModuleError, match=rf"^virtual server tcp 192\.0\.2\.80:80: .*\b{module}\b"):
+            run("ipvs_services", check=check, services=[{**WEB, **wrong}])
     assert saved() == ""
