@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ._ipset_lines import Lines
@@ -15,7 +16,8 @@ from ._scratch import in_scratch
 from .engine.errors import EngineError
 from .engine.kernel import ipset
 from .engine.kernel.command import run
-from .engine.kernel.ipset.tool import complaint
+from .engine.kernel.ipset.replace import contents
+from .engine.kernel.ipset.tool import blamed, complaint
 
 
 class Making(NamedTuple):
@@ -51,6 +53,31 @@ def ask(unclear):
     }
 
 
+class Trial:
+    """Makes the sets of a plan in a scratch namespace before check mode says that a run would make them."""
+
+    told = MappingProxyType({})
+
+    def refine(self, made):
+        """Return the plan.
+
+        Raises:
+            EngineError: the kernel refuses a set, or what a set holds that is to be exchanged for one with another header.
+        """
+        sets = [self._making(step, made.steps) for step in made.steps if step.kind == "set" and step.after is not None]
+        if sets:
+            in_scratch(lambda: make(sets))
+        return made
+
+    def _making(self, step, steps):
+        """Members of a new set were looked at when they were spelled; those of a list cannot be tried out without the sets that it names."""
+        texts = []
+        if step.before is not None and step.after.type != "list:set":
+            members = [other for other in steps if other.kind == "member" and other.key.set == step.key]
+            texts = [f"{member} {options}".rstrip() for member, options in contents(step, members).items()]
+        return Making(step.key, step.after, Lines.of(texts, lambda _index: f"what set {step.key} would hold"))
+
+
 def _gone(index):
     return f"\x01{index}"  # a name that no user has
 
@@ -82,9 +109,8 @@ def _refusal(making):
     if not ended.status:
         return None
     refused = complaint(ended.errors)
-    if not 0 <= refused.line < len(lines):
-        raise EngineError(f"ipset restore: {refused.text}")
-    _text, which, index = lines[refused.line]
+    number = refused.line if refused.line >= 0 else blamed([line[0] for line in lines])
+    _text, which, index = lines[number]
     return which, index, refused.text
 
 

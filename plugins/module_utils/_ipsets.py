@@ -23,11 +23,13 @@ OPTIONS = (
     *("maxelem", "hashsize", "bucketsize", "initval", "netmask", "bitmask", "markmask", "size"),
 )
 
+_SPARE = "kubenode-swap-"  # sets in the making
+
 
 def prepare(params):
     """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
     check_owner(params["owner"])
-    task = Task(params["purge"])
+    task = Task(params["purge"], params.get("check_mode"))
     seen = {}
     for index, item in enumerate(params["sets"]):
         place, name = f"sets[{index}]", item["name"]
@@ -42,8 +44,8 @@ def prepare(params):
 
 def check_name(place, name):
     """Raise InputError unless ``name`` can be a set's."""
-    if not 1 <= len(name.encode()) <= 31 or any(char.isspace() for char in name):
-        raise InputError(place, "name", name, "1 to 31 characters without spaces")
+    if not 1 <= len(name.encode()) <= 31 or any(char.isspace() or char == '"' for char in name) or name.startswith(_SPARE):
+        raise InputError(place, "name", name, f"1 to 31 characters without spaces and double quotes, and no {_SPARE}*")
 
 
 def given(place, item):
@@ -76,9 +78,10 @@ def given(place, item):
 class Task:
     """What the task says, and what it finds. Of the members only those that it has something to say about come into the state."""
 
-    def __init__(self, purge):
+    def __init__(self, purge, foresees=False):
         self.sets = {}
         self.purge = purge
+        self.foresees = foresees
         self.needs_members = purge != "none"
         self._want = {"set": {}, "member": {}}
 
@@ -99,7 +102,12 @@ class Task:
     def wish(self, have, _around):
         """Return what the task wants of it."""
         absent = {name for name, each in self.sets.items() if each.header is None}
-        return Wish(self._want, {"set": absent}, {}, {"set": have["set"]})
+        refinement = None
+        if self.foresees:
+            from ._ipset_ask import Trial
+
+            refinement = Trial()
+        return Wish(self._want, {"set": absent}, {}, {"set": have["set"]}, refinement)
 
     def _saved(self):
         """Return the sets that are there, with their members only if there is a need."""

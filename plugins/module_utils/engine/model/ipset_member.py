@@ -41,6 +41,7 @@ OPTIONS = {
     "skbqueue": "skbinfo",
 }
 _MOST = {"timeout": LONGEST_TIMEOUT, "packets": (1 << 64) - 1, "bytes": (1 << 64) - 1, "skbqueue": 65535}
+_LONGEST_COMMENT = 255  # IPSET_MAX_COMMENT_SIZE
 _BARE = ("nomatch", "wildcard")
 _WITH_ZERO_NETS = ("hash:net,iface", "hash:net,port,net")
 
@@ -238,12 +239,14 @@ class Speller:
             self._refuse(text, "another address: hash:mac cannot hold that one")
         return spelled
 
-    def _iface(self, text: str) -> str:
-        if not 1 <= len(text.encode()) <= 31:
+    def _set(self, text: str, longest: int = 31) -> str:
+        if not 1 <= len(text.encode("utf-8", "surrogateescape")) <= longest:
             raise ValueError("no name")
         return text
 
-    _set = _iface
+    def _iface(self, text: str) -> str:
+        bridge = "physdev:" if text.startswith("physdev:") else ""
+        return bridge + self._set(text[len(bridge) :], 15)
 
     def _options(self, text: str) -> str:
         try:
@@ -292,6 +295,8 @@ def _option(name: str, value: str, subject: str) -> str:
     if name in _BARE:
         return name
     if name == "comment":
+        if len(value.encode("utf-8", "surrogateescape")) > _LONGEST_COMMENT:
+            raise InputError(subject, name, f"{value[:20]}…", f"at most {_LONGEST_COMMENT} bytes")
         return f'comment "{value}"' if value else ""
     if name in ("skbmark", "skbprio"):
         return _pair(name, value, subject)

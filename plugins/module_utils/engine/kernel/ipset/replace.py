@@ -37,18 +37,18 @@ def replace(change: Step, members: list[Step]) -> Result:
     """Make one step of kind ``set`` with before and after true, together with the steps for its members."""
     _remove(NEW)
     _remove(OLD)
-    contents = _contents(change, members)
+    held = contents(change, members)
     lines = [f"create {NEW} {change.after.text()}"]
-    lines += [f"add {NEW} {member} {options}".rstrip() for member, options in contents.items()]
+    lines += [f"add {NEW} {member} {options}".rstrip() for member, options in held.items()]
     refused = restore(lines)
     if refused is not None:
         _remove(NEW)
         if refused.line < 1:
             return _failed(change, members, explain(change, refused.text))
-        member = list(contents)[refused.line - 1]
+        member = list(held)[refused.line - 1]
         reason = refused.text
         if "is full" in reason:
-            reason = f"the new set has no room for all {len(contents)} members (maxelem {change.after.option('maxelem')})"
+            reason = f"the new set has no room for all {len(held)} members (maxelem {change.after.option('maxelem')})"
         return _failed(change, members, f"the set stays as it was, because of member {member}: {reason}")
     reason = _exchange(change.key)
     if reason:
@@ -57,19 +57,20 @@ def replace(change: Step, members: list[Step]) -> Result:
     return Result([change, *members], [])
 
 
-def _contents(change: Step, members: list[Step]) -> dict[str, str]:
-    contents: dict[str, str] = {}
+def contents(change: Step, members: list[Step]) -> dict[str, str]:
+    """Return what a set holds when its header and its members have changed: member to options."""
+    found: dict[str, str] = {}
     if keeps_members(change.before, change.after):
         dropped = _dropped(change.after)
         for key, options in read([change.key])["member"].items():
-            contents[key.member] = without(options, dropped) if dropped else options
+            found[key.member] = without(options, dropped) if dropped else options
     for step in members:
         if step.after is None:
-            contents.pop(step.key.member, None)
+            found.pop(step.key.member, None)
         else:
-            contents[step.key.member] = step.after
-    first = [member for member in change.after.order if member in contents]
-    return {member: contents[member] for member in dict.fromkeys([*first, *contents])}
+            found[step.key.member] = step.after
+    first = [member for member in change.after.order if member in found]
+    return {member: found[member] for member in dict.fromkeys([*first, *found])}
 
 
 def _exchange(name: str) -> str:

@@ -80,7 +80,7 @@ def restore(lines: Sequence[str]) -> Complaint | None:
         return refused
     if not refused.text.startswith(("Syntax error", "Argument ")):
         raise KernelError(f"ipset restore: {refused.text}")
-    return Complaint(_bisect(lines), refused.text)
+    return Complaint(blamed(lines), refused.text)
 
 
 def _gone(lines: Sequence[str]) -> bool:
@@ -94,8 +94,8 @@ def _absent(name: str) -> bool:
     return complaint(ipset(["list", "-n", name]).errors).text == _ABSENT
 
 
-def _bisect(lines: Sequence[str]) -> int:
-    """Find the line that is to blame: for numbers out of their range and options of newer kernels, ipset 7 does not say which it is."""
+def blamed(lines: Sequence[str]) -> int:
+    """Return the index of the line that is to blame: for unknown words and numbers out of their range, ipset 7 does not say which it is."""
     good, bad = 0, len(lines)
     while bad - good > 1:
         middle = (good + bad) // 2
