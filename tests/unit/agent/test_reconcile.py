@@ -32,6 +32,14 @@ def test_a_full_pass_makes_it_so_and_a_second_does_nothing(driver: Driver) -> No
     assert (again.done, again.failed, again.drift) == ([], [], [])
 
 
+def test_a_full_pass_says_that_it_gets_on(driver: Driver) -> None:
+    progress: list[int] = []
+    driver.put(*web("web", 2, 2))
+    driver.reconciler.progress = lambda: progress.append(sum(map(len, driver.node.state.values())))
+    driver.full()
+    assert progress[0] == progress[1] < progress[-1]  # while it reads, and before each table that it writes
+
+
 def test_an_event_reads_nothing_and_touches_only_what_changed(driver: Driver) -> None:
     driver.node.log.clear()
     reads = driver.node.reads

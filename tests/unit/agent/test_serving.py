@@ -199,3 +199,19 @@ def test_annotations_that_are_none_do_no_harm(agent: Agent, tmp_path: Path, junk
     assert agent._serving is not None
     agent._serving._use_changes({"a.json"})
     assert values(agent)["kubeproxy_sync_proxy_rules_endpoint_changes_total"] == 1
+
+
+def test_a_long_pass_that_gets_on_keeps_the_watchdog_quiet(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(agent.notifier, "_send", told.append)
+    agent.notifier.watchdog = 30.0
+    agent.reconciler.progress()
+    assert told == []  # it was not that long
+    agent._alive_at -= 31
+    for _slice in range(1000):
+        agent.reconciler.progress()
+    assert told == ["WATCHDOG=1", "EXTEND_TIMEOUT_USEC=300000000"]
+    agent._start.over = True
+    agent._alive_at -= 31
+    agent.reconciler.progress()
+    assert told[2:] == ["WATCHDOG=1"]

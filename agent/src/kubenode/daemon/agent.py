@@ -52,6 +52,7 @@ class Agent:
         self.wanted = Wanted(options, log)
         self.reconciler = Reconciler(Node(), options.run)
         self.reconciler.adopt = options.adopt
+        self.reconciler.progress = self._progress
         self.trouble = ""  # why the last pass did not get through
         self.last: Report | None = None  # the last full pass
         self.failures: dict[str, str] = {}  # item -> why the kernel refused it
@@ -64,6 +65,7 @@ class Agent:
         self._facts: Timer | None = None
         self._telling: Timer | None = None
         self._told_at = 0.0
+        self._alive_at = time.monotonic()
         self._backoff = _FIRST_RETRY
         self._synced_at = 0.0
         self._status = 0
@@ -127,8 +129,19 @@ class Agent:
         self.loop.stop()
 
     def _beat(self) -> None:
-        self.notifier.alive()
+        self._alive()
         self.loop.after(self.notifier.watchdog, self._beat)
+
+    def _alive(self) -> None:
+        self._alive_at = time.monotonic()
+        self.notifier.alive()
+        if not self._start.over:
+            self.notifier.extend(_MOST_STARTING)
+
+    def _progress(self) -> None:
+        """What takes long, and gets on, does not hang."""
+        if self.notifier.watchdog and time.monotonic() - self._alive_at >= self.notifier.watchdog:
+            self._alive()
 
     def _dump(self) -> None:
         from .status import dump

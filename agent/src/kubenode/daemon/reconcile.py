@@ -80,6 +80,7 @@ class Reconciler:
         self.hold = False
         self.adopt = False
         self.maximum = 0.0
+        self.progress: Callable[[], None] = lambda: None  # is called again and again while a full comparison gets on
         self.synced = False
         self.pending: dict[str, set[Any]] = {}  # wanted or unwanted since the last pass that got through
         self._node = node
@@ -119,7 +120,7 @@ class Reconciler:
         self._written = None
         kept = self._kept()
         with node_lock(self._directory):
-            self._have = finished(self._reading())
+            self._have = finished(self._reading(), self.progress)
             report = self._pass(self._open(), self._have, self.want, None, start)
         return self._concluded(report, kept if known else None)
 
@@ -236,7 +237,7 @@ class Reconciler:
         self._remember(ledger, {**elsewhere, **verdict})
         former.note(ledger, OWNER, prepared.steps)
         spent: dict[str, float] = {}
-        outcome = execute(prepared, _timed(self._node.tables, spent, self._clock), ledger, OWNER, keep_going=True)
+        outcome = execute(prepared, self._timed(spent), ledger, OWNER, keep_going=True)
         self._believe(outcome.done, prepared)
         return Report(part is None, outcome.done, outcome.failed, prepared.conflicts, [], self._clock() - start, spent)
 
@@ -300,18 +301,18 @@ class Reconciler:
             self._ledger = Ledger(self._directory)
         return self._ledger
 
+    def _timed(self, spent: dict[str, float]) -> dict[str, Any]:
+        """Return the tables' functions, each of which adds the seconds it takes to ``spent``."""
 
-def _timed(tables: Mapping[str, Any], spent: dict[str, float], clock: Callable[[], float]) -> dict[str, Any]:
-    """Return the tables' functions, each of which adds the seconds it takes to ``spent``."""
+        def timed(name: str, apply: Callable[[list[Step], bool], Any]) -> Callable[[list[Step], bool], Any]:
+            def run(steps: list[Step], keep_going: bool) -> Any:
+                start = self._clock()
+                self.progress()
+                try:
+                    return apply(steps, keep_going)
+                finally:
+                    spent[name] = spent.get(name, 0.0) + self._clock() - start
 
-    def timed(name: str, apply: Callable[[list[Step], bool], Any]) -> Callable[[list[Step], bool], Any]:
-        def run(steps: list[Step], keep_going: bool) -> Any:
-            start = clock()
-            try:
-                return apply(steps, keep_going)
-            finally:
-                spent[name] = spent.get(name, 0.0) + clock() - start
+            return run
 
-        return run
-
-    return {name: timed(name, apply) for name, apply in tables.items()}
+        return {name: timed(name, apply) for name, apply in self._node.tables.items()}

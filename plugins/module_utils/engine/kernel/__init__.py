@@ -15,7 +15,7 @@ Both raise :class:`~..errors.MissingError` if the node lacks what the table need
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Callable, NamedTuple, TypeVar
 
 from ..plan.step import Step
 
@@ -36,11 +36,12 @@ class Result(NamedTuple):
     failed: list[Failure]
 
 
-def finished(slices: Generator[None, None, Found]) -> Found:
-    """Return what a generator returns that yields after each slice of its work, without a pause between the slices."""
+def finished(slices: Generator[None, None, Found], between: Callable[[], None] = lambda: None) -> Found:
+    """Return what a generator returns that yields after each slice of its work, with nothing but ``between`` between two slices."""
     while True:
         try:
             next(slices)
         except StopIteration as end:
             found: Any = end.value
             return found  # type: ignore[no-any-return]
+        between()
