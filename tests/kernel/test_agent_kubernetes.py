@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from support import objects
-from support.agent_process import NODE, AgentProcess, eventually
+from support.agent_process import NODE, AgentProcess, dump, eventually
 from support.fake_apiserver import FakeApiServer
 from support.namespace import fresh, sh
 
@@ -103,6 +103,42 @@ def test_the_api_says_what_the_node_holds(agent: AgentProcess, api: FakeApiServe
     assert problems(agent) == {}
     assert agent.stop() == 0
     assert "secret-token" not in agent.log.read_text()
+
+
+def label(server: FakeApiServer, *labels: str) -> None:
+    metadata = {"name": NODE, "labels": dict.fromkeys(labels, "agent")}
+    server.put({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"addresses": []}})
+
+
+def heard() -> bool:
+    """Whether somebody answers for the node's health, as a load balancer asks."""
+    return ":10256" in sh("ss", "-Hltn")
+
+
+def test_a_label_says_whose_the_node_is(agent: AgentProcess, api: FakeApiServer) -> None:
+    source = {"kubernetes": {"kubeconfig": str(agent.directory / "kubeconfig")}}
+    agent.configure({}, source=source, nodeSelector={"kubenode.ipvs/proxy": "agent"})
+    before = dump()
+    start(agent, wait=False)
+    eventually(lambda: "kubenode.ipvs/proxy=agent" in (agent.ask("status") or {"waiting": ""})["waiting"])
+    assert (dump(), heard()) == (before, False)
+
+    label(api, "kubenode.ipvs/proxy")
+    eventually(lambda: len(real_servers()) == 2 and heard())
+    agent.converged()
+
+    label(api)
+    eventually(lambda: not heard())
+    held = dump()
+    endpoints(api, 3)
+    sh("ipset", "flush", "KUBE-CLUSTER-IP")  # and this is not mended
+    assert not agent.ask("sync")["converged"]
+    assert len(real_servers()) == 2
+    assert {part for part, text in dump().items() if text != held[part]} == {"ipset"}
+
+    label(api, "kubenode.ipvs/proxy")
+    eventually(lambda: len(real_servers()) == 3 and heard())
+    agent.converged()
 
 
 def test_an_object_that_cannot_be_served_gets_an_event(agent: AgentProcess, api: FakeApiServer) -> None:

@@ -47,6 +47,20 @@ def driver(tmp_path: Path) -> Driver:
     return found
 
 
+def test_a_node_without_the_labels_of_the_selector_is_somebody_elses(driver: Driver) -> None:
+    own = {"kind": "AgentConfiguration", "apiVersion": "kubenode.ipvs/v1alpha1", "nodeSelector": {"proxy": "ours", "a": "b"}}
+    driver.config.write_text(json.dumps(CONFIG) + "\n" + json.dumps(own))
+    driver.wanted.configure()
+    assert driver.wanted.waiting == driver.wanted.elsewhere == "the label a=b and proxy=ours on Node n1 (nodeSelector)"
+    for labels, lacking in (({"proxy": "theirs", "a": "b"}, "proxy=ours"), ({"proxy": "ours", "a": "b", "c": "d"}, "")):
+        driver.write({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": labels}})
+        driver.wanted.refresh()
+        assert driver.wanted.elsewhere == (lacking and f"the label {lacking} on Node n1 (nodeSelector)")
+    driver.configure()
+    driver.wanted.configure()
+    assert driver.wanted.elsewhere == ""
+
+
 def servers(delta: Any) -> set[str]:
     return {str(key) for key in delta.get("virtual_server", {})}
 

@@ -246,6 +246,8 @@ class Agent:
 
     def _wait(self, seconds: float) -> None:
         self._tell()
+        if self.wanted.elsewhere:
+            self._draining.rest()
         if self._serving is not None:
             self._serving.held_up()
         if self._retry is None or not self._retry.pending:

@@ -43,6 +43,11 @@ class Draining:
         if not pending:
             self._timer = self._loop.after(due - now, self._look)
 
+    def rest(self) -> None:
+        """Look after nothing until the next :meth:`watch`."""
+        if self._timer is not None:
+            self._timer.cancel()
+
     def _look(self) -> None:
         start = time.monotonic()
         try:

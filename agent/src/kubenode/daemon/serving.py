@@ -47,6 +47,7 @@ class Serving:
         self._control: Control | None = None
         self._hearing = Hearing(agent)
         self._following = Following(agent.loop, agent.log, self._use_changes)
+        self._listening: tuple[tuple[str, int], tuple[str, int]] | None = None
         self._unclean: set[Any] = set()  # UDP virtual servers whose stale flows could not be removed
         self._triggers: list[tuple[str, float]] = []  # families and causes of changes that are not in the kernel yet
         self._listen()
@@ -86,9 +87,8 @@ class Serving:
             set_oom_score(config.oom_score_adj)
         except OSError as error:
             agent.log.warning("oomScoreAdj cannot be followed", wanted=config.oom_score_adj, reason=str(error.strerror))
-        self.servers.hard_fail = agent.fail if config.bind_address_hard_fail else None
-        self.servers.serve(config.healthz, config.metrics)
-        self._check()
+        self._listening = None
+        self._listen_on_ports()
         self._following.follow(agent.wanted.source)
 
     def queued(self) -> None:
@@ -101,6 +101,8 @@ class Serving:
         """Something could not be done, and will be tried again."""
         self.queued()
         self._count_problems()
+        if self._listening is not None:
+            self._listen_on_ports()
 
     def _count_problems(self) -> None:
         self.metrics.problems.replace({(about,): count for about, count in status.counts(self.agent).items()})
@@ -143,13 +145,23 @@ class Serving:
         metrics.endpoints_pending.set(0)
         metrics.services_pending.set(0)
         self._clean_conntrack(udp.touched(report.done))
-        self._check()
+        if self._listening is not None:
+            self._listen_on_ports()
 
-    def _check(self) -> None:
+    def _listen_on_ports(self) -> None:
+        """Answer for health, metrics and health checks; but who serves a node that is not ours needs these ports."""
+        wanted = self.agent.wanted
+        cluster, config, ours = wanted.cluster, wanted.config, not wanted.elsewhere
+        fixed = (config.healthz, config.metrics) if ours else (("", 0), ("", 0))
+        if fixed != self._listening:
+            self._listening = fixed
+            self.servers.hard_fail = self.agent.fail if config.bind_address_hard_fail else None
+            self.servers.serve(*fixed)
+        if cluster is not None:
+            self._check(cluster) if ours else self.servers.check({}, ())
+
+    def _check(self, cluster: Cluster) -> None:
         """Follow what the cluster says about health checks."""
-        cluster = self.agent.wanted.cluster
-        if cluster is None:
-            return
         self.servers.check(cluster.health_checks(), _node_port_addresses(cluster))
         cluster.unheard = self.servers.problems
         self.health.eligible = cluster.eligible

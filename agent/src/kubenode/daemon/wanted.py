@@ -84,7 +84,16 @@ class Wanted:
         """Say what has to come before anything is known, "" if nothing has to."""
         if self.cluster is None or self.source is None:
             return "a configuration that can be used: " + "; ".join(self.problems)
-        return self.source.waiting
+        return self.source.waiting or self.elsewhere
+
+    @property
+    def elsewhere(self) -> str:
+        """Say by the lack of which labels another proxy serves this node, "" if it is ours (``nodeSelector``)."""
+        if not self.config.node_selector or self.cluster is None:
+            return ""
+        found = dict(self.cluster.node.labels) if self.cluster.node is not None else {}
+        lacking = [f"{key}={value}" for key, value in self.config.node_selector if found.get(key) != value]
+        return f"the label {' and '.join(lacking)} on Node {self.cluster.facts.name} (nodeSelector)" if lacking else ""
 
     @property
     def complete(self) -> bool:

@@ -74,6 +74,7 @@ class Config(NamedTuple):
     vip_binding: str = "addresses"  # what leads virtual addresses to IPVS: "addresses" on kube-ipvs0, or local "routes"
     service_cidrs: tuple[str, ...] = ()  # the networks of cluster IPs, each of which takes one route
     source: str = "manifests"  # where objects come from: "manifests" or "kubernetes"
+    node_selector: tuple[tuple[str, str], ...] = ()  # labels without which another proxy serves the node
     manifests_directory: str = "/etc/kubenode/manifests"
     kubernetes_kubeconfig: str = ""  # "" = clientConnection.kubeconfig, or else the service account of the pod
     kubernetes_server: str = ""  # goes before the kubeconfig's

@@ -100,6 +100,7 @@ AGENT_FIELDS: dict[str, Field | None] = {
     "noEndpoints": Field("no_endpoints", values.one_of("none", "reject")),
     "vipBinding": Field("vip_binding", values.one_of("addresses", "routes")),
     "serviceCIDRs": Field("service_cidrs", values.service_cidrs),
+    "nodeSelector": Field("node_selector", values.node_labels),
     "source.manifests.directory": Field("manifests_directory", values.path),
     "source.kubernetes.kubeconfig": Field("kubernetes_kubeconfig", values.path, True),
     "source.kubernetes.server": Field("kubernetes_server", values.url, True),

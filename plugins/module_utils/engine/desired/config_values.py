@@ -194,6 +194,13 @@ def url(value: Any) -> str:
     return value
 
 
+def node_labels(value: Any) -> tuple[tuple[str, str], ...]:
+    """Return labels and their values, sorted."""
+    if not isinstance(value, dict) or not all(isinstance(text, str) for pair in value.items() for text in pair):
+        raise ValueError("labels such as {kubenode.ipvs/proxy: agent}, with texts as values")
+    return tuple(sorted(value.items()))
+
+
 def path(value: Any) -> str:
     """Return an absolute path."""
     if not isinstance(value, str) or not value.startswith("/"):

@@ -83,3 +83,4 @@ class Node(NamedTuple):
     pod_cidrs: tuple[str, ...]
     addresses: tuple[str, ...]
     eligible: bool
+    labels: tuple[tuple[str, str], ...]

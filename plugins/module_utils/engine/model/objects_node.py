@@ -34,8 +34,9 @@ def parse_node(obj: Fields) -> Node:
     taints = read(subject, spec, "spec.taints", list, [])
     leaving = any(isinstance(taint, dict) and taint.get("key") == LEAVING_TAINT for taint in taints)
     deleted = bool(obj["metadata"].get("deletionTimestamp"))
-    zone = labels(obj).get(ZONE_LABEL) or ""
-    return Node(name, str(zone), tuple(cidrs), _primary(subject, obj), not leaving and not deleted)
+    marks = tuple(sorted((str(key), str(value)) for key, value in labels(obj).items()))
+    zone = dict(marks).get(ZONE_LABEL, "")
+    return Node(name, zone, tuple(cidrs), _primary(subject, obj), not leaving and not deleted, marks)
 
 
 def _primary(subject: str, obj: Fields) -> tuple[str, ...]:

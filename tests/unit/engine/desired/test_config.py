@@ -125,6 +125,7 @@ OURS = {
     "noEndpoints": ("reject", {"no_endpoints": "reject"}),
     "vipBinding": ("routes", {"vip_binding": "routes"}),
     "serviceCIDRs": (["10.96.0.0/12", "FD00:96:0::/108"], {"service_cidrs": ("10.96.0.0/12", "fd00:96::/108")}),
+    "nodeSelector": ({"b/c": "d", "a": ""}, {"node_selector": (("a", ""), ("b/c", "d"))}),
     "source.manifests.directory": ("/srv/manifests", {"manifests_directory": "/srv/manifests"}),
     "source.kubernetes.kubeconfig": ("/etc/k", {"source": "kubernetes", "kubernetes_kubeconfig": "/etc/k"}),
     "source.kubernetes.server": (
@@ -226,6 +227,8 @@ def test_invalid_values(path: str, value: Any, expected: str) -> None:
         ("serviceCIDRs", ["0.0.0.0/0"], "'0.0.0.0/0' is not one"),
         ("serviceCIDRs", ["::/0"], "'::/0' is not one"),
         ("gracefulTermination.maxDuration", "-1m", "a duration that is not negative"),
+        ("nodeSelector", ["kubenode.ipvs/proxy"], "labels such as {kubenode.ipvs/proxy: agent}"),
+        ("nodeSelector", {"kubenode.ipvs/agent": True}, "with texts as values"),
         ("source.manifests.directory", "manifests", "an absolute path"),
         ("source.kubernetes.kubeconfig", "kubeconfig", "an absolute path"),
         ("source.kubernetes.server", "192.0.2.1:6443", "a URL such as https://192.0.2.1:6443"),
