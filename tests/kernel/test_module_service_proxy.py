@@ -173,8 +173,10 @@ def test_kube_proxys_state_is_taken_over_only_if_told() -> None:
     as_recorded(recording)
 
 
-def test_rules_that_balance_go_when_virtual_servers_serve() -> None:
-    kube_proxy_left.load_iptables_mode(VIP, 80, 30080, ["10.244.1.1:8080", "10.244.1.2:8080"], "10.244.0.0/16")
+def test_rules_that_balance_go_when_virtual_servers_serve(tmp_path: Path) -> None:
+    mode = kube_proxy_left.iptables_mode(VIP, 80, 30080, ["10.244.1.1:8080", "10.244.1.2:8080"], "10.244.0.0/16")
+    kube_proxy_left.load_foreign()
+    kube_proxy_left.use_iptables_mode(mode, tmp_path)
     lines = proxy(*web(), adopt=True)["lines"]
     (services,) = [number for number, line in enumerate(lines) if line.startswith("~ chain IPv4 nat KUBE-SERVICES")]
     assert lines.index(f"+ address {VIP}/32 on kube-ipvs0") < services

@@ -234,9 +234,16 @@ def test_from_ipvs_mode_under_traffic(agent: AgentProcess, servers: Servers) -> 
     as_recorded(recording)
 
 
-def test_from_iptables_mode_under_traffic(agent: AgentProcess, servers: Servers) -> None:
+def connections() -> int:
+    """How many connections IPVS has balanced so far."""
+    return sum(int(line.split()[2]) for line in sh("ipvsadm", "-Ln", "--stats", "--exact").splitlines() if line.startswith("TCP"))
+
+
+def test_from_iptables_mode_under_traffic_and_back(agent: AgentProcess, servers: Servers, tmp_path: Path) -> None:
     serve(servers, list(ENDPOINTS))
-    kube_proxy_left.load_iptables_mode(VIP, 80, NODE_PORT, ENDPOINTS, "10.244.0.0/16")
+    mode = kube_proxy_left.iptables_mode(VIP, 80, NODE_PORT, ENDPOINTS, "10.244.0.0/16")
+    kube_proxy_left.load_foreign()
+    kube_proxy_left.use_iptables_mode(mode, tmp_path)
     ports = [objects.port(80, "p", node_port=NODE_PORT)]
     ends = [objects.endpoint(endpoint.rpartition(":")[0], NODE) for endpoint in ENDPOINTS]
     agent.configure({"clusterCIDR": "10.244.0.0/16"})
@@ -252,6 +259,18 @@ def test_from_iptables_mode_under_traffic(agent: AgentProcess, servers: Servers)
     traffic = [Steady(name, where) for name in ("client1", NODE) for where in (Target(VIP, 80), Target(NODE_IP, NODE_PORT))]
     try:
         switch(agent, traffic)
+        # back: kube-proxy's rules go before our virtual servers, which keep the connections that they have
+        agent.stop()
+        agent.command("cleanup", "--forget", "--run-dir", str(agent.run))
+        kube_proxy_left.use_iptables_mode(mode, tmp_path)
+        before = connections()
+        for client in traffic:
+            client.more(20)
+        assert connections() == before
+        agent.start("--adopt")
+        for client in traffic:
+            client.more(20)
+            assert client.failures == []
     finally:
         for client in traffic:
             client.close()

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from .namespace import sh
+
+_USE = Path(__file__).parents[2] / "molecule/migrate/files/iptables_mode.py"
 
 # What the kubelet and somebody else keep in the same tables.
 FOREIGN = {
@@ -76,20 +80,32 @@ def load(state: dict[str, Any]) -> None:
     sh("ip", "-batch", "-", text="\n".join(lines) + "\n")
 
 
-def load_iptables_mode(vip: str, port: int, node_port: int, endpoints: Sequence[str], cluster_cidr: str) -> None:
-    """Write what kube-proxy's iptables mode writes for one Service of type NodePort, with FOREIGN around it."""
+def load_foreign() -> None:
+    """Write FOREIGN, and nothing else, into tables that lose what they have."""
+    text = "".join(f"*{table}\n" + "\n".join(lines) + "\nCOMMIT\n" for table, lines in FOREIGN.items())
+    sh("iptables-restore", text=text)
+
+
+def use_iptables_mode(made: dict[str, Any], directory: Path) -> None:
+    """Do what kube-proxy does in iptables mode."""
+    (directory / "made.json").write_text(json.dumps(made))
+    sh(sys.executable, str(_USE), str(directory / "made.json"))
+
+
+def iptables_mode(vip: str, port: int, node_port: int, endpoints: Sequence[str], cluster_cidr: str) -> dict[str, Any]:
+    """What kube-proxy's iptables mode makes for one Service of type NodePort: text for iptables-restore, and (table, jump) in order."""
     parts = [f"KUBE-SEP-{letter * 16}" for letter in "ABCDEFGH"[: len(endpoints)]]
     rules = {
         **_RULES,
         "nat": (*_service(vip, port, node_port, dict(zip(parts, endpoints, strict=True)), cluster_cidr), *_RULES["nat"]),
     }
-    lines = []
+    lines: list[str] = []
+    jumps: list[tuple[str, str]] = []
     for table, names in {**_CHAINS, "nat": (*_CHAINS["nat"], *parts)}.items():
-        theirs = FOREIGN[table]
-        jumps = [f'-A {chain} {match}-m comment --comment "{said}" -j {to}' for chain, match, said, to in _JUMPS.get(table, ())]
-        lines += [f"*{table}", *(f":{chain} -" for chain in names), *(line for line in theirs if line.startswith(":"))]
-        lines += [*jumps, *rules[table], *(line for line in theirs if line.startswith("-")), "COMMIT"]
-    sh("iptables-restore", text="\n".join(lines) + "\n")
+        lines += [f"*{table}", *(f":{chain} -" for chain in names), *rules[table], "COMMIT"]
+        for chain, match, said, to in _JUMPS.get(table, ()):
+            jumps.append((table, f'-A {chain} {match}-m comment --comment "{said}" -j {to}'))
+    return {"rules": "\n".join(lines) + "\n", "jumps": jumps}
 
 
 def _service(vip: str, port: int, node_port: int, parts: dict[str, str], cluster_cidr: str) -> list[str]:
