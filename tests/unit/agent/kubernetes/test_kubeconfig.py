@@ -142,6 +142,21 @@ def test_a_plugin(path: Path) -> None:
     assert (plugin.arguments, plugin.environment, plugin.cluster) == (("get-token",), {"A": "1"}, {"server": SERVER})
 
 
+def test_a_plugin_is_told_of_the_cluster_as_it_is_asked(path: Path) -> None:
+    (path.parent / "ca.pem").write_text("PEM")
+    more = [{"name": "other", "extension": 1}, {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}]
+    content = document(
+        {"exec": {"command": "plugin", "provideClusterInfo": True}}, {"certificate-authority": "ca.pem", "extensions": more}
+    )
+    plugin = kubeconfig(path, content, "https://[2001:db8::1]:6443").access().identity.plugin
+    assert plugin is not None
+    assert plugin.cluster == {
+        "server": "https://[2001:db8::1]:6443",
+        "certificate-authority-data": b64(b"PEM"),
+        "config": {"audience": "a"},
+    }
+
+
 def test_nobody(path: Path) -> None:
     content = document()
     del content["contexts"][1]["context"]["user"]

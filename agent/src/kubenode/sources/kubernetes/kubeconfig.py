@@ -18,6 +18,9 @@ from .errors import AccessError
 
 # Ways to say who one is that are gone from Kubernetes or make no sense for a node.
 _UNSUPPORTED = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
+# What a plugin is told of its cluster, and the extension of the cluster that is meant for it (client-go: ExecCredential's spec.cluster).
+_TOLD = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
+_FOR_PLUGINS = "client.authentication.k8s.io/exec"
 
 
 class Kubeconfig:
@@ -126,19 +129,29 @@ class Kubeconfig:
             environment = {str(item["name"]): str(item["value"]) for item in variables}
         except (TypeError, KeyError):
             raise AccessError(f"{where}: env: expected a list of name and value") from None
-        told = None
-        if given.get("provideClusterInfo"):
-            known = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
-            told = {field: cluster[field] for field in known if field in cluster}
         return Plugin(
             command=self._path(command) if "/" in command else command,
             arguments=tuple(arguments),
             environment=environment,
             version=self._field(given, "apiVersion", ""),
             hint=self._field(given, "installHint", ""),
-            cluster=told,
+            cluster=self._told(cluster) if given.get("provideClusterInfo") else None,
             where=where,
         )
+
+    def _told(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a plugin may know of the cluster: the server that is really asked, and the authority's text, wherever it is."""
+        told = {field: cluster[field] for field in _TOLD if field in cluster}
+        if self._server:
+            told["server"] = self._server
+        authority = self._path(self._field(cluster, "certificate-authority", ""))
+        if authority and not told.get("certificate-authority-data"):
+            told["certificate-authority-data"] = base64.b64encode(read_file(authority, "certificate authority")).decode()
+        extensions = cluster.get("extensions")
+        for item in extensions if isinstance(extensions, list) else ():
+            if isinstance(item, Mapping) and item.get("name") == _FOR_PLUGINS:
+                told["config"] = item.get("extension")
+        return told
 
     def _named(self, config: Mapping[str, Any], section: str, inner: str, name: str) -> Mapping[str, Any]:
         items = config.get(section)
