@@ -13,6 +13,7 @@ before and after, and the release with what a running agent needs.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -98,7 +99,7 @@ def unpack(module, bundle, release):
             )
         os.chmod(aside, 0o755)
         os.rename(aside, release)
-    except (OSError, tarfile.TarError) as error:
+    except tarfile.TarError as error:
         module.fail_json(msg=f"bundle cannot be unpacked in {parent}: {error}; the current release goes on")
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -163,38 +164,48 @@ def switch(module, places, release, before, after):
     return lines
 
 
+def switch_back(module, places, release, after, before):
+    """Undo a switch that failed at some place; what could not be written is as it was. ``release`` is "" if there was none."""
+    for path in after:
+        with contextlib.suppress(OSError):
+            if read(path) != before[path]:
+                _files.write(module, path, before[path])
+    with contextlib.suppress(OSError):
+        if release and link_target(places.current) != release:
+            replace_link(places.current, os.path.join("releases", release))
+        elif not release and os.path.islink(places.current):
+            os.unlink(places.current)
+
+
 def install(module, places):
     """Make the wanted release and files the current ones, unless the release finds them unfit."""
     params, digest = module.params, module.params["digest"]
     current, record = link_target(places.current), recorded(module, places)
-    lines = []
-    if not os.path.isdir(places.release(digest)):
-        lines.append(f"unpack release {digest}")
-        if not module.check_mode:
-            if params["bundle"] is None:
-                module.exit_json(changed=True, bundle_needed=True, lines=lines)
-            unpack(module, params["bundle"], places.release(digest))
+    lines = [] if os.path.isdir(places.release(digest)) else [f"unpack release {digest}"]
+    if lines and params["bundle"] is None and not module.check_mode:
+        module.exit_json(changed=True, bundle_needed=True, lines=lines)
+    unpacked = bool(lines)
     after = params["files"]
     before = {path: read(path) for path in after}
     changed_files = [path for path in after if after[path] != before[path]]
     former = record["release"] if record else current
     fresh = current != digest or bool(changed_files)
-    if not module.check_mode and (current != digest or params["config"] in changed_files):
-        preflight(module, places.release(digest), after.get(params["config"], read(params["config"])))
     try:
+        if unpacked and not module.check_mode:
+            unpack(module, params["bundle"], places.release(digest))
+        if not module.check_mode and (current != digest or params["config"] in changed_files):
+            preflight(module, places.release(digest), after.get(params["config"], read(params["config"])))
         if fresh and not module.check_mode:
             files = {**{path: before[path] for path in changed_files}, **(record["files"] if record else {})}
             _files.write(module, places.unproven, json.dumps({"release": former, "files": files}), 0o600)
         lines += switch(module, places, digest, before, after)
     except OSError as error:
-        try:
-            switch(module, places, current or digest, after, before)
-        except OSError:
-            pass  # the place that could not be written is as it was
-        if not current and os.path.islink(places.current):
-            os.unlink(places.current)
-        if record is None and os.path.lexists(places.unproven):
-            os.unlink(places.unproven)
+        switch_back(module, places, current, after, before)
+        with contextlib.suppress(OSError):
+            if record is None and os.path.lexists(places.unproven):
+                os.unlink(places.unproven)
+        if unpacked:
+            shutil.rmtree(places.release(digest), ignore_errors=True)
         module.fail_json(msg=f"the agent cannot be installed: {error}; files and release are as they were")
     if record is None and fresh and current == digest and changed_files == [params["config"]]:
         needs = "reload"
@@ -214,10 +225,14 @@ def go_back(module, places):
         module.fail_json(
             msg=f"there is no release to go back to: {places.unproven} names {record['release']!r}; nothing was changed"
         )
-    before = {path: read(path) for path in record["files"]}
-    lines = switch(module, places, record["release"], before, record["files"])
-    if not module.check_mode:
-        os.unlink(places.unproven)
+    before, current = {path: read(path) for path in record["files"]}, link_target(places.current)
+    try:
+        lines = switch(module, places, record["release"], before, record["files"])
+        if not module.check_mode:
+            os.unlink(places.unproven)
+    except OSError as error:
+        switch_back(module, places, current, record["files"], before)
+        module.fail_json(msg=f"the agent cannot go back: {error}; files and release are as they were")
     return (
         [*lines, "forget what did not prove itself"],
         before,
@@ -230,9 +245,12 @@ def prove(module, places):
     """Note that what is installed works."""
     release = link_target(places.current)
     lines = [f"release {release} has proven itself"] if os.path.lexists(places.unproven) else []
-    if lines and not module.check_mode:
-        os.unlink(places.unproven)
-    lines += remove_old_releases(module, places, release)
+    try:
+        if lines and not module.check_mode:
+            os.unlink(places.unproven)
+        lines += remove_old_releases(module, places, release)
+    except OSError as error:
+        module.fail_json(msg=f"the agent's release cannot be noted as proven: {error}; it is as it was")
     return lines, {}, {}, {"release": release, "former": release, "needs": "nothing"}
 
 
@@ -249,13 +267,25 @@ def remove(module, places):
             lines.append(f"remove {path}")
             emptied.add(path)
     if not module.check_mode:
-        for path in before:
-            _files.write(module, path, None)
-        if os.path.islink(places.command):
-            os.unlink(places.command)
-        shutil.rmtree(places.directory, ignore_errors=True)
-        for path in sorted(emptied - set(before), reverse=True):
-            os.rmdir(path)
+        aside = f"{places.directory}.removed"
+        current = link_target(places.current)
+        try:
+            # All that can be refused comes first; a tree that is removed file by file is nothing that could be put back.
+            shutil.rmtree(aside, ignore_errors=True)
+            if os.path.lexists(places.directory):
+                os.rename(places.directory, aside)
+            for path in before:
+                _files.write(module, path, None)
+            if os.path.islink(places.command):
+                os.unlink(places.command)
+            for path in sorted(emptied - set(before), reverse=True):
+                os.rmdir(path)
+            shutil.rmtree(aside, ignore_errors=True)
+        except OSError as error:
+            if os.path.lexists(aside):
+                os.rename(aside, places.directory)
+            switch_back(module, places, current, after, before)
+            module.fail_json(msg=f"the agent cannot be removed: {error}; files and release are as they were")
     return lines, before, after, {"release": "", "former": "", "needs": "nothing"}
 
 

@@ -171,7 +171,10 @@ def main():
     )
     places = Places(module.params["directory"], module.params["command"])
     current = link_target(places.current)
-    lines, before, after, result = STATES[module.params["state"]](module, places)
+    try:
+        lines, before, after, result = STATES[module.params["state"]](module, places)
+    except OSError as error:
+        module.fail_json(msg=f"the agent's files cannot be read: {error}; nothing was changed")
     changed_files = [path for path in after if after[path] != before[path]]
     if module._diff:
         result["diff"] = [

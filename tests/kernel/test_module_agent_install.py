@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +146,53 @@ def test_a_disk_that_cannot_be_written_changes_nothing(node: Node) -> None:
         subprocess.run(["umount", units], check=True)
     assert node.state() == ("a", "one", "unit")
     assert node.install("a", "one")["changed"] is False
+
+
+@contextlib.contextmanager
+def sealed(place: Path) -> Iterator[None]:
+    """Have a directory, or a file, read-only, and not to be replaced."""
+    subprocess.run(["mount", "--bind", place, place], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", place], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def all_of(node: Node) -> dict[str, str | bytes]:
+    """Every file and link of the node, with what is in it."""
+    found = [path for part in ("opt", "etc", "units", "bin") for path in (node.directory.parent / part).rglob("*")]
+    return {str(path): os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else "" for path in found}
+
+
+PLACES = ("opt/releases", "opt", "etc", "units", "bin")
+
+
+@pytest.mark.parametrize(
+    ("state", "places"), [("present", PLACES), ("former", PLACES[1:4]), ("absent", PLACES[1:]), ("proven", ("opt",))]
+)
+def test_what_cannot_be_written_leaves_everything_as_it_was(node: Node, state: str, places: tuple[str, ...]) -> None:
+    """Each place in turn; afterwards the same task succeeds."""
+    proven(node, "a", "one")
+    if state in ("former", "proven"):
+        node.install("b", "two", "another unit")
+    command = node.directory.parent / "bin/kubenode"
+    before = all_of(node)
+    for place in places:
+        if place == "bin" and state == "present":
+            command.unlink()
+            before = all_of(node)
+        with sealed(node.directory.parent / place), pytest.raises(ModuleError) as error:
+            turn(node, state)
+        assert re.search(r"(Read-only file system|Device or resource busy): '\S+'.* as (they|it) (were|was)$", str(error.value))
+        assert all_of(node) == before, place
+    assert turn(node, state)["changed"]
+
+
+def turn(node: Node, state: str) -> dict[str, Any]:
+    if state == "present":
+        return node.install("c", "three", "a third unit")
+    return node.run(state=state, files={str(node.config): None, str(node.unit): None} if state == "absent" else {})
 
 
 @pytest.mark.parametrize("manifests", [[], ["theirs.yaml"]])
