@@ -80,7 +80,7 @@ def test_every_option_of_a_set() -> None:
     run("ipsets", sets=sets)
     found = run("ipsets_info")["sets"]
     assert [each.pop("owner") for each in found] == ["ansible"] * 4
-    assert [{**there, **given} for there, given in zip(found, sets)] == found
+    assert [{**there, **given} for there, given in zip(found, sets, strict=True)] == found
     again = run("ipsets", sets=found, purge="owned")
     assert (again["changed"], again["plan"]) == (False, [])
 

@@ -82,7 +82,9 @@ def test_a_prefix_length_changes() -> None:
 
 def test_the_first_address_of_a_network_goes_alone() -> None:
     links({"name": "vips", "addresses": ["192.0.2.1/24", "192.0.2.2/24"]})
-    subprocess.run(["ip", "address", "add", "192.0.2.9/24", "dev", "vips"], check=True)  # somebody else's, secondary like the second
+    subprocess.run(
+        ["ip", "address", "add", "192.0.2.9/24", "dev", "vips"], check=True
+    )  # somebody else's, secondary like the second
     sysctl = Path("/proc/sys/net/ipv4/conf/vips/promote_secondaries")
     assert sysctl.read_text() == "0\n"
     links({"name": "vips", "addresses": ["192.0.2.2/24"]})
@@ -124,11 +126,23 @@ def test_owners_do_not_touch_each_other() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ([{"name": "a/b"}], "links[0]: name is 'a/b', expected a link's name: 1 to 15 characters without '/', ':', '%' and spaces"),
-        ([{"name": "v%d"}], "links[0]: name is 'v%d', expected a link's name: 1 to 15 characters without '/', ':', '%' and spaces"),
-        ([{"name": "all"}], "links[0]: name is 'all', expected a link's name: 1 to 15 characters without '/', ':', '%' and spaces"),
+        (
+            [{"name": "a/b"}],
+            "links[0]: name is 'a/b', expected a link's name: 1 to 15 characters without '/', ':', '%' and spaces",
+        ),
+        (
+            [{"name": "v%d"}],
+            "links[0]: name is 'v%d', expected a link's name: 1 to 15 characters without '/', ':', '%' and spaces",
+        ),
+        (
+            [{"name": "all"}],
+            "links[0]: name is 'all', expected a link's name: 1 to 15 characters without '/', ':', '%' and spaces",
+        ),
         ([{"name": "v", "addresses": ["::/64"]}], "links[0].addresses[0]: address is '::', expected the address of a host"),
-        ([{"name": "v", "addresses": ["224.0.0.1"]}], "links[0].addresses[0]: address is '224.0.0.1', expected the address of a host"),
+        (
+            [{"name": "v", "addresses": ["224.0.0.1"]}],
+            "links[0].addresses[0]: address is '224.0.0.1', expected the address of a host",
+        ),
         ([{"name": "v"}, {"name": "v"}], "links[1] and links[0] are both link v; name each thing once"),
         (
             [{"name": "v", "addresses": ["10.0.0.256"]}],
