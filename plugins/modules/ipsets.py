@@ -15,6 +15,8 @@ description:
   - A set whose options change is replaced by swapping in a new one. There is no moment at which the set is missing or incomplete.
     So is a set whose type changes, unless rules or other sets refer to it and the new type holds other sorts of things. The kernel
     does not exchange those, and the task fails.
+  - In check mode, new and changed sets are made in a network namespace of its own, where nobody sees them. For that the kernel
+    may load the modules of their types.
   - If the kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
