@@ -221,7 +221,7 @@ def overridden(path, wanted):
     found = []
     for name, (value, file) in spoken(after_ours(path), wanted).items():
         want = wanted[name]
-        if value != (want.within(name, value) if isinstance(want, Bounds) else want):
+        if value != (want.within(name, value) if isinstance(want, Bounds) else sysctls.settled(value, want)):
             found.append((name, value, file))
     return found
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils import _sysctls
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.sysctls import settled
 
 PART = st.text("abz_09", min_size=1, max_size=4)
 LINK = st.text("ab/", min_size=1, max_size=3).map(
@@ -75,6 +76,32 @@ def test_who_has_the_last_word(files: Path, texts: dict[str, str], last: tuple[s
     own = write(files, texts)
     found = _sysctls.overridden(own, {"a.b": "1"})
     assert found == ([] if last is None else [("a.b", last[0], str(files / last[1]))])
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "after"),
+    [
+        ("16", "0x10", "16"),
+        ("16", "020", "16"),
+        ("16", "-0x1", "-1"),
+        ("4 4 1 7", "3", "3 4 1 7"),
+        ("4 4 1 7", "4 4", "4 4 1 7"),
+        ("4 4", "4 4 1", "4 4 1"),
+        ("cubic", "reno", "reno"),
+        ("reno cubic", "reno", "reno"),
+        ("0000000f", "f", "f"),
+        ("", "1", "1"),
+        ("1", "", ""),
+    ],
+)
+def test_what_is_there_after_a_value_was_written(live: str, wanted: str, after: str) -> None:
+    assert settled(live, wanted) == after
+
+
+def test_the_same_number_in_another_spelling_overrides_nothing(files: Path) -> None:
+    (files / "etc/99.conf").write_text("a.b = 256\n")
+    assert _sysctls.overridden(str(files / "etc/90.conf"), {"a.b": "0x100"}) == []
+    assert _sysctls.overridden(str(files / "etc/90.conf"), {"a.b": "0x101"}) != []
 
 
 @pytest.mark.parametrize(
