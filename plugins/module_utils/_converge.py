@@ -79,9 +79,9 @@ def surroundings(check_mode, owner, directory=DIRECTORY):
         ledger = Ledger(directory)
         try:
             yield Surroundings(ledger, ledger.owned(owner), ledger.others(owner), lock)
+        finally:
             if directory == LASTING and not check_mode:
                 ledger.remove_if_empty()
-        finally:
             ledger.close()
 
 
@@ -231,6 +231,8 @@ def _shown(kind, key, value):
 
 def carry_out(made, wish, have, tables, around, owner):
     """Execute a plan, and strike out claims on things that shall not be and are not there any more."""
+    gone = [(kind, key) for kind, keys in wish.absent.items() for key in keys if key not in have.get(kind, ())]
+    around.ledger.rehearse(owner, gone)
     if "sysctl" in wish.common and not wish.leaves:
         from .engine import former
 
@@ -243,5 +245,25 @@ def carry_out(made, wish, have, tables, around, owner):
         from .engine import former
 
         former.forget(around.ledger, owner)
-    gone = [(kind, key) for kind, keys in wish.absent.items() for key in keys if key not in have.get(kind, ())]
     around.ledger.forget(owner, [(kind, key) for kind, key in gone if key in around.owned.get(kind, ())])
+
+
+def taken_back(error, made, tables, around, owner):
+    """Undo a plan that was carried out, for what had to follow failed; return the error that says so.
+
+    The owner's claims are as they were when the lock was taken, but for what could not be undone.
+    """
+    from .engine.apply import ApplyError, execute
+
+    done, stuck = execute(made.inverse(), tables, around.ledger, owner, keep_going=True)
+    left = {(failure.step.kind, failure.step.key) for failure in stuck}
+    before = {(kind, key) for kind, keys in around.owned.items() for key in keys}
+    now = {(kind, key) for kind, keys in around.ledger.owned(owner).items() for key in keys}
+    around.ledger.claim(owner, before)
+    around.ledger.forget(owner, now - before - left)
+    if isinstance(error, ApplyError):
+        return ApplyError(error.failed, [*error.undone, *done], [*error.stuck, *stuck])
+    if not stuck:
+        return error
+    kept = [f"could not be undone: {failure.step.describe()}: {failure.message}" for failure in stuck]
+    return EngineError("; ".join([str(error).removesuffix("; nothing was changed"), *kept]))

@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from . import _confirm, _files, _kernel_modules
 from ._argspec import check_owner
-from ._converge import Wish, carry_out, compute, report, surroundings
+from ._converge import Wish, carry_out, compute, report, surroundings, taken_back
 from .engine.kernel import modules
 from .engine.ledger import LASTING
 
@@ -27,49 +29,58 @@ def converge(module, params):
         EngineError: something is not to be had; nothing was changed.
     """
     owner = check_owner(params["owner"])
+    _kernel_modules.check(params)
+    with surroundings(module.check_mode, owner, LASTING) as around:
+        return within(module, params, around)[0]
+
+
+def within(module, params, around):
+    """Do the same where the node's lock is held already; return the result, and what takes it back (see :func:`taken_back`)."""
+    owner = params["owner"]
     required, optional, absent, parameters = _kernel_modules.check(params)
     named = [name for entry in [*required, *optional] for name in entry]
     load_path, options_path = _kernel_modules.files(owner)
-    with surroundings(module.check_mode, owner, LASTING) as around:
-        mine = around.owned.get("kernel_module", set())
-        text = _files.read(load_path, options_path)
-        kept = _kernel_modules.parse_load(text.get(load_path, ""))
-        states = modules.states(sorted({*named, *absent, *mine, *kept, *parameters}))
-        choice = _kernel_modules.choose(required, optional, states)
-        _kernel_modules.require(choice)
-        going = set(absent) if params["purge"] == "none" else {*mine, *kept, *absent} - set(choice.names)
-        removed = _kernel_modules.unloadable(going & mine)
+    mine = around.owned.get("kernel_module", set())
+    text = _files.read(load_path, options_path)
+    kept = _kernel_modules.parse_load(text.get(load_path, ""))
+    states = modules.states(sorted({*named, *absent, *mine, *kept, *parameters}))
+    choice = _kernel_modules.choose(required, optional, states)
+    _kernel_modules.require(choice)
+    going = set(absent) if params["purge"] == "none" else {*mine, *kept, *absent} - set(choice.names)
+    removed = _kernel_modules.unloadable(going & mine)
 
-        there = {name: "loaded" for name, state in states.items() if state in (modules.LOADED, modules.BUILTIN)}
-        # Steps of one sort keep the order of what is there: users are unloaded before what they use.
-        there = {**dict.fromkeys(removed, "loaded"), **there}
-        want = {name: f"loaded {parameters.get(name, '')}".strip() for name in choice.names if name not in there}
-        want.update((name, there[name]) for name in choice.names if name in mine and name in there)
-        lasting = [name for name in kept if name not in going and params["purge"] == "none"]
-        if params["persist"]:
-            lasting += [name for name in choice.names if name not in lasting and states[name] != modules.BUILTIN]
-        else:
-            lasting = [name for name in lasting if name not in choice.names]
-        options = _kernel_modules.parse_options(text.get(options_path, "")) if params["purge"] == "none" else {}
-        options = {name: given for name, given in {**options, **parameters}.items() if name not in going}
-        new = {
-            load_path: _kernel_modules.render_load(owner, lasting),
-            options_path: _kernel_modules.render_options(owner, options if params["persist"] else {}),
-        }
-        wanted = Wish(
-            {"kernel_module": want, "file": {path: content for path, content in new.items() if content is not None}},
-            {"kernel_module": set(removed), "file": {path for path, content in new.items() if content is None}},
-            {},
-            {},
-        )
-        have = {"kernel_module": there, "file": text}
-        made = compute(have, wanted, around, {"owner": owner, "purge": "none", "adopt": True})
-        if not module.check_mode:
-            _confirm.refuse_pending(owner)
-            carry_out(made, wanted, have, {"modules": modules.apply, "files": _files.table(module)}, around, owner)
-            around.ledger.forget(owner, [("kernel_module", name) for name in sorted(going & mine)])
-            states = modules.states(list(states)) if made.steps else states
-        result = report(module, made)
+    there = {name: "loaded" for name, state in states.items() if state in (modules.LOADED, modules.BUILTIN)}
+    # Steps of one sort keep the order of what is there: users are unloaded before what they use.
+    there = {**dict.fromkeys(removed, "loaded"), **there}
+    want = {name: f"loaded {parameters.get(name, '')}".strip() for name in choice.names if name not in there}
+    want.update((name, there[name]) for name in choice.names if name in mine and name in there)
+    lasting = [name for name in kept if name not in going and params["purge"] == "none"]
+    if params["persist"]:
+        lasting += [name for name in choice.names if name not in lasting and states[name] != modules.BUILTIN]
+    else:
+        lasting = [name for name in lasting if name not in choice.names]
+    options = _kernel_modules.parse_options(text.get(options_path, "")) if params["purge"] == "none" else {}
+    options = {name: given for name, given in {**options, **parameters}.items() if name not in going}
+    new = {
+        load_path: _kernel_modules.render_load(owner, lasting),
+        options_path: _kernel_modules.render_options(owner, options if params["persist"] else {}),
+    }
+    wanted = Wish(
+        {"kernel_module": want, "file": {path: content for path, content in new.items() if content is not None}},
+        {"kernel_module": set(removed), "file": {path for path, content in new.items() if content is None}},
+        {},
+        {},
+    )
+    have = {"kernel_module": there, "file": text}
+    tables = {"modules": modules.table(), "files": _files.table(module)}
+    made = compute(have, wanted, around, {"owner": owner, "purge": "none", "adopt": True})
+    if not module.check_mode:
+        _confirm.refuse_pending(owner)
+        around.ledger.rehearse(owner, [("kernel_module", name) for name in going & mine])
+        carry_out(made, wanted, have, tables, around, owner)
+        around.ledger.forget(owner, [("kernel_module", name) for name in sorted(going & mine)])
+        states = modules.states(list(states)) if made.steps else states
+    result = report(module, made)
     for warning in choice.warnings:
         module.warn(warning)
     differing = []
@@ -89,4 +100,5 @@ def converge(module, params):
             )
             overridden.append({"name": name, "value": value, "path": file})
     named_states = {name: states[name] for name in states if name in named or name in absent}
-    return {**result, "states": named_states, "differing": differing, "overridden": overridden}
+    result.update(states=named_states, differing=differing, overridden=overridden)
+    return result, partial(taken_back, made=made, tables=tables, around=around, owner=owner)

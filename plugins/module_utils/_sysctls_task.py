@@ -8,11 +8,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 from . import _confirm, _files, _sysctls
 from ._argspec import check_owner
 from ._converge import carry_out, compute, report, surroundings
+from .engine.errors import EngineError, LedgerError
 from .engine.kernel import sysctls
 from .engine.ledger import LASTING
 
@@ -28,27 +30,38 @@ def converge(module, params):
         EngineError: something is not to be had; nothing was changed.
     """
     owner = check_owner(params["owner"])
+    _sysctls.check(params["sysctls"], params["absent"])
+    watch = _confirm.begin(module, tables(module), reread, LASTING)
+    with watch as guard, surroundings(module.check_mode, owner, LASTING) as around:
+        return within(module, params, around, guard)
+
+
+def tables(module):
+    """Return what sysctls and our file are written with."""
+    return {"sysctls": sysctls.apply, "files": _files.table(module)}
+
+
+def within(module, params, around, guard=None):
+    """Do the same where the node's lock is held already."""
+    owner = params["owner"]
     values, bounds, absent = _sysctls.check(params["sysctls"], params["absent"])
     params = {**params, "values": values, "bounds": bounds, "absent": absent, "adopt": True}
     path = _sysctls.own_file(owner)
-    tables = {"sysctls": sysctls.apply, "files": _files.table(module)}
-    watch = _confirm.begin(module, tables, reread, LASTING)
-    with watch as guard, surroundings(module.check_mode, owner, LASTING) as around:
-        have = {"file": _files.read(path)}
-        kept = _sysctls.parse(have["file"].get(path, ""))
-        named = [*values, *bounds]
-        sysctls.require(named if not module.check_mode else _sysctls.never(named))
-        have.update(sysctls.read([*named, *_sysctls.leaving(params, around, kept)]))
-        wanted, going, former = _sysctls.wish(params, around, have, kept)
-        made = compute(have, wanted, around, {**params, "purge": "none"})
-        if not module.check_mode:
-            _confirm.refuse_pending(owner)
-            with _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner):
-                around.ledger.note(owner, "sysctl", [(key, json.dumps(value)) for key, value in former.items()])
-                carry_out(made, wanted, have, tables, around, owner)
-                around.ledger.forget(owner, [("sysctl", key) for key in going])
-                around.ledger.note(owner, "sysctl", [(key, "") for key in going])
-        result = report(module, made)
+    have = {"file": _files.read(path)}
+    kept = _sysctls.parse(have["file"].get(path, ""))
+    named = [*values, *bounds]
+    sysctls.require(named if not module.check_mode else _sysctls.never(named))
+    have.update(sysctls.read([*named, *_sysctls.leaving(params, around, kept)]))
+    wanted, going, former = _sysctls.wish(params, around, have, kept)
+    made = compute(have, wanted, around, {**params, "purge": "none"})
+    if not module.check_mode:
+        _confirm.refuse_pending(owner)
+        around.ledger.rehearse(owner, [("sysctl", key) for key in going])
+        with _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner), noted(around.ledger, owner, former):
+            carry_out(made, wanted, have, tables(module), around, owner)
+            around.ledger.forget(owner, [("sysctl", key) for key in going])
+            around.ledger.note(owner, "sysctl", [(key, "") for key in going])
+    result = report(module, made)
     overridden = []
     if params["persist"]:
         after = {**_sysctls.parse(wanted.want["file"].get(path, "")), **bounds}
@@ -57,6 +70,19 @@ def converge(module, params):
             module.warn(f"{file} sets sysctl {name} to {value} after {path}: {when} that is its value")
             overridden.append({"name": name, "value": value, "path": file})
     return {**result, **(guard.told if guard else {}), "file": path, "overridden": overridden}
+
+
+@contextlib.contextmanager
+def noted(ledger, owner, former):
+    """Have the ledger remember former values from here on; where all is undone, those of sysctls that are not the owner's are forgotten."""
+    ledger.note(owner, "sysctl", [(key, json.dumps(value)) for key, value in former.items()])
+    try:
+        yield
+    except EngineError:
+        with contextlib.suppress(LedgerError):  # a note about what nobody owns does no harm
+            ours = ledger.owned(owner).get("sysctl", ())
+            ledger.note(owner, "sysctl", [(key, "") for key in former if key not in ours])
+        raise
 
 
 def foresee(params):

@@ -15,8 +15,8 @@ description:
   - What both are asked for is checked before either changes anything. Parameters that a kernel module brings, such as
     C(net.ipv4.vs.conntrack), are read after it is loaded. In check mode, those of modules that can be loaded are shown as new, as
     nobody knows their values yet.
-  - If the kernel refuses a parameter, all parameters are as before and the modules stay loaded. They belong to the O(owner), and the
-    next run goes on from there.
+  - If the kernel refuses a parameter, or a file cannot be written, all is as before. Modules that this task has loaded are unloaded
+    again, with those that came along. One that something has begun to use stays, and the error says so.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
@@ -159,8 +159,10 @@ undone:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils import _kernel_modules_task, _sysctls_task
-from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER
-from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import failing
+from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, check_owner
+from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import failing, surroundings
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING
 
 
 def main():
@@ -180,10 +182,15 @@ def main():
     )
     with failing(module):
         modules, sysctls = ({**module.params, "absent": module.params[absent]} for absent in ("absent_modules", "absent_sysctls"))
+        owner = check_owner(module.params["owner"])
         _sysctls_task.foresee(sysctls)
-        first = _kernel_modules_task.converge(module, modules)
-        result = joined(first, _sysctls_task.converge(module, sysctls))
-    module.exit_json(**result)
+        with surroundings(module.check_mode, owner, LASTING) as around:
+            first, taken_back = _kernel_modules_task.within(module, modules, around)
+            try:
+                second = _sysctls_task.within(module, sysctls, around)
+            except EngineError as error:
+                raise error if module.check_mode else taken_back(error) from error
+    module.exit_json(**joined(first, second))
 
 
 def joined(first, second):

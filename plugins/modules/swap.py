@@ -154,8 +154,11 @@ def main():
         supports_check_mode=True,
     )
     state, fstab = module.params["state"], module.params["fstab"]
-    files, units, lines = wishes(state, fstab)
-    before = {path: read(path) for path in files}
+    try:
+        files, units, lines = wishes(state, fstab)
+        before = {path: read(path) for path in files}
+    except OSError as error:
+        module.fail_json(msg=f"file {error.filename} cannot be read: {error.strerror}; nothing was changed")
     areas = _swap.active() if state == "off" else []
     lines += [f"turn off {area}" for area in areas]
     result = {"changed": bool(lines), "lines": lines}

@@ -21,6 +21,8 @@ from support.namespace import fresh
 
 FORWARD = "net.ipv4.ip_forward"
 SYSCTLS, LOADED, PARAMETERS = "/etc/sysctl.d", "/etc/modules-load.d", "/etc/modprobe.d"
+# One of them needs others, which are loaded with it.
+LOADING = {"modules": ["nf_nat_tftp", "dummy"], "parameters": {"dummy": {"numdummies": 0}}}
 QUIET = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}}
 # What each module is told to make, and something else that another owner would make of the same.
 RUNNING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -47,9 +49,16 @@ RUNNING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }  # type: ignore[dict-item]
 LASTING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "sysctls": ({"sysctls": {FORWARD: 1}}, {"sysctls": {FORWARD: 0}}),
-    "kernel_modules": ({"modules": ["dummy"]}, {"absent": ["dummy"]}),
-    "kernel_settings": ({"modules": ["dummy"], "sysctls": {FORWARD: 1}}, {"absent_modules": ["dummy"], "sysctls": {FORWARD: 0}}),
+    "kernel_modules": (LOADING, {"absent": ["dummy"]}),
+    "kernel_settings": ({**LOADING, "sysctls": {FORWARD: 1}}, {"absent_modules": ["dummy"], "sysctls": {FORWARD: 0}}),
 }
+LASTING_FILES = {
+    SYSCTLS: f"{SYSCTLS}/90-kubenode-ansible.conf",
+    LOADED: f"{LOADED}/kubenode-ansible.conf",
+    PARAMETERS: f"{PARAMETERS}/kubenode-ansible.conf",
+}
+WRITERS = [("sysctls", SYSCTLS), ("kernel_modules", LOADED), ("kernel_modules", PARAMETERS)]
+WRITERS += [("kernel_settings", directory) for directory in LASTING_FILES]
 ALL = {**RUNNING, **LASTING}
 WORDS = {
     "read-only": "Read-only file system",
@@ -65,7 +74,7 @@ def node() -> Iterator[None]:
         ["modprobe", "-a", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_set", "nf_conntrack", "xt_set", "br_netfilter"], check=True
     )
     fresh()
-    subprocess.run(["modprobe", "-r", "dummy"], check=True)
+    subprocess.run(["modprobe", "-r", "nf_nat_tftp", "dummy"], check=True)
     dump()  # what the tools make by looking is there from here on
     yield
     for directory in (*map(Path, (SYSCTLS, LOADED, PARAMETERS)), Path("/run/kubenode"), Path("/var/lib/kubenode")):
@@ -118,6 +127,11 @@ def refused(module: str, arguments: dict[str, Any], message: str) -> None:
     assert state() == before
 
 
+def away(module: str) -> dict[str, Any]:
+    """What takes all of an owner away."""
+    return {"state": "absent"} if module == "service_proxy" else {"purge": "owned"}
+
+
 def ledger_of(module: str) -> str:
     return "/var/lib/kubenode" if module in LASTING else "/run/kubenode"
 
@@ -141,6 +155,15 @@ class TestEvery:
             fill(directory)
             refused(module, ALL[module][0], rf"^ledger {directory}/ledger\.db cannot be .*; nothing was changed$")
 
+    def test_a_ledger_without_space_for_striking_out(self, module: str) -> None:
+        """What cannot be struck out is not taken away."""
+        with mounted(ledger_of(module), "size=256k") as directory:
+            run(module, **ALL[module][0])
+            fill(directory)
+            refused(module, away(module), rf"^ledger {directory}/ledger\.db cannot be .*; nothing was changed$")
+            (directory / "filler").unlink()
+            assert run(module, **away(module))["changed"]
+
     def test_a_lock_that_cannot_be_made(self, module: str) -> None:
         with mounted("/run/kubenode", "ro"):
             refused(module, ALL[module][0], r"^lock /run/kubenode/lock cannot be opened: .*Read-only.*; nothing was changed$")
@@ -153,36 +176,46 @@ class TestEvery:
             assert not run(module, owner="two", **otherwise)["changed"]
         else:
             refused(module, {"owner": "two", **otherwise}, r"owner 'one'; nothing was changed$")
-        run(module, owner="one", **({"state": "absent"} if module == "service_proxy" else {"purge": "owned"}))
+        run(module, owner="one", **away(module))
         assert state() != before
 
 
-@pytest.mark.parametrize("module", ["sysctls", "kernel_modules"])
+@pytest.mark.parametrize(("module", "place"), WRITERS)
 class TestFiles:
-    """The files that make settings last. Of kernel_settings, modules that are loaded stay (test_module_kernel_settings.py)."""
+    """The files that make settings last."""
 
     @pytest.mark.parametrize("how", ["read-only", "full", "a directory", "not to be replaced"])
-    def test_a_file_that_cannot_be_written(self, module: str, how: str) -> None:
-        place = LOADED if module == "kernel_modules" else SYSCTLS
-        name = "kubenode-ansible.conf" if place == LOADED else "90-kubenode-ansible.conf"
+    def test_a_file_that_cannot_be_written(self, module: str, place: str, how: str) -> None:
         with mounted(place, "ro" if how == "read-only" else "size=16k") as directory:
+            file = Path(LASTING_FILES[place])
             if how == "a directory":
-                (directory / name).mkdir()
+                file.mkdir()
             elif how == "full":
                 fill(directory)
             elif how == "not to be replaced":  # as one that is mounted, or immutable
-                (directory / name).write_text("# theirs\n")
-                subprocess.run(["mount", "--bind", directory / name, directory / name], check=True)
-            refused(module, LASTING[module][0], rf"file {place}/{name} cannot be (written|read): {WORDS[how]}")
+                file.write_text("# theirs\n")
+                subprocess.run(["mount", "--bind", file, file], check=True)
+            refused(module, LASTING[module][0], rf"^file {file} cannot be (written|read): {WORDS[how]}.*(undone|changed)$")
 
-    def test_a_read_only_proc_sys(self, module: str) -> None:
-        if module == "kernel_modules":  # which has nothing to do with it
-            with read_only("/proc/sys"):
-                assert run(module, **LASTING[module][0])["changed"]
-            run(module, purge="owned")
-            return
-        with read_only("/proc/sys"):
-            refused(module, LASTING[module][0], rf"sysctl {FORWARD}: /proc/sys is read-only here \(a container\?\)")
+    def test_a_file_that_cannot_be_removed(self, module: str, place: str) -> None:
+        run(module, **LASTING[module][0])
+        with read_only(place):
+            refused(
+                module, away(module), rf"^file {LASTING_FILES[place]} cannot be written: Read-only file system.*(undone|changed)$"
+            )
+        assert run(module, **away(module))["changed"]
+
+
+@pytest.mark.parametrize("module", ["sysctls", "kernel_settings"])
+def test_a_read_only_proc_sys(module: str) -> None:
+    with read_only("/proc/sys"):
+        refused(module, LASTING[module][0], rf"^sysctl {FORWARD}: /proc/sys is read-only here \(a container\?\); ")
+
+
+def test_kernel_modules_have_nothing_to_do_with_proc_sys() -> None:
+    with read_only("/proc/sys"):
+        assert run("kernel_modules", **LOADING)["changed"]
+    run("kernel_modules", purge="owned")
 
 
 def test_service_proxy_with_a_read_only_proc_sys() -> None:

@@ -9,11 +9,17 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, converge, run
 
+from ansible_collections.kubenode.ipvs.plugins.module_utils import _sysctls_task
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import KernelError
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING, Ledger
+
 LOAD = Path("/etc/modules-load.d/kubenode-ansible.conf")
+OPTIONS = Path("/etc/modprobe.d/kubenode-ansible.conf")
 KEEP = Path("/etc/sysctl.d/90-kubenode-ansible.conf")
 FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 CONNTRACK = Path("/proc/sys/net/ipv4/vs/conntrack")
@@ -89,10 +95,59 @@ def test_what_cannot_be_leaves_both_as_they_were(wishes: dict[str, object], said
         assert not KEEP.exists()
 
 
-def test_a_refused_value_takes_back_the_parameters_and_the_next_run_goes_on() -> None:
-    with pytest.raises(ModuleError, match=r"net\.ipv4\.vs\.sync_threshold: the kernel refused the value"):
-        run("kernel_settings", **{**WISHES, "sysctls": {**WISHES["sysctls"], "net.ipv4.vs.sync_threshold": "9 3"}})
+REFUSED = {**WISHES, "sysctls": {**WISHES["sysctls"], "net.ipv4.vs.sync_threshold": "9 3"}}
+
+
+def test_a_refused_value_takes_back_the_modules_too() -> None:
+    """With what came along with them, whatever the order in which they are named, and with their files."""
+    run("kernel_settings", modules=["dummy"], parameters={"dummy": {"numdummies": 0}})
+    before = (sorted(loaded()), LOAD.read_text(), OPTIONS.read_text(), ours())
+    modules = [*WISHES["modules"], "dummy", "ip_set_hash_ip", "ip_set"]
+    given = {**REFUSED, "modules": modules, "parameters": {"ip_vs": {"conn_tab_bits": 9}}, "purge": "owned"}
+    with pytest.raises(ModuleError, match=r"net\.ipv4\.vs\.sync_threshold: the kernel refused the value '9 3'") as error:
+        run("kernel_settings", **given)
+    undone = error.value.result["undone"]
+    assert {"- kernel module ip_vs", "- kernel module ip_set", "~ sysctl net.ipv4.ip_forward: 1 -> 0"} <= set(undone)
+    assert str(error.value).endswith(f"; {len(undone)} earlier step(s) were undone")
     assert FORWARD.read_text() == "0\n"
     assert not KEEP.exists()
+    assert (sorted(loaded()), LOAD.read_text(), OPTIONS.read_text(), ours()) == before
+
+
+def test_what_was_unloaded_is_loaded_again() -> None:
+    run("kernel_settings", modules=["ip_vs", "ip_vs_rr"], parameters={"ip_vs": {"conn_tab_bits": 9}})
+    before = (ours(), LOAD.read_text(), OPTIONS.read_text())
+    with pytest.raises(ModuleError, match="the kernel refused the value"):
+        run("kernel_settings", absent_modules=["ip_vs_rr"], sysctls=REFUSED["sysctls"])
     assert {"ip_vs", "ip_vs_rr"} <= loaded()
-    assert [line for line in run("kernel_settings", **WISHES)["lines"] if "kernel module" in line] == []
+    assert (ours(), LOAD.read_text(), OPTIONS.read_text()) == before
+
+
+def test_what_somebody_began_to_use_stays_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_arguments: object) -> None:
+        subprocess.run(["ipvsadm", "-A", "-t", "192.0.2.1:80", "-s", "rr"], check=True)
+        raise KernelError("a table is closed; nothing was changed")
+
+    monkeypatch.setattr(_sysctls_task, "within", refused)
+    try:
+        with pytest.raises(ModuleError) as error:
+            run("kernel_settings", **WISHES)
+        assert str(error.value).startswith(
+            "a table is closed; could not be undone: - kernel module ip_vs_rr: kernel module ip_vs_rr: "
+        )
+        assert {"ip_vs", "ip_vs_rr"} <= loaded()
+        assert not LOAD.exists()
+        assert ours() == {"kernel_module": {"ip_vs", "ip_vs_rr"}}
+    finally:
+        subprocess.run(["ipvsadm", "-C"], check=True)
+
+
+def ours() -> dict[str, set[Any]]:
+    """What the ledger says; nothing if there is none."""
+    if not Path(LASTING, "ledger.db").exists():
+        return {}
+    ledger = Ledger(LASTING)
+    try:
+        return ledger.owned("ansible")
+    finally:
+        ledger.close()

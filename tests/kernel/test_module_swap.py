@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,17 +103,65 @@ def test_swap_that_cannot_be_turned_off_changes_nothing(places: Places, monkeypa
     assert sorted(areas()) == ["/dev/zram0", "/dev/zram1"]
 
 
-@pytest.mark.parametrize(("what", "why"), [("", "Read-only file system"), ("fstab", "Device or resource busy")])
-def test_it_stays_on_where_its_files_cannot_be_written(places: Places, what: str, why: str) -> None:
-    """The last of them is the one that cannot be replaced, or none can be written."""
-    before, place = places.files(), places.fstab.parent / what
+@contextlib.contextmanager
+def sealed(place: Path) -> Iterator[None]:
     subprocess.run(["mount", "--bind", place, place], check=True)
     subprocess.run(["mount", "-o", "remount,ro,bind", place], check=True)
     try:
-        with pytest.raises(ModuleError, match=rf"^file \S+ cannot be written: {why}; files and swap are as they were$"):
-            places.swap("off")
+        yield
     finally:
         subprocess.run(["umount", "--lazy", place], check=True)
-    assert places.files() == before
-    assert not list(places.units.glob("*.d"))
+
+
+@contextlib.contextmanager
+def full(places: Places) -> Iterator[None]:
+    """The units' directory on a file system of its own, without a block left."""
+    before = places.files()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", places.units], check=True)
+    try:
+        for path, text in before.items():
+            Path(path).parent.mkdir(exist_ok=True)
+            Path(path).write_text(text)
+        with contextlib.suppress(OSError), (places.units / "filler").open("wb", buffering=0) as filler:
+            while True:
+                filler.write(b"x" * 1024)
+        yield
+    finally:
+        subprocess.run(["umount", places.units], check=True)
+
+
+def places_of(directory: Path) -> set[str]:
+    return {str(path) for path in directory.rglob("*")}
+
+
+@pytest.mark.parametrize(
+    ("state", "what", "why"),
+    [
+        ("off", "", "Read-only file system"),
+        ("off", "fstab", "Device or resource busy"),
+        ("off", "units", "No space left on device"),
+        ("restored", "", "Read-only file system"),
+        ("restored", "fstab", "Device or resource busy"),
+    ],
+)
+def test_all_is_as_it_was_where_its_files_cannot_be_written(places: Places, state: str, what: str, why: str) -> None:
+    """The last of them is the one that cannot be replaced, or none can be written."""
+    if state == "restored":
+        places.swap("off")
+    place = places.fstab.parent / what
+    with full(places) if what == "units" else sealed(place):
+        before, names, on = places.files(), places_of(places.fstab.parent), sorted(areas())
+        with pytest.raises(ModuleError, match=rf"^file \S+ cannot be written: {why}; files and swap are as they were$"):
+            places.swap(state)
+        assert places.files() == before
+        assert places_of(places.fstab.parent) == names
+        assert sorted(areas()) == on
+    assert places.swap(state)["changed"]
+
+
+def test_an_fstab_that_cannot_be_read(places: Places) -> None:
+    for check in (True, False):
+        with pytest.raises(ModuleError) as error:
+            run("swap", fstab=str(places.units), check=check)
+        assert str(error.value) == f"file {places.units} cannot be read: Is a directory; nothing was changed"
     assert sorted(areas()) == ["/dev/zram0", "/dev/zram1"]

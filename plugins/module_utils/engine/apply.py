@@ -61,11 +61,14 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
             step. Otherwise the first failure undoes all that was done before it.
 
     Raises:
+        LedgerError: it cannot be written; nothing was done.
         ApplyError: a step failed (only without ``keep_going``); everything was undone that could be.
         KernelError: a table cannot be used at all (only with ``keep_going``); what was done before stays.
     """
     creations = [(step.kind, step.key) for step in plan.steps if step.before is None and KINDS[step.kind].parent is None]
     adopted = [(kind, key) for kind, keys in plan.adopted.items() for key in keys]
+    deletions = [(step.kind, step.key) for step in plan.steps if step.after is None and KINDS[step.kind].parent is None]
+    ledger.rehearse(owner, deletions)
     fresh = ledger.claim(owner, creations + adopted)
     done, failed = _run(plan.steps, tables, keep_going, contained=not keep_going)
     undone: list[Step] = []

@@ -59,13 +59,13 @@ class Ledger:
 
     def remove_if_empty(self) -> None:
         """Remove the file, and its directory, if nothing is written there. The caller holds the node's lock."""
-        if self._all("SELECT kind FROM claim UNION ALL SELECT kind FROM note LIMIT 1", ()):
-            return
         try:
+            if self._all("SELECT kind FROM claim UNION ALL SELECT kind FROM note LIMIT 1", ()):
+                return
             os.unlink(self.path)
             os.rmdir(os.path.dirname(self.path))
-        except OSError:
-            pass  # something else is in the directory
+        except (OSError, LedgerError):
+            pass  # something else is in the directory; what cannot be read is the next task's error
 
     def owned(self, owner: str) -> dict[str, set[Any]]:
         """Return the keys of one owner, per kind."""
@@ -122,6 +122,19 @@ class Ledger:
             with self._transaction():
                 self._db.executemany("DELETE FROM claim WHERE owner = ? AND kind = ? AND key = ?", rows)
 
+    def rehearse(self, owner: str, items: Iterable[Item]) -> None:
+        """Find out whether items could be struck out, before what they stand for is taken away for good."""
+        rows = [(owner, kind, _encode(key)) for kind, key in items]
+        if rows:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                try:
+                    self._db.executemany("DELETE FROM claim WHERE owner = ? AND kind = ? AND key = ?", rows)
+                finally:
+                    self._db.rollback()
+            except sqlite3.Error as error:
+                raise self._unwritable(error) from error
+
     def notes(self, owner: str, kind: str) -> dict[Any, str]:
         """Return what a restart must remember, per key (for example since when a real server is being drained)."""
         rows = self._all("SELECT key, text FROM note WHERE owner = ? AND kind = ?", (owner, kind))
@@ -141,12 +154,15 @@ class Ledger:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                self._db.rollback()  # SQLite itself has done so after some errors
                 raise
-            self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise LedgerError(f"ledger {self.path} cannot be written: {error}; nothing was changed") from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: sqlite3.Error) -> LedgerError:
+        return LedgerError(f"ledger {self.path} cannot be written: {error}; nothing was changed")
 
     def _all(self, query: str, arguments: tuple[str, ...]) -> list[tuple[Any, ...]]:
         try:

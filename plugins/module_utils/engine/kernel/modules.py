@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Callable
 
 from ..errors import MissingError
 from ..plan.step import Step
@@ -113,14 +113,47 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
     """Load (the step's after is ``loaded``, perhaps followed by parameters) and unload modules."""
     wanted = {step.key: step.after.partition(" ")[2] for step in steps if step.after is not None}
     reasons = load(wanted) if wanted else {}
-    going = [step.key for step in steps if step.after is None]
-    for name in going:
-        ended = run(["rmmod", name])  # modprobe -r would take modules along that somebody wants
-        if ended.status:
-            reasons[name] = _last_line(ended.errors) or "it cannot be unloaded"
+    reasons.update(unload([step.key for step in steps if step.after is None]))
     done = [step for step in steps if step.key not in reasons]
     failed = [Failure(step, f"kernel module {step.key}: {reasons[step.key]}") for step in steps if step.key in reasons]
     return Result(done, failed)
+
+
+def table() -> Callable[[list[Step], bool], Result]:
+    """Return an ``apply`` for one task, that takes back what it has loaded together with what came along.
+
+    modprobe loads what a module needs, too. That is no step of any plan, and nobody would unload it.
+    """
+    before = _loaded()
+
+    def apply_and_tidy(steps: list[Step], keep_going: bool = False) -> Result:
+        result = apply(steps, keep_going)
+        brought = [step.key for step in result.done if step.after is None and step.key not in before]
+        if brought:
+            now = _loaded()
+            unload([name for name in _needed(brought) if name in now and name not in before])  # or somebody uses it already
+        return result
+
+    return apply_and_tidy
+
+
+def unload(names: Collection[str]) -> dict[str, str]:
+    """Unload modules; return why, for each that could not be."""
+    reasons = {}
+    # The kernel lists the one loaded last first: users before what they use.
+    latest = [name for name in _loaded() if name in names]
+    for name in [*latest, *(name for name in names if name not in latest)]:
+        ended = run(["rmmod", name])  # modprobe -r would take modules along that somebody wants
+        if ended.status:
+            reasons[name] = _last_line(ended.errors) or "it cannot be unloaded"
+    return reasons
+
+
+def _needed(names: Collection[str]) -> list[str]:
+    """Return what modprobe loads for modules, themselves included (lines ``insmod /lib/modules/…/ip_vs.ko``)."""
+    lines = run(["modprobe", "--show-depends", "--all", *names]).output.splitlines()
+    files = [line.split()[1] for line in lines if line.startswith("insmod ")]
+    return [canonical(file.rpartition("/")[2].partition(".ko")[0]) for file in files]
 
 
 def missing(name: str) -> str:
@@ -144,12 +177,13 @@ def _last_line(text: str) -> str:
     return lines[-1].replace("modprobe: ", "") if lines else ""
 
 
-def _loaded() -> set[str]:
+def _loaded() -> dict[str, None]:
+    """Return the loaded modules, the latest first."""
     try:
         with open("/proc/modules", encoding="ascii") as file:
-            return {line.split(" ", 1)[0] for line in file}
+            return {line.split(" ", 1)[0]: None for line in file}
     except OSError:
-        return set()  # a kernel without modules
+        return {}  # a kernel without modules
 
 
 def _lines(file_name: str) -> Iterator[str] | None:
