@@ -1,28 +1,32 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sends the files with members that are on the controller to the node; what is wrong in one is told by its name here."""
+"""Sends the files with members that are on the controller to the node; what is wrong in one is told by its name here.
+
+Confirms a change that waits for it.
+"""
 
 from __future__ import annotations
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible.plugins.action import ActionBase
+
+from ansible_collections.kubenode.ipvs.plugins.plugin_utils.confirmation import ConfirmingAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(ConfirmingAction):
     """The controller's half of ``ipsets``."""
 
     TRANSFERS_FILES = True
+    _supports_async = False
 
-    def run(self, tmp=None, task_vars=None):
+    def _change(self, task_vars):
         """Run the module once; files of the controller stand in the node's temporary directory for it."""
-        result = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         sent = {}
         if isinstance(arguments.get("sets"), list):
             arguments["sets"] = [self._send(each, sent) for each in arguments["sets"]]
-        result.update(self._execute_module(module_args=arguments, task_vars=task_vars))
+        result = self._execute_module(module_args=arguments, task_vars=task_vars)
         for remote, local in sent.items():
             result["msg"] = str(result.get("msg", "")).replace(remote, local)
         if sent:

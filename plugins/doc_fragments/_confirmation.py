@@ -14,6 +14,7 @@ options:
     description:
       - Seconds, between 1 and 3600, within which the controller must have reached the node by a new connection after the change.
         Otherwise the node undoes the change by itself, and the task fails. Without this option nothing is undone.
+      - The time begins when the change is made, or the process that makes it is dead.
       - The controller confirms by itself as soon as the task has run. The time should be longer than two connections take, and the
         connection's own timeout.
       - What somebody else changed in the meantime is left as it is. As long as a change waits, other tasks of its O(owner) are refused.

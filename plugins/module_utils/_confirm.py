@@ -13,14 +13,12 @@ renaming it to ``….undone``. Both are atomic and only one of them can find the
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 
+from ._pending import pending
 from .engine.errors import ConflictError, EngineError
 from .engine.ledger import DIRECTORY
 
 CONFIRM = {"confirm_timeout": {"type": "int"}}
-PENDING = "/run/kubenode/confirm"
 
 
 @contextlib.contextmanager
@@ -58,18 +56,9 @@ def over(guard, made, absent, around, owner):
 
 def refuse_pending(owner):
     """Raise ConflictError while a change of this owner waits for its confirmation; to be called with the node's lock held."""
-    for path in _pending():
-        with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-            if json.load(file)["owner"] == owner:
-                raise ConflictError(
-                    f"an earlier change of owner {owner!r} waits for its confirmation and will be undone without it; "
-                    f"wait for that, or confirm it by removing {path}; nothing was changed"
-                )
-
-
-def _pending():
-    try:
-        names = os.listdir(PENDING)
-    except OSError:
-        return []
-    return [os.path.join(PENDING, name) for name in names if not name.endswith((".undone", ".new"))]
+    for each in pending():
+        if each["owner"] == owner:
+            raise ConflictError(
+                f"an earlier change of owner {owner!r} waits for its confirmation and will be undone without it; "
+                f"wait for that, or confirm it by removing {each['path']}; nothing was changed"
+            )

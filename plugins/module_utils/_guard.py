@@ -9,18 +9,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pickle
 import time
-from typing import Any, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
 from . import engine
-from ._confirm import PENDING
+from ._pending import PENDING, few, write
 from .engine.apply import execute
 from .engine.errors import EngineError, KernelError
 from .engine.ledger import DIRECTORY, Ledger, node_lock
 from .engine.model.kinds import KINDS, name
+from .engine.plan import Plan, Step
+from .engine.plan.order import ordered
 
 _POLL = 0.2  # seconds between two looks at the file
 # Where a process leaves its login session: a manager that ends what a session left behind would end the guard with it.
@@ -28,15 +29,15 @@ _ROOT_GROUPS = ("/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/systemd/cgroup.pr
 
 
 class Task(NamedTuple):
-    """What the guard must know: the file that decides, how long to wait, and what was before.
+    """What the guard must know: the file that decides, how long to wait, what changes, and what the ledger said before.
 
-    ``claims`` are those of the touched items that were the owner's, ``notes`` what the ledger remembered, by kind and key.
+    ``claims`` are those of the ``touched`` items that were the owner's, ``notes`` what the ledger remembered, by kind and key.
     """
 
     path: str
     seconds: int
     owner: str
-    plan: Any
+    steps: list
     touched: list
     claims: list
     notes: list
@@ -65,7 +66,8 @@ class Guard:
     def close(self):
         """Let go of the guard: if it is not armed, it ends."""
         self._ready.close()
-        self._orders.close()
+        with contextlib.suppress(OSError):  # it may be dead
+            self._orders.close()
 
     @contextlib.contextmanager
     def over(self, made, absent, around, owner):
@@ -80,36 +82,32 @@ class Guard:
         touched = {(step.kind, step.key) for step in made.steps if KINDS[step.kind].parent is None}
         touched.update((kind, key) for kind, keys in [*made.adopted.items(), *absent.items()] for key in keys)
         claims = [(kind, key) for kind, key in touched if key in around.owned.get(kind, ())]
-        remembered = {kind: around.ledger.notes(owner, kind) for kind, _key in touched}
-        notes = [(kind, key, remembered[kind].get(key, "")) for kind, key in touched]
+        notes = dict.fromkeys(touched, "")
+        for kind in {"sysctl", *(kind for kind, _key in touched)}:  # a service proxy that leaves forgets all of its sysctls
+            notes.update(((kind, key), text) for key, text in around.ledger.notes(owner, kind).items())
         path = os.path.join(PENDING, f"{owner}-{os.getpid()}-{time.time_ns()}")
-        task = Task(path, self._seconds, owner, made, list(touched), claims, notes)
-        self._arm(task)
+        remembered = [(kind, key, text) for (kind, key), text in notes.items()]
+        self._arm(Task(path, self._seconds, owner, made.steps, list(touched), claims, remembered))
         try:
             yield
         except EngineError:  # the task has undone it
             os.unlink(path)
             raise
+        finally:
+            self._orders.close()  # the time begins
         self.told = {"confirm": {"path": path, "seconds": self._seconds}}
 
     def _arm(self, task):
+        """Give the guard its orders, then the file to watch: whatever ends this process in between, no file is without a guard."""
         try:
             if not self._ready.read(1):
                 raise KernelError("no process could be started that would undo the change; nothing was changed")
             os.makedirs(PENDING, mode=0o700, exist_ok=True)
-            _write(task.path, {"owner": task.owner, "lines": task.plan.lines()})
             pickle.dump(task, self._orders)
-            self._orders.close()
+            self._orders.flush()
+            write(task.path, {"owner": task.owner, "lines": few(task.steps, Step.describe)})
         except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(task.path)
             raise KernelError(f"{task.path} cannot be written: {error.strerror}; nothing was changed") from error
-
-
-def _write(path, content):
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
-        json.dump(content, file)
-    os.rename(f"{path}.new", path)
 
 
 def _be_guard(orders, ready, tables, read, directory):
@@ -124,15 +122,14 @@ def _be_guard(orders, ready, tables, read, directory):
         os.write(ready, b"1")
         os.close(ready)
         with os.fdopen(orders, "rb") as pipe:
-            text = pipe.read()
-        if text:
-            task = pickle.loads(text)
-            deadline = time.monotonic() + task.seconds
-            while os.path.exists(task.path):
-                if time.monotonic() >= deadline:
-                    undo(task, tables, read, directory)
-                    break
-                time.sleep(_POLL)
+            task = pickle.load(pipe)  # fails if there is nothing to do, and ends this process
+            pipe.read()  # until the change is made, or who made it is dead
+        deadline = time.monotonic() + task.seconds
+        while os.path.exists(task.path):
+            if time.monotonic() >= deadline:
+                undo(task, tables, read, directory)
+                break
+            time.sleep(_POLL)
     finally:
         os._exit(0)
 
@@ -168,28 +165,49 @@ def undo(task, tables, read, directory):
             return
         told = {"owner": task.owner, "undone": [], "problems": []}
         try:
+            steps, problems = back(task.steps, read([(step.kind, step.key) for step in task.steps]))
             ledger = Ledger(directory)
-            back = task.plan.inverse()
-            have = read([(step.kind, step.key) for step in back.steps])
-            steps = [step for step in back.steps if _as_made(step, have.get(step.kind, {}).get(step.key))]
-            told["problems"] = [
-                f"{name(step.kind, step.key)}: not as the change left it" for step in back.steps if step not in steps
-            ]
-            outcome = execute(back._replace(steps=steps), tables, ledger, task.owner, keep_going=True)
-            told["undone"] = [step.describe() for step in outcome.done]
-            told["problems"] += [f"{failure.step.describe()}: {failure.message}" for failure in outcome.failed]
-            ledger.claim(task.owner, task.claims)
-            ledger.forget(task.owner, [item for item in task.touched if item not in task.claims])
-            for kind, key, text in task.notes:
-                ledger.note(task.owner, kind, [(key, text)])
+            outcome = execute(Plan(steps, [], {}), tables, ledger, task.owner, keep_going=True)
+            told["undone"] = few(outcome.done, Step.describe)
+            problems += [f"{failure.step.describe()}: {failure.message}" for failure in outcome.failed]
+            told["problems"] = few(problems)
+            _restore(ledger, task, {(failure.step.kind, failure.step.key) for failure in outcome.failed})
             ledger.close()
         except (EngineError, OSError) as error:
             told["problems"].append(str(error))
-        _write(f"{task.path}.undone", told)
+        write(f"{task.path}.undone", told)
 
 
-def _as_made(step, live):
-    """Tell whether an item is as the change left it. For what came or went, that it is there or not: its place may have changed."""
-    if step.before is None or step.after is None:
-        return (live is None) == (step.before is None)
-    return live is not None and KINDS[step.kind].same(live, step.before)
+def back(steps, have):
+    """Return the steps that lead back from what there is to what was before ``steps``, and a sentence for each item that is left alone.
+
+    An item may have been changed more than once (a real server that drains), or not yet when the task died. One that came is taken
+    away however it is now: its place may have changed.
+    """
+    passed = {}
+    for step in steps:
+        passed.setdefault((step.kind, step.key), [step.before]).append(step.after)
+    found, problems = [], []
+    for (kind, key), (first, *later) in reversed(list(passed.items())):
+        live = have.get(kind, {}).get(key)
+        if any(_alike(kind, live, state) for state in later) or (first is None and live is not None):
+            found.append(Step(kind, key, live, first))
+        elif not _alike(kind, live, first):
+            problems.append(f"{name(kind, key)}: not as the change left it")
+    return ordered(found), problems[::-1]
+
+
+def _alike(kind, live, state):
+    """Tell whether an item is as it was at some time. The order of a list of sets is not read: it is taken to be that."""
+    if live is None or state is None:
+        return live is state
+    return KINDS[kind].same(live._replace(order=state.order) if kind == "set" else live, state)
+
+
+def _restore(ledger, task, failed):
+    """Have the ledger say what it said before, but for what is still there and what is another owner's now."""
+    others = ledger.others(task.owner)
+    ledger.claim(task.owner, [(kind, key) for kind, key in task.claims if key not in others.get(kind, ())])
+    ledger.forget(task.owner, [item for item in task.touched if item not in task.claims and item not in failed])
+    for kind, key, text in task.notes:
+        ledger.note(task.owner, kind, [(key, text)])

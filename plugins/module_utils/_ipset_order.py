@@ -60,6 +60,19 @@ def arranged(given, saved, types):
     )
 
 
+def places(saved):
+    """Return the options of a list's members with their place, from :class:`Saved`: what goes can then be put back where it stood.
+
+    Those behind it are back before it is, since undoing goes backwards.
+    """
+    texts = saved.members()
+    following = [f"before {text.partition(' ')[0]}" for text in texts[1:]]
+    return {
+        member: f"{place} {options}".strip()
+        for (member, _blank, options), place in zip((text.partition(" ") for text in texts), [*following, ""])
+    }
+
+
 def _apart(text):
     """Return a member, ``before`` or ``after`` if that stands behind it, of which other member, and the options."""
     words = text.split(" ", 3)

@@ -42,6 +42,11 @@ def prepare(params):
     return task.read, task.wish, {"ipset": ipset.apply}
 
 
+def reread(items):
+    """Return what there is of (kind, key) pairs, and what stands beside them."""
+    return ipset.read({key if kind == "set" else key.set for kind, key in items})
+
+
 def check_name(place, name):
     """Raise InputError unless ``name`` can be a set's."""
     if not 1 <= len(name.encode()) <= 31 or any(char.isspace() or char == '"' for char in name) or name.startswith(_SPARE):
@@ -97,6 +102,7 @@ class Task:
         for name, each in saved.items():
             if name not in self._want["set"] and (name in self.sets or self.purge != "none"):
                 have["member"].update((MemberKey(name, found.member), found.options) for found in map(plainly, each.members()))
+        self._place_those_that_go(have, saved)
         return have
 
     def wish(self, have, _around):
@@ -108,6 +114,17 @@ class Task:
 
             refinement = Trial()
         return Wish(self._want, {"set": absent}, {}, {"set": have["set"]}, refinement)
+
+    def _place_those_that_go(self, have, saved):
+        """Have the members of lists that go say where they stood; those of a list that is exchanged stay in its order anyway."""
+        for name, there in have["set"].items():
+            if there.type == "list:set" and not there.order:
+                from ._ipset_order import places
+
+                placed = {MemberKey(name, member): options for member, options in places(saved[name]).items()}
+                have["member"].update(
+                    (key, placed[key]) for key in placed if key in have["member"] and key not in self._want["member"]
+                )
 
     def _saved(self):
         """Return the sets that are there, with their members only if there is a need."""

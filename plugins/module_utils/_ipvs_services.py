@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from ._argspec import FAMILIES, OWNER, PURGE, STATE, address, check_owner, host, number, unique
+from ._confirm import CONFIRM
 from ._converge import Wish
 from .engine.errors import InputError, MissingError
 from .engine.kernel import ipvs
@@ -97,6 +98,7 @@ SPEC = {
     "keep_weights": {"type": "bool", "default": False},
     "drain": {"type": "bool", "default": False},
     "drain_timeout": {"type": "int", "default": 60},
+    **CONFIRM,
     **OWNER,
     **PURGE,
 }
@@ -157,6 +159,19 @@ def prepare(params):
         return wanted
 
     return read, wish, tables
+
+
+def reread(items):
+    """Return what there is of (kind, key) pairs, and what stands beside them."""
+    servers = {
+        key if kind == "virtual_server" else key.server for kind, key in items if kind in ("virtual_server", "real_server")
+    }
+    kinds = {kind for kind, _key in items} & {"ipvs_timeout", "sync_daemon"}
+    if not kinds:
+        return ipvs.read(precise=servers)
+    from .engine.kernel.ipvs import settings
+
+    return {**ipvs.read(precise=servers), **settings.read(kinds)}
 
 
 def check_modules(want, have):

@@ -22,6 +22,7 @@ from .engine.desired.takeover import SETS, balanced_by_rules, left_behind
 from .engine.errors import EngineError
 from .engine.kernel import sysctls
 from .engine.kernel.tables import TABLES
+from .engine.model import kinds as model
 from .engine.model.families import possible
 from .engine.plan.order import rules_last
 from .objects import documents
@@ -81,6 +82,17 @@ def prepare(params):
         return Wish(want, absent, {}, scope, order, {"sysctl": set(want.get("sysctl", ()))})
 
     return read, wish, TABLES
+
+
+def reread(items):
+    """Return what there is of (kind, key) pairs, and what stands beside them."""
+    asked = {}
+    for kind, key in items:
+        asked.setdefault(kind, set()).add(key)
+        if model.KINDS[kind].parent:
+            above, above_of = model.KINDS[kind].parent
+            asked.setdefault(above, set()).add(above_of(key))
+    return proxy_node.Node(precise=True).read(asked, {})
 
 
 def desired(params):

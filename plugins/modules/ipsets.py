@@ -26,6 +26,7 @@ extends_documentation_fragment:
   - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
+  - kubenode.ipvs._confirmation
   - kubenode.ipvs._ownership.purge
 options:
   sets:
@@ -216,6 +217,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+confirmed:
+  description: Whether the controller confirmed the change in time.
+  returned: if O(confirm_timeout) is given and something changed
+  type: bool
 plan:
   description: What was done, or in check mode would be done, in this order.
   returned: success
@@ -258,14 +263,15 @@ failed_steps:
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the kernel refused something
+  returned: if the kernel refused something, or nobody confirmed the change in time
   type: list
   elements: str
 """
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, PURGE, STATE
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import CONFIRM
 from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipsets import prepare
+from ansible_collections.kubenode.ipvs.plugins.module_utils._ipsets import prepare, reread
 
 SET = {
     "name": {"type": "str", "required": True},
@@ -296,7 +302,7 @@ SET = {
 
 def main():
     sets = {"type": "list", "elements": "dict", "default": [], "options": SET, "mutually_exclusive": [("members", "src")]}
-    run({"sets": sets, **OWNER, **PURGE}, prepare)
+    run({"sets": sets, **CONFIRM, **OWNER, **PURGE}, prepare, reread)
 
 
 if __name__ == "__main__":

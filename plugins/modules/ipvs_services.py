@@ -10,8 +10,7 @@ module: ipvs_services
 short_description: Converge IPVS virtual servers and their real servers
 version_added: 0.1.0
 description:
-  - Makes sure that the kernel's IPVS table holds the given virtual servers with the given real servers, in one task for many
-    of them.
+  - Makes sure that the kernel's IPVS table holds the given virtual servers and real servers, many of them in one task.
   - Speaks to the kernel over netlink. Needs neither C(ipvsadm) nor any Python library on the node.
   - Weights, thresholds, schedulers and flags are changed in place, so that established connections go on. What is removed
     comes last, and with O(drain) when its connections have ended.
@@ -24,6 +23,7 @@ extends_documentation_fragment:
   - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
+  - kubenode.ipvs._confirmation
   - kubenode.ipvs._ownership.purge
   - kubenode.ipvs._ipvs.settings
   - kubenode.ipvs._ipvs.drain
@@ -39,20 +39,17 @@ options:
     suboptions:
       protocol:
         description:
-          - The protocol.
-          - Required unless O(services[].fwmark) is given.
+          - The protocol. Required unless O(services[].fwmark) is given.
         type: str
         choices: [tcp, udp, sctp]
       address:
         description:
-          - The IPv4 or IPv6 address.
-          - Required unless O(services[].fwmark) is given.
+          - The IPv4 or IPv6 address. Required unless O(services[].fwmark) is given.
         type: str
       port:
         description:
-          - The port.
+          - The port. Required unless O(services[].fwmark) is given.
           - V(0) means all ports. The kernel allows that only for a persistent virtual server.
-          - Required unless O(services[].fwmark) is given.
         type: int
       fwmark:
         description:
@@ -99,8 +96,7 @@ options:
         type: str
         default: ''
       one_packet:
-        description:
-          - Whether to choose a real server for every datagram (UDP only).
+        description: Whether to choose a real server for every datagram (UDP only).
         type: bool
         default: false
       real_servers:
@@ -264,6 +260,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+confirmed:
+  description: Whether the controller confirmed the change in time.
+  returned: if O(confirm_timeout) is given and something changed
+  type: bool
 plan:
   description: What was done, or in check mode would be done, in this order.
   returned: success
@@ -333,17 +333,17 @@ failed_steps:
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the kernel refused something
+  returned: if the kernel refused something, or nobody confirmed the change in time
   type: list
   elements: str
 """
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipvs_services import SPEC, prepare
+from ansible_collections.kubenode.ipvs.plugins.module_utils._ipvs_services import SPEC, prepare, reread
 
 
 def main():
-    run(SPEC, prepare)
+    run(SPEC, prepare, reread)
 
 
 if __name__ == "__main__":

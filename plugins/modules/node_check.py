@@ -96,6 +96,24 @@ commands:
   returned: success
   type: dict
   sample: {ipset: /usr/sbin/ipset, ipvsadm: null}
+unconfirmed:
+  description:
+    - Changes of tasks with C(confirm_timeout) that wait for their confirmation. The node undoes them without it.
+    - Only root sees them.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    owner:
+      description: The owner, whose other tasks are refused as long.
+      type: str
+    path:
+      description: The file that waits. Who removes it confirms.
+      type: str
+    lines:
+      description: The lines of the change's plan, the first fifty and how many more.
+      type: list
+      elements: str
 check_mode:
   description: Whether this task ran in check mode, be it by the command line or by the C(check_mode) of a play or a task.
   returned: success
@@ -210,6 +228,7 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._node import digest, survey
+from ansible_collections.kubenode.ipvs.plugins.module_utils._pending import pending
 
 
 def main():
@@ -238,6 +257,7 @@ def main():
     module.exit_json(
         changed=False,
         check_mode=module.check_mode,
+        unconfirmed=pending(),
         files={path: os.path.exists(path) for path in params["files"]},
         contents={path: digest(path) for path in params["files"]},
         **found,

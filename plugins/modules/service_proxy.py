@@ -26,6 +26,7 @@ extends_documentation_fragment:
   - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
+  - kubenode.ipvs._confirmation
 options:
   objects:
     description:
@@ -119,6 +120,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+confirmed:
+  description: Whether the controller confirmed the change in time.
+  returned: if O(confirm_timeout) is given and something changed
+  type: bool
 plan:
   description: What was done, or in check mode would be done, in this order.
   returned: success
@@ -161,14 +166,15 @@ failed_steps:
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the kernel refused something
+  returned: if the kernel refused something, or nobody confirmed the change in time
   type: list
   elements: str
 """
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import STATE
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import CONFIRM
 from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._service_proxy import prepare
+from ansible_collections.kubenode.ipvs.plugins.module_utils._service_proxy import prepare, reread
 
 SPEC = {
     "objects": {"type": "list", "elements": "dict", "default": []},
@@ -178,12 +184,13 @@ SPEC = {
     "node_name": {"type": "str"},
     "owner": {"type": "str", "default": "service_proxy"},
     "adopt": {"type": "bool", "default": False},
+    **CONFIRM,
     **STATE,
 }
 
 
 def main():
-    run(SPEC, prepare)
+    run(SPEC, prepare, reread)
 
 
 if __name__ == "__main__":

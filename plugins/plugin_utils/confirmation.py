@@ -28,13 +28,18 @@ class ConfirmingAction(ActionBase):
         result = super().run(tmp, task_vars)
         if self._task.async_val and self._task.args.get("confirm_timeout") is not None:
             raise AnsibleActionFail("confirm_timeout and async exclude each other")
-        wrap_async = self._task.async_val and not self._connection.has_native_async
-        result = merge_hash(result, self._execute_module(task_vars=task_vars, wrap_async=wrap_async))
-        if not wrap_async:
-            self._remove_tmp_path(self._connection._shell.tmpdir)
+        result = merge_hash(result, self._change(task_vars))
         waiting = result.pop("confirm", None)
         if waiting:
             result.update(self._confirm(waiting["path"], waiting["seconds"]))
+        return result
+
+    def _change(self, task_vars):
+        """Run the module and return its result."""
+        wrap_async = self._task.async_val and not self._connection.has_native_async
+        result = self._execute_module(task_vars=task_vars, wrap_async=wrap_async)
+        if not wrap_async:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
         return result
 
     def _confirm(self, path, seconds):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support.cluster_net import Network
 from support.conversation import Servers
+from support.namespace import sh
 from support.started import Started
 from support.traffic import Cluster, serve_pods
 
@@ -47,6 +48,26 @@ def bare_cluster(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
     yield found
     found.close()
     assert found.node() == before
+
+
+@pytest.fixture
+def empty_ipvs() -> Iterator[None]:
+    """IPVS's table has nothing in it, before and after."""
+    from kubenode.engine.kernel.ipvs import control
+
+    control.flush()
+    yield
+    control.flush()
+
+
+@pytest.fixture
+def no_sets_left() -> Iterator[None]:
+    """The module's sets go, and then all others, each of which was made by the test."""
+    from kernel.modules import run
+
+    yield
+    run("ipsets", purge="owned")
+    sh("ipset", "destroy")
 
 
 @pytest.fixture(params=[4, 6], ids=["IPv4", "IPv6"])

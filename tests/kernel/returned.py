@@ -19,7 +19,10 @@ FAILED = {"cmd", "rc", "stdout", "stderr"}
 BETWEEN = {
     "agent_install": {"bundle_needed"},
     "packages": {"files_needed", "suffix"},
+    "ipsets": {"confirm"},
     "iptables_chains": {"confirm"},
+    "ipvs_services": {"confirm"},
+    "service_proxy": {"confirm"},
     "sysctls": {"confirm"},
     "virtual_addresses": {"confirm"},
 }

@@ -5,34 +5,38 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import signal
-import sqlite3
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
+from support import objects
+from support.guarded import PENDING, claims, die, guards, killed, node, undone, wait
+from support.namespace import sh
 
-PENDING = Path("/run/kubenode/confirm")
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
+
 FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 KEEPALIVE = Path("/proc/sys/net/ipv4/tcp_keepalive_time")
-LEDGERS = (Path("/run/kubenode/ledger.db"), Path("/var/lib/kubenode/ledger.db"))
-TASKS: dict[str, dict[str, Any]] = {
-    "sysctls": {"sysctls": {"net.ipv4.ip_forward": 1}, "purge": "owned"},
-    "iptables_chains": {
-        "chains": [
-            {"name": "NEW", "rules": ["-p tcp --dport 22 -j DROP"], "jumps": [{"chain": "INPUT"}]},
-            {"name": "OLD", "rules": ["-s 192.0.2.2 -j DROP"]},
-        ],
-        "purge": "owned",
-    },
-    "virtual_addresses": {"links": [{"name": "vips", "up": True, "addresses": ["192.0.2.81"]}], "purge": "owned"},
-}
+MODULES = ("dummy", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "ip_set", "xt_set", "xt_ipvs", "br_netfilter")
+SSH = {"protocol": "tcp", "address": "192.0.2.22", "port": 22}
+WEB = {"protocol": "tcp", "address": "192.0.2.80", "port": 80}
+QUIET = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}}
+
+
+def proxied(name: str, ip: str, count: int) -> list[objects.Object]:
+    """One Service with so many endpoints."""
+    ends = [objects.endpoint(f"10.244.1.{number}", "n1") for number in range(1, count + 1)]
+    ports = [objects.port(80, "p", node_port=30080)]
+    return [objects.service(name, [ip], ports, kind="NodePort"), objects.piece(name, ends, [objects.port(8080, "p")])]
+
+
+PROXY: dict[str, Any] = {"node_name": "n1", "config": QUIET, "owner": "ansible"}
 BEFORE: dict[str, dict[str, Any]] = {
     "sysctls": {"sysctls": {"net.ipv4.tcp_keepalive_time": 600}},
     "iptables_chains": {
@@ -44,8 +48,85 @@ BEFORE: dict[str, dict[str, Any]] = {
     "virtual_addresses": {
         "links": [{"name": "vips", "addresses": ["192.0.2.80"]}, {"name": "gone", "up": True, "addresses": ["192.0.2.90"]}]
     },
+    "ipvs_services": {
+        "services": [
+            {**WEB, "real_servers": [{"address": "198.51.100.1"}, {"address": "198.51.100.2", "weight": 3}]},
+            {
+                "fwmark": 7,
+                "scheduler": "sh",
+                "scheduler_flags": ["sh-port"],
+                "persistence_timeout": 300,
+                "netmask": 24,
+                "real_servers": [
+                    {"address": "198.51.100.3", "upper_threshold": 9, "lower_threshold": 2},
+                    {"address": "2001:db8::3", "forwarding_method": "tunnel", "tunnel_type": "gue", "tunnel_port": 6080},
+                ],
+            },
+        ],
+        "timeouts": {"tcp": 800},
+    },
+    "ipsets": {
+        "sets": [
+            {"name": "changes", "type": "hash:ip", "maxelem": 500, "members": ["192.0.2.1", "192.0.2.2"]},
+            {"name": "other", "type": "hash:ip", "comment": True, "members": ['192.0.2.1 comment "on call"', "192.0.2.2"]},
+            {
+                "name": "goes",
+                "type": "hash:net",
+                "timeout": 9000,
+                "counters": True,
+                "members": ["192.0.2.0/24", "10.0.0.0/8 nomatch"],
+            },
+            {"name": "list", "type": "list:set", "members": ["goes", "changes"]},
+        ]
+    },
+    "service_proxy": {**PROXY, "objects": [*proxied("web", "10.96.0.10", 2), *proxied("old", "10.96.0.11", 1)[:1]]},
+}
+TASKS: dict[str, dict[str, Any]] = {
+    "sysctls": {"sysctls": {"net.ipv4.ip_forward": 1}, "purge": "owned"},
+    "iptables_chains": {
+        "chains": [
+            {"name": "NEW", "rules": ["-p tcp --dport 22 -j DROP"], "jumps": [{"chain": "INPUT"}]},
+            {"name": "OLD", "rules": ["-s 192.0.2.2 -j DROP"]},
+        ],
+        "purge": "owned",
+    },
+    "virtual_addresses": {"links": [{"name": "vips", "up": True, "addresses": ["192.0.2.81"]}], "purge": "owned"},
+    "ipvs_services": {
+        "services": [
+            SSH,
+            {**WEB, "scheduler": "wrr", "real_servers": [{"address": "198.51.100.2"}, {"address": "198.51.100.4"}]},
+        ],
+        "timeouts": {"tcp": 700},
+        "purge": "owned",
+    },
+    "ipsets": {
+        "sets": [
+            {"name": "dropped", "type": "hash:net", "members": ["0.0.0.0/1", "128.0.0.0/1"]},
+            {"name": "changes", "type": "hash:ip", "maxelem": 600, "members": ["192.0.2.2", "192.0.2.3"]},
+            {"name": "other", "type": "hash:net", "members": ["192.0.2.2", "192.0.2.128/25"]},
+            {"name": "list", "type": "list:set", "members": ["changes"]},
+        ],
+        "purge": "owned",
+    },
+    "service_proxy": {**PROXY, "objects": [*proxied("web", "10.96.0.10", 1), *proxied("new", "10.96.0.12", 1)[:1]]},
 }
 ALL = sorted(TASKS)
+# What stands there before its owner adopts it.
+FOREIGN = {
+    "iptables_chains": [["iptables", "-N", "OLD"], ["iptables", "-X", "OLD"]],
+    "virtual_addresses": [["ip", "link", "add", "vips", "type", "dummy"], ["ip", "link", "delete", "vips"]],
+    "ipvs_services": [["ipvsadm", "-A", "-t", "192.0.2.80:80", "-s", "wrr"], ["ipvsadm", "-D", "-t", "192.0.2.80:80"]],
+    "ipsets": [["ipset", "create", "changes", "hash:ip", "maxelem", "600"], ["ipset", "destroy", "changes"]],
+    "service_proxy": [["ip", "link", "add", "kube-ipvs0", "type", "dummy"], ["ip", "link", "delete", "kube-ipvs0"]],
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernel() -> None:
+    sh("modprobe", "-a", *MODULES)
+    for tool in ("iptables", "ip6tables"):
+        for table in ("nat", "filter"):
+            sh(tool, "-t", table, "-S")  # a table that nobody used yet is not saved
 
 
 @pytest.fixture(autouse=True)
@@ -56,66 +137,11 @@ def clean() -> Iterator[None]:
     yield
     for path in PENDING.iterdir() if PENDING.exists() else ():
         path.unlink()
-    for module in ALL:
-        for owner in ("ansible", "other"):
-            run(module, purge="owned", owner=owner)
+    for owner in {owner for owner, _kind in claims()}:
+        run("service_proxy", state="absent", owner=owner)
+        run("sysctls", purge="owned", owner=owner)
+    sh("ipvsadm", "--set", "900", "120", "300")
     wait(lambda: guards() == [])
-
-
-def wait(what: Callable[[], object]) -> None:
-    """Wait for something that will come; what does not is an error, not a hanging test."""
-    end = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def guards() -> list[str]:
-    """The processes that wait to undo something: copies of this one."""
-    mine = Path("/proc/self/cmdline").read_bytes()
-    found = []
-    for directory in Path("/proc").glob("[0-9]*"):
-        try:
-            if (directory / "cmdline").read_bytes() == mine and int(directory.name) != os.getpid():
-                found.append(directory.name)
-        except OSError:
-            continue
-    return found
-
-
-def node() -> dict[str, Any]:
-    """All that a task can change: kernel, files, ledgers."""
-    rows: dict[str, Any] = {}
-    for path in LEDGERS:
-        if path.exists():
-            ledger = sqlite3.connect(path)
-            for table in ("claim", "note"):
-                rows[f"{path} {table}"] = sorted(ledger.execute(f"SELECT * FROM {table}"))
-            ledger.close()
-    chains = subprocess.run(["iptables-save"], check=True, capture_output=True, text=True).stdout.splitlines()
-    links = subprocess.run(["ip", "-json", "address"], check=True, capture_output=True, text=True).stdout
-    return {
-        "ledgers": {table: found for table, found in rows.items() if found},
-        "sysctls": [FORWARD.read_text(), KEEPALIVE.read_text()],
-        "files": {path.name: path.read_text() for path in Path("/etc/sysctl.d").glob("*kubenode*")},
-        "chains": [line.split(" [")[0] for line in chains if line[0] != "#"],
-        "links": sorted(
-            (
-                link["ifname"],
-                "UP" in link["flags"],
-                sorted(each["local"] for each in link["addr_info"] if each["scope"] != "link"),
-            )
-            for link in json.loads(links)
-        ),
-    }
-
-
-def undone(path: str) -> dict[str, Any]:
-    """Wait until the node has undone a change, and return what it says about it."""
-    record = Path(f"{path}.undone")
-    wait(lambda: record.exists() and "undone" in json.loads(record.read_text()))
-    found: dict[str, Any] = json.loads(record.read_text())
-    return found
 
 
 @pytest.mark.parametrize("module", ALL)
@@ -129,7 +155,7 @@ def test_what_nobody_confirms_is_undone_and_the_ledger_is_as_before(module: str)
     assert (len(told["undone"]), told["problems"]) == (len(result["plan"]), [])
     assert not Path(result["confirm"]["path"]).exists()  # it is too late to confirm
     again = run(module, **TASKS[module])
-    assert again["plan"] == result["plan"]
+    assert again["lines"] == result["lines"]
 
 
 @pytest.mark.parametrize("module", ALL)
@@ -147,39 +173,54 @@ def test_what_is_confirmed_stays(module: str) -> None:
 
 @pytest.mark.parametrize("module", ALL)
 def test_what_was_adopted_is_nobodys_again(module: str) -> None:
-    if module == "iptables_chains":
-        subprocess.run(["iptables", "-N", "OLD"], check=True)
-    if module == "virtual_addresses":
-        subprocess.run(["ip", "link", "add", "vips", "type", "dummy"], check=True)
-        subprocess.run(["ip", "address", "add", "192.0.2.81/32", "dev", "vips"], check=True)
+    foreign = FOREIGN.get(module, [])
+    for command in foreign[:1]:
+        sh(*command)
     before = node()
     arguments = TASKS[module] if module == "sysctls" else {**TASKS[module], "adopt": True}
     undone(run(module, **arguments, confirm_timeout=1)["confirm"]["path"])
     assert node() == before
-    if module == "iptables_chains":
-        subprocess.run(["iptables", "-X", "OLD"], check=True)
-    if module == "virtual_addresses":
-        subprocess.run(["ip", "link", "delete", "vips"], check=True)
+    for command in foreign[1:]:
+        sh(*command)
 
 
-def test_a_task_that_dies_in_the_middle_is_undone() -> None:
+@pytest.mark.parametrize("module", ["ipsets", "service_proxy"])  # all tables between them
+def test_a_task_that_dies_when_all_is_done_is_undone(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(module, **BEFORE[module])
     before = node()
-    child = os.fork()
-    if child == 0:
-        from ansible_collections.kubenode.ipvs.plugins.module_utils import _files
+    carried_out = apply._run
 
-        def die(*_arguments: object) -> None:
-            os.kill(os.getpid(), signal.SIGKILL)
+    def dies(*arguments: Any, **options: Any) -> Any:
+        result = carried_out(*arguments, **options)
+        die()
+        return result
 
-        _files.write = die  # after the live value, before the file
-        try:
-            run("sysctls", **TASKS["sysctls"], confirm_timeout=2)
-        finally:
-            os._exit(1)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    (path,) = PENDING.iterdir()
-    told = undone(str(path).partition(".undone")[0])
-    assert told["undone"] == ["~ sysctl net.ipv4.ip_forward: 1 -> 0"]
+    monkeypatch.setattr(apply, "_run", dies)
+    path = killed(lambda: run(module, **TASKS[module], confirm_timeout=1))
+    monkeypatch.undo()
+    assert undone(path)["problems"] == []
+    assert node() == before
+
+
+def test_a_task_that_dies_in_the_middle_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ansible_collections.kubenode.ipvs.plugins.module_utils import _files
+
+    before = node()
+    monkeypatch.setattr(_files, "write", die)  # after the live value, before the file
+    told = undone(killed(lambda: run("sysctls", **TASKS["sysctls"], confirm_timeout=1)))
+    assert (told["undone"], told["problems"]) == (["~ sysctl net.ipv4.ip_forward: 1 -> 0"], [])
+    assert node() == before
+
+
+def test_a_task_that_dies_while_a_real_server_drains_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ansible_collections.kubenode.ipvs.plugins.module_utils import _ipvs_drain
+
+    run("ipvs_services", **BEFORE["ipvs_services"])
+    before = node()
+    monkeypatch.setattr(_ipvs_drain.Drain, "_wait", die)  # weights are 0, nothing has gone
+    told = undone(killed(lambda: run("ipvs_services", **TASKS["ipvs_services"], drain=True, confirm_timeout=1)))
+    assert "~ real server 198.51.100.1:80 of tcp 192.0.2.80:80: weight 0 masquerade -> weight 1 masquerade" in told["undone"]
+    assert told["problems"] == []
     assert node() == before
 
 
@@ -194,21 +235,59 @@ def test_what_somebody_changed_since_is_left_alone() -> None:
 def test_as_long_as_a_change_waits_its_owner_waits() -> None:
     result = run("sysctls", **TASKS["sysctls"], confirm_timeout=600)
     path = result["confirm"]["path"]
-    for module in ("sysctls", "virtual_addresses", "kernel_modules"):
+    waits = {"owner": "ansible", "path": path, "lines": result["lines"]}
+    assert run("node_check")["unconfirmed"] == [waits]
+    before = node()
+    for module, arguments in {**TASKS, "kernel_modules": {}}.items():
+        guard = {} if module == "kernel_modules" else {"confirm_timeout": 600}
         with pytest.raises(ModuleError, match=rf"waits for its confirmation .* by removing {path}; nothing was changed$"):
-            run(module)
-        run(module, owner="other")
-        run(module, check=True)
+            run(module, **arguments, **guard)
+    assert node() == before
+    run("virtual_addresses", owner="other")
+    run("sysctls", check=True)
+    wait(lambda: len(guards()) == 1)
+    assert run("node_check")["unconfirmed"] == [waits]
     os.unlink(path)
     assert run("sysctls", **TASKS["sysctls"])["changed"] is False
+    assert run("node_check")["unconfirmed"] == []
 
 
-def test_without_a_change_there_is_nothing_to_confirm() -> None:
-    run("sysctls", **TASKS["sysctls"])
-    assert "confirm" not in run("sysctls", **TASKS["sysctls"], confirm_timeout=1)
-    assert "confirm" not in run("sysctls", sysctls={"net.ipv4.ip_forward": 0}, confirm_timeout=1, check=True)
+def test_what_a_reboot_leaves_keeps_nobody_waiting() -> None:
+    """What was written to files stays; /run is empty, and there is no guard any more."""
+    run("sysctls", **TASKS["sysctls"], confirm_timeout=600)
+    (guard,) = guards()
+    os.kill(guard, signal.SIGKILL)
+    shutil.rmtree("/run/kubenode")
+    FORWARD.write_text("0")
+    sh("sysctl", "--load", "/etc/sysctl.d/90-kubenode-ansible.conf")
+    assert run("node_check")["unconfirmed"] == []
+    assert run("sysctls", **TASKS["sysctls"], confirm_timeout=600)["changed"] is False
+
+
+@pytest.mark.parametrize("module", ALL)
+def test_without_a_change_there_is_nothing_to_confirm(module: str) -> None:
+    assert "confirm" not in run(module, **TASKS[module], confirm_timeout=1, check=True)
+    run(module, **TASKS[module])
+    before = node()
+    assert "confirm" not in run(module, **TASKS[module], confirm_timeout=1)
+    assert "confirm" not in run(module, **BEFORE[module], confirm_timeout=1, check=True)
     wait(lambda: guards() == [])
-    assert FORWARD.read_text() == "1\n"
+    assert node() == before
+
+
+def test_of_many_members_the_files_name_few(tmp_path: Path) -> None:
+    path = tmp_path / "members"
+    path.write_text("\n".join(f"10.0.{number >> 8}.{number & 255}" for number in range(5000)))
+    wanted = {"name": "many", "type": "hash:ip", "src": str(path), "remote_src": True}
+    result = run("ipsets", sets=[wanted], confirm_timeout=600)
+    (waits,) = run("node_check")["unconfirmed"]
+    assert waits["lines"] == [*result["lines"][:50], "and 4951 more"]
+    os.unlink(result["confirm"]["path"])
+    before = node()
+    told = undone(run("ipsets", sets=[{"name": "many", "state": "absent"}], confirm_timeout=1)["confirm"]["path"])
+    assert told["problems"] == []
+    assert (len(told["undone"]), told["undone"][-1]) == (51, "and 4951 more")
+    assert node() == before
 
 
 def test_a_refused_task_leaves_nothing_to_confirm() -> None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from support import ipvs_tables, ipvsadm, namespace
-from support.ipvs_tables import creations
+from support.ipvs_tables import DNS, NOTHING, REAL, WEB, create, creations, write
 
 from kubenode.engine.kernel import ipvs
 from kubenode.engine.kernel.ipvs import control, dump, table
@@ -25,10 +24,7 @@ from kubenode.engine.model.ipvs import ONE_PACKET, PERSISTENT, SCHED3, RealServe
 from kubenode.engine.plan import Step, plan
 
 RECORDED = json.loads((Path(__file__).parents[1] / "unit/engine/kernel/ipvs/recorded.json").read_text())
-WEB = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
-DNS = VirtualServerKey("udp", "10.96.0.10", 53, 4)
-REAL = RealServerKey(WEB, "10.244.1.5", 8080)
-NOTHING: dict[str, dict[Any, Any]] = {"virtual_server": {}, "real_server": {}}
+pytestmark = pytest.mark.usefixtures("empty_ipvs")
 random_tables = settings(
     max_examples=150,
     deadline=None,
@@ -36,23 +32,6 @@ random_tables = settings(
     phases=(Phase.explicit, Phase.generate),  # shrinking against a kernel takes minutes
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-
-
-@pytest.fixture(autouse=True)
-def empty_table() -> Iterator[None]:
-    control.flush()
-    yield
-    control.flush()
-
-
-def create(key: Any, value: Any) -> Step:
-    return Step("real_server" if isinstance(key, RealServerKey) else "virtual_server", key, None, value)
-
-
-def write(state: dict[str, dict[Any, Any]]) -> None:
-    result = ipvs.apply(creations(state))
-    assert [failure.message for failure in result.failed] == []
-    assert result.done == creations(state)
 
 
 def as_proc_shows(key: RealServerKey, value: RealServer) -> RealServer:

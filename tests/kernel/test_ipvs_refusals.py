@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.ipvs_tables import creations
+from support.ipvs_tables import DNS, NOTHING, WEB, create, creations, write
 
 from kubenode.engine.errors import MissingError
 from kubenode.engine.kernel import ipvs
@@ -21,29 +19,7 @@ from kubenode.engine.kernel.netlink import NetlinkSocket
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.plan import Step
 
-WEB = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
-DNS = VirtualServerKey("udp", "10.96.0.10", 53, 4)
-REAL = RealServerKey(WEB, "10.244.1.5", 8080)
-NOTHING: dict[str, dict[Any, Any]] = {"virtual_server": {}, "real_server": {}}
-
-
-@pytest.fixture(autouse=True)
-def empty_table() -> Iterator[None]:
-    control.flush()
-    yield
-    control.flush()
-
-
-def create(key: Any, value: Any) -> Step:
-    return Step("real_server" if isinstance(key, RealServerKey) else "virtual_server", key, None, value)
-
-
-def write(state: dict[str, dict[Any, Any]]) -> None:
-    result = ipvs.apply(creations(state))
-    assert [failure.message for failure in result.failed] == []
-    assert result.done == creations(state)
-
-
+pytestmark = pytest.mark.usefixtures("empty_ipvs")
 REFUSALS = [
     (
         create(WEB, VirtualServer("nosuch")),

@@ -6,29 +6,15 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel.modules import ModuleError, converge, run
+from kernel.modules import ModuleError, run
+from support.module_ipsets import saved, sets
 from support.started import Started
 
-
-@pytest.fixture(autouse=True)
-def table() -> Iterator[None]:
-    yield
-    run("ipsets", purge="owned")
-    subprocess.run(["ipset", "destroy"], check=True)
-
-
-def saved(name: str) -> list[str]:
-    lines = subprocess.run(["ipset", "save", name], check=True, capture_output=True, text=True).stdout.splitlines()
-    return lines[:1] + sorted(lines[1:])
-
-
-def sets(*items: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-    return converge("ipsets", sets=list(items), **arguments)
+pytestmark = pytest.mark.usefixtures("no_sets_left")
 
 
 def test_creates_changes_and_removes() -> None:

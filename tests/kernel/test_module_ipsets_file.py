@@ -7,31 +7,17 @@ from __future__ import annotations
 
 import random
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel.modules import ModuleError, converge, run
+from kernel.modules import ModuleError, run
+from support.module_ipsets import saved, sets
 from support.set_members import cases, member
 
 from kubenode.engine.model.ipset_header import header
 
-
-@pytest.fixture(autouse=True)
-def table() -> Iterator[None]:
-    yield
-    run("ipsets", purge="owned")
-    subprocess.run(["ipset", "destroy"], check=True)
-
-
-def saved(name: str) -> list[str]:
-    lines = subprocess.run(["ipset", "save", name], check=True, capture_output=True, text=True).stdout.splitlines()
-    return lines[:1] + sorted(lines[1:])
-
-
-def sets(*items: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-    return converge("ipsets", sets=list(items), **arguments)
+pytestmark = pytest.mark.usefixtures("no_sets_left")
 
 
 class TestFile:

@@ -6,22 +6,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kernel.modules import converge, run
+from kernel.modules import ModuleError, run
+from support.module_ipsets import sets
 
-
-@pytest.fixture(autouse=True)
-def table() -> Iterator[None]:
-    yield
-    run("ipsets", purge="owned")
-    subprocess.run(["ipset", "destroy"], check=True)
-
-
-def sets(*items: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-    return converge("ipsets", sets=list(items), **arguments)
+pytestmark = pytest.mark.usefixtures("no_sets_left")
 
 
 class TestOrder:
@@ -50,6 +41,32 @@ class TestOrder:
         self.lists("a", "b")
         assert self.lists("a", "b", "c")["lines"] == ["+ member c of set l"]
         assert self.lists("b", "c")["lines"] == ["- member a of set l"]
+
+    @pytest.mark.parametrize(
+        ("left", "lines"),
+        [
+            (["b"], ["- member a of set l", "- member c of set l", "- member d of set l"]),
+            (["a", "b"], ["- member c of set l", "- member d of set l"]),
+            ([], ["- member a of set l", "- member b of set l", "- member c of set l", "- member d of set l"]),
+            (None, ["- member a of set l", "- member b of set l", "- member c of set l", "- member d of set l", "- set l"]),
+        ],
+    )
+    def test_what_goes_comes_back_where_it_stood(self, left: list[str] | None, lines: list[str]) -> None:
+        self.lists("a", "b", 'c comment "the third"', "d", comment=True)
+        sets({"name": "used", "type": "list:set"})  # the kernel tells of lists last
+        before = subprocess.run(["ipset", "save", "l"], check=True, capture_output=True, text=True).stdout
+        refused = {"name": "used", "state": "absent"}  # fails after all else
+        subprocess.run(["iptables", "-A", "INPUT", "-m", "set", "--match-set", "used", "src", "-j", "DROP"], check=True)
+        wanted = {"name": "l", "state": "absent"}
+        if left is not None:
+            wanted = {"name": "l", "type": "list:set", "comment": True, "members": left}
+        try:
+            assert run("ipsets", sets=[wanted], check=True)["lines"] == lines
+            with pytest.raises(ModuleError, match=rf"set used is in use.*; {len(lines)} earlier step\(s\) were undone$"):
+                run("ipsets", sets=[wanted, refused])
+        finally:
+            subprocess.run(["iptables", "-F", "INPUT"], check=True)
+        assert subprocess.run(["ipset", "save", "l"], check=True, capture_output=True, text=True).stdout == before
 
     def test_before_and_after(self) -> None:
         self.lists("a", "b before a", "c after b")

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
+from support.guarded import undone
 
 VIP, PODS = "192.0.2.80", ("198.51.100.11", "198.51.100.12")
 WEB = {"protocol": "tcp", "address": VIP, "port": 80}
@@ -202,3 +203,14 @@ def test_others_may_have_the_lock_while_it_waits(connection: Connection) -> None
 def test_a_time_that_cannot_be(seconds: int) -> None:
     with pytest.raises(ModuleError, match=f"^task: drain_timeout is {seconds}, expected a number between 1 and 86400$"):
         run("ipvs_services", drain=True, drain_timeout=seconds)
+
+
+def test_what_nobody_confirms_is_undone_after_it_has_drained(connection: Connection) -> None:
+    """Its time begins when the real server has gone; the connection goes on when it is back."""
+    before = saved()
+    wanted = [{**WEB, "real_servers": [STAYING]}]
+    result = run("ipvs_services", services=wanted, drain=True, drain_timeout=2, confirm_timeout=1)
+    assert ended(result) == [(LEAVES.removeprefix("real server "), 1)]
+    assert undone(result["confirm"]["path"])["problems"] == []
+    assert sorted(saved().splitlines()) == sorted(before.splitlines())
+    connection.works()

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from kubenode.engine.kernel import ipvs
 from kubenode.engine.model.ipvs import (
     FORWARDING_METHODS,
     HASHED,
@@ -21,6 +22,10 @@ from kubenode.engine.model.ipvs import (
 from kubenode.engine.plan import Step
 
 # Those of Linux 6.1; twos came with 6.2.
+NOTHING: dict[str, dict[Any, Any]] = {"virtual_server": {}, "real_server": {}}
+WEB = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
+DNS = VirtualServerKey("udp", "10.96.0.10", 53, 4)
+REAL = RealServerKey(WEB, "10.244.1.5", 8080)
 SCHEDULERS = ("rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "sed", "nq", "mh")
 U32 = 0xFFFFFFFF
 
@@ -79,6 +84,18 @@ def tables(draw: st.DrawFn) -> dict[str, dict[Any, Any]]:
             methods = FORWARDING_METHODS if family == server.family else ("tunnel",)
             reals[RealServerKey(server, address, draw(ports))] = draw(real_servers(methods))
     return {"virtual_server": servers, "real_server": reals}
+
+
+def create(key: Any, value: Any) -> Step:
+    """The step that makes one item."""
+    return Step("real_server" if isinstance(key, RealServerKey) else "virtual_server", key, None, value)
+
+
+def write(state: dict[str, dict[Any, Any]]) -> None:
+    """Make a table of nothing."""
+    result = ipvs.apply(creations(state))
+    assert [failure.message for failure in result.failed] == []
+    assert result.done == creations(state)
 
 
 def creations(state: dict[str, dict[Any, Any]]) -> list[Step]:

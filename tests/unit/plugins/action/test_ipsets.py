@@ -102,3 +102,13 @@ def test_a_file_that_is_not_there(places: tuple[Path, Path]) -> None:
     action = OnNode({"sets": [{"name": "a", "src": "nosuch.txt"}]}, *places)
     with pytest.raises(AnsibleActionFail, match=r"the file nosuch\.txt with members of set a is not there"):
         action.run(task_vars={})
+
+
+def test_a_change_that_waits_is_confirmed_by_a_new_connection(places: tuple[Path, Path]) -> None:
+    action = OnNode({"sets": [{"name": "a", "src": "a.txt"}], "confirm_timeout": 5}, *places)
+    action.answer = {"changed": True, "confirm": {"path": "/run/kubenode/confirm/x", "seconds": 5}}
+    told: list[str] = []
+    action._connection.reset = lambda: told.append("reset")
+    action._low_level_execute_command = lambda command: told.append(command) or {"rc": 0}
+    assert action.run(task_vars={}) == {"changed": True, "confirmed": True}
+    assert told == ["reset", "rm /run/kubenode/confirm/x"]

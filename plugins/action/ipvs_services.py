@@ -1,0 +1,12 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's half of ``ipvs_services``: confirms a change that waits for it."""
+
+from __future__ import annotations
+
+from ansible_collections.kubenode.ipvs.plugins.plugin_utils.confirmation import ConfirmingAction
+
+
+class ActionModule(ConfirmingAction):
+    """Confirms by a new connection."""

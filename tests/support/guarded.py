@@ -1,0 +1,118 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tasks with ``confirm_timeout``: the files and processes that wait, and all that such a task can change on this node."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .namespace import sh
+
+PENDING = Path("/run/kubenode/confirm")
+LEDGERS = (Path("/run/kubenode/ledger.db"), Path("/var/lib/kubenode/ledger.db"))
+SYSCTLS = (
+    "ipv4/ip_forward",
+    "ipv4/tcp_keepalive_time",
+    "ipv4/conf/all/arp_ignore",
+    "ipv4/vs/conntrack",
+    "ipv4/vs/conn_reuse_mode",
+)
+_CHANGING = {"create": re.compile(r" initval \S+"), "add": re.compile(r" timeout \d+")}  # chance, and the time that is left
+_SAVE = ("iptables-save", "ip6tables-save")
+_TESTS = os.getpid()
+
+
+def wait(what: Callable[[], object]) -> None:
+    """Wait for something that will come; what does not is an error, not a hanging test."""
+    end = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def guards() -> list[int]:
+    """The processes that wait to undo something: copies of this one."""
+    mine = Path("/proc/self/cmdline").read_bytes()
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            if (directory / "cmdline").read_bytes() == mine and int(directory.name) != os.getpid():
+                found.append(int(directory.name))
+        except OSError:
+            continue
+    return found
+
+
+def undone(path: str) -> dict[str, Any]:
+    """Wait until the node has undone a change, and return what it says about it, once."""
+    record = Path(f"{path}.undone")
+    wait(lambda: record.exists() and "undone" in json.loads(record.read_text()))
+    found: dict[str, Any] = json.loads(record.read_text())
+    record.unlink()
+    return found
+
+
+def killed(function: Callable[[], object]) -> str:
+    """Call what kills its process, in a child; return the path of the file that waits then."""
+    child = os.fork()
+    if child == 0:
+        try:
+            function()
+        finally:
+            os._exit(1)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    (path,) = PENDING.iterdir()
+    return str(path).partition(".undone")[0]
+
+
+def die(*_arguments: object) -> None:
+    """End this process as nothing else does, if it is the child; its guard, which is nobody's child, has it in memory, too."""
+    if os.getppid() == _TESTS:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def claims() -> set[tuple[str, str]]:
+    """Owner and kind of all that is claimed."""
+    return {(row[2], row[0]) for rows in ledgers().values() for row in rows if len(row) == 3}
+
+
+def ledgers() -> dict[str, list[tuple[str, ...]]]:
+    """All rows of the ledgers' tables that have some."""
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    for path in LEDGERS:
+        if path.exists():
+            ledger = sqlite3.connect(path)
+            for table in ("claim", "note"):
+                rows[f"{path} {table}"] = sorted(ledger.execute(f"SELECT * FROM {table}"))
+            ledger.close()
+    return {table: found for table, found in rows.items() if found}
+
+
+def node() -> dict[str, Any]:
+    """All that a task can change: kernel, files, ledgers; without what is another one when something is made anew."""
+    sets = [_CHANGING[line.split()[0]].sub("", line) for line in sh("ipset", "save").splitlines()]
+    links = json.loads(sh("ip", "-json", "address"))
+    paths = [Path("/proc/sys/net", name) for name in SYSCTLS]
+    return {
+        "ipvs": sorted(sh("ipvsadm", "-Sn").splitlines()),  # virtual servers stand in the order in which they were made
+        "sets": sorted(sets),
+        "lists": [line for line in sets if line.startswith("add list ")],
+        "rules": [line.partition(" [")[0] for tool in _SAVE for line in sh(tool).splitlines() if line[0] != "#"],
+        "links": sorted((link["ifname"], "UP" in link["flags"], sorted(_addresses(link))) for link in links),
+        "ledgers": ledgers(),
+        "sysctls": [path.read_text() for path in paths if path.exists()],
+        "files": {path.name: path.read_text() for path in Path("/etc").glob("*/*kubenode*")},
+    }
+
+
+def _addresses(link: dict[str, Any]) -> list[str]:
+    return [f"{each['local']}/{each['prefixlen']}" for each in link["addr_info"] if each["scope"] != "link"]

@@ -1,0 +1,23 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the tests of the module ipsets share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel.modules import converge
+
+from .namespace import sh
+
+
+def saved(name: str) -> list[str]:
+    """What ipset saves of one set: its header, and its members in the order of their texts."""
+    lines = sh("ipset", "save", name).splitlines()
+    return lines[:1] + sorted(lines[1:])
+
+
+def sets(*items: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    """Converge these sets, as check mode foresees it, so that nothing is left to do."""
+    return converge("ipsets", sets=list(items), **arguments)
