@@ -9,6 +9,7 @@ import ast
 import importlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -67,6 +68,33 @@ def test_every_setting_is_on_the_page_and_the_other_way_round(heading: str, fiel
     text = section(page("reference/configuration.md"), heading)
     documented = [name for row in rows(text) for name in named(row[0])]
     assert sorted(documented) == sorted(name for name, field in fields.items() if field is not None)
+
+
+def spellings(value: object) -> set[str]:
+    """How the page may spell a default."""
+    if isinstance(value, bool):
+        return {f"`{value}`".lower()}
+    if isinstance(value, tuple):
+        return {f"`{value[0]}:{value[1]}`"} if value else {"none", "all", '`""`'}
+    if isinstance(value, (int, float)):
+        units = {"s": value, "m": value / 60, "h": value / 3600}
+        return {
+            f"`{value:g}`",
+            f"`{value:.0f}`",
+            *(f"`{number:.0f}{unit}`" for unit, number in units.items() if number == int(number)),
+        }
+    return {f"`{value}`"} if value else {'`""`', "host name"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "fields"), [("KubeProxyConfiguration", KUBE_PROXY_FIELDS), ("AgentConfiguration", AGENT_FIELDS)]
+)
+def test_the_defaults_of_settings_are_those_of_the_code(heading: str, fields: dict[str, Any]) -> None:
+    for names, default, _what in rows(section(page("reference/configuration.md"), heading)):
+        given = default.split(", ")
+        for number, name in enumerate(named(names)):
+            if name != "mode":  # any value is read, none is said
+                assert given[min(number, len(given) - 1)] in spellings(getattr(Config(), fields[name].attribute)), name
 
 
 def test_every_metric_is_on_the_page_with_its_type_and_labels() -> None:
