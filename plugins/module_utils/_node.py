@@ -29,6 +29,9 @@ FAMILIES = {
     "sles": "suse",
     "arch": "arch",
 }
+# What container managers leave in a container.
+CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, linux/proc_ns.h
 SERVICES = ("NetworkManager", "firewalld")
 # Older ones have no IPVS that conntrack, ipset and the agent can work with.
 OLDEST_KERNEL = (4, 18)
@@ -184,12 +187,25 @@ def distribution(path="/etc/os-release"):
 
 
 def container_kind(root="/"):
-    """Return what kind of container the node is (``docker``, ``podman``, ``lxc`` …), or None."""
-    told = _read(os.path.join(root, "run/systemd/container")).strip()
-    environment = _read(os.path.join(root, "proc/1/environ")).split("\0")
-    told = told or next((entry.partition("=")[2] for entry in environment if entry.startswith("container=")), "")
-    marks = {".dockerenv": "docker", "run/.containerenv": "podman"}
-    return told or next((kind for mark, kind in marks.items() if os.path.exists(os.path.join(root, mark))), None)
+    """Return what kind of container the node is (``docker``, ``podman``, ``lxc`` …), ``unknown`` for one that does not tell, or None.
+
+    What the container interface of systemd names comes first; a pod of containerd has nothing of it.
+    """
+    environment = dict(entry.partition("=")[::2] for entry in _read(os.path.join(root, "proc/1/environ")).split("\0"))
+    told = [_read(os.path.join(root, "run", name)).strip() for name in ("host/container-manager", "systemd/container")]
+    told.append(environment.get("container", ""))
+    told += [kind for mark, kind in CONTAINER_MARKS.items() if os.path.exists(os.path.join(root, mark))]
+    told += ["kubernetes"] if "KUBERNETES_SERVICE_HOST" in environment else []
+    told += [] if _first_processes(root) else ["unknown"]
+    return next(filter(None, told), None)
+
+
+def _first_processes(root):
+    """Tell whether this process sees those that the kernel started: a container has process numbers of its own."""
+    try:
+        return os.stat(os.path.join(root, "proc/self/ns/pid")).st_ino == _FIRST_PID_NAMESPACE
+    except OSError:
+        return True
 
 
 def hypervisor(root="/"):

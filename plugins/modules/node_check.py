@@ -183,8 +183,8 @@ container:
   type: bool
 virtualization:
   description: >-
-    What kind of container or virtual machine the node is, in the words of C(systemd-detect-virt), V(unknown) for a virtual
-    machine that does not tell, V(none) for a real machine.
+    What kind of container or virtual machine the node is, in the words of C(systemd-detect-virt), V(kubernetes) for a pod that
+    tells no more, V(unknown) for one that does not tell, V(none) for a real machine.
   returned: success
   type: str
   sample: kvm

@@ -105,6 +105,11 @@ def test_all_that_is_lacking_is_said_at_once() -> None:
         ({"run/.containerenv": "engine=podman"}, "podman"),
         ({"proc/1/environ": "PATH=/bin\0container=oci\0"}, "oci"),
         ({"proc/1/environ": "PATH=/bin\0notcontainer=oci\0"}, None),
+        ({"proc/1/environ": "KUBERNETES_SERVICE_HOST=10.96.0.1\0"}, "kubernetes"),
+        ({"proc/1/environ": "container=\0KUBERNETES_SERVICE_HOST=10.96.0.1\0", ".dockerenv": ""}, "docker"),
+        ({"run/host/container-manager": "toolbox\n", "run/.containerenv": ""}, "toolbox"),
+        ({"proc/self/ns/pid": ""}, "unknown"),
+        ({"proc/self/ns/pid": "", "proc/1/environ": "container=lxc\0"}, "lxc"),
     ],
 )
 def test_containers(tmp_path: Path, files: dict[str, str], kind: str | None) -> None:
