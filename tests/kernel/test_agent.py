@@ -204,12 +204,17 @@ def test_show_and_check(agent: AgentProcess) -> None:
     for directory in (agent.directory, *agent.directory.parents):
         if not directory.stat().st_mode & 0o001:
             directory.chmod(0o711)
+    groups = os.getgroups()
+    os.setgroups([])
+    os.setegid(65534)
     os.seteuid(65534)
     try:
         with pytest.raises(EngineError, match=r"agent\.sock may only be opened by root and the agent's group"):
             question(str(agent.run / "agent.sock"), "status")
     finally:
         os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
     agent.stop()
     assert "the agent is not running" in agent.command("status", "--run-dir", str(agent.run), expect=1).stderr
     text = agent.command("show", "--objects", str(agent.manifests), *agent.options()).stdout
