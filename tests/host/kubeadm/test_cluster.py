@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role kubeadm: a cluster from nothing to nothing, and never two of them."""
+
+from __future__ import annotations
+
+from support import fake_kubeadm
+from support.kubeadm_answers import GOLDEN
+from support.kubeadm_cases import JOIN, JOIN_CONTROL_PLANE
+from support.kubeadm_site import ENDPOINT, HASH, KEY, NODES, TOKEN, Site
+
+
+def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
+    variables = {"kubeadm_cni_manifest": str(GOLDEN / "manifest.yaml"), "kubeadm_untaint_control_plane": True}
+
+    # The command line may ask for a dry run, or the play.
+    for options, play in ((["--check", "--diff"], "play.yml"), ([], "check.yml")):
+        dry = site.run(*options, play=play, **variables)
+        assert dry.status == 0, dry.text
+        assert all(dry.changed.values()), dry.changed
+        assert ("kind: JoinConfiguration" in dry.text) == ("--diff" in options)
+        assert site.files() == []
+        assert [call for node in NODES for call in site.calls(node)] == ["kubeadm config validate --config /dev/stdin"] * 3
+
+    first = site.run("--diff", "-vvv", **variables)
+    assert first.status == 0, first.text
+    assert site.files() == ["n1/kubernetes/admin.conf", *(f"{node}/kubernetes/kubelet.conf" for node in NODES)]
+
+    # What kubeadm was given is what a real one accepts, with the secrets that it was told.
+    assert fake_kubeadm.accepted(list(site.documents("n1", "init").values()))
+    for node, sample in (("n2", JOIN_CONTROL_PLANE), ("w1", JOIN)):
+        joined = site.documents(node, "join")["JoinConfiguration"]
+        assert joined["discovery"] == {"bootstrapToken": {"apiServerEndpoint": ENDPOINT, "token": TOKEN, "caCertHashes": [HASH]}}
+        example = {
+            "apiServerEndpoint": sample["api_server_endpoint"],
+            "token": sample["token"],
+            "caCertHashes": [sample["ca_cert_hash"]],
+        }
+        joined["discovery"] = {"bootstrapToken": example}
+        if node == "n2":
+            assert joined["controlPlane"]["certificateKey"] == KEY
+            joined["controlPlane"]["certificateKey"] = sample["certificate_key"]
+        assert fake_kubeadm.accepted([joined])
+
+    # The secrets went nowhere but into kubeadm.
+    calls = {node: site.calls(node) for node in NODES}
+    for secret in (TOKEN, KEY):
+        assert secret not in first.text
+        assert secret not in str(calls)
+        assert [path for path in site.left() if secret in path.read_text(errors="replace")] == []
+    assert "kubeadm init --config /dev/stdin --skip-token-print" in calls["n1"]
+    assert calls["n1"][-1].endswith("taint nodes n1 node-role.kubernetes.io/control-plane-")
+    steps = ["kubeadm token create", "kubeadm config validate", "kubeadm join", "kubeadm token delete"]
+    assert [call.split(" --")[0] for call in calls["w1"]] == [*steps[:3], f"{steps[3]} {TOKEN.partition('.')[0]}"]
+    steps[1:1] = ["kubeadm init phase upload-certs"]
+    assert [call.split(" --")[0] for call in calls["n2"]] == [*steps[:4], f"{steps[4]} {TOKEN.partition('.')[0]}"]
+
+    for options in ([], ["--check"]):
+        again = site.run(*options, **variables)
+        assert again.status == 0, again.text
+        assert again.changed == {"n1": 0, "n2": 0, "w1": 0}
+        assert not any(word in call for node in NODES for call in site.calls(node) for word in (" init", " join", " token"))
+
+    reset = site.run(tasks_from="reset")
+    assert reset.status == 0, reset.text
+    assert site.files() == []
+    assert site.run(tasks_from="reset").changed == {"n1": 0, "n2": 0, "w1": 0}
+
+
+def test_one_node_after_the_other(site: Site) -> None:
+    for node in ("n1", "w1"):
+        one = site.run("--limit", node)
+        assert one.status == 0, one.text
+        assert list(one.changed) == [node]
+    assert site.files() == ["n1/kubernetes/admin.conf", "n1/kubernetes/kubelet.conf", "w1/kubernetes/kubelet.conf"]
+
+
+def test_an_inventory_in_another_order_makes_no_other_cluster(site: Site) -> None:
+    assert site.run("--limit", "n1").status == 0
+    text = (site.directory / "inventory.yml").read_text()
+    (site.directory / "inventory.yml").write_text(
+        text.replace("n1: {}", "x: {}").replace("n2: {}", "n1: {}").replace("x: {}", "n2: {}")
+    )
+    for options in ([], ["--check"]):
+        refused = site.run("--limit", "n2", *options)
+        assert refused.status == 2
+        assert "n1: there is a cluster already, and kubeadm init on n2 would make another one." in refused.text
+    assert site.files() == ["n1/kubernetes/admin.conf", "n1/kubernetes/kubelet.conf"]
+
+
+def test_a_manifest_is_checked_as_far_as_a_dry_run_can(site: Site) -> None:
+    """A server's dry run makes no namespace, and says of what would be in it that there is none."""
+    assert site.run("--limit", "n1").status == 0
+    variables = {"kubeadm_cni_manifest": str(GOLDEN / "manifest.yaml")}
+    dry = site.run("--limit", "n1", "--check", **variables)
+    assert (dry.status, dry.changed) == (0, {"n1": 1}), dry.text
+    assert site.run("--limit", "n1", **variables).changed == {"n1": 1}
+    assert site.run("--limit", "n1", "--check", **variables).changed == {"n1": 0}

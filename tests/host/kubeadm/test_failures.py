@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role kubeadm where something does not work: what is said, what is left, and that it can be tried again."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from support.kubeadm_answers import said
+from support.kubeadm_site import TOKEN, Site
+
+
+@pytest.mark.parametrize("failure", ["init-preflight", "init-config"])
+def test_a_kubeadm_that_only_looked_can_be_run_again(site: Site, failure: str) -> None:
+    (site.directory / "n1/fail").write_text(failure)
+    failed = site.run("--limit", "n1")
+    assert failed.status == 2
+    assert "kubeadm init failed on n1 before it changed anything: " in failed.text
+    assert " ".join(said(failure, "stderr").split()[-8:]) in failed.text
+    assert site.files() == []
+    (site.directory / "n1/fail").unlink()
+    assert site.run("--limit", "n1").status == 0
+
+
+def test_a_kubeadm_that_fails_half_way_is_not_taken_for_done(site: Site) -> None:
+    (site.directory / "n1/fail").write_text("init-half-way")
+    failed = site.run("--limit", "n1")
+    assert failed.status == 2
+    assert "kubeadm init failed on n1 half way: " in failed.text
+    assert "error execution phase " in failed.text
+    assert site.files() == ["n1/kubernetes/kubenode-unfinished"]
+
+    (site.directory / "n1/fail").unlink()
+    site.calls("n1")
+    refused = site.run("--limit", "n1")
+    assert refused.status == 2
+    assert "An earlier kubeadm did not get to its end on n1." in refused.text
+    assert site.calls("n1") == []
+
+    assert site.run("--limit", "n1", tasks_from="reset").status == 0
+    assert site.run("--limit", "n1").status == 0
+
+
+def test_a_join_that_fails_shows_why_and_no_secret(site: Site) -> None:
+    assert site.run("--limit", "n1").status == 0
+    (site.directory / "w1/fail").write_text("join-preflight")
+    failed = site.run("--limit", "w1", "-vvv")
+    assert failed.status == 2
+    assert "kubeadm join failed on w1 before it changed anything: " in failed.text
+    assert "error execution phase preflight" in failed.text
+    assert TOKEN not in failed.text
+    assert site.calls("w1")[-1].startswith(f"kubeadm token delete {TOKEN.partition('.')[0]} ")
+
+
+def test_a_join_may_take_longer_than_its_token_lives(site: Site) -> None:
+    assert site.run("--limit", "n1").status == 0
+    (site.directory / "w1/expired").touch()
+    joined = site.run("--limit", "w1")
+    assert joined.status == 0, joined.text
+    assert "w1/kubernetes/kubelet.conf" in site.files()
+
+
+def test_what_cannot_work_is_said_before_anything_is_done(site: Site) -> None:
+    refused = site.run("--limit", "n1", kubeadm_proxy="kube-proxy", fake_version="v1.43.0")
+    assert refused.status == 2
+    assert "kube-proxy has no ipvs mode any more from 1.43 on" in refused.text
+    nowhere = site.run("--limit", "n1", kubeadm_control_plane_group="masters")
+    assert "The inventory has no group masters with a host in it" in nowhere.text
+    shutil.rmtree(site.directory / "bin")
+    missing = site.run("--limit", "n1")
+    assert "kubeadm does not run on n1: " in missing.text
+    assert site.files() == []
+    assert site.calls("n1") == []
