@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kube-proxy", metavar="PATH", help="a kube-proxy; not below /tmp or /run, which are the kernel's own")
     parser.addoption("--kube-apiserver", metavar="PATH", help="a kube-apiserver; likewise")
     parser.addoption("--etcd", metavar="PATH", help="an etcd for it; likewise")
+    parser.addoption("--kubernetes", metavar="DIR", help="kubeadm and all that it needs, see test_kubeadm.py")
     parser.addoption("--services", type=int, default=1200, metavar="N", help="how many Services are thousands (%(default)s)")
     parser.addoption("--clusters", type=int, default=10, metavar="N", help="how many random clusters (%(default)s)")
     parser.addoption("--first", type=int, default=0, metavar="SEED", help="the seed of the first of them (%(default)s)")
