@@ -113,7 +113,8 @@ def test_control_c_says_so_and_nothing_else(tmp_path: Path) -> None:
         agent.bind(str(path))
         agent.listen()
         asking = subprocess.Popen(
-            [sys.executable, "-m", "kubenode", "status", "--run-dir", str(tmp_path)],
+            # In the background of a shell, SIGINT is ignored by all that is started there.
+            ["env", "--default-signal=INT", sys.executable, "-m", "kubenode", "status", "--run-dir", str(tmp_path)],
             env=environment,
             stderr=subprocess.PIPE,
             text=True,
