@@ -19,7 +19,7 @@ FILES = {re.findall(r"'([\w.]+\.j2)'", entry["text"])[0]: entry["path"] for entr
 FIREWALLD = ("firewalld_zone.xml.j2", "firewalld_policy.xml.j2")
 VARIABLES = {
     "prepare_firewalld_sources": ["10.244.0.0/16", "fd00:244::/32"],
-    "prepare_firewalld_addresses": ["10.96.0.0/12", "fd00:96::/108"],
+    "prepare_firewalld_addresses": ["10.96.0.0/16", "fd00:96::/108"],
     "prepare_firewalld_ports": ["30000-30100/tcp"],
 }
 

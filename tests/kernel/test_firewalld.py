@@ -1,0 +1,166 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""firewalld with its iptables back end beside an agent: what it refuses, what our files let through, and what its reloads take away."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from support.agent_process import eventually
+from support.cluster_net import NODE, inside
+from support.conversation import Talk, Target, ask
+from support.foreign_root import ForeignRoot
+from support.namespace import sh
+from support.neighbours import FILES, FIREWALLD, render
+from support.traffic import Cluster, cluster_ip, node_port, service
+
+WEB, PORT = 120, 30090
+CLOSED = Target(node_port(PORT, 4).address, 8088)  # a server of the node that nobody speaks of
+TABLES = ("filter", "nat", "mangle", "raw", "security")
+LEGACY = """
+for tool in iptables ip6tables; do
+  for verb in "" -save -restore; do ln -sf /usr/sbin/$tool-legacy$verb /etc/alternatives/$tool$verb; done
+done
+sed -i "s/^FirewallBackend=.*/FirewallBackend=iptables/" /etc/firewalld/firewalld.conf
+mkdir -p /run/dbus /run/lock
+dbus-daemon --system --fork
+"""
+BUS = ("dbus-send", "--system", "--print-reply", "--dest=org.fedoraproject.FirewallD1", "/org/fedoraproject/FirewallD1")
+
+
+def answers() -> dict[str, str]:
+    """Who answers, and whom he sees: from outside and from a pod, each family."""
+    found = {}
+    for family in (4, 6):
+        for where, what in (
+            ("client1", cluster_ip(WEB, family)),
+            ("p3", cluster_ip(WEB, family)),
+            ("client1", node_port(PORT, family)),
+        ):
+            found[f"{where} to {what.address}:{what.port}"] = ask(where, what, timeout=1)
+    return found
+
+
+def ours(cluster: Cluster) -> dict[str, list[str]]:
+    """Our rules as they stand in each family's tables, where a jump may be preceded by nothing but ours; sets; virtual servers."""
+    node = cluster.node()
+    rules = {tool: [line for line in node[tool].splitlines() if "KUBE" in line] for tool in ("iptables", "ip6tables")}
+    return {**rules, "ipset": node["ipset"].splitlines(), "ipvs": node["ipvs"].splitlines()}
+
+
+class Firewalld:
+    """The daemon, on the node's network, with a bus of its own."""
+
+    def __init__(self) -> None:
+        with inside(NODE):
+            self.root = ForeignRoot(alone=False)
+        self.root.run("sh", "-ec", LEGACY)
+        command = [*self.root.enter, "firewalld", "--nofork", "--nopid"]
+        self.daemon = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        eventually(self.runs, 120)
+
+    def runs(self) -> bool:
+        """firewalld is ready"""
+        assert self.daemon.poll() is None
+        return (
+            'string "RUNNING"'
+            in self.root.attempt(
+                *BUS, "org.freedesktop.DBus.Properties.Get", "string:org.fedoraproject.FirewallD1", "string:state"
+            ).stdout
+        )
+
+    def tell(self) -> None:
+        """What the role prepare does."""
+        for name in FIREWALLD:
+            self.root.write(FILES[name], render(name))
+        self.root.run("firewall-cmd", "--reload")
+
+    def close(self) -> None:
+        """End the daemon, which takes its rules away."""
+        self.root.run("sh", "-c", 'for p in /proc/[0-9]*; do read -r n <$p/comm; [ "$n" != firewalld ] || kill ${p#/proc/}; done')
+        self.daemon.wait()
+        self.root.close()
+
+
+@pytest.fixture(scope="module")
+def tables(servers: object) -> None:
+    """A table that was used once stays, empty."""
+    for tool in ("iptables", "ip6tables"):
+        for table in TABLES:
+            with inside(NODE):
+                sh(tool, "-t", table, "-S")
+
+
+@pytest.fixture(scope="module")
+def cluster(tables: None, bare_cluster: Cluster) -> Cluster:
+    bare_cluster.write("web", service(WEB, ["r1"], node_port=PORT))
+    bare_cluster.configure({"ipvs": {"syncPeriod": "1s"}})
+    bare_cluster.start()
+    return bare_cluster
+
+
+@pytest.fixture(scope="module")
+def without(cluster: Cluster) -> dict[str, str]:
+    """What is answered where no firewalld runs."""
+    cluster.servers.add("itself", NODE, CLOSED)
+    assert ask("client1", CLOSED).startswith("itself sees ")
+    return answers()
+
+
+@pytest.fixture(scope="module")
+def firewalld(without: dict[str, str]) -> Iterator[Firewalld]:
+    found = Firewalld()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def refused(firewalld: Firewalld) -> dict[str, str]:
+    """What is answered where firewalld knows nothing of us."""
+    return answers()
+
+
+@pytest.fixture(scope="module")
+def told(refused: object, firewalld: Firewalld) -> Firewalld:
+    """The daemon with the role's files."""
+    firewalld.tell()
+    return firewalld
+
+
+def test_its_files_let_through_what_firewalld_refuses(
+    cluster: Cluster, without: dict[str, str], refused: dict[str, str], told: Firewalld
+) -> None:
+    assert all(" sees " in answer for answer in without.values()), without
+    assert not any(" sees " in answer for answer in refused.values()), refused
+    eventually(lambda: answers() == without, 60)
+    # And nothing but that.
+    assert " sees " not in ask("client1", CLOSED, timeout=1)
+
+
+@pytest.mark.parametrize("how", ["--reload", "--complete-reload"])
+def test_a_reload_removes_our_rules_and_the_agent_makes_them_anew(
+    cluster: Cluster, without: dict[str, str], told: Firewalld, how: str
+) -> None:
+    eventually(lambda: answers() == without, 60)
+    before = ours(cluster)
+    talk = Talk("client1", cluster_ip(WEB, 4))
+    try:
+        assert talk.say().name == "r1"
+        cluster.agent.kill(signal.SIGSTOP)
+        try:
+            told.root.run("firewall-cmd", how)
+            harmed = ours(cluster)
+            assert (harmed["iptables"], harmed["ip6tables"]) == ([], [])
+            assert (harmed["ipset"], harmed["ipvs"]) == (before["ipset"], before["ipvs"])
+            assert answers() != without
+        finally:
+            cluster.agent.kill(signal.SIGCONT)
+        eventually(lambda: ours(cluster) == before, 60)
+        assert answers() == without
+        assert talk.say().name == "r1"
+    finally:
+        talk.abort()
