@@ -77,9 +77,13 @@ def test_what_is_so_already_is_done() -> None:
 
 
 def test_a_link_goes_up_and_down() -> None:
-    assert addresses.apply([Step("link", LINK, None, Link())]).failed == []
+    """The kernel would drop its IPv6 addresses."""
+    steps = [Step("link", LINK, None, Link()), *(Step("address", key, None, True) for key in (KEYS[0], KEYS[-1]))]
+    assert addresses.apply(steps).failed == []
     assert addresses.apply([Step("link", LINK, Link(), Link("dummy", True))]).failed == []
     assert addresses.read([LINK])["link"] == {LINK: Link("dummy", True)}
+    assert addresses.apply([Step("link", LINK, Link("dummy", True), Link())]).failed == []
+    assert addresses.read([LINK]) == {"link": {LINK: Link()}, "address": {KEYS[0]: True, KEYS[-1]: True}}
 
 
 def test_errors_name_the_item() -> None:

@@ -81,6 +81,17 @@ class Attached:
 
 def in_child(fault: Fault, directory: Path, function: Callable[[], int]) -> Finished:
     """Have a child of this process, with a fault from its first system call on, call a function that returns an exit status."""
+
+    def at_once(begin: Callable[[], None]) -> int:
+        begin()
+        return function()
+
+    return later_in_child(fault, directory, at_once)
+
+
+def later_in_child(fault: Fault, directory: Path, function: Callable[[Callable[[], None]], int]) -> Finished:
+    """Do the same with a fault that counts only from where the function calls what it is given."""
+    ready, say = os.pipe()
     wait, go = os.pipe()
     output, errors = directory / "output", directory / "errors"
     child = os.fork()
@@ -92,15 +103,23 @@ def in_child(fault: Fault, directory: Path, function: Callable[[], int]) -> Fini
             # pytest's own do not end there
             sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
             os.close(go)
-            os.read(wait, 1)
-            os.close(wait)
-            status = function()
+            status = function(lambda: _begin(say, wait))
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(status)
     os.close(wait)
+    os.close(say)
+    with os.fdopen(ready, "rb") as pipe:
+        assert pipe.read(1), f"it never came to where {fault} counts: {errors.read_text()}"
     with Attached(fault, child, directory / "record") as attached:
         os.close(go)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return Finished(status, output.read_text(), errors.read_text(), attached.happened)
+
+
+def _begin(say: int, wait: int) -> None:
+    os.write(say, b"1")
+    os.close(say)
+    os.read(wait, 1)
+    os.close(wait)

@@ -30,7 +30,11 @@ class Failure(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What became of steps."""
+    """What became of steps.
+
+    If the conversation with the kernel ended between question and answer, ``done`` also has steps of which nobody knows whether they
+    were. Whoever undoes it may undo them, too: taking back what was not done changes nothing.
+    """
 
     done: list[Step]
     failed: list[Failure]

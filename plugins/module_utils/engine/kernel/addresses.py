@@ -118,32 +118,54 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
 
     What is there already, or gone already, counts as done. Without ``keep_going`` the first run of steps of one kind that has a
     failure is the last; the kernel goes on after a step that it refuses, so ``done`` can have steps behind the failed one.
+
+    Raises:
+        KernelError: the conversation ended (without ``keep_going`` only before anything was done).
     """
     done: list[Step] = []
     failed: list[Failure] = []
     fresh: set[str] = set()
-    with _conversation() as socket:
-        for _kind, group in groupby(steps, key=lambda step: step.kind):
-            run = list(group)
-            if fresh and any(step.kind == "route" and step.after is None for step in run):
-                _wait_for_routes(socket, fresh)
-            known = _links(socket)
-            with _promoting(run):
-                outcome = socket.request([_message(step, known) for step in run])
-            other = _other_lengths(socket, known, run, outcome)
-            for step, code in zip(run, outcome):
-                if step.key in other:
-                    text = f"{name(step.kind, step.key)}: it is there with the prefix length {other[step.key]}"
-                    failed.append(Failure(step, text))
-                elif code == 0 or code in _FULFILLED.get((step.kind, step.verb), ()):
-                    done.append(step)
-                    if step.kind == "address" and step.after is not None and ":" in step.key.address:
-                        fresh.add(step.key.address)
-                else:
-                    failed.append(Failure(step, _explain(step, code)))
-            if failed and not keep_going:
-                break
+    run: list[Step] = []
+    try:
+        with _conversation() as socket:
+            for _kind, group in groupby(steps, key=lambda step: step.kind):
+                run = list(group)
+                if fresh and any(step.kind == "route" and step.after is None for step in run):
+                    _wait_for_routes(socket, fresh)
+                known = _links(socket)
+                flushed = _flushed(socket, known, run)
+                with _promoting(run):
+                    outcome = socket.request([_message(step, known) for step in run])
+                if flushed:
+                    socket.request([_message(step, known) for step in flushed])
+                other = _other_lengths(socket, known, run, outcome)
+                for step, code in zip(run, outcome):
+                    if step.key in other:
+                        failed.append(
+                            Failure(step, f"{name(step.kind, step.key)}: it is there with the prefix length {other[step.key]}")
+                        )
+                    elif code == 0 or code in _FULFILLED.get((step.kind, step.verb), ()):
+                        done.append(step)
+                        if step.kind == "address" and step.after is not None and ":" in step.key.address:
+                            fresh.add(step.key.address)
+                    else:
+                        failed.append(Failure(step, _explain(step, code)))
+                if failed and not keep_going:
+                    break
+    except KernelError as error:
+        if keep_going or not run:
+            raise
+        return Result([*dict.fromkeys([*done, *run])], [*failed, Failure(run[0], str(error))])
     return Result(done, failed)
+
+
+def _flushed(socket: NetlinkSocket, known: dict[str, _Known], steps: list[Step]) -> list[Step]:
+    """Return what makes the IPv6 addresses of our links again that the kernel drops when a link goes down, but for its own."""
+    down = [step.key for step in steps if step.kind == "link" and step.verb == "change" and not step.after.up]
+    links = {known[link].number: link for link in down if link in known and known[link].link.type == "dummy"}
+    there = _addresses(socket) if links else ()
+    found = [AddressKey(links[index], address, prefix) for index, address, prefix in there if index in links]
+    return [Step("address", key, None, True) for key in found if ":" in key.address and not key.address.startswith("fe80:")]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from ...errors import KernelError, MissingError
 from ...plan.step import Step
 from .. import Failure, Result
 from . import direct
@@ -24,6 +25,9 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
 
     Raises:
         MissingError: no ipset, no kernel support, no right.
+        KernelError: the tool ended otherwise than it should (only with ``keep_going``).
+
+    Without ``keep_going`` these are raised only if nothing was done.
     """
     changing = {step.key for step in steps if step.kind == "set" and step.verb == "change"}
     inside: dict[str, list[Step]] = {name: [] for name in changing}
@@ -35,15 +39,22 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
             rest.append(step)
     result = Result([], [])
     for change, group in groupby(rest, key=lambda step: step.kind == "set" and step.verb == "change"):
-        if change:
-            for step in group:
-                _merge(result, replace(step, inside[step.key]))
-                if result.failed and not keep_going:
-                    return result
-        else:
-            _plain(list(group), keep_going, result)
-        if result.failed and not keep_going:
-            return result
+        run = list(group)
+        parts = [[step, *inside[step.key]] for step in run] if change else [run]
+        for part in parts:
+            try:
+                if change:
+                    _merge(result, replace(part[0], part[1:]))
+                else:
+                    _plain(part, keep_going, result)
+            except KernelError as error:
+                if keep_going or (isinstance(error, MissingError) and not result.done):
+                    raise
+                known = {*result.done, *(failure.step for failure in result.failed)}
+                unclear = [step for step in part if step not in known]
+                _merge(result, Result(unclear, [Failure(part[0], str(error))]))
+            if result.failed and not keep_going:
+                return result
     return result
 
 

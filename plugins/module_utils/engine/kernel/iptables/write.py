@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...errors import BusyError
+from ...errors import BusyError, KernelError
 from ...model.kinds import name
 from ...plan.step import Step
 from .. import Failure, Result
@@ -32,6 +32,8 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
         MissingError: no iptables, or not root.
         BusyError: another program holds the lock (only without ``keep_going``).
         KernelError: the lock cannot be opened.
+
+    Without ``keep_going`` these are raised only if nothing was done.
     """
     batches: dict[int, dict[str, list[Step]]] = {}
     for step in steps:
@@ -42,11 +44,14 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
         while left:
             try:
                 left = _restore(family, left, keep_going, result)
-            except BusyError as error:
-                if not keep_going:
-                    raise
+            except KernelError as error:
                 told = {*result.done, *(failure.step for failure in result.failed)}
-                result.failed.extend(Failure(step, str(error)) for step in steps if step not in told)
+                rest = [step for step in steps if step not in told]
+                if result.done and not keep_going:
+                    rest = rest[:1]
+                elif not keep_going or not isinstance(error, BusyError):
+                    raise
+                result.failed.extend(Failure(step, str(error)) for step in rest)
                 return result  # the others would wait just as long
             if result.failed and not keep_going:
                 return result

@@ -11,6 +11,7 @@ from errno import EEXIST, ENOENT, ESRCH
 from itertools import islice
 from typing import Any
 
+from ...errors import KernelError
 from ...model.ipvs import RealServer, RealServerKey, VirtualServerKey
 from ...plan.step import Step
 from .. import Failure, Result, finished
@@ -166,17 +167,24 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
 
     Raises:
         MissingError: no ip_vs; nothing was done.
+        KernelError: the conversation ended (only with ``keep_going``).
     """
     done: list[Step] = []
     failed: list[Failure] = []
-    with connect() as socket:
-        rest = iter(steps)
-        while batch := list(islice(rest, _BATCH)):
-            texts = _apply_batch(socket, batch)
-            done.extend(step for index, step in enumerate(batch) if index not in texts)
-            failed.extend(Failure(batch[index], texts[index]) for index in sorted(texts))
-            if failed and not keep_going:
-                break
+    batch: list[Step] = []
+    try:
+        with connect() as socket:
+            rest = iter(steps)
+            while batch := list(islice(rest, _BATCH)):
+                texts = _apply_batch(socket, batch)
+                done.extend(step for index, step in enumerate(batch) if index not in texts)
+                failed.extend(Failure(batch[index], texts[index]) for index in sorted(texts))
+                if failed and not keep_going:
+                    break
+    except KernelError as error:
+        if keep_going or not batch:
+            raise
+        return Result([*done, *batch], [*failed, Failure(batch[0], str(error))])
     return Result(done, failed)
 
 
