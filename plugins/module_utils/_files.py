@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -60,6 +61,17 @@ def boot_order(directories):
             if name.endswith(".conf"):
                 files.setdefault(name, os.path.join(directory, name))
     return [files[name] for name in sorted(files)]
+
+
+def foresee(steps):
+    """Raise KernelError if a file is to be written, or removed, where nothing can be."""
+    for step in steps:
+        if step.kind == "file":
+            directory = os.path.dirname(step.key)
+            while not os.path.isdir(directory):
+                directory = os.path.dirname(directory)
+            if os.statvfs(directory).f_flag & os.ST_RDONLY:
+                raise KernelError(f"file {step.key} cannot be written: {os.strerror(errno.EROFS)}; nothing was changed")
 
 
 def table(module):

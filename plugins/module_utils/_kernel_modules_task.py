@@ -74,6 +74,7 @@ def within(module, params, around):
     have = {"kernel_module": there, "file": text}
     tables = {"modules": modules.table(), "files": _files.table(module)}
     made = compute(have, wanted, around, {"owner": owner, "purge": "none", "adopt": True})
+    _files.foresee(made.steps)
     if not module.check_mode:
         _confirm.refuse_pending(owner)
         around.ledger.rehearse(owner, [("kernel_module", name) for name in going & mine])

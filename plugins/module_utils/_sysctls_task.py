@@ -54,6 +54,8 @@ def within(module, params, around, guard=None):
     have.update(sysctls.read([*named, *_sysctls.leaving(params, around, kept)]))
     wanted, going, former = _sysctls.wish(params, around, have, kept)
     made = compute(have, wanted, around, {**params, "purge": "none"})
+    _files.foresee(made.steps)
+    sysctls.foresee(made.steps)
     if not module.check_mode:
         _confirm.refuse_pending(owner)
         around.ledger.rehearse(owner, [("sysctl", key) for key in going])

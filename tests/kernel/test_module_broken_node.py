@@ -195,7 +195,10 @@ class TestFiles:
             elif how == "not to be replaced":  # as one that is mounted, or immutable
                 file.write_text("# theirs\n")
                 subprocess.run(["mount", "--bind", file, file], check=True)
-            refused(module, LASTING[module][0], rf"^file {file} cannot be (written|read): {WORDS[how]}.*(undone|changed)$")
+            said = rf"^file {file} cannot be (written|read): {WORDS[how]}.*(undone|changed)$"
+            refused(module, LASTING[module][0], said)
+            if how in ("read-only", "a directory"):
+                refused(module, {**LASTING[module][0], "check": True}, said)
 
     def test_a_file_that_cannot_be_removed(self, module: str, place: str) -> None:
         run(module, **LASTING[module][0])
@@ -209,7 +212,9 @@ class TestFiles:
 @pytest.mark.parametrize("module", ["sysctls", "kernel_settings"])
 def test_a_read_only_proc_sys(module: str) -> None:
     with read_only("/proc/sys"):
-        refused(module, LASTING[module][0], rf"^sysctl {FORWARD}: /proc/sys is read-only here \(a container\?\); ")
+        for check in (True, False):
+            said = rf"^sysctl {FORWARD}: /proc/sys is read-only here \(a container\?\); "
+            refused(module, {**LASTING[module][0], "check": check}, said)
 
 
 def test_kernel_modules_have_nothing_to_do_with_proc_sys() -> None:

@@ -103,6 +103,18 @@ def require(names: Collection[str]) -> None:
         raise MissingError("; ".join(_missing(name) for name in missing))
 
 
+def foresee(steps: list[Step]) -> None:
+    """Raise KernelError if values are to be written where nothing can be, as in most containers; nobody needs to try."""
+    for step in steps:
+        if (
+            step.kind == "sysctl"
+            and step.after
+            and os.path.exists(path(step.key))
+            and os.statvfs(path(step.key)).f_flag & os.ST_RDONLY
+        ):
+            raise KernelError(f"{_explain(step, OSError(errno.EROFS, ''))}; nothing was changed")
+
+
 def apply(steps: list[Step], keep_going: bool = False) -> Result:
     """Write values. A step without an after is done without a write: what was there before is the ledger's business."""
     done: list[Step] = []
