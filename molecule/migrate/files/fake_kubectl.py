@@ -1,14 +1,16 @@
 #!/usr/bin/python3
-# A fake of kubectl: the commands that the role migrate uses, on files in /run/fake-cluster instead of a cluster of one node. Its kube-proxy is a
-# service that runs where the DaemonSet's affinity and the node's label let it. Every call is written to /run/fake-cluster/calls.
+# A fake of kubectl: the commands that the role migrate uses, on files in /var/lib/fake-cluster instead of a cluster of one node. Its kube-proxy is a
+# service that runs where the DaemonSet's affinity and the node's label let it. Every call is written to /var/lib/fake-cluster/calls.
+# `schedule` is the kubelet at boot.
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path("/run/fake-cluster")
+ROOT = pathlib.Path("/var/lib/fake-cluster")
 DAEMONSET, LABELS = ROOT / "daemonset.json", ROOT / "labels.json"
 
 
@@ -20,6 +22,13 @@ def merge(old, patch):
     for key, value in patch.items():
         merged[key] = merge(merged.get(key), value)
     return merged
+
+
+def keep(path, document):
+    """Whoever reads it finds one of both; what the API has said outlives a power cut."""
+    path.with_suffix(".new").write_text(json.dumps(document))
+    path.with_suffix(".new").replace(path)
+    os.sync()
 
 
 def schedule():
@@ -47,7 +56,7 @@ elif words[:2] == ["get", "daemonset"]:
 elif words[:2] == ["patch", "daemonset"]:
     patched = merge(json.loads(DAEMONSET.read_text()), json.loads(words[words.index("--patch") + 1]))
     if not dry:
-        DAEMONSET.write_text(json.dumps(patched))
+        keep(DAEMONSET, patched)
         schedule()
     print("daemonset.apps/kube-proxy patched")
 elif words[:2] == ["label", "node"]:
@@ -58,8 +67,10 @@ elif words[:2] == ["label", "node"]:
         del after[key]
     print(f"node/{words[2]} " + ("not labeled" if after == before else "labeled" if is_set else "unlabeled"))
     if not dry:
-        LABELS.write_text(json.dumps(after))
+        keep(LABELS, after)
         schedule()
+elif words == ["schedule"]:
+    schedule()
 elif words[:2] == ["wait", "--for=delete"]:
     sys.exit(running())
 elif words[:2] == ["wait", "--for=condition=Ready"]:

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # steady.py serve: answer on port 8080.
-# steady.py ask ADDRESS PORT: new connections one after the other, and one that is kept; what fails is written to /run/steady/failures, how many did
-# not to /run/steady/count.
+# steady.py ask ADDRESS PORT DIRECTORY: new connections one after the other, and one that is kept; what fails is written to `failures` there, how
+# many did not to `count`.
 from __future__ import annotations
 
 import pathlib
@@ -9,8 +9,6 @@ import socket
 import socketserver
 import sys
 import time
-
-ROOT = pathlib.Path("/run/steady")
 
 
 class Echo(socketserver.BaseRequestHandler):
@@ -29,7 +27,7 @@ def say(talk, text):
         raise OSError("another answer")
 
 
-def ask(target):
+def ask(target, root):
     kept, count = socket.create_connection(target, 5), 0
     while True:
         try:
@@ -38,10 +36,10 @@ def ask(target):
                 say(talk, b"new")
             say(kept, b"kept")
             count += 1
-            (ROOT / "count.new").write_text(f"{count}\n")
-            (ROOT / "count.new").replace(ROOT / "count")  # whoever reads it finds one number, never none
+            (root / "count.new").write_text(f"{count}\n")
+            (root / "count.new").replace(root / "count")  # whoever reads it finds one number, never none
         except OSError as error:
-            with (ROOT / "failures").open("a") as file:
+            with (root / "failures").open("a") as file:
                 file.write(f"after {count}: {error!r}\n")
             kept = socket.create_connection(target, 5)
         time.sleep(0.02)
@@ -49,4 +47,4 @@ def ask(target):
 
 if sys.argv[1] == "serve":
     Server(("", 8080), Echo).serve_forever()
-ask((sys.argv[2], int(sys.argv[3])))
+ask((sys.argv[2], int(sys.argv[3])), pathlib.Path(sys.argv[4]))
