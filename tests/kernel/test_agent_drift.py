@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.agent_process import AgentProcess, dump, eventually, same
 from support.namespace import sh
-from support.web import WEB, node
+from support.web import WEB, node, web
 
 
 @pytest.fixture
@@ -61,3 +61,22 @@ def test_heals_drift_and_counts_it(agent: AgentProcess, harm: str, kind: str) ->
 def metrics() -> str:
     with urllib.request.urlopen("http://127.0.0.1:10249/metrics", timeout=10) as answer:
         return str(answer.read(), "utf-8")
+
+
+def test_what_somebody_removes_and_nobody_wants_is_not_ours_any_more(agent: AgentProcess) -> None:
+    """A virtual server that goes while somebody else has already removed it, and comes back as somebody else's."""
+    agent.configure({"ipvs": {"syncPeriod": "1s"}})
+    agent.start()
+    before = agent.ask("status")["owners"]
+    agent.write("other.json", web(1, "other", "10.96.0.11", 30081))
+    eventually(lambda: agent.ask("status")["owners"] != before)
+    agent.stop()
+    sh("ipvsadm", "-C")
+    sh("ip", "addr", "del", "10.96.0.11/32", "dev", "kube-ipvs0")
+    (agent.manifests / "other.json").unlink()
+    agent.start()
+    assert agent.ask("status")["owners"] == before
+    sh("ipvsadm", "-A", "-t", "10.96.0.11:80")
+    agent.stop()
+    agent.start()
+    assert "-A -t 10.96.0.11:80 -s wlc" in sh("ipvsadm", "-Sn")

@@ -42,8 +42,9 @@ class PaperNode:
         for step in steps:
             parent = KINDS[step.kind].parent
             orphan = parent is not None and parent[1](step.key) not in self.state[parent[0]]
-            if step.key in self.refuse or orphan:
-                result.failed.append(Failure(step, "no such parent" if orphan else "refused"))
+            lost = step.kind == "jump" and step.before is not None and step.key not in self.state["jump"]
+            if step.key in self.refuse or orphan or lost:
+                result.failed.append(Failure(step, "no such parent" if orphan else "no such rule" if lost else "refused"))
                 if not keep_going:
                     break
                 continue

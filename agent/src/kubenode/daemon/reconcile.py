@@ -10,6 +10,7 @@ between which events come, and plans only the items that differ.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping
@@ -17,6 +18,7 @@ from typing import Any, Callable, NamedTuple, Protocol
 
 from ..engine import former
 from ..engine.apply import execute
+from ..engine.errors import LedgerError
 from ..engine.kernel import Failure, finished
 from ..engine.ledger import Ledger, node_lock
 from ..engine.model import ReadState, State
@@ -34,6 +36,7 @@ Delta = Mapping[str, Mapping[Any, Any]]  # kind -> key -> value, or None for wha
 
 # Kinds whose change is rare and depends on more than itself: a full comparison is simpler than being clever.
 _LAYOUT = frozenset(("jump", "link", "sysctl", "set"))
+_OF_SERVICES = ("virtual_server", "address", "route")  # kinds whose items come and go with Services
 A_TURN = 16  # draining real servers that are looked after at a time, so that changes do not wait for long
 
 
@@ -122,6 +125,7 @@ class Reconciler:
         with node_lock(self._directory):
             self._have = finished(self._reading(), self.progress)
             report = self._pass(self._open(), self._have, self.want, None, start)
+            self._give_up(self._open())
         return self._concluded(report, kept if known else None)
 
     def compare(self) -> Generator[None, None, Report | None]:
@@ -151,6 +155,7 @@ class Reconciler:
             part = None if self.adopt else deserving(found, self._have, self.want, self.draining, kept, self._others)
             have, want = (self._have, self.want) if part is None else (only(self._have, part), only(self.want, part))
             report = self._pass(self._open(), have, want, part, start)._replace(full=True)
+            self._give_up(self._open())
         return self._concluded(report, kept)
 
     def _looking(self) -> Generator[None, None, Differences]:
@@ -168,6 +173,18 @@ class Reconciler:
         if ledger.written_by_others() or not self.synced:
             self._owned = ledger.owned(OWNER)
             self._others = ledger.others(OWNER)
+
+    def _give_up(self, ledger: Ledger) -> None:
+        """Claim no longer what somebody else removed and nobody wants: it is somebody else's if it comes again, and claims must not add up."""
+        gone = [
+            (kind, key)
+            for kind in _OF_SERVICES
+            for key in self._owned.get(kind, set()) - self._have.get(kind, {}).keys() - self.want.get(kind, {}).keys()
+        ]
+        with contextlib.suppress(LedgerError):  # of what cannot be written now, the next comparison takes care
+            ledger.forget(OWNER, gone)
+            for kind, key in gone:
+                self._owned[kind].discard(key)
 
     def _correct(self, kind: str, news: Mapping[Any, Any]) -> None:
         """Believe what was read."""
