@@ -12,7 +12,7 @@ Check mode and diff mode use the same plan as a real run, so that they cannot sa
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -233,19 +233,24 @@ def carry_out(made, wish, have, tables, around, owner):
     """Execute a plan, and strike out claims on things that shall not be and are not there any more."""
     gone = [(kind, key) for kind, keys in wish.absent.items() for key in keys if key not in have.get(kind, ())]
     around.ledger.rehearse(owner, gone)
-    if "sysctl" in wish.common and not wish.leaves:
-        from .engine import former
-
-        former.note(around.ledger, owner, made.steps)
     if made.steps or made.adopted:
         from .engine.apply import execute
 
-        execute(made, tables, around.ledger, owner)
+        with _noted(made, wish, around, owner):
+            execute(made, tables, around.ledger, owner)
     if wish.leaves:
         from .engine import former
 
         former.forget(around.ledger, owner)
     around.ledger.forget(owner, [(kind, key) for kind, key in gone if key in around.owned.get(kind, ())])
+
+
+def _noted(made, wish, around, owner):
+    if "sysctl" not in wish.common or wish.leaves:
+        return nullcontext()
+    from .engine import former
+
+    return former.noted(around.ledger, owner, made.steps)
 
 
 def taken_back(error, made, tables, around, owner):

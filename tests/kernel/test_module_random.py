@@ -16,12 +16,15 @@ from kernel.modules import ModuleError, converge, run
 from support.guarded import node, undone
 from support.iptables_spelling import CHAIN, SET, random_rule
 from support.namespace import fresh, sh
+from support.random_cluster import FACTS, RandomCluster
 from support.set_members import cases, member
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils import _guard
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel import Failure, Result
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.plan import Step
+from kubenode.engine.desired.cluster import Cluster
+from kubenode.engine.desired.config import Config
 
 SEED = 20261122
 TURNS = 2
@@ -102,12 +105,26 @@ def sysctls(draw: random.Random) -> Arguments:
     return {"sysctls": {name: draw.choice(values[name]) for name in some(draw, sorted(values), 4)}}
 
 
+def proxy(draw: random.Random) -> Arguments:
+    cluster = RandomCluster(draw.randrange(1 << 30))
+    found: dict[Any, Any] = {}
+    for item in [cluster.service() for _index in range(6)] + [cluster.piece() for _index in range(8)]:
+        more = {**found, (item["kind"], item["metadata"]["name"]): item}
+        tried = Cluster(Config(), FACTS[0])
+        for each in more.values():
+            tried.put(each)
+        found = found if tried.problems else more
+    quiet = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}}
+    return {"objects": list(found.values()), "node_name": "n1", "owner": "ansible", "config": quiet}
+
+
 STATES: dict[str, Callable[[random.Random], Arguments]] = {
     "ipvs_services": services,
     "ipsets": sets,
     "iptables_chains": chains,
     "virtual_addresses": links,
     "sysctls": sysctls,
+    "service_proxy": proxy,
 }
 
 
@@ -142,7 +159,7 @@ def test_from_state_to_state(name: str, monkeypatch: pytest.MonkeyPatch) -> None
         sh("iptables", "-t", table, "-N", CHAIN)
     sh("ipset", "create", SET, "hash:net")
     draw = random.Random(f"{SEED} {name}")
-    purge = {"purge": "owned"}
+    purge = {} if name == "service_proxy" else {"purge": "owned"}
     turned = 0
     for _draw in range(5 * TURNS):
         wanted = {**STATES[name](draw), **purge}
@@ -168,4 +185,4 @@ def test_from_state_to_state(name: str, monkeypatch: pytest.MonkeyPatch) -> None
         if turned == TURNS:
             break
     assert turned == TURNS
-    run(name, **purge)
+    run(name, **({"state": "absent", "owner": "ansible"} if name == "service_proxy" else purge))

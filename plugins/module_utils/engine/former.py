@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 
+from .apply import ApplyError
 from .ledger import LASTING, Ledger
 from .model import State
 from .plan.step import Step
@@ -26,6 +28,21 @@ def note(ledger: Ledger, owner: str, steps: Iterable[Step]) -> None:
     if changes:
         known = {key: json.loads(text)[0] for key, text in ledger.notes(owner, _KIND).items()}
         ledger.note(owner, _KIND, [(step.key, json.dumps([known.get(step.key, step.before), step.after])) for step in changes])
+
+
+@contextmanager
+def noted(ledger: Ledger, owner: str, steps: Iterable[Step]) -> Iterator[None]:
+    """Remember what :func:`note` does, while steps are done; where they are undone, the ledger is as it was."""
+    steps = list(steps)
+    known = ledger.notes(owner, _KIND)
+    note(ledger, owner, steps)
+    try:
+        yield
+    except ApplyError as error:
+        stuck = {failure.step.key for failure in error.stuck}
+        undone = {step.key for step in steps if step.kind == _KIND} - stuck
+        ledger.note(owner, _KIND, [(key, known.get(key, "")) for key in undone])
+        raise
 
 
 def wanted_back(ledger: Ledger, owner: str, live: State) -> State:
