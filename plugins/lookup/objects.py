@@ -7,14 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: objects
-short_description: Read Services, EndpointSlices and Nodes from files
+short_description: Read Services, EndpointSlices and Nodes from files, or from a cluster
 version_added: 0.1.0
 description:
-  - Returns the Kubernetes objects that a service proxy needs from files on the controller, in the order in which they were found.
-    Files are read by the rules of the agent's source C(manifests). They may have one document or many, single objects, lists or
-    what C(kubectl get -o json) prints.
+  - Returns the Kubernetes objects that a service proxy needs from files on the controller, or from the cluster of a kubeconfig, in the
+    order in which they were found. Files are read by the rules of the agent's source C(manifests). They may have one document or
+    many, single objects, lists or what C(kubectl get -o json) prints.
   - Objects of other kinds are left out, and so is what clients write down about themselves (C(managedFields) and the like).
-  - There is no lookup that asks a cluster, since that needs a client library. C(kubectl) is one, see the examples.
+  - A cluster is asked with C(kubectl) on the controller, which knows all ways to prove who one is. The user of the kubeconfig must be
+    allowed to list Services, EndpointSlices and Nodes of all namespaces.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 options:
@@ -22,9 +23,19 @@ options:
     description:
       - Files, or directories of which all C(*.json), C(*.yaml) and C(*.yml) are read. A relative path is looked for as that of
         M(ansible.builtin.copy), in C(files) too.
+      - May be left out if O(kubeconfig) is given; if both are, the objects of both are returned.
     type: list
     elements: str
-    required: true
+  kubeconfig:
+    description: A kubeconfig on the controller, whose cluster is asked.
+    type: path
+  context:
+    description: The context of O(kubeconfig); its C(current-context) by default.
+    type: str
+  kubectl:
+    description: The C(kubectl) that asks, by its path or its name in E(PATH).
+    type: str
+    default: kubectl
 seealso:
   - module: kubenode.ipvs.service_proxy
 """
@@ -34,15 +45,9 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ lookup('kubenode.ipvs.objects', 'manifests', wantlist=true) | selectattr('kind', 'eq', 'Service') | map(attribute='metadata.name') }}"
 
-- name: Ask a cluster
-  ansible.builtin.command: kubectl get services,endpointslices,nodes --all-namespaces --output json
-  delegate_to: localhost
-  changed_when: false
-  register: asked
-
-- name: Converge a node by what it said
+- name: Converge a node by what a cluster says
   kubenode.ipvs.service_proxy:
-    objects: ["{{ asked.stdout | from_json }}"]
+    objects: "{{ lookup('kubenode.ipvs.objects', kubeconfig='~/.kube/config', context='production', wantlist=true) }}"
 """
 
 RETURN = r"""
@@ -52,37 +57,48 @@ _raw:
   elements: dict
 """
 
+import os
+import subprocess
 from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils.objects.documents import ObjectKey, key_of
+from ansible_collections.kubenode.ipvs.plugins.module_utils.objects.documents import DocumentError, ObjectKey, key_of, objects
 from ansible_collections.kubenode.ipvs.plugins.module_utils.objects.manifests import Manifests
+
+_ASKED = "services,endpointslices.discovery.k8s.io,nodes"
 
 
 class LookupModule(LookupBase):
     """Ansible's way to find the lookup."""
 
     def run(self, terms: list[str], variables: Any = None, **kwargs: Any) -> list[dict[str, Any]]:
-        """Return the objects of all files.
+        """Return the objects of all files and of the cluster.
 
         Raises:
-            AnsibleLookupError: a file cannot be used, or an object is there twice.
+            AnsibleLookupError: a file cannot be used, the cluster cannot be asked, or an object is there twice.
         """
         self.set_options(var_options=variables, direct=kwargs)
+        kubeconfig = self.get_option("kubeconfig")
+        if not terms and not kubeconfig:
+            raise AnsibleLookupError("objects: expected files or directories, or a kubeconfig")
         found: dict[ObjectKey, dict[str, Any]] = {}
         for term in terms:
             path = self.find_file_in_search_path(variables or {}, "files", term, ignore_missing=True)
             if path is None:
                 raise AnsibleLookupError(f"objects: there is no {term} on the controller")
-            for key, item in read(path).items():
-                if key in found:
-                    raise AnsibleLookupError(
-                        f"objects: {key} is in {term}, and in what is named before it; name each object once"
-                    )
-                found[key] = item
+            _add(found, read(path), term)
+        if kubeconfig:
+            _add(found, ask(self.get_option("kubectl"), kubeconfig, self.get_option("context")), f"the cluster of {kubeconfig}")
         return list(found.values())
+
+
+def _add(found: dict[ObjectKey, dict[str, Any]], more: dict[ObjectKey, dict[str, Any]], where: str) -> None:
+    for key, item in more.items():
+        if key in found:
+            raise AnsibleLookupError(f"objects: {key} is in {where}, and in what is named before it; name each object once")
+        found[key] = item
 
 
 def read(path: str) -> dict[ObjectKey, dict[str, Any]]:
@@ -97,3 +113,23 @@ def read(path: str) -> dict[ObjectKey, dict[str, Any]]:
     if problems:
         raise AnsibleLookupError("objects: " + "; ".join(problems))
     return {key: item for item in source.objects() for key in [key_of(item)] if key is not None}
+
+
+def ask(kubectl: str, kubeconfig: str, context: str | None) -> dict[ObjectKey, dict[str, Any]]:
+    """Return the objects of a cluster.
+
+    Raises:
+        AnsibleLookupError: there is no kubectl, or it is refused: with what it says.
+    """
+    where = ["--kubeconfig", os.path.expanduser(kubeconfig), *(["--context", context] if context else [])]
+    words = [os.path.expanduser(kubectl), *where, "get", _ASKED, "--all-namespaces", "--output", "json"]
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8", check=False)
+    except OSError as error:
+        raise AnsibleLookupError(f"objects: {kubectl} cannot be run on the controller: {error.strerror}") from error
+    if done.returncode:
+        raise AnsibleLookupError(f"objects: the cluster of {kubeconfig} cannot be asked: {done.stderr.strip()}")
+    try:
+        return objects(done.stdout)
+    except DocumentError as error:
+        raise AnsibleLookupError(f"objects: the cluster of {kubeconfig} gave an answer that cannot be used: {error}") from error

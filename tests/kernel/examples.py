@@ -181,7 +181,7 @@ EXAMPLES: dict[str, Example] = {
     "plugins/filter/to_iptables.py": Example({"Show a chain as iptables-restore would read it": "-I INPUT -j EDGE"}),
     "plugins/filter/to_ipvsadm.py": Example({"Show virtual servers as ipvsadm would": "-A -t 192.0.2.10:80 -s rr"}),
     "plugins/lookup/objects.py": Example(
-        {"Name the Services in a directory": "['web']", "Ask a cluster": READS, "Converge a node by what it said": CHANGES},
+        {"Name the Services in a directory": "['web']", "Converge a node by what a cluster says": CHANGES},
         {**MANIFESTS, "bin/kubectl": f"#!/bin/sh\necho '{LIST}'\n"},
     ),
     "README.md #1": Example({"One virtual server, and none of ours beside it": CHANGES}),

@@ -17,10 +17,11 @@ from support import objects as make
 from ansible_collections.kubenode.ipvs.plugins.lookup.objects import LookupModule
 
 
-def looked_up(*terms: Path | str) -> list[dict[str, Any]]:
+def looked_up(*terms: Path | str, **options: str) -> list[dict[str, Any]]:
     lookup = LookupModule(loader=DataLoader())
     lookup._load_name = "kubenode.ipvs.objects"
-    lookup.set_options = lambda **_options: None  # there are none, and no plugin loader here that knows so
+    lookup.set_options = lambda **_options: None  # there is no plugin loader here that knows them
+    lookup.get_option = options.get
     return lookup.run([str(term) for term in terms], {})
 
 
@@ -57,3 +58,37 @@ def test_objects_come_in_the_order_of_the_file(tmp_path: Path) -> None:
     names = [f"s{number}" for number in range(50)]
     (tmp_path / "a.json").write_text(json.dumps([make.service(name) for name in names]))
     assert [item["metadata"]["name"] for item in looked_up(tmp_path)] == names
+
+
+def fake_kubectl(directory: Path, *lines: str) -> str:
+    """A program in the place of kubectl: a shell script."""
+    path = directory / "kubectl"
+    path.write_text("\n".join(["#!/bin/sh", *lines]) + "\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_cluster_is_asked_with_kubectl(tmp_path: Path) -> None:
+    listed = {"kind": "List", "apiVersion": "v1", "items": [make.service("a"), make.piece("a", [], [])]}
+    (tmp_path / "answer").write_text(json.dumps(listed))
+    kubectl = fake_kubectl(tmp_path, f'echo "$@" >{tmp_path}/words', f"cat {tmp_path}/answer")
+    found = looked_up(kubectl=kubectl, kubeconfig="k/config", context="c")
+    assert [item["kind"] for item in found] == ["Service", "EndpointSlice"]
+    assert (tmp_path / "words").read_text().split() == (
+        "--kubeconfig k/config --context c get services,endpointslices.discovery.k8s.io,nodes --all-namespaces --output json".split()
+    )
+    (tmp_path / "more.json").write_text(json.dumps(make.service("a")))
+    with pytest.raises(AnsibleError, match="Service ns1/a is in the cluster of k/config, and in what is named before it"):
+        looked_up(tmp_path / "more.json", kubectl=kubectl, kubeconfig="k/config")
+
+
+def test_a_cluster_that_cannot_be_asked(tmp_path: Path) -> None:
+    with pytest.raises(AnsibleError, match="expected files or directories, or a kubeconfig"):
+        looked_up()
+    with pytest.raises(AnsibleError, match="nothing/kubectl cannot be run on the controller: No such file or directory"):
+        looked_up(kubectl="nothing/kubectl", kubeconfig="k")
+    kubectl = fake_kubectl(tmp_path, "echo 'error: You must be logged in to the server (Unauthorized)' >&2", "exit 1")
+    with pytest.raises(AnsibleError, match=r"the cluster of k cannot be asked: error: .*\(Unauthorized\)$"):
+        looked_up(kubectl=kubectl, kubeconfig="k")
+    with pytest.raises(AnsibleError, match="the cluster of k gave an answer that cannot be used: "):
+        looked_up(kubectl=fake_kubectl(tmp_path, "echo '{'"), kubeconfig="k")
