@@ -97,10 +97,12 @@ options:
             default: ''
           position:
             description:
-              - Whether the jump stands before or behind all rules of others.
+              - Where the jump stands. V(first) and V(last) are kept up, before or behind all rules of others.
+              - With V(prepended) it is made at the head, and stays where others then push it. That is for a node on which other
+                software keeps its own rules first, as Calico does; with V(first) the two would take turns.
               - Jumps with the same position stand in the order in which the task names them.
             type: str
-            choices: [first, last]
+            choices: [first, prepended, last]
             default: first
       state:
         description:
@@ -220,7 +222,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_chains imp
 JUMP = {
     "chain": {"type": "str", "choices": ["INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"], "required": True},
     "match": {"type": "str", "default": ""},
-    "position": {"type": "str", "choices": ["first", "last"], "default": "first"},
+    "position": {"type": "str", "choices": ["first", "prepended", "last"], "default": "first"},
 }
 BACKEND = {"backend": {"type": "str", "choices": ["auto", "legacy", "nft"], "default": "auto"}}
 CHAIN = {

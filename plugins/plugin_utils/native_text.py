@@ -19,7 +19,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_chains imp
 from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_fields import text
 from ansible_collections.kubenode.ipvs.plugins.module_utils._ipvs_services import prepare
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError, InputError
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.iptables import ChainKey
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.iptables import WHERE, ChainKey
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.render.ipvsadm import render
 from ansible_collections.kubenode.ipvs.plugins.modules.ipsets import SET
 from ansible_collections.kubenode.ipvs.plugins.modules.iptables_chains import CHAIN
@@ -80,7 +80,7 @@ def iptables(chains: list[dict[str, Any]], family: str) -> str:
         raise InputError("to_iptables", "family", family, " or ".join(FAMILIES))
     found = _checked({"chains": {"type": "list", "elements": "dict", "options": CHAIN}}, chains=chains)["chains"]
     seen: dict[ChainKey, str] = {}
-    tables: dict[str, tuple[list[str], list[str], list[str]]] = {}
+    tables: dict[str, tuple[list[str], list[str], dict[str, list[str]]]] = {}
     for index, chain in enumerate(found):
         place = f"chains[{index}]"
         check_name(place, chain["name"])
@@ -88,7 +88,7 @@ def iptables(chains: list[dict[str, Any]], family: str) -> str:
         if family not in chain["families"] or chain["state"] == "absent":
             continue
         unique(seen, key, place, f"chain {key}")
-        names, rules, jumps = tables.setdefault(key.table, ([], [], []))
+        names, rules, jumps = tables.setdefault(key.table, ([], [], {where: [] for where in WHERE}))
         names.append(f":{key.chain} - [0:0]")
         for number, one in enumerate(chain["rules"] or ()):
             rule = text(f"{place}.rules[{number}]", one).strip()
@@ -97,13 +97,12 @@ def iptables(chains: list[dict[str, Any]], family: str) -> str:
         for number, jump in enumerate(chain["jumps"] or ()):
             check_jump(f"{place}.jumps[{number}]", key, jump)
             there = jump_into(key, jump)
-            if jump["position"] == "first":
-                jumps.insert(0, f"-I {there.chain} {there.rule}")  # what is put in last stands first
-            else:
-                jumps.append(f"-A {there.chain} {there.rule}")
-    lines = [
-        line for table, parts in tables.items() for line in (f"*{table}", *(one for part in parts for one in part), "COMMIT")
-    ]
+            jumps[jump["position"]].append(f"{there.chain} {there.rule}")
+    lines = []
+    for table, (names, rules, jumps) in tables.items():
+        inserted = [*jumps["first"], *jumps["prepended"]][::-1]  # what is put in last stands first
+        lines += [f"*{table}", *names, *rules, *(f"-I {jump}" for jump in inserted)]
+        lines += [*(f"-A {jump}" for jump in jumps["last"]), "COMMIT"]
     return "".join(f"{line}\n" for line in lines)
 
 

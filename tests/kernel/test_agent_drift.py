@@ -58,6 +58,22 @@ def test_heals_drift_and_counts_it(agent: AgentProcess, harm: str, kind: str) ->
         assert " reason=" in line
 
 
+def test_a_jump_that_others_push_down_stays_there(agent: AgentProcess) -> None:
+    """As with kube-proxy. Who keeps its own rules first, as Calico's Felix does, would push it down again: without end."""
+    agent.configure({"ipvs": {"syncPeriod": "1s"}, "metricsBindAddress": "127.0.0.1:10249"})
+    agent.start()
+    sh("iptables", "-t", "nat", "-I", "PREROUTING", "-d", "192.0.2.1", "-j", "RETURN")
+    sh("iptables", "-I", "INPUT", "2", "-d", "192.0.2.1", "-j", "RETURN")
+    pushed, looked = dump(), full_syncs()
+    eventually(lambda: full_syncs() > looked + 1)
+    assert same(dump(), pushed)
+    assert 'kubenode_drift_healed_total{kind="jump"}' not in metrics()
+
+
+def full_syncs() -> int:
+    return sum(int(count) for count in re.findall(r"^kubenode_full_syncs_total{.*} (\d+)$", metrics(), re.MULTILINE))
+
+
 def metrics() -> str:
     with urllib.request.urlopen("http://127.0.0.1:10249/metrics", timeout=10) as answer:
         return str(answer.read(), "utf-8")

@@ -126,7 +126,19 @@ def test_jumps_keep_their_place() -> None:
     subprocess.run(["iptables", "-I", "INPUT", "-j", "FOREIGN"], check=True)
     chains({"name": "A", "jumps": [{"chain": "INPUT"}]}, {"name": "B", "jumps": [{"chain": "INPUT"}]})
     assert [line[9:] for line in rules() if line.startswith("-A INPUT")][:2] == ["-j A", "-j B"]
-    subprocess.run(["iptables", "-D", "INPUT", "-j", "FOREIGN"], check=True)
+
+
+def test_what_is_prepended_stays_where_others_push_it() -> None:
+    mine = [{"name": name, "jumps": [{"chain": "INPUT", "position": "prepended"}]} for name in ("A", "B")]
+    chains(*mine)
+    assert [line[9:] for line in rules() if line.startswith("-A INPUT")][:2] == ["-j A", "-j B"]
+    subprocess.run(["iptables", "-I", "INPUT", "-j", "FOREIGN"], check=True)
+    subprocess.run(["iptables", "-I", "INPUT", "3", "-j", "FOREIGN"], check=True)
+    pushed = rules()
+    assert not run("iptables_chains", chains=mine)["changed"]
+    assert rules() == pushed
+    for _time in range(2):
+        subprocess.run(["iptables", "-D", "INPUT", "-j", "FOREIGN"], check=True)
 
 
 def test_foreign_chains_are_left_alone() -> None:

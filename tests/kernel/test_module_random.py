@@ -75,7 +75,7 @@ def chains(draw: random.Random) -> Arguments:
     for name in some(draw, ("ONE", "TWO", "THREE"), 3):
         table = draw.choice(["filter", "nat"])
         places = ("POSTROUTING",) if table == "nat" else ("INPUT", "FORWARD", "OUTPUT")
-        jumps = [{"chain": chain, "position": draw.choice(["first", "last"])} for chain in some(draw, places, 2)]
+        jumps = [{"chain": chain, "position": draw.choice(["first", "prepended", "last"])} for chain in some(draw, places, 2)]
         rules = [random_rule(draw, 4, table) for _index in range(draw.randrange(4))]
         found.append({"name": name, "table": table, "rules": rules, "jumps": jumps})
     return {"chains": found}

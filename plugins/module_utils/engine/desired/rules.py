@@ -66,13 +66,13 @@ class Layout(NamedTuple):
 
 
 def jumps(family: int) -> dict[JumpKey, Place]:
-    """Return the jumps from built-in chains: first there, in kube-proxy's order."""
+    """Return the jumps from built-in chains: prepended in kube-proxy's order."""
     found: dict[JumpKey, Place] = {}
     order: dict[tuple[str, str], int] = {}
     for table, chain, comment, target in _JUMPS:
         order[table, chain] = order.get((table, chain), 0) + 1
         rule = f'-m comment --comment "{comment}" -j {target}'
-        found[JumpKey(family, table, chain, rule)] = Place("first", order[table, chain])
+        found[JumpKey(family, table, chain, rule)] = Place("prepended", order[table, chain])
     return found
 
 

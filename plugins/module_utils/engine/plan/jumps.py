@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ..model.iptables import JumpKey, Place
+from ..model.iptables import WHERE, JumpKey, Place
 from .step import Step
 
 _Chain = tuple[int, str, str]
@@ -48,22 +48,26 @@ def _moves(
     position = {rule: index for index, rule in reversed(list(enumerate(rules, 1)))}
     for rule in going:
         yield rule, position[rule], None
-    top = [rule for rule, spot in sorted(want.items(), key=lambda pair: pair[1].order) if spot.where == "first"]
-    bottom = [rule for rule, spot in sorted(want.items(), key=lambda pair: pair[1].order) if spot.where == "last"]
-    top_moves = not _leads(rules, top, claimed)
-    bottom_moves = not _leads(rules[::-1], bottom[::-1], claimed)
-    stay = [rule for rule in rules if rule not in going]
-    if top_moves:
-        stay = [rule for rule in stay if rule not in top]
-    if bottom_moves:
-        stay = [rule for rule in stay if rule not in bottom]
-    if top_moves:
-        for target, rule in enumerate(top, 1):
+    groups = {
+        where: [rule for rule, spot in sorted(want.items(), key=lambda pair: pair[1].order) if spot.where == where]
+        for where in WHERE
+    }
+    first, prepended, last = groups["first"], groups["prepended"], groups["last"]
+    moves = [
+        [] if _leads(rules, first, claimed) else first,
+        [] if _in_order(rules, prepended) else prepended,
+        [] if _leads(rules[::-1], last[::-1], claimed) else last,
+    ]
+    stay = len([rule for rule in rules if rule not in going and not any(rule in group for group in moves)])
+    for group, before in zip(moves, (0, len(first), stay + len(moves[0]) + len(moves[1]))):
+        for target, rule in enumerate(group, before + 1):
             yield rule, position.get(rule), target
-        stay = top + stay
-    if bottom_moves:
-        for target, rule in enumerate(bottom, len(stay) + 1):
-            yield rule, position.get(rule), target
+
+
+def _in_order(rules: list[str], ours: list[str]) -> bool:
+    """Tell whether all of ``ours`` stand in ``rules`` in this order, whatever stands between them."""
+    rest = iter(rules)
+    return all(rule in rest for rule in ours)
 
 
 def _leads(rules: list[str], ours: list[str], claimed: Collection[str]) -> bool:

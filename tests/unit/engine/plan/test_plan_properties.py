@@ -15,7 +15,7 @@ from support.paper import PaperNode
 from kubenode.engine.apply import ApplyError, execute
 from kubenode.engine.ledger import Ledger
 from kubenode.engine.model.ipset import IPSet, MemberKey
-from kubenode.engine.model.iptables import ChainKey, JumpKey, Place
+from kubenode.engine.model.iptables import WHERE, ChainKey, JumpKey, Place
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, SyncDaemon, VirtualServer, VirtualServerKey
 from kubenode.engine.model.kinds import KINDS
 from kubenode.engine.model.link import AddressKey, Link
@@ -61,8 +61,7 @@ def chains(draw: Any) -> dict[Any, int]:
 @st.composite
 def places(draw: Any) -> dict[Any, Place]:
     rules = draw(st.lists(st.sampled_from(RULES[:2]), unique=True))
-    where = draw(st.sampled_from(["first", "last"]))
-    return {JumpKey(4, "nat", "OUTPUT", rule): Place(where, index) for index, rule in enumerate(rules, 1)}
+    return {JumpKey(4, "nat", "OUTPUT", rule): Place(draw(st.sampled_from(WHERE)), index) for index, rule in enumerate(rules, 1)}
 
 
 def _all_owned(state: dict[str, dict[Any, Any]]) -> dict[str, set[Any]]:
@@ -132,7 +131,7 @@ def test_jumps_reach_their_place_and_stay(have: dict[Any, int], want: dict[Any, 
     node = PaperNode({"jump": have})
     node.apply(plan(node.state, {"jump": want}, owned, others=others).steps, False)
     assert plan(node.state, {"jump": want}, owned, others=others).steps == []
-    held = [key.rule for key in sorted(node.state["jump"], key=lambda key: node.state["jump"][key])]
+    held = _rules(node)
     assert ("-j THEIRS" in held) == any(key.rule == "-j THEIRS" for key in have)
     wanted = [key.rule for key in sorted(want, key=lambda key: want[key].order)]
     left = [key.rule for key in have if key.rule != "-j THEIRS" and key not in owned["jump"]]
@@ -146,3 +145,23 @@ def test_two_owners_of_the_top_do_not_fight() -> None:
         made = plan(node.state, {"jump": {key: Place()}}, {"jump": {key}}, others={"jump": {other: "other"}})
         node.apply(made.steps, False)
     assert len(node.log) == 2
+
+
+def test_what_is_prepended_stays_where_others_push_it() -> None:
+    ours = [JumpKey(4, "nat", "OUTPUT", f"-j OURS-{number}") for number in (1, 2, 3)]
+    want = {"jump": {key: Place("prepended", order) for order, key in enumerate(ours, 1)}}
+    owned = {"jump": set(ours)}
+    node = PaperNode({"jump": {JumpKey(4, "nat", "OUTPUT", "-j THEIRS"): 1}})
+    node.apply(plan(node.state, want, owned).steps, False)
+    assert _rules(node) == ["-j OURS-1", "-j OURS-2", "-j OURS-3", "-j THEIRS"]
+    for pushed in (["-j THEIRS", *(key.rule for key in ours)], ["-j OURS-1", "-j THEIRS", "-j OURS-2", "-j ALSO", "-j OURS-3"]):
+        node = PaperNode({"jump": {JumpKey(4, "nat", "OUTPUT", rule): index for index, rule in enumerate(pushed, 1)}})
+        assert plan(node.state, want, owned).steps == []
+    for wrong in (["-j THEIRS", "-j OURS-1", "-j OURS-3"], ["-j THEIRS", "-j OURS-2", "-j OURS-1", "-j OURS-3"]):
+        node = PaperNode({"jump": {JumpKey(4, "nat", "OUTPUT", rule): index for index, rule in enumerate(wrong, 1)}})
+        node.apply(plan(node.state, want, owned).steps, False)
+        assert _rules(node) == ["-j OURS-1", "-j OURS-2", "-j OURS-3", "-j THEIRS"]
+
+
+def _rules(node: PaperNode) -> list[str]:
+    return [key.rule for key in sorted(node.state["jump"], key=lambda key: node.state["jump"][key])]

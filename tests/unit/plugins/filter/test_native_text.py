@@ -75,7 +75,12 @@ CHAINS: list[dict[str, Any]] = [
         "name": "EDGE",
         "families": ["ipv4", "ipv6"],
         "rules": ["-p tcp -j DROP\n", {"protocol": "udp", "jump": "ACCEPT"}],
-        "jumps": [{"chain": "INPUT"}, {"chain": "INPUT", "match": "-i eth0"}, {"chain": "FORWARD", "position": "last"}],
+        "jumps": [
+            {"chain": "INPUT"},
+            {"chain": "INPUT", "match": "-i eth0"},
+            {"chain": "FORWARD", "position": "last"},
+            {"chain": "OUTPUT", "position": "prepended"},
+        ],
     },
     {"name": "NAT", "table": "nat", "rules": []},
 ]
@@ -87,6 +92,7 @@ def test_chains() -> None:
         ":EDGE - [0:0]",
         "-A EDGE -p tcp -j DROP",
         "-A EDGE -p udp -j ACCEPT",
+        "-I OUTPUT -j EDGE",
         "-I INPUT -i eth0 -j EDGE",
         "-I INPUT -j EDGE",
         "-A FORWARD -j EDGE",
