@@ -107,7 +107,7 @@ class Pass:
                 for endpoint in item["endpoints"] or []:
                     if endpoint["addresses"] and self._mine(endpoint["addresses"][0]):
                         key = (endpoint["addresses"][0], listed["port"])
-                        if key not in found or self._here(endpoint):
+                        if key not in found or not _is(endpoint, "terminating"):
                             found[key] = endpoint
         return found
 
@@ -143,6 +143,8 @@ class Pass:
             item["ip"] for item in ingress if item.get("ip") and item.get("ipMode") != "Proxy" and self._mine(item["ip"])
         ]
         ranges = [net.strip() for net in spec.get("loadBalancerSourceRanges") or [] if self._mine(net)]
+        if any(ip_network(net, strict=False).prefixlen == 0 for net in ranges):
+            ranges = []
         outside = spec["type"] in ("NodePort", "LoadBalancer") or bool(spec.get("externalIPs"))
         external_local = outside and spec.get("externalTrafficPolicy") == "Local"
         internal_local = spec.get("internalTrafficPolicy") == "Local"

@@ -45,6 +45,7 @@ RANGES = (
     ["203.0.113.7/32", "2001:db8::7/128"],
     ["10.99.1.2/8"],
     ["::1/128"],
+    ["192.0.2.0/24", "0.0.0.0/0", "2001:db8::/32"],
 )
 IP_MODES = ({}, {"ipMode": "VIP"}, {"ipMode": "Proxy"})
 
@@ -118,6 +119,22 @@ def a_slice(random: Random, index: int, number: int) -> dict[str, Any]:
     return objects.piece(f"s{index}", endpoints, ports, name=f"s{index}-{number}-{family}", family=family, labels=labels)
 
 
+def one_running(random: Random, slices: list[dict[str, Any]]) -> None:
+    """Of endpoints with one address, let exactly one not be terminating, and the others be the same: else kube-proxy takes any."""
+    listed: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for item in slices:
+        for found in item["endpoints"]:
+            name = item["metadata"]["labels"]["kubernetes.io/service-name"]
+            listed.setdefault((name, found["addresses"][0]), []).append(found)
+    for several in listed.values():
+        if len(several) > 1:
+            random.shuffle(several)
+            several[0]["conditions"]["terminating"] = False
+            for found in several[1:]:
+                found.update(several[1])
+                found["conditions"]["terminating"] = True
+
+
 def a_config(random: Random) -> dict[str, Any]:
     pick = random.choice
     return {
@@ -133,8 +150,9 @@ def a_config(random: Random) -> dict[str, Any]:
 
 def a_cluster(random: Random) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Objects, and a KubeProxyConfiguration."""
-    things = [a_service(random, index) for index in range(6)]
-    things += [a_slice(random, index, number) for index in range(6) for number in range(random.randint(0, 3))]
+    slices = [a_slice(random, index, number) for index in range(6) for number in range(random.randint(0, 3))]
+    one_running(random, slices)
+    things = [*(a_service(random, index) for index in range(6)), *slices]
     # kube-proxy does not start on a node whose first address is of a family of which the node has no pod network
     networks, primary = random.choice(
         (

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..model.ipset import MemberKey
 from ..model.ipvs import PERSISTENT, PROTOCOLS, SCHED2, VirtualServer, VirtualServerKey
 from ..model.link import AddressKey, RouteKey
-from ..model.net import family
+from ..model.net import EVERYTHING, family
 from ..model.objects import READY, SERVING, EndpointSlice, Service, ServicePort
 from . import sets
 from .context import Context, in_any
@@ -28,8 +28,6 @@ Name = tuple[str, str]
 ChainRule = tuple[str, str]  # chain, rule
 Place = tuple[str, int]  # address, port
 _WHOLE = 1 << 31
-# An IP set holds no network of everything. kube-proxy's entry is refused by the kernel, and then nobody is let in.
-_HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
 _NOBODY: frozenset[Place] = frozenset()
 
 
@@ -130,7 +128,8 @@ class _Family:
         # one that is neither bound nor the node's is the load balancer's alone, as with ipMode Proxy: a virtual server would catch what
         # the node itself sends, the sets would have passing traffic masqueraded
         self.balancer_ips = [ip for ip in service.load_balancer_ips if family(ip) == fam and (bind or ip in context.own)]
-        self.ranges = tuple(net for net in service.source_ranges if family(net) == fam)
+        ranges = tuple(net for net in service.source_ranges if family(net) == fam)
+        self.ranges = () if EVERYTHING[fam] in ranges else ranges
         self.node_inside = in_any(self.ranges, context.node_ip)
         self.server = _server(service, context)
         self.serving = _NOBODY  # of the port that is being added
@@ -198,10 +197,9 @@ class _Family:
         entries.append((sets.LOAD_BALANCER_FW, entry))
         full = f"/{self.context.prefix}"
         for net in self.ranges:
-            for part in _HALVES.get(net, (net,)):
-                # ipset prints a network of one address without its length
-                shown = part[: -len(full)] if part.endswith(full) else part
-                entries.append((sets.LOAD_BALANCER_SOURCE_CIDR, f"{entry},{shown}"))
+            # ipset prints a network of one address without its length
+            shown = net[: -len(full)] if net.endswith(full) else net
+            entries.append((sets.LOAD_BALANCER_SOURCE_CIDR, f"{entry},{shown}"))
         if self.node_inside:
             entries.append((sets.LOAD_BALANCER_SOURCE_IP, f"{entry},{ip}"))
             return entries, ()

@@ -41,7 +41,8 @@ def candidates(
 ) -> dict[tuple[str, int], Candidate]:
     """Return the endpoints of a service port, by address and port, without duplicates.
 
-    An endpoint that several slices list is taken from the first, unless a later one says that it is on this node.
+    Of those with the same address and port, one that is not terminating counts (kube-proxy: addEndpoints): a pod's address may be another's
+    before its endpoint is gone. Among those, one that is said to be on this node does, or else the first.
     """
     found: dict[tuple[str, int], Candidate] = {}
     for piece in slices:
@@ -53,9 +54,14 @@ def candidates(
         weight = piece.weight
         for endpoint in piece.endpoints:
             key = (endpoint[0], port)
-            if key not in found or (node and endpoint[1] == node):
+            earlier = found.get(key)
+            if earlier is None or _rank(endpoint, node) > _rank(earlier[0], node):
                 found[key] = (endpoint, port, weight)
     return found
+
+
+def _rank(endpoint: Endpoint, node: str) -> tuple[bool, bool]:
+    return not endpoint[2] & TERMINATING, bool(node) and endpoint[1] == node
 
 
 def choose(endpoints: Iterable[Candidate], uses_cluster: bool, uses_local: bool, node: str, zone: str) -> Choice:

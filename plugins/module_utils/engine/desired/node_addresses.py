@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..model.net import contains, family
+from ..model.net import EVERYTHING, contains, family
 
 DUMMY = "kube-ipvs0"
 LOOPBACK = "lo"
 PRIMARY = "primary"
-_ZERO = {4: "0.0.0.0/0", 6: "::/0"}
 _LOOPBACK = {4: "127.0.0.0/8", 6: "::1/128"}
 _LINK_LOCAL_6 = "fe80::/10"
 
@@ -48,7 +47,7 @@ def node_port_addresses(
             return ()
     else:
         networks = [net for net in selectors if family(net) == fam]
-    if not networks or _ZERO[fam] in networks:
+    if not networks or EVERYTHING[fam] in networks:
         return node_addresses(fam, addresses)
     return tuple(
         dict.fromkeys(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
+EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}  # the network of all addresses
+
 
 def family(address: str) -> int:
     """Return 4 or 6, by the spelling of ``address`` alone."""

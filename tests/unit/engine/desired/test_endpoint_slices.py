@@ -49,6 +49,19 @@ def test_duplicate_endpoints_across_slices_count_once() -> None:
     assert members(state, "KUBE-LOOP-BACK") == ["10.0.1.1,tcp:80,10.0.1.1"]
 
 
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a"), ("a", "a")])
+def test_a_new_pod_goes_before_the_old_one_with_its_address(names: tuple[str, str]) -> None:
+    """The network gives an address away as soon as a pod has ended; its endpoint goes later."""
+    old = endpoint("10.0.1.1", NODE, ready=False, serving=False, terminating=True)
+    new = endpoint("10.0.1.1", "node2")
+    pieces = {name: piece(endpoints=[], name=name) for name in names}
+    for name, found in zip(names, (old, new), strict=True):
+        pieces[name]["endpoints"].append(found)
+    state = cluster([service(), *pieces.values()]).state()
+    assert servers(state) == {"tcp 10.20.30.41:80": ["10.0.1.1:80"]}
+    assert members(state, "KUBE-LOOP-BACK") == []
+
+
 def test_a_port_that_no_slice_names_has_no_real_servers() -> None:
     objects = [service(ports=[port(80, "p80"), port(81, "other")]), V4]
     assert servers(cluster(objects).state()) == {"tcp 10.20.30.41:80": ONE, "tcp 10.20.30.41:81": []}
