@@ -44,6 +44,13 @@ def test_the_converging_modules_take_an_owner() -> None:
     assert groups["converging"] == sorted(name for name, text in texts.items() if "kubenode.ipvs._ownership" in text)
 
 
+def test_before_the_first_release_there_is_nothing_to_mend() -> None:
+    released = yaml.safe_load((ROOT / "changelogs/changelog.yaml").read_text())["releases"]
+    fragments = {path.name: yaml.safe_load(path.read_text()) for path in (ROOT / "changelogs/fragments").glob("*.y*ml")}
+    assert fragments or released
+    assert released or [name for name, fragment in fragments.items() if "bugfixes" in fragment] == []
+
+
 @pytest.mark.parametrize("package", requirements("dev.txt") + requirements("debian.txt"))
 def test_every_dependency_has_a_reason(package: str) -> None:
     assert f"`{package}`" in DEPENDENCIES
