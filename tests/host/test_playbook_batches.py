@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbooks when a node fails: who goes on, and who does not begin. What they do there is left out: it is the scenarios'."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+NODES = ("n1", "n2", "n3", "n4")
+ROLES = {"migrate": 1, "bootstrap": 2}  # which of the last tasks do the work
+# In their place: one node fails, or is away; who comes to the end says so.
+WORK: list[dict[str, Any]] = [
+    {"name": "Fail", "ansible.builtin.fail": {"msg": "on purpose"}, "when": "inventory_hostname == failing"},
+    {"name": "Be reached", "ansible.builtin.ping": {}, "when": "inventory_hostname == away"},
+    {"name": "Come to the end", "ansible.builtin.debug": {"msg": "done"}},
+]
+
+
+def play(name: str, site: Path, *options: str) -> tuple[int, set[str], dict[str, str]]:
+    """Run a playbook; returns its status, who came to the end, and why others failed."""
+    (found,) = yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text(encoding="utf-8"))
+    assert ["ansible.builtin.include_role" in task for task in found["tasks"]] == [False] + [True] * ROLES[name]
+    found["tasks"][1:] = WORK
+    found["become"] = False
+    (site / "play.yml").write_text(json.dumps([found]))
+    hosts = {name: {"ansible_host": "127.0.0.1", "ansible_port": 1} for name in NODES}
+    inventory = {"all": {"hosts": hosts, "vars": {"failing": "", "away": ""}}}
+    (site / "inventory.yml").write_text(json.dumps(inventory))
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "-i", "inventory.yml", "play.yml", *options],
+        cwd=site,
+        env={key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    failed = dict(re.findall(r'^fatal: \[(\w+)\]: [A-Z]+! => \{.*?"msg": "([^"]*)"', done.stdout, re.MULTILINE | re.DOTALL))
+    return done.returncode, set(re.findall(r'^ok: \[(\w+)\] => \{\s*"msg": "done"', done.stdout, re.MULTILINE)), failed
+
+
+@pytest.mark.parametrize("how", ["failing", "away"])
+def test_the_nodes_of_a_batch_end_their_move_and_the_next_batch_does_not_begin(tmp_path: Path, how: str) -> None:
+    status, moved, failed = play("migrate", tmp_path, "-e", "kubenode_serial=2", "-e", f"{how}=n1")
+    assert (status != 0, moved, set(failed)) == (True, {"n2"}, {"n1", "n3", "n4"})
+    assert failed["n3"] == "n1 failed, so n3 is left as it is."
+
+
+def test_moves_one_after_the_other_if_nothing_is_said(tmp_path: Path) -> None:
+    assert play("migrate", tmp_path) == (0, set(NODES), {})
+    status, moved, failed = play("migrate", tmp_path, "-e", "failing=n2")
+    assert (status != 0, moved, set(failed)) == (True, {"n1"}, {"n2"})
+
+
+@pytest.mark.parametrize(("how", "share"), [("failing", 0), ("away", 24)])
+def test_a_rollout_ends_with_the_batch_in_which_too_many_fail(tmp_path: Path, how: str, share: int) -> None:
+    options = ("-e", "kubenode_serial=2", "-e", f"kubenode_max_fail_percentage={share}", "-e", f"{how}=n1")
+    status, done, failed = play("bootstrap", tmp_path, *options)
+    assert (status != 0, done, set(failed)) == (True, {"n2"}, {"n1", "n3"})
+    assert failed["n3"] == "n1 failed, so n3, n4 and all after them are left as they are."
+
+
+def test_a_rollout_goes_on_without_those_that_fail(tmp_path: Path) -> None:
+    options = ("-e", "kubenode_serial=2", "-e", "kubenode_max_fail_percentage=25", "-e", "failing=n1")
+    status, done, failed = play("bootstrap", tmp_path, *options)
+    assert (status != 0, done, set(failed)) == (True, {"n2", "n3", "n4"}, {"n1"})
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_limit_leaves_all_others_out(name: str, tmp_path: Path) -> None:
+    assert play(name, tmp_path, "--limit", "n3") == (0, {"n3"}, {})
