@@ -80,6 +80,12 @@ def test_get_head_post_and_several_in_one_connection(port: int) -> None:
     assert found.endswith(b"Connection: close\r\n\r\n/c")
 
 
+def test_as_many_requests_at_once_as_are_read_at_a_time(port: int) -> None:
+    request = b"GET / HTTP/1.1\r\n\r\n"
+    assert talk(port, request * (8192 // len(request))).count(b"HTTP/1.1 200 OK") == 8192 // len(request)
+    assert talk(port, b"GET /after HTTP/1.1\r\nConnection: close\r\n\r\n").endswith(b"/after")
+
+
 def test_an_answer_larger_than_any_buffer(port: int) -> None:
     assert len(talk(port, b"GET /big HTTP/1.0\r\n\r\n")) > 3_000_000
 

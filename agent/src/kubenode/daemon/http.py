@@ -135,19 +135,43 @@ class _Client:
             self.close()
             return
         self._received += data
-        self._answer()
+        self._serve()
 
-    def _answer(self) -> None:
-        """Answer the requests that are whole, one after the other; the next is looked at when the answer is sent."""
+    def _serve(self) -> None:
+        """Send what is to be sent and answer the requests that are whole, one after the other, until there is something to wait for."""
+        while self._sent():
+            if self._ending:
+                self.close()
+                return
+            if not self._answered():
+                self._loop.watch(self._socket, self._read)
+                return
+
+    def _sent(self) -> bool:
+        """Send what is left of an answer; tell whether nothing is left of it."""
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            self._loop.watch(self._socket, self._serve, write=True)
+            return False
+        except OSError:
+            self.close()
+            return False
+        return True
+
+    def _answered(self) -> bool:
+        """Make the answer to the next request, if that is whole; it is not sent yet."""
         head, end, rest = self._received.partition(b"\r\n\r\n")
         if end:
             self._received = rest
             self._patience.cancel()
             self._patience = self._loop.after(_SECONDS, self.close)
-            self._send(self._respond(head.decode("latin-1")))
+            self._unsent = self._respond(head.decode("latin-1"))
         elif len(self._received) > _LIMIT:
             self._ending = True
-            self._send(_bytes(Response(431, "", "text/plain"), True, True))
+            self._unsent = _bytes(Response(431, "", "text/plain"), True, True)
+        return bool(self._unsent)
 
     def _respond(self, head: str) -> bytes:
         lines = head.split("\r\n")
@@ -160,29 +184,6 @@ class _Client:
         # what might have a body is not read on: whatever follows could be that body
         self._ending = "close" in options or version == "HTTP/1.0" or method not in ("GET", "HEAD")
         return _bytes(self._handler(method, target.partition("?")[0]), method != "HEAD", self._ending)
-
-    def _send(self, data: bytes) -> None:
-        self._unsent = data
-        self._loop.watch(self._socket, self._write, write=True)
-        self._write()
-
-    def _write(self) -> None:
-        try:
-            sent = self._socket.send(self._unsent)
-        except BlockingIOError:
-            return
-        except OSError:
-            self.close()
-            return
-        self._unsent = self._unsent[sent:]
-        if self._unsent:
-            return
-        if self._ending:
-            self.close()
-            return
-        self._loop.watch(self._socket, self._read)
-        if self._received:
-            self._answer()
 
 
 def _bytes(response: Response, with_body: bool, closing: bool) -> bytes:
