@@ -52,17 +52,22 @@ class Loop:
     def watch(self, file: Any, callback: Callback, *, write: bool = False) -> None:
         """Call back whenever ``file`` (a descriptor or what has ``fileno``) can be read, or written if ``write``."""
         events = selectors.EVENT_WRITE if write else selectors.EVENT_READ
-        try:
-            self._selector.register(file, events, callback)
-        except KeyError:
+        known = self._selector.get_map().get(file)
+        if known is not None and known.fileobj is file:
             self._selector.modify(file, events, callback)
+            return
+        if known is not None:
+            self._selector.unregister(known.fd)  # closed without a word; who has its number now is not watched yet
+        self._selector.register(file, events, callback)
 
     def forget(self, file: Any) -> None:
-        """Watch ``file`` no more; fine if it was not watched."""
+        """Watch ``file`` no more; fine if it was not watched, or is closed already and another has its number."""
         try:
+            known = self._selector.get_map().get(file)
+        except ValueError:  # closed, and not watched
+            return
+        if known is not None and known.fileobj is file:
             self._selector.unregister(file)
-        except (KeyError, ValueError):
-            pass
 
     def rest(self, file: Any, callback: Callback, seconds: float = 1.0) -> None:
         """Watch ``file`` no more for a while: what waits there cannot be taken now, and would call back again and again."""
@@ -115,7 +120,8 @@ class Loop:
             if not self._running:
                 break
             for key, _events in self._selector.select(self._patience()):
-                if self._running and key.fileobj in self._selector.get_map():
+                # one of the callbacks before may have closed it, and another may have its number
+                if self._running and self._selector.get_map().get(key.fd) is key:
                     key.data()
 
     def close(self) -> None:
