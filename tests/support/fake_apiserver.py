@@ -199,10 +199,14 @@ class FakeApiServer:
         return None if asked in self._rights(user) else forbidden(user, asked[2], found)
 
     def watched(self, path: str, query: dict[str, str]) -> Iterator[bytes]:
+        """Return the lines of a watch that begins now, whenever the first of them is asked for."""
+        return self._lines(path, query, self.version)
+
+    def _lines(self, path: str, query: dict[str, str], begun: int) -> Iterator[bytes]:
         """Yield the lines of a watch; None from a watcher's queue ends it without an end."""
         kind, _api_version = KINDS[path]
         since = int(query.get("resourceVersion") or self.version)
-        started = max(since, self.version)
+        started = max(since, begun)
         if since < self.oldest:
             message = f"too old resource version: {since} ({self.oldest})"
             yield encode({"type": "ERROR", "object": failure(410, "Expired", message)})

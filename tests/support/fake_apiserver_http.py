@@ -149,12 +149,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _stream(self, request: Request) -> None:
+        lines = self.server_of.watched(request.path, request.query)  # begins before the client hears of it
         self.send_response(200)
         for name, value in {**USUAL, "Transfer-Encoding": "chunked"}.items():
             self.send_header(name, value)
         self.end_headers()
         try:
-            for line in self.server_of.watched(request.path, request.query):
+            for line in lines:
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
         except ConnectionAbortedError:
             self.close_connection = True

@@ -104,6 +104,14 @@ def test_changes_and_a_bookmark(fake: FakeApiServer) -> None:
     watch.close()  # type: ignore[attr-defined]
 
 
+def test_a_watch_begins_when_it_is_asked_for(fake: FakeApiServer) -> None:
+    """Not when its first line is: what is not selected and comes between moves the version, which a bookmark tells."""
+    query = {"resourceVersion": str(fake.version), "allowWatchBookmarks": "true", "timeoutSeconds": "2"}
+    watch = fake.watched(SLICES, query)
+    fake.put({"kind": "Node", "metadata": {"name": "n1"}})
+    assert json.loads(next(watch))["type"] == "BOOKMARK"
+
+
 def test_a_version_that_has_expired(fake: FakeApiServer) -> None:
     fake.version = fake.oldest = 4610
     same(ask(fake, f"{SLICES}?watch=true&resourceVersion=1"), "watch-expired.http")
