@@ -13,7 +13,8 @@ description:
   - Returns the Kubernetes objects that a service proxy needs from files on the controller, or from the cluster of a kubeconfig, in the
     order in which they were found. Files are read by the rules of the agent's source C(manifests). They may have one document or
     many, single objects, lists or what C(kubectl get -o json) prints.
-  - Objects of other kinds are left out, and so is what clients write down about themselves (C(managedFields) and the like).
+  - Objects of other kinds are left out, and so is what clients write down about themselves (C(managedFields) and the like), and
+    what a Node reports (images, conditions) but for its addresses.
   - A cluster is asked with C(kubectl) on the controller, which knows all ways to prove who one is. The user of the kubeconfig must be
     allowed to list Services, EndpointSlices and Nodes of all namespaces.
 author:
@@ -58,6 +59,7 @@ _raw:
 """
 
 import os
+import re
 import subprocess
 from typing import Any
 
@@ -67,6 +69,7 @@ from ansible.plugins.lookup import LookupBase
 from ansible_collections.kubenode.ipvs.plugins.module_utils.objects.documents import DocumentError, ObjectKey, key_of, objects
 from ansible_collections.kubenode.ipvs.plugins.module_utils.objects.manifests import Manifests
 
+_LOG = re.compile(r"[IWEF]\d{4} ")  # begins a line of kubectl's log, of what it tries several times and says in the end
 _ASKED = "services,endpointslices.discovery.k8s.io,nodes"
 
 
@@ -128,8 +131,14 @@ def ask(kubectl: str, kubeconfig: str, context: str | None) -> dict[ObjectKey, d
     except OSError as error:
         raise AnsibleLookupError(f"objects: {kubectl} cannot be run on the controller: {error.strerror}") from error
     if done.returncode:
-        raise AnsibleLookupError(f"objects: the cluster of {kubeconfig} cannot be asked: {done.stderr.strip()}")
+        raise AnsibleLookupError(f"objects: the cluster of {kubeconfig} cannot be asked: {_said(done)}")
     try:
         return objects(done.stdout)
     except DocumentError as error:
         raise AnsibleLookupError(f"objects: the cluster of {kubeconfig} gave an answer that cannot be used: {error}") from error
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what kubectl says about why it was refused."""
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip() and not _LOG.match(line)]
+    return "; ".join(lines) or f"kubectl ended with status {done.returncode}"

@@ -127,6 +127,10 @@ def lean(item: Object) -> Object:
         metadata["annotations"] = {
             name: text for name, text in annotations.items() if name != "kubectl.kubernetes.io/last-applied-configuration"
         }
+    if item["kind"] == "Node":  # its status has every image of the node, and changes with every heartbeat
+        metadata.pop("annotations", None)
+        status = item.get("status")
+        item = {**item, "status": {"addresses": status.get("addresses")} if isinstance(status, dict) else status}
     return {**item, "metadata": metadata}
 
 

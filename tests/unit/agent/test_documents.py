@@ -58,6 +58,16 @@ def test_what_clients_write_about_themselves_is_left_out_and_the_namespace_is_pu
     }
 
 
+def test_of_a_node_only_its_addresses_are_kept_of_what_it_reports() -> None:
+    """It has every image of the node, and a time that changes with every heartbeat."""
+    node = make.node("n1", addresses=["192.0.2.1"])
+    reports = {"annotations": {"volumes.kubernetes.io/x": "true"}, "labels": {"x": "y"}}
+    full = {**node, "metadata": {"name": "n1", **reports}, "status": {**node["status"], "images": [{"names": ["a"]}]}}
+    (found,) = objects(json.dumps(full)).values()
+    assert found["status"] == node["status"]
+    assert found["metadata"] == {"name": "n1", "labels": {"x": "y"}}
+
+
 def test_a_time_stays_text() -> None:
     text = "apiVersion: v1\nkind: Node\nmetadata:\n  name: n\n  creationTimestamp: 2026-01-01T00:00:00Z\n"
     (found,) = objects(text).values()

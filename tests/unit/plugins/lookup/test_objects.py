@@ -82,6 +82,16 @@ def test_a_cluster_is_asked_with_kubectl(tmp_path: Path) -> None:
         looked_up(tmp_path / "more.json", kubectl=kubectl, kubeconfig="k/config")
 
 
+# kubectl 1.36, somewhat shortened
+SAID = """\
+E1122 05:48:35.538492   32661 memcache.go:265] "Unhandled Error" err="couldn't get current server API group list: EOF"
+I1122 05:48:35.538692   32661 helpers.go:246] Connection error: EOF
+Unable to connect: EOF
+Error from server: no
+
+"""
+
+
 def test_a_cluster_that_cannot_be_asked(tmp_path: Path) -> None:
     with pytest.raises(AnsibleError, match="expected files or directories, or a kubeconfig"):
         looked_up()
@@ -90,5 +100,11 @@ def test_a_cluster_that_cannot_be_asked(tmp_path: Path) -> None:
     kubectl = fake_kubectl(tmp_path, "echo 'error: You must be logged in to the server (Unauthorized)' >&2", "exit 1")
     with pytest.raises(AnsibleError, match=r"the cluster of k cannot be asked: error: .*\(Unauthorized\)$"):
         looked_up(kubectl=kubectl, kubeconfig="k")
+    (tmp_path / "said").write_text(SAID)
+    kubectl = fake_kubectl(tmp_path, f"cat {tmp_path}/said >&2", "exit 1")
+    with pytest.raises(AnsibleError, match=r"the cluster of k cannot be asked: Unable to connect: EOF; Error from server: no$"):
+        looked_up(kubectl=kubectl, kubeconfig="k")
+    with pytest.raises(AnsibleError, match=r"the cluster of k cannot be asked: kubectl ended with status 3$"):
+        looked_up(kubectl=fake_kubectl(tmp_path, "exit 3"), kubeconfig="k")
     with pytest.raises(AnsibleError, match="the cluster of k gave an answer that cannot be used: "):
         looked_up(kubectl=fake_kubectl(tmp_path, "echo '{'"), kubeconfig="k")

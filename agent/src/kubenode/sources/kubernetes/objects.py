@@ -48,8 +48,4 @@ def understood(kind: str, item: Any) -> tuple[ObjectKey, Object]:
     kept = lean(item)
     for name in _DROPPED:
         kept["metadata"].pop(name, None)
-    if kind == "Node":  # its status has every image of the node, and changes with every heartbeat
-        status = kept.get("status")
-        kept["status"] = {"addresses": status.get("addresses")} if isinstance(status, dict) else status
-        kept["metadata"].pop("annotations", None)
     return key, kept
