@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
+_PAGES = "https://github.com/kubenode/ipvs/blob/main/"  # a README links to the pages beside it
 _MARKUP = re.compile(r"\b[OVCPM]\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 
 
@@ -33,6 +34,8 @@ def readme(role: Path) -> str:
         if entry != "main":
             lines += ["", f"## `tasks_from: {entry}`"]
         lines += ["", f"{spec['short_description']}.", "", *(plain(text) for text in spec.get("description", [])), ""]
+        for page in spec.get("seealso", []):
+            lines += [f"[{page['name']}]({page['link'].replace(_PAGES, '../../')}): {plain(page['description'])}", ""]
         lines += ["| variable | type | default | what it does |", "| --- | --- | --- | --- |"]
         for name, option in spec["options"].items():
             lines.append(f"| `{name}` | {kind(option)} | {default(option)} | {what(option)} |")
