@@ -42,6 +42,9 @@ _FILTER = r"""
 -p tcp --sport 0:65535 -j ACCEPT
 -p tcp --dport ssh -j ACCEPT
 -p tcp --dport ftp:http -j ACCEPT
+-p tcp --dport 010 -j ACCEPT
+-p udp --dport 010:011 -j ACCEPT
+-p tcp -m multiport --dports 010,0x50 -j ACCEPT
 -p tcp --tcp-flags ALL SYN,ACK -j ACCEPT
 -p tcp --tcp-flags SYN,RST,ACK,FIN SYN -j ACCEPT
 -p tcp ! --syn -m state --state NEW -j DROP

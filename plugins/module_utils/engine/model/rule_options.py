@@ -56,16 +56,15 @@ def _number(text: str) -> int:
 
 
 def _port(text: str) -> str:
-    if not text.isdigit() or int(text) > 65535:
-        raise AskError  # the name of a service
-    return str(int(text))
+    plain = text.isascii() and text.isdigit() and str(int(text)) == text
+    if not plain or int(text) > 65535:
+        raise AskError  # the name of a service, or a number in C's spelling: of a range, iptables takes that for a decimal one
+    return text
 
 
 def _port_range(text: str) -> str:
-    low, colon, high = text.partition(":")
-    if colon and not (low and high):
-        raise AskError
-    return f"{_port(low)}:{_port(high)}" if colon and low != high else _port(low)
+    ends = [_port(end) for end in text.split(":", 1)]
+    return ":".join(dict.fromkeys(ends))
 
 
 def _port_list(text: str) -> str:
