@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import re
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.agent_process import AgentProcess, dump, eventually, same
+from support.agent_process import AgentProcess, dump, eventually, metrics, same
 from support.namespace import sh
 from support.web import WEB, node, web
 
@@ -74,9 +73,16 @@ def full_syncs() -> int:
     return sum(int(count) for count in re.findall(r"^kubenode_full_syncs_total{.*} (\d+)$", metrics(), re.MULTILINE))
 
 
-def metrics() -> str:
-    with urllib.request.urlopen("http://127.0.0.1:10249/metrics", timeout=10) as answer:
-        return str(answer.read(), "utf-8")
+def test_who_undoes_it_again_and_again_is_counted_and_told_of_once(agent: AgentProcess) -> None:
+    agent.configure({"ipvs": {"syncPeriod": "1h"}, "metricsBindAddress": "127.0.0.1:10249"})
+    agent.start()
+    at_first = agent.log.read_text().splitlines()
+    for _time in range(8):
+        sh("ip", "addr", "del", f"{WEB}/32", "dev", "kube-ipvs0")
+        eventually(lambda: f"{WEB}/32" in sh("ip", "addr", "show", "dev", "kube-ipvs0"), 30)
+    eventually(lambda: 'kubenode_drift_healed_total{kind="address"} 8' in metrics())
+    (line,) = agent.log.read_text().splitlines()[len(at_first) :]
+    assert f'drift healed object=ns1/web step="+ address {WEB}/32 on kube-ipvs0" reason=' in line
 
 
 def test_what_somebody_removes_and_nobody_wants_is_not_ours_any_more(agent: AgentProcess) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from support import objects
-from support.agent_process import NODE, AgentProcess, dump, eventually
+from support.agent_process import NODE, AgentProcess, dump, eventually, metrics
 from support.namespace import fresh, sh
 
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
@@ -143,7 +143,7 @@ def test_a_set_that_others_use(agent: AgentProcess) -> None:
 
 def test_more_events_than_the_queue_holds(agent: AgentProcess) -> None:
     """ENOBUFS: what was lost is found by a full comparison."""
-    agent.configure({"ipvs": {"syncPeriod": "1h"}})
+    agent.configure({"ipvs": {"syncPeriod": "1h"}, "metricsBindAddress": "127.0.0.1:10249"})
     agent.start()
     sh("ip", "link", "add", "eth0", "type", "dummy")
     agent.kill(signal.SIGSTOP)
@@ -154,7 +154,7 @@ def test_more_events_than_the_queue_holds(agent: AgentProcess) -> None:
     finally:
         agent.kill(signal.SIGCONT)
     eventually(lambda: f"{WEB}/32" in sh("ip", "addr"), 30)
-    assert 'reason="events lost"' in agent.log.read_text()
+    eventually(lambda: 'kubenode_full_syncs_total{reason="events lost"} 1' in metrics())
 
 
 def test_no_descriptors_left(agent: AgentProcess) -> None:

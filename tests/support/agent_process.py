@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,12 @@ class AgentProcess:
             "PYTHONPYCACHEPREFIX": "/tmp/pycache",
             "PYTHONDONTWRITEBYTECODE": "",
         }
+
+
+def metrics() -> str:
+    """What an agent's metrics say that has them at 127.0.0.1:10249."""
+    with urllib.request.urlopen("http://127.0.0.1:10249/metrics", timeout=30) as answer:
+        return str(answer.read(), "utf-8")
 
 
 def dump() -> dict[str, str]:

@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 import re
-import urllib.request
 from pathlib import Path
 
-from .agent_process import AgentProcess
+from .agent_process import AgentProcess, metrics
 from .cluster import Cluster, piece, service
 from .namespace import sh
 
 SLOW = 120.0  # seconds; an API server needs most of a kernel with one processor
-_METRICS = "http://127.0.0.1:10249/metrics"
 _STEP = re.compile(r'kubenode_steps_total\{kind="(\w+)",verb="(\w+)"\} (\d+)')
 
 
@@ -52,9 +50,7 @@ def problems(agent: AgentProcess) -> dict[str, str]:
 
 def steps() -> dict[str, int]:
     """How many steps the agent has done since it started, by kind of item and verb."""
-    with urllib.request.urlopen(_METRICS, timeout=30) as answer:
-        text = answer.read().decode()
-    return {f"{kind} {verb}": int(count) for kind, verb, count in _STEP.findall(text)}
+    return {f"{kind} {verb}": int(count) for kind, verb, count in _STEP.findall(metrics())}
 
 
 def steps_since(before: dict[str, int]) -> dict[str, int]:

@@ -20,9 +20,19 @@ LEVELS = {"debug": 7, "info": 6, "warning": 4, "error": 3}  # syslog priorities
 FORMATS = ("text", "json")
 _WINDOW = 300.0  # seconds in which a line is not repeated
 _MEMORY = 1000  # different lines that are remembered
-_MOST = 50  # lines of one kind at a time: who empties a table of a large node gets no hundred thousand
+_MOST = 50  # lines of one kind in that time: who empties a table of a large node, or does it again and again, gets no hundred thousand
 
 Thing = TypeVar("Thing")
+
+
+class _Quota:
+    """How many lines one kind of things has had since when, how many had to do without, and whether that was said since."""
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.lines = 0
+        self.held = 0
+        self.said = False
 
 
 class Log:
@@ -43,6 +53,7 @@ class Log:
         self._journal = _is_journal() if journal is None else journal
         self._clock = clock
         self._seen: dict[tuple[str, ...], tuple[float, int]] = {}
+        self._quotas: dict[str, _Quota] = {}  # by message
 
     def debug(self, message: str, **fields: object) -> None:
         """Say what only somebody who looks for a fault wants to know."""
@@ -63,10 +74,21 @@ class Log:
             self._line("error", message, fields)
 
     def first(self, message: str, things: Sequence[Thing]) -> Sequence[Thing]:
-        """Return as many things as may have a line with this message each; how many there are is said if there are more."""
-        if len(things) > _MOST:
-            self._line("warning", message, {"all": len(things), "reason": f"so many at once; the first {_MOST} follow"})
-        return things[:_MOST]
+        """Return those of the things that may have a line with this message each: such lines are fifty in five minutes at the most.
+
+        How many there were is said, once in that time, if not all may.
+        """
+        now = self._clock()
+        quota = self._quotas.setdefault(message, _Quota(now))
+        if now - quota.since >= _WINDOW:
+            quota.since, quota.lines, quota.said = now, 0, False
+        chosen = things[: _MOST - quota.lines]
+        quota.held += len(things) - len(chosen)
+        if quota.held and not quota.said:
+            fields = {"all": quota.held + len(chosen), "reason": f"so many lately; {len(chosen)} of them follow"}
+            self._line("warning", message, fields)
+            quota.held, quota.said = 0, True
+        return chosen
 
     def _repeated(self, level: str, message: str, fields: dict[str, object]) -> bool:
         """Tell whether this very line was written lately; one that was held back says so when it is written again."""
@@ -82,6 +104,8 @@ class Log:
             self._seen.pop(next(iter(self._seen)))
         self._seen.pop(key, None)
         self._seen[key] = (now, 0)
+        if message in self._quotas:
+            self._quotas[message].lines += 1
         return False
 
     def _line(self, level: str, message: str, fields: dict[str, object]) -> None:

@@ -280,4 +280,43 @@ def test_of_very_many_things_the_first_have_a_line() -> None:
     assert log.first("drift healed", range(50)) == range(50)
     assert written == []
     assert log.first("drift healed", range(100_000)) == range(50)
-    assert written == ['<4>drift healed all=100000 reason="so many at once; the first 50 follow"\n']
+    assert written == ['<4>drift healed all=100000 reason="so many lately; 50 of them follow"\n']
+
+
+def heal(log: Log, things: range) -> None:
+    for thing in log.first("drift healed", things):
+        log.warning("drift healed", step=thing, reason="somebody else")
+
+
+def test_who_undoes_much_again_and_again_fills_no_log() -> None:
+    log, written, now = lines(journal=True)
+    for _second in range(299):
+        heal(log, range(1000))
+        now[0] += 1
+    assert written[0] == '<4>drift healed all=1000 reason="so many lately; 50 of them follow"\n'
+    assert len(written) == 51
+    now[0] += 1
+    heal(log, range(1000))
+    assert written[51] == '<4>drift healed all=299000 reason="so many lately; 50 of them follow"\n'
+    assert written[52] == '<4>drift healed step=0 reason="somebody else"\n'
+    assert len(written) == 102
+
+
+def test_who_undoes_something_else_each_time_fills_no_log() -> None:
+    log, written, now = lines(journal=True)
+    for number in range(1200):
+        heal(log, range(number, number + 1))
+        now[0] += 1
+    assert len(written) == 4 * 51
+    assert written[50] == '<4>drift healed all=1 reason="so many lately; 0 of them follow"\n'
+    assert written[51] == '<4>drift healed all=250 reason="so many lately; 1 of them follow"\n'
+    assert log.first("step failed", range(1)) == range(1)  # another matter
+
+
+def test_what_is_undone_again_and_again_keeps_nothing_else_from_being_told() -> None:
+    log, written, now = lines(journal=True)
+    for _second in range(200):
+        heal(log, range(10))
+        now[0] += 1
+    heal(log, range(10, 11))
+    assert len(written) == 11

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 _SOURCE_RETRY = 1.0
 _FIRST_RETRY = 1.0
-_FACTS_CALM = 0.2
 _STATUS_PAUSE = 1.0  # between two lines for systemd, which does a lot for each
+_UNASKED = ("event", "period", "kernel event", "events lost")  # reasons of passes that may have had nothing to do
 _MOST_STARTING = 300  # seconds that systemd is asked for while the first convergence goes on
 
 
@@ -62,7 +62,6 @@ class Agent:
         self._retry: Timer | None = None
         self._draining = Draining(self.loop, self.reconciler, lambda report: self._passed(report, "draining"), self._drain_failed)
         self._event: Timer | None = None
-        self._facts: Timer | None = None
         self._telling: Timer | None = None
         self._told_at = 0.0
         self._alive_at = time.monotonic()
@@ -278,16 +277,12 @@ class Agent:
         if self.log.level >= 7:
             for step, its in zip(report.done, whose(report.done)):
                 self.log.debug("step", **its, step=step.describe(), reason=reason)
-        if report.done or reason not in ("period", "event"):
+        if report.failed:
+            self.log.warning("converged in part", reason=reason, steps=len(report.done), failed=len(report.failed))
+        elif len(report.done) > len(report.drift) or reason not in _UNASKED:  # what was healed has lines of its own
             # a large cluster changes many times a second
-            say = self.log.debug if reason in ("event", "draining") and not report.failed else self.log.info
-            say(
-                "converged" if not report.failed else "converged in part",
-                reason=reason,
-                steps=len(report.done),
-                failed=len(report.failed),
-                seconds=f"{report.seconds:.3f}",
-            )
+            say = self.log.debug if reason in ("event", "draining") else self.log.info
+            say("converged", reason=reason, steps=len(report.done), seconds=f"{report.seconds:.3f}")
         if report.failed:
             self._wait(self._backoff)
             self._backoff = min(self._backoff * 2, self.wanted.config.sync_period)
@@ -333,16 +328,3 @@ class Agent:
         self.log.error("cannot look after draining real servers", reason=str(error))
         self.reconciler.synced = False
         self._wait(self._backoff)
-
-    def node_changed(self) -> None:
-        """The node's addresses changed: look at them when they have come to rest."""
-        if self._facts is None or not self._facts.pending:
-            self._facts = self.loop.after(_FACTS_CALM, self._use_facts)
-
-    def _use_facts(self) -> None:
-        try:
-            self.wanted.use_node()
-        except EngineError as error:
-            self.log.error("the node's addresses cannot be read", reason=str(error))
-            return
-        self.changed()

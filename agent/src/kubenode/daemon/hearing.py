@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import socket
+import time
 from typing import TYPE_CHECKING
 
 from ..engine.desired.node_addresses import DUMMY, LOOPBACK
-from ..engine.model.link import RouteKey
+from ..engine.errors import EngineError
+from ..engine.model.link import AddressKey, RouteKey
 from .events import Events
 from .pace import Pace
 from .rule_events import RuleEvents
@@ -19,14 +21,21 @@ if TYPE_CHECKING:
 
 
 class Hearing:
-    """Hears nothing before :meth:`listen`."""
+    """Hears nothing before :meth:`listen`.
+
+    However often others change the node, or undo what we do: mending takes a tenth of the time at the most, and looking whether there is
+    something to mend, and following the node's addresses, a twentieth each.
+    """
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._events: Events | None = None
         self._rule_events: RuleEvents | None = None
         self._look = Pace(agent.loop, agent.look, self._cost, calm=0.2, share=0.05)  # a change of rules is seldom one of ours
-        self._mend = Pace(agent.loop, lambda: agent.full("kernel event"), self._cost, calm=0.0, share=0.5)
+        self._mend = Pace(agent.loop, self._mend_now, self._cost, calm=0.0, share=0.1)
+        self._follow = Pace(agent.loop, self._use_node, lambda: self._following, calm=0.2, share=0.05)
+        self._following = 0.0  # seconds that it took last
+        self._lost = False
 
     def close(self) -> None:
         """Hear no more."""
@@ -58,12 +67,12 @@ class Hearing:
             return
         events = self._events.read()
         if events is None:
-            self._agent.node_changed()
-            self._agent.full("events lost")
+            self._lost = True
+            self._follow.soon()
+            self._mend.soon()
             return
         want = self._agent.reconciler.want
-        routes, ours, loopback = want.get("route", {}), _number(DUMMY), _number(LOOPBACK)
-        wanted = {key.address for key in want.get("address", ())} if any(event.link_index == ours for event in events) else set()
+        routes, addresses, ours, loopback = want.get("route", {}), want.get("address", {}), _number(DUMMY), _number(LOOPBACK)
         hurt = node = False
         for event in events:
             if event.what == "link":
@@ -71,13 +80,28 @@ class Hearing:
             elif event.what == "route":
                 hurt = hurt or (event.link_index == loopback and RouteKey(LOOPBACK, event.network) in routes)
             elif event.link_index == ours:
-                hurt = hurt or (event.gone and event.address in wanted)
+                hurt = hurt or (event.gone and AddressKey(DUMMY, event.address, 128 if ":" in event.address else 32) in addresses)
             else:
                 node = node or not event.address.startswith("fe80:")
         if node:
-            self._agent.node_changed()
+            self._follow.soon()
         if hurt and DUMMY in want.get("link", {}):
             self._mend.soon()
+
+    def _mend_now(self) -> None:
+        lost, self._lost = self._lost, False
+        self._agent.full("events lost" if lost else "kernel event")
+
+    def _use_node(self) -> None:
+        """Look at the node's addresses again; they have come to rest, or keep changing."""
+        start = time.monotonic()
+        try:
+            self._agent.wanted.use_node()
+        except EngineError as error:
+            self._agent.log.error("the node's addresses cannot be read", reason=str(error))
+        else:
+            self._agent.changed()
+        self._following = time.monotonic() - start
 
     def _rules_changed(self) -> None:
         """Somebody, we perhaps, changed rules: see in a moment what became of ours."""
