@@ -57,13 +57,11 @@ def check(params):
             lists[option].append(names)
     if any(len(names) > 1 for names in lists["absent"]):
         raise InputError("absent", "name", "|".join(next(names for names in lists["absent"] if len(names) > 1)), "one name each")
-    parameters = {}
+    parameters, placed = {}, {}
     for name, given in params["parameters"].items():
         if not _NAME.match(canonical(name)):
             raise InputError(f"parameters[{name}]", "name", name, "a kernel module's name")
-        unique(
-            {} if canonical(name) not in parameters else {canonical(name): "parameters"}, canonical(name), f"parameters[{name}]"
-        )
+        unique(placed, canonical(name), f"parameters[{name}]", f"kernel module {canonical(name)}")
         if not isinstance(given, dict) or not all(_is_parameter(*pair) for pair in given.items()):
             raise InputError("parameters", name, given, "a dictionary of names and values without spaces and quotes")
         parameters[canonical(name)] = " ".join(f"{key}={_plain(value)}" for key, value in given.items())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils import _kernel_modules
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
 
 LOADED = """ip_vs_rr 16384 0 - Live 0x0
 ip_vs_wrr 16384 2 - Live 0x0
@@ -91,3 +92,12 @@ def test_parameters_are_compared_as_the_kernel_reads_them(live: str, wanted: str
 
 def test_one_name_however_it_is_spelled() -> None:
     assert _kernel_modules.parse_load("# x\nbr-netfilter\n; y\n br_netfilter \n") == ["br_netfilter"]
+
+
+def test_parameters_of_one_module_stand_in_one_place() -> None:
+    given = {"br-netfilter": {"a": 1}, "br_netfilter": {"b": 2}}
+    with pytest.raises(EngineError) as raised:
+        _kernel_modules.check({"modules": [], "optional": [], "absent": [], "parameters": given})
+    assert str(raised.value) == (
+        "parameters[br_netfilter] and parameters[br-netfilter] are both kernel module br_netfilter; name each thing once"
+    )
