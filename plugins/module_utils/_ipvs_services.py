@@ -16,29 +16,20 @@ from .engine.kernel import ipvs
 from .engine.kernel.ipvs.limits import MAXIMUM_NAME, MAXIMUM_TIMEOUT
 from .engine.model import net
 from .engine.model.ipvs import (
+    FORWARDING_METHODS,
     ONE_PACKET,
     PERSISTENT,
-    SCHED1,
-    SCHED2,
-    SCHED3,
+    SCHEDULER_FLAGS,
     TUNNEL_CSUM,
     TUNNEL_NOCSUM,
     TUNNEL_REMCSUM,
+    TUNNEL_TYPES,
     RealServer,
     RealServerKey,
     VirtualServer,
     VirtualServerKey,
 )
 
-SCHEDULER_FLAGS = {
-    "flag-1": SCHED1,
-    "flag-2": SCHED2,
-    "flag-3": SCHED3,
-    "sh-fallback": SCHED1,
-    "sh-port": SCHED2,
-    "mh-fallback": SCHED1,
-    "mh-port": SCHED2,
-}
 CHECKSUMS = {"none": TUNNEL_NOCSUM, "checksum": TUNNEL_CSUM, "remote": TUNNEL_REMCSUM}
 _INT32 = 2**31 - 1
 _UINT32 = 2**32 - 1
@@ -48,16 +39,12 @@ REAL_SERVER = {
     "address": {"type": "str", "required": True},
     "port": {"type": "int"},
     "weight": {"type": "int", "default": 1},
-    "forwarding_method": {
-        "type": "str",
-        "choices": ["masquerade", "direct", "tunnel", "local", "bypass"],
-        "default": "masquerade",
-    },
+    "forwarding_method": {"type": "str", "choices": list(FORWARDING_METHODS), "default": "masquerade"},
     "upper_threshold": {"type": "int", "default": 0},
     "lower_threshold": {"type": "int", "default": 0},
-    "tunnel_type": {"type": "str", "choices": ["ipip", "gue", "gre"], "default": "ipip"},
+    "tunnel_type": {"type": "str", "choices": list(TUNNEL_TYPES), "default": "ipip"},
     "tunnel_port": {"type": "int", "default": 0},
-    "tunnel_checksum": {"type": "str", "choices": ["none", "checksum", "remote"], "default": "none"},
+    "tunnel_checksum": {"type": "str", "choices": list(CHECKSUMS), "default": "none"},
     **STATE,
 }
 SERVICE = {
@@ -67,12 +54,7 @@ SERVICE = {
     "fwmark": {"type": "int"},
     "family": {"type": "str", "choices": ["ipv4", "ipv6"], "default": "ipv4"},
     "scheduler": {"type": "str", "default": "rr"},
-    "scheduler_flags": {
-        "type": "list",
-        "elements": "str",
-        "choices": ["flag-1", "flag-2", "flag-3", "sh-fallback", "sh-port", "mh-fallback", "mh-port"],
-        "default": [],
-    },
+    "scheduler_flags": {"type": "list", "elements": "str", "choices": list(SCHEDULER_FLAGS), "default": []},
     "persistence_timeout": {"type": "int", "default": 0},
     "netmask": {"type": "str"},
     "persistence_engine": {"type": "str", "default": ""},

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ._argspec import address, number, unique
 from .engine.errors import InputError
+from .engine.kernel.ipvs.control import LONGEST_TIMEOUT
 from .engine.kernel.ipvs.settings import apply, read
 from .engine.model import net
 from .engine.model.ipvs import SyncDaemon
@@ -18,8 +19,6 @@ __all__ = ["TABLE", "apply", "check", "complete", "read"]
 
 TABLE = "ipvs_settings"
 
-# The longest that the kernel takes: it counts timeouts in ticks, up to 1000 a second, in an int.
-_TIMEOUT = 2147483
 # A datagram of 65535 bytes, less the headers of IP and UDP. The kernel silently takes the nearest value that it can have.
 _LONGEST = {4: 65507, 6: 65487}
 _SHORTEST = {"master": 1, "backup": 1024}
@@ -52,7 +51,7 @@ def complete(wish, have):
 
 def _timeouts(given):
     for field, seconds in given.items():
-        number("timeouts", field, seconds or 0, 0, _TIMEOUT)
+        number("timeouts", field, seconds or 0, 0, LONGEST_TIMEOUT)
     return {field: seconds for field, seconds in given.items() if seconds}
 
 

@@ -10,9 +10,17 @@ from typing import NamedTuple
 PERSISTENT = 0x1
 HASHED = 0x2  # set by the kernel, never part of a value
 ONE_PACKET = 0x4
-SCHED1 = 0x8  # sh-fallback, mh-fallback
-SCHED2 = 0x10  # sh-port, mh-port
-SCHED3 = 0x20
+SCHED1, SCHED2, SCHED3 = 0x8, 0x10, 0x20
+# What they mean, as ipvsadm's -b spells it.
+SCHEDULER_FLAGS = {
+    "flag-1": SCHED1,
+    "flag-2": SCHED2,
+    "flag-3": SCHED3,
+    "sh-fallback": SCHED1,
+    "sh-port": SCHED2,
+    "mh-fallback": SCHED1,
+    "mh-port": SCHED2,
+}
 
 MASQUERADE = "masquerade"
 LOCAL = "local"

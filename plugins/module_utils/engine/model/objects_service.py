@@ -8,23 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError
-from .ipvs import SCHED1, SCHED2, SCHED3, SCHEDULERS
+from .ipvs import SCHEDULER_FLAGS, SCHEDULERS
 from .net import family, network
 from .objects import Service, ServicePort
 from .objects_fields import Fields, address, identity, notes, ours, port_number, protocol, read, texts
 
 SCHEDULER = "kubenode.ipvs/scheduler"
-SCHEDULER_FLAGS = "kubenode.ipvs/scheduler-flags"
-# As ipvsadm's -b spells them.
-FLAGS = {
-    "flag-1": SCHED1,
-    "flag-2": SCHED2,
-    "flag-3": SCHED3,
-    "sh-fallback": SCHED1,
-    "sh-port": SCHED2,
-    "mh-fallback": SCHED1,
-    "mh-port": SCHED2,
-}
+FLAGS = "kubenode.ipvs/scheduler-flags"
 DEFAULT_AFFINITY = 10800
 _FAMILIES = {"IPv4": 4, "IPv6": 6}
 _LONGEST_AFFINITY = 86400
@@ -195,12 +185,12 @@ def _scheduling(subject: str, given: Fields) -> tuple[str, int]:
     scheduler = given.get(SCHEDULER, "")
     if scheduler and scheduler not in SCHEDULERS:
         raise InputError(subject, f"annotation {SCHEDULER}", scheduler, "one of " + ", ".join(SCHEDULERS))
-    text = given.get(SCHEDULER_FLAGS)
+    text = given.get(FLAGS)
     if text is None:
         return scheduler, -1
     flags = 0
     for word in str(text).split(","):
-        if word.strip() and word.strip() not in FLAGS:
-            raise InputError(subject, f"annotation {SCHEDULER_FLAGS}", text, "a list of " + ", ".join(FLAGS))
-        flags |= FLAGS.get(word.strip(), 0)
+        if word.strip() and word.strip() not in SCHEDULER_FLAGS:
+            raise InputError(subject, f"annotation {FLAGS}", text, "a list of " + ", ".join(SCHEDULER_FLAGS))
+        flags |= SCHEDULER_FLAGS.get(word.strip(), 0)
     return scheduler, flags

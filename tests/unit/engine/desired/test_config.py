@@ -13,7 +13,7 @@ from support.recorded import GOLDEN
 
 from kubenode.engine.desired.config import AGENT, KUBE_PROXY, Config, ConfigError, parse
 from kubenode.engine.desired.config_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS, WITHOUT_EFFECT
-from kubenode.engine.model.objects_service import SCHEDULER, SCHEDULER_FLAGS
+from kubenode.engine.model.objects_service import FLAGS, SCHEDULER
 from kubenode.engine.model.objects_slice import WEIGHT
 
 
@@ -162,7 +162,7 @@ def test_every_field_is_documented() -> None:
     page = (GOLDEN.parents[1] / "docs/reference/configuration.md").read_text()
     fields = {path for fields in (KUBE_PROXY_FIELDS, AGENT_FIELDS) for path, field in fields.items() if field}
     assert {path for path in fields if f"`{path}`" not in page} == set()
-    assert {name for name in (SCHEDULER, SCHEDULER_FLAGS, WEIGHT) if f"`{name}`" not in page} == set()
+    assert {name for name in (SCHEDULER, FLAGS, WEIGHT) if f"`{name}`" not in page} == set()
 
 
 @pytest.mark.parametrize(

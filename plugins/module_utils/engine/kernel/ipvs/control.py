@@ -26,6 +26,7 @@ from .errors import explain
 _STATES = {"master": 1, "backup": 2}
 _STATE_NAMES = {number: name for name, number in _STATES.items()}
 _TIMEOUTS = (Top.TIMEOUT_TCP, Top.TIMEOUT_TCP_FIN, Top.TIMEOUT_UDP)
+LONGEST_TIMEOUT = 0x7FFFFFFF // 1000  # the kernel counts them in ticks, up to 1000 a second, in an int
 
 
 class Timeouts(NamedTuple):
@@ -59,8 +60,8 @@ def set_timeouts(wanted: Timeouts) -> None:
     """
     payload = b""
     for field, number, seconds in zip(Timeouts._fields, _TIMEOUTS, wanted):
-        if not 0 <= seconds <= 0x7FFFFFFF // 1000:  # the kernel counts them in ticks, up to 1000 a second, in an int
-            raise InputError("IPVS timeouts", field, seconds, "seconds from 0 (keep) to 2147483")
+        if not 0 <= seconds <= LONGEST_TIMEOUT:
+            raise InputError("IPVS timeouts", field, seconds, f"seconds from 0 (keep) to {LONGEST_TIMEOUT}")
         if seconds:
             payload += attribute(number, U32.pack(seconds))
     if payload:
