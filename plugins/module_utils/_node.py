@@ -32,7 +32,7 @@ FAMILIES = {
 # What container managers leave in a container.
 CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, linux/proc_ns.h
-SERVICES = ("NetworkManager", "firewalld")
+SERVICES = ("NetworkManager", "systemd-networkd", "firewalld")
 # Older ones have no IPVS that conntrack, ipset and the agent can work with.
 OLDEST_KERNEL = (4, 18)
 OLDEST_PYTHON = (3, 9)

@@ -193,7 +193,7 @@ systemd:
   returned: success
   type: bool
 services:
-  description: Which services that meddle with links and rules are running, out of V(NetworkManager) and V(firewalld).
+  description: Which services that meddle with links and rules are running, out of V(NetworkManager), V(systemd-networkd) and V(firewalld).
   returned: success
   type: list
   elements: str

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role prepare tells firewalld and NetworkManager, told to the real ones: in a root directory, on this machine's kernel."""
+"""What the role prepare tells firewalld, NetworkManager and networkd, told to the real ones: in a root directory, on this machine's kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.foreign_root import ForeignRoot
 from support.neighbours import FILES, FIREWALLD, PATHS, ROLE, render
 
 # The service's address is on a link of that name; this kernel need not have dummy links. A client is behind another link. By a /sys
-# that is read-only NetworkManager knows that there is no udev to wait for.
+# that is read-only NetworkManager and networkd know that there is no udev to wait for.
 LINKS = """
 set -e
 ip link set lo up
@@ -50,6 +50,11 @@ class Node:
 
     def start(self, *command: str) -> None:
         self.started.append(subprocess.Popen([*self.root.enter, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    def end(self, name: str) -> None:
+        """End the service that was started last, by the name of its process."""
+        self.root.run("sh", "-c", f'for p in /proc/[0-9]*; do read -r n <$p/comm; [ "$n" != {name} ] || kill ${{p#/proc/}}; done')
+        self.started[-1].wait()
 
     def until(self, *command: str, shows: str) -> str:
         """Ask until the answer has the words."""
@@ -112,13 +117,45 @@ def test_network_manager_leaves_the_link_alone_through_its_own_restart(node: Nod
     node.tell("network_manager.conf.j2")
     node.root.run("nmcli", "general", "reload")
     node.until("nmcli", "-g", "DEVICE,STATE", "device", shows="kube-ipvs0:unmanaged")
-    node.root.run(
-        "sh", "-c", 'for p in /proc/[0-9]*; do read -r n <$p/comm; [ "$n" != NetworkManager ] || kill ${p#/proc/}; done'
-    )
-    node.started[-1].wait()
+    node.end("NetworkManager")
     node.start("NetworkManager", "--no-daemon")
     states = node.until("nmcli", "-g", "DEVICE,STATE", "device", shows="eth0:connected")
     assert "kube-ipvs0:unmanaged" in states
+    assert "10.96.0.1/32" in node.root.run("ip", "-4", "address", "show", "dev", "kube-ipvs0")
+
+
+# As some distributions and clouds have it: every link that is nobody else's is networkd's.
+EVERY_LINK = """[Match]
+Name=*
+
+[Network]
+LinkLocalAddressing=no
+"""
+
+
+def test_networkd_leaves_the_link_alone_through_its_own_restart(node: Node) -> None:
+    def is_up() -> bool:
+        return ",UP" in node.root.run("ip", "link", "show", "dev", "kube-ipvs0")
+
+    def start() -> None:
+        node.start("/lib/systemd/systemd-networkd")
+        node.until("networkctl", "list", "eth0", shows=" configured")
+
+    node.root.write("/etc/systemd/network/80-every-link.network", EVERY_LINK)
+    node.root.run("install", "-d", "-o", "systemd-network", "/run/systemd/netif")
+    node.root.run("ip", "link", "set", "kube-ipvs0", "down")
+    start()
+    node.until("networkctl", "list", "kube-ipvs0", shows=" configured")
+    assert is_up()
+
+    node.tell("networkd.network.j2")
+    node.root.run("networkctl", "reload")
+    node.until("networkctl", "list", "kube-ipvs0", shows=" unmanaged")
+    node.root.run("ip", "link", "set", "kube-ipvs0", "down")
+    node.end("systemd-network")
+    start()
+    assert " unmanaged" in node.root.run("networkctl", "list", "kube-ipvs0")
+    assert not is_up()
     assert "10.96.0.1/32" in node.root.run("ip", "-4", "address", "show", "dev", "kube-ipvs0")
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role prepare tells NetworkManager and firewalld."""
+"""What the role prepare tells NetworkManager, systemd-networkd and firewalld."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ def test_network_manager_leaves_the_link_alone() -> None:
     parser = configparser.ConfigParser(delimiters=("+=", "="))
     parser.read_string(render("network_manager.conf.j2"))
     assert dict(parser["keyfile"]) == {"unmanaged-devices": "interface-name:kube-ipvs0"}
+
+
+def test_networkd_leaves_the_link_alone() -> None:
+    parser = configparser.ConfigParser()
+    parser.read_string(render("networkd.network.j2"))
+    assert {name: dict(parser[name]) for name in parser.sections()} == {
+        "Match": {"name": "kube-ipvs0"},
+        "Link": {"unmanaged": "yes"},
+    }
 
 
 def test_the_zone_of_firewalld() -> None:
