@@ -22,6 +22,13 @@ _MAYBE = {
     "xt_ipvs": "needed for load balancers with source ranges",
     "nf_conntrack_netlink": "needed to remove stale UDP flows",
 }
+# Who else may be balancing here, by the name of the process, and what that means.
+_OTHERS = {
+    "kube-proxy": "it removes every virtual server that it does not know",
+    "kube-router": "without --run-service-proxy=false it removes every virtual server that it does not know",
+    "cilium-agent": "with kubeProxyReplacement it serves Services before IPVS sees them",
+    "keepalived": "its virtual servers are left alone",
+}
 _CAP_NET_ADMIN = 12
 _CLONE_NEWNET = 0x40000000
 Finding = tuple[str, str]  # "ok", "note" or "FAIL"; words
@@ -148,8 +155,6 @@ def _others(beside_kube_proxy: bool) -> Iterator[Finding]:
                     name = file.read().strip()
             except OSError:
                 continue
-            if name == "kube-proxy":
-                verdict = "note" if beside_kube_proxy else "FAIL"
-                yield verdict, f"kube-proxy is running (pid {entry}): it removes every virtual server that it does not know"
-            elif name == "keepalived":
-                yield "note", f"keepalived is running (pid {entry}): its virtual servers are left alone"
+            if name in _OTHERS:
+                verdict = "FAIL" if name == "kube-proxy" and not beside_kube_proxy else "note"
+                yield verdict, f"{name} is running (pid {entry}): {_OTHERS[name]}"

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who else balances on a node is told by the names of processes; rights, modules and the kernel are tested where they are."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kubenode.cli import check
+
+NAMES = ("kube-proxy", "kube-router", "cilium-agent", "keepalived", "kubelet")
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[dict[str, int]]:
+    """Processes of these names, with their numbers."""
+    with ExitStack() as stack:
+        processes = {}
+        for name in NAMES:
+            (tmp_path / name).symlink_to("/bin/sleep")
+            processes[name] = stack.enter_context(subprocess.Popen([tmp_path / name, "infinity"]))
+        yield {name: process.pid for name, process in processes.items()}
+        for process in processes.values():
+            process.kill()
+
+
+@pytest.mark.parametrize(("beside_kube_proxy", "failing"), [(False, ["kube-proxy"]), (True, [])])
+def test_who_else_balances(running: dict[str, int], beside_kube_proxy: bool, failing: list[str]) -> None:
+    said = [
+        (verdict, words)
+        for verdict, words in check._others(beside_kube_proxy)
+        if any(f"(pid {pid})" in words for pid in running.values())
+    ]
+    assert sorted(words.split()[0] for _verdict, words in said) == sorted(set(NAMES) - {"kubelet"})
+    assert [words.split()[0] for verdict, words in said if verdict != "note"] == failing
+    assert all(
+        f"{name} is running (pid {running[name]}): " in " ".join(words for _verdict, words in said) for name in check._OTHERS
+    )
