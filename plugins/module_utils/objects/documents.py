@@ -19,6 +19,7 @@ Object = dict[str, Any]
 # The kinds that the agent works with, and the API version in which it knows them. Others in the same file are none of our business.
 API_VERSIONS = {"Service": "v1", "EndpointSlice": "discovery.k8s.io/v1", "Node": "v1"}
 _CLUSTER_WIDE = ("Node",)
+_TOO_DEEP = "nested too deeply"
 
 
 class ObjectKey(NamedTuple):
@@ -61,7 +62,7 @@ def objects(text: str) -> dict[ObjectKey, Object]:
     """
     found: dict[ObjectKey, Object] = {}
     for line, document in documents(text):
-        for where, item in _flatten(document, "", {}):
+        for where, item in _every(line, document):
             try:
                 key = key_of(item)
                 if key in found:
@@ -71,6 +72,13 @@ def objects(text: str) -> dict[ObjectKey, Object]:
             if key is not None:
                 found[key] = lean(item)
     return found
+
+
+def _every(line: int, document: Any) -> Iterator[tuple[str, Any]]:
+    try:
+        yield from _flatten(document, "", {})
+    except RecursionError:  # since Python 3.13 JSON may be nested deeper than functions
+        raise DocumentError(line, _TOO_DEEP) from None
 
 
 def _flatten(document: Any, where: str, defaults: dict[str, str]) -> Iterator[tuple[str, Any]]:
@@ -172,7 +180,7 @@ def _json(text: str) -> Iterator[tuple[int, Any]]:
         except json.JSONDecodeError as error:
             raise DocumentError(error.lineno, f"not valid JSON: {error.msg} (column {error.colno})") from None
         except RecursionError:
-            raise DocumentError(1, "not valid JSON: nested too deeply") from None
+            raise DocumentError(1, f"not valid JSON: {_TOO_DEEP}") from None
         yield text.count("\n", 0, offset) + 1, document
         offset = following
 
@@ -194,4 +202,4 @@ def _yaml(text: str) -> Iterator[tuple[int, Any]]:
     except (yaml.YAMLError, ValueError) as error:
         raise DocumentError(0, f"not valid YAML: {error}") from None
     except RecursionError:
-        raise DocumentError(0, "not valid YAML: nested too deeply") from None
+        raise DocumentError(0, f"not valid YAML: {_TOO_DEEP}") from None
