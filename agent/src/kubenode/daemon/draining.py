@@ -49,7 +49,7 @@ class Draining:
             self._timer.cancel()
 
     def _look(self) -> None:
-        start = time.monotonic()
+        start = time.thread_time()
         try:
             report = self._reconciler.drain()
         except EngineError as error:
@@ -59,5 +59,5 @@ class Draining:
             self._passed(report)
         pause = _NEXT if len(self._reconciler.draining) > A_TURN else _FIRST
         if report is None or not report.done:  # where some have ended, the others of the same change most likely have, too
-            pause = max(pause, (time.monotonic() - start) / _SHARE)
+            pause = max(pause, (time.thread_time() - start) / _SHARE)
         self.watch(pause)
