@@ -181,7 +181,7 @@ class Cluster:
 
     @property
     def eligible(self) -> bool:
-        """Tell whether new traffic may be sent to this node: it is not about to be removed, nor was its Node object (kube-proxy ends then)."""
+        """Tell whether new traffic may be sent to this node: it is not about to be removed, nor was its Node object."""
         return not self._left if self.node is None else self.node.eligible
 
     @property
