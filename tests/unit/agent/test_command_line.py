@@ -71,6 +71,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith("kubenode 0.")
     assert all(f"  {name} " in out for name in COMMANDS)
+    assert "kubenode --version" in out
 
 
 def test_any_locale_will_do() -> None:
@@ -217,6 +218,15 @@ def test_a_config_map_is_unpacked(tmp_path: Path, manifests: Path) -> None:
     (tmp_path / "c.json").write_text(json.dumps(document))
     words = ("--objects", str(manifests), "--node", "n1", "--config", str(tmp_path / "c.json"), "--format", "ipvsadm")
     assert "-A -t 10.96.0.10:80 -s lc" in kubenode("render", *words).stdout
+
+
+def test_cleanup_refuses_beside_an_agent_that_does_not_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is busy, or hangs: it would make everything anew."""
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(tmp_path / "agent.sock"))
+        agent.listen()
+        assert main(["cleanup", "--run-dir", str(tmp_path)]) == 1
+    assert "would make everything anew: stop it first" in capsys.readouterr().err
 
 
 def test_status_can_be_read_whatever_happened(tmp_path: Path) -> None:

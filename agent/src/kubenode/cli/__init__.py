@@ -89,6 +89,6 @@ def _usage() -> str:
             "",
             *lines,
             "",
-            "kubenode COMMAND --help is the manual of a command.",
+            "kubenode COMMAND --help is the manual of a command; kubenode --version tells the release.",
         ]
     )
