@@ -179,6 +179,8 @@ def _json(text: str) -> Iterator[tuple[int, Any]]:
             document, following = decoder.raw_decode(text, offset)
         except json.JSONDecodeError as error:
             raise DocumentError(error.lineno, f"not valid JSON: {error.msg} (column {error.colno})") from None
+        except ValueError as error:  # a number of more digits than Python reads
+            raise DocumentError(1, f"not valid JSON: {error}") from None
         except RecursionError:
             raise DocumentError(1, f"not valid JSON: {_TOO_DEEP}") from None
         yield text.count("\n", 0, offset) + 1, document

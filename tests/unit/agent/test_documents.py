@@ -87,6 +87,7 @@ def test_a_time_stays_text() -> None:
         ("apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: 7}", 1, "namespace is 7"),
         (json.dumps({"kind": "List", "items": [WEB, WEB]}), 1, "items[1]: Service shop/web is there twice"),
         (json.dumps({"kind": "List", "items": [WEB, 5]}), 1, "items[1]: expected an object"),
+        ('{"kind": ' + "1" * 5_000 + "}", 1, "not valid JSON: Exceeds the limit"),
         ("[" * 100_000, 1, "nested too deeply"),
         ("[" * 5_000 + "]" * 5_000, 1, "nested too deeply"),  # Python 3.13 reads that
         ("a: \x07", 0, "not valid YAML"),
