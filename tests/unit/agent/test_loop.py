@@ -44,6 +44,15 @@ class Pipe:
         return self
 
 
+def test_a_time_far_ahead_is_waited_for(loop: Loop) -> None:
+    """Longer than epoll_wait(2) can wait."""
+    pipe = Pipe()
+    loop.after(1e12, lambda: None)
+    loop.watch(pipe, loop.stop)
+    loop.run()
+    pipe.close()
+
+
 def test_a_callback_may_close_what_became_ready_with_it(loop: Loop) -> None:
     pairs = [socket.socketpair() for _pair in range(2)]
     called: list[int] = []

@@ -16,6 +16,7 @@ from heapq import heappop, heappush
 from typing import Any, Callable
 
 Callback = Callable[[], None]
+_LONGEST_WAIT = 86400.0  # seconds; epoll_wait(2) counts milliseconds in an int
 
 
 class Timer:
@@ -138,7 +139,7 @@ class Loop:
             return 0.0
         while self._timers and not self._timers[0][2].pending:
             heappop(self._timers)
-        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
+        return min(max(0.0, self._timers[0][0] - time.monotonic()), _LONGEST_WAIT) if self._timers else None
 
     def _run_timers(self) -> None:
         now = time.monotonic()
