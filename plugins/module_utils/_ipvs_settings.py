@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from ._argspec import address, number, unique
 from .engine.errors import InputError
-from .engine.kernel.ipvs.control import LONGEST_TIMEOUT
 from .engine.kernel.ipvs.settings import apply, read
 from .engine.model import net
-from .engine.model.ipvs import SyncDaemon
+from .engine.model.ipvs import LONGEST_TIMEOUT, SyncDaemon
 
 __all__ = ["TABLE", "apply", "check", "complete", "read"]
 

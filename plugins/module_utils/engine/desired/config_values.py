@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable
 
-from ..model.ipvs import SCHEDULERS
+from ..model.ipvs import LONGEST_TIMEOUT, SCHEDULERS
 from ..model.net import canonical, contains, family, full_prefix, network
 
 _LOOPBACK = {4: "127.0.0.1", 6: "::1"}
@@ -92,6 +92,14 @@ def positive_duration(value: Any) -> float:
     found = seconds(value)
     if found <= 0:
         raise ValueError("a duration greater than 0")
+    return found
+
+
+def ipvs_timeout(value: Any) -> float:
+    """Return the seconds of a duration that IPVS can wait."""
+    found = duration(value)
+    if found > LONGEST_TIMEOUT:
+        raise ValueError(f"a duration of at most {LONGEST_TIMEOUT}s, which the kernel can count")
     return found
 
 

@@ -34,6 +34,9 @@ TUNNEL_NOCSUM = 0x0
 TUNNEL_CSUM = 0x1
 TUNNEL_REMCSUM = 0x2
 
+# Of a connection, in seconds: the kernel counts in ticks, up to 1000 a second, in an int.
+LONGEST_TIMEOUT = 0x7FFFFFFF // 1000
+
 PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
 SCHEDULERS = ("rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "sed", "nq", "mh", "twos")
 

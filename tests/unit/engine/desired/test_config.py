@@ -199,7 +199,7 @@ def test_every_field_is_documented() -> None:
         ("ipvs.minSyncPeriod", "-1s", "a duration that is not negative"),
         ("ipvs.tcpTimeout", "-1s", "a duration that is not negative"),
         ("ipvs.tcpFinTimeout", "-1s", "a duration that is not negative"),
-        ("ipvs.udpTimeout", "-1s", "a duration that is not negative"),
+        ("ipvs.udpTimeout", "600h", "a duration of at most 2147483s, which the kernel can count"),
         ("conntrack.maxPerCore", -1, "an integer from 0"),
         ("conntrack.min", 1.5, "an integer from 0"),
         ("conntrack.tcpEstablishedTimeout", "-1s", "not negative"),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...errors import InputError, KernelError
-from ...model.ipvs import SyncDaemon, VirtualServerKey
+from ...model.ipvs import LONGEST_TIMEOUT, SyncDaemon, VirtualServerKey
 from ...model.net import pack as pack_address
 from ...model.net import unpack as unpack_address
 from ..genetlink import HEADER_BYTES
@@ -26,7 +26,6 @@ from .errors import explain
 _STATES = {"master": 1, "backup": 2}
 _STATE_NAMES = {number: name for name, number in _STATES.items()}
 _TIMEOUTS = (Top.TIMEOUT_TCP, Top.TIMEOUT_TCP_FIN, Top.TIMEOUT_UDP)
-LONGEST_TIMEOUT = 0x7FFFFFFF // 1000  # the kernel counts them in ticks, up to 1000 a second, in an int
 
 
 class Timeouts(NamedTuple):
