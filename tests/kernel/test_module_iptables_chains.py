@@ -126,6 +126,7 @@ def test_jumps_keep_their_place() -> None:
     subprocess.run(["iptables", "-I", "INPUT", "-j", "FOREIGN"], check=True)
     chains({"name": "A", "jumps": [{"chain": "INPUT"}]}, {"name": "B", "jumps": [{"chain": "INPUT"}]})
     assert [line[9:] for line in rules() if line.startswith("-A INPUT")][:2] == ["-j A", "-j B"]
+    subprocess.run(["iptables", "-D", "INPUT", "-j", "FOREIGN"], check=True)
 
 
 def test_what_is_prepended_stays_where_others_push_it() -> None:
@@ -139,6 +140,15 @@ def test_what_is_prepended_stays_where_others_push_it() -> None:
     assert rules() == pushed
     for _time in range(2):
         subprocess.run(["iptables", "-D", "INPUT", "-j", "FOREIGN"], check=True)
+
+
+def test_jumps_that_are_not_mentioned_stay() -> None:
+    chains({"name": "MINE", "rules": ["-j DROP"], "jumps": [{"chain": "INPUT"}]}, {"name": "GOES", "jumps": [{"chain": "INPUT"}]})
+    run("iptables_chains", chains=[{"name": "MINE", "rules": ["-j RETURN"]}], purge="owned")
+    assert [line for line in rules() if line.startswith("-A") and ("MINE" in line or "GOES" in line)] == [
+        "-A INPUT -j MINE",
+        "-A MINE -j RETURN",
+    ]
 
 
 def test_foreign_chains_are_left_alone() -> None:
