@@ -13,6 +13,7 @@ from ..model.net import canonical, contains, family, full_prefix, network
 
 _LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST = (1 << 63) * 1e-9
 _PART = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 
 
@@ -68,7 +69,7 @@ def one_of(*choices: str) -> Callable[[Any], str]:
 
 
 def seconds(value: Any) -> float:
-    """Return the seconds of a Go duration such as ``1m30s``."""
+    """Return the seconds of a Go duration such as ``1m30s``, which counts nanoseconds in 64 bits."""
     sign, rest = 1.0, value
     if isinstance(rest, str) and rest[:1] in ("-", "+"):
         sign, rest = (-1.0 if rest[0] == "-" else 1.0), rest[1:]
@@ -76,7 +77,10 @@ def seconds(value: Any) -> float:
         return 0.0
     if not isinstance(rest, str) or not re.fullmatch(f"({_PART})+", rest):
         raise ValueError("a duration such as 30s, 1m0s or 24h0m0s")
-    return sign * sum(float(count) * _UNITS[unit] for count, unit in re.findall(_PART, rest))
+    found = sum(float(count) * _UNITS[unit] for count, unit in re.findall(_PART, rest))
+    if found >= _LONGEST:
+        raise ValueError(f"a duration of less than {_LONGEST / 3600:.0f}h")
+    return sign * found
 
 
 def duration(value: Any) -> float:
