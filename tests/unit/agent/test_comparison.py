@@ -86,7 +86,7 @@ def test_a_comparison_in_slices_that_cannot_read_believes_nothing(driver: Driver
     with pytest.raises(KernelError):
         end(driver.compare())
     driver.node.broken = False
-    driver.reconciler.synced = False  # as the agent says then
+    driver.reconciler.known = False  # as the agent says then
     driver.put(*web("b", 2, 1))
     driver.event()
     assert driver.held() == driver.wanted()

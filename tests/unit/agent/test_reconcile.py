@@ -72,6 +72,55 @@ def test_a_refused_step_is_retried_by_a_full_pass_and_is_no_drift(driver: Driver
     assert driver.held() == driver.wanted()
 
 
+def refuse(driver: Driver) -> None:
+    """Let a Service's virtual server be refused."""
+    driver.put(*web("b", 2, 1))
+    driver.node.refuse = {key for key in driver.cluster.state()["virtual_server"] if key.address == "10.96.0.2"}
+    assert driver.event().failed
+
+
+def test_what_is_refused_for_good_makes_no_event_a_full_pass(driver: Driver) -> None:
+    refuse(driver)
+    reads = driver.node.reads
+    driver.put(*web("a", 1, 3))
+    report = driver.event()
+    assert driver.node.reads == reads
+    assert (len(report.done), report.failed) == (2, [])
+    assert driver.event() is None
+    assert driver.reconciler.failing
+    assert not driver.reconciler.synced
+    driver.node.refuse = set()
+    assert driver.full().drift == []
+    assert driver.reconciler.synced
+    assert driver.held() == driver.wanted()
+
+
+def test_what_is_refused_and_then_unwanted_fails_no_more(driver: Driver) -> None:
+    refuse(driver)
+    driver.cluster.remove("Service", "ns1", "b")
+    driver.event()
+    assert driver.full().failed == []
+    assert driver.reconciler.synced
+
+
+def test_harm_is_drift_while_something_is_refused(driver: Driver) -> None:
+    refuse(driver)
+    lost = next(iter(driver.node.state["real_server"]))
+    del driver.node.state["real_server"][lost]
+    report = driver.full()
+    assert [step.key for step in report.drift] == [lost]
+    assert report.failed
+
+
+def test_draining_goes_on_while_something_is_refused(driver: Driver) -> None:
+    refuse(driver)
+    driver.put(*web("a", 1, 1))
+    driver.event()
+    assert driver.reconciler.draining
+    driver.settle()
+    assert not driver.reconciler.draining
+
+
 def test_after_a_pass_that_did_not_get_through_the_next_is_full(driver: Driver) -> None:
     driver.node.broken = True
     with pytest.raises(KernelError):
@@ -119,16 +168,22 @@ def test_draining_is_remembered_by_the_next_agent(driver: Driver, tmp_path: Path
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 3), st.booleans(), st.booleans()), max_size=12))
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 3), st.booleans(), st.booleans(), st.booleans()), max_size=12)
+)
 def test_any_history_ends_as_a_fresh_start_does(tmp_path_factory: pytest.TempPathFactory, history: list[Any]) -> None:
     driver = Driver(tmp_path_factory.mktemp("run"))
     driver.full()
-    for name, endpoints, udp, whole in history:
+    for name, endpoints, udp, whole, refused in history:
         if endpoints < 0:
             driver.cluster.remove("Service", "ns1", name)
         else:
             driver.put(*web(name, ord(name) - ord("a") + 1, endpoints, "UDP" if udp else "TCP"))
+        driver.node.refuse = set(driver.cluster.state().get("virtual_server", ())) if refused else set()
         driver.full() if whole else driver.event()
+    driver.node.refuse = set()
+    if not driver.reconciler.synced:  # as the agent does, a little later
+        assert driver.full().drift == []
     driver.settle()
     assert driver.held() == driver.wanted()
     assert driver.full().done == []

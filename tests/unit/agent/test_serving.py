@@ -82,12 +82,28 @@ def test_what_does_not_get_through_was_asked_for_later_than_what_did(agent: Agen
 def test_rules_that_fail_in_one_family_say_nothing_of_the_other(agent: Agent) -> None:
     assert agent._serving is not None
     step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
+    agent.reconciler.failing = {"chain": {step.key}}
     agent._serving.passed(NOTHING._replace(failed=[Failure(step, "refused")]), "start")
+    agent._serving.passed(NOTHING._replace(full=False), "event")  # which has nothing to do with it
     found = values(agent)
     assert found['kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"}'] == 1
     assert 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"}' not in found
     assert timestamps(agent, "IPv6")[1] == 0 < timestamps(agent, "IPv4")[1]
     assert not agent._serving.health.healthy
+
+
+def test_what_is_refused_for_good_is_tried_ever_more_seldom_whatever_else_is_done(agent: Agent) -> None:
+    step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
+    agent.reconciler.known, agent.reconciler.failing = True, {"chain": {step.key}}
+    for _time in range(4):
+        agent._passed(NOTHING._replace(failed=[Failure(step, "no")]), "retry")
+        agent._passed(NOTHING._replace(full=False), "event")
+    assert agent._backoff == 16
+    assert agent.failures == {step.describe(): "no"}
+    agent.reconciler.failing = {}
+    agent._passed(NOTHING._replace(full=False, done=[step]), "event")
+    assert agent._backoff == 1
+    assert agent.failures == {}
 
 
 def test_changes_add_up_until_a_pass(agent: Agent, tmp_path: Path) -> None:

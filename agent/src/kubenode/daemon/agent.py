@@ -211,7 +211,7 @@ class Agent:
     def _trouble(self, error: EngineError) -> None:
         """Nothing is known about the node any more: say so, and try again."""
         self.trouble = str(error)
-        self.reconciler.synced = False
+        self.reconciler.known = False
         self.log.error("cannot converge", reason=self.trouble)
         self._wait(self._backoff)
         self._backoff = min(self._backoff * 2, self.wanted.config.sync_period)
@@ -267,6 +267,8 @@ class Agent:
                 self._periodic.cancel()
             self._periodic = self.loop.after(self.wanted.config.sync_period, self.look)
         whose = self.wanted.objects
+        for step in report.done if self.failures else ():
+            self.failures.pop(step.describe(), None)
         self.failures.update((failure.step.describe(), failure.message) for failure in report.failed)
         failed = self.log.first("step failed", report.failed)
         for failure, its in zip(failed, whose([failure.step for failure in failed])):
@@ -286,7 +288,7 @@ class Agent:
         if report.failed:
             self._wait(self._backoff)
             self._backoff = min(self._backoff * 2, self.wanted.config.sync_period)
-        else:
+        elif self.reconciler.synced:
             self._backoff = _FIRST_RETRY
         if reason != "draining":
             self._draining.watch()
@@ -326,5 +328,5 @@ class Agent:
 
     def _drain_failed(self, error: EngineError) -> None:
         self.log.error("cannot look after draining real servers", reason=str(error))
-        self.reconciler.synced = False
+        self.reconciler.known = False
         self._wait(self._backoff)

@@ -84,7 +84,8 @@ class Reconciler:
         self.adopt = False
         self.maximum = 0.0
         self.progress: Callable[[], None] = lambda: None  # is called again and again while a full comparison gets on
-        self.synced = False
+        self.known = False  # what the node holds
+        self.failing: dict[str, set[Any]] = {}  # what was refused since the last full pass, or by it
         self.pending: dict[str, set[Any]] = {}  # wanted or unwanted since the last pass that got through
         self._node = node
         self._directory = directory
@@ -101,6 +102,11 @@ class Reconciler:
         """Close the ledger."""
         if self._ledger is not None:
             self._ledger.close()
+
+    @property
+    def synced(self) -> bool:
+        """Tell whether the node is as wanted, as far as we know."""
+        return self.known and not any(self.failing.values())
 
     def accept(self, delta: Delta, *, whole: bool = False) -> None:
         """Take note of what is wanted from now on; if ``whole``, what ``delta`` does not have is not wanted any more."""
@@ -119,7 +125,7 @@ class Reconciler:
     def full(self) -> Report:
         """Compare everything with the kernel and make it right."""
         start = self._clock()
-        known, self.synced = self.synced, False
+        known, self.known = self.known, False
         self._written = None
         kept = self._kept()
         with node_lock(self._directory):
@@ -151,7 +157,7 @@ class Reconciler:
             self._correct(kind, {key: value for key, value in news.items() if key not in written.get(kind, ())})
         with node_lock(self._directory):
             self._look_up(self._open())
-            self._written, self.synced = None, False
+            self._written, self.known = None, False
             part = None if self.adopt else deserving(found, self._have, self.want, self.draining, kept, self._others)
             have, want = (self._have, self.want) if part is None else (only(self._have, part), only(self.want, part))
             report = self._pass(self._open(), have, want, part, start)._replace(full=True)
@@ -170,7 +176,7 @@ class Reconciler:
 
     def _look_up(self, ledger: Ledger) -> None:
         """Learn who owns what, if anybody else has written that down: what we write ourselves we know."""
-        if ledger.written_by_others() or not self.synced:
+        if ledger.written_by_others() or not self.known:
             self._owned = ledger.owned(OWNER)
             self._others = ledger.others(OWNER)
 
@@ -199,13 +205,14 @@ class Reconciler:
         """Settle a full pass; ``kept`` is what was there for draining real servers before it, None if nothing was known before it."""
         if kept is not None:
             report = report._replace(drift=[step for step in report.done if not self._expected(step, kept)])
-        self._settle(report)
-        return report
+        return self._settle(report)
 
     def _expected(self, step: Step, kept: Mapping[str, set[Any]]) -> bool:
         """Tell whether a step was asked for, or only ends what had been kept for draining real servers."""
-        asked = step.key in self.pending.get(step.kind, ())
-        return asked or (step.after is None and step.key in kept.get(step.kind, ()))
+        parent = KINDS[step.kind].parent
+        asked = step.key in self.pending.get(step.kind, ()) or step.key in self.failing.get(step.kind, ())
+        waited = parent is not None and parent[1](step.key) in self.failing.get(parent[0], ())
+        return asked or waited or (step.after is None and step.key in kept.get(step.kind, ()))
 
     def bound(self) -> float:
         """Return when (on the clock) the first draining real server has drained as long as it may; infinity if never."""
@@ -217,24 +224,20 @@ class Reconciler:
         if not pending:
             self.pending = {}
             return None
-        if not self.synced or not _LAYOUT.isdisjoint(pending):
+        if not self.known or not _LAYOUT.isdisjoint(pending):
             return self.full()
-        report = self._partial(pending)
-        self._settle(report)
-        return report
+        return self._settle(self._partial(pending))
 
     def drain(self) -> Report | None:
         """Look whether connections of some draining real servers have ended, others each time; None if nothing is draining."""
-        if not self.draining or not self.synced:
+        if not self.draining or not self.known:
             return None
         until = self._clock() - self.maximum if self.maximum else -math.inf
         chosen = termination.turn(self.draining, self._drained, A_TURN, until)
         self._drained = chosen[-1]
         servers = {key.server for key in chosen}
-        report = self._partial({"real_server": chosen, "virtual_server": servers, **spots(self._have, self.want, servers)})
-        if report.failed:
-            self._settle(report)
-        return report
+        part = {"real_server": chosen, "virtual_server": servers, **spots(self._have, self.want, servers)}
+        return self._noticed(self._partial(part))
 
     def _kept(self) -> dict[str, set[Any]]:
         """Return the draining real servers, and what may be there only because of them."""
@@ -258,12 +261,21 @@ class Reconciler:
         self._believe(outcome.done, prepared)
         return Report(part is None, outcome.done, outcome.failed, prepared.conflicts, [], self._clock() - start, spent)
 
-    def _settle(self, report: Report) -> None:
-        """What failed is still to be done, and the next pass looks at the whole node."""
-        self.synced = not report.failed
+    def _settle(self, report: Report) -> Report:
+        """What was to be done is done, but for what failed."""
+        self.known = True
         self.pending = {}
+        if report.full:
+            self.failing = {}
+        return self._noticed(report)
+
+    def _noticed(self, report: Report) -> Report:
+        """Remember what failed: it is tried again by each full pass, and by events only with what they change."""
+        for step in report.done:
+            self.failing.get(step.kind, set()).discard(step.key)
         for failure in report.failed:
-            self.pending.setdefault(failure.step.kind, set()).add(failure.step.key)
+            self.failing.setdefault(failure.step.kind, set()).add(failure.step.key)
+        return report
 
     def _prepare(self, ledger: Ledger, have: State, want: State) -> tuple[Plan, dict[Any, float]]:
         """Return the plan, and since when real servers are draining when it is done."""

@@ -111,14 +111,17 @@ class Serving:
         """Count what a pass did, and do what follows from it."""
         metrics, agent = self.metrics, self.agent
         # of what fails, only rules make kube-proxy unhealthy: the others are tried again one by one
-        broken = {failure.step.key.family for failure in report.failed if KINDS[failure.step.kind].table == "iptables"}
+        broken = {
+            key.family for kind, keys in agent.reconciler.failing.items() if KINDS[kind].table == "iptables" for key in keys
+        }
+        refused = {failure.step.key.family for failure in report.failed if KINDS[failure.step.kind].table == "iptables"}
         if not broken:
             self.health.updated()
         for number, family in FAMILIES.items():
             metrics.sync_seconds.observe(report.seconds, family)
-            if number in broken:
+            if number in refused:
                 metrics.restore_failures.add(1, family)
-            else:
+            if number not in broken:
                 metrics.last_sync.set(time.time(), family)
         for family, happened in self._triggers:
             metrics.programming_seconds.observe(max(0.0, time.time() - happened), family)
