@@ -139,6 +139,6 @@ def ask(kubectl: str, kubeconfig: str, context: str | None) -> dict[ObjectKey, d
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:
-    """Return what kubectl says about why it was refused."""
+    """Return what kubectl says about why it was refused; it may say it of each kind of object."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip() and not _LOG.match(line)]
-    return "; ".join(lines) or f"kubectl ended with status {done.returncode}"
+    return "; ".join(dict.fromkeys(lines)) or f"kubectl ended with status {done.returncode}"

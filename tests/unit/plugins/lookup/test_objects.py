@@ -87,6 +87,7 @@ SAID = """\
 E1122 05:48:35.538492   32661 memcache.go:265] "Unhandled Error" err="couldn't get current server API group list: EOF"
 I1122 05:48:35.538692   32661 helpers.go:246] Connection error: EOF
 Unable to connect: EOF
+Unable to connect: EOF
 Error from server: no
 
 """
