@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kube-proxy", metavar="PATH", help="a kube-proxy; not below /tmp or /run, which are the kernel's own")
     parser.addoption("--kube-apiserver", metavar="PATH", help="a kube-apiserver; likewise")
     parser.addoption("--etcd", metavar="PATH", help="an etcd for it; likewise")
+    parser.addoption("--kubectl", metavar="PATH", help="a kubectl; likewise")
     parser.addoption("--kubernetes", metavar="DIR", help="kubeadm and all that it needs, see test_kubeadm.py")
     parser.addoption("--services", type=int, default=1200, metavar="N", help="how many Services are thousands (%(default)s)")
     parser.addoption("--clusters", type=int, default=10, metavar="N", help="how many random clusters (%(default)s)")
@@ -38,17 +39,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def only_api(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
-    """A kube-apiserver on a node of its own, which is the namespace of all tests; the role's manifest is applied."""
+def only_api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
+    """A kube-apiserver on a node of its own, which is the namespace of all tests; the role's manifest is applied.
+
+    The parameter, if there is one, is the address at which it listens.
+    """
+    pytestconfig = request.config
     programs = [pytestconfig.getoption(name) for name in ("--etcd", "--kube-apiserver")]
-    assert all(programs), "tests/peers/test_kube_apiserver*.py need --kube-apiserver=PATH and --etcd=PATH"
+    assert all(programs), "this test needs --kube-apiserver=PATH and --etcd=PATH"
     subprocess.run(["modprobe", "-a", *MODULES], check=True)
     fresh()
     sh("ip", "link", "set", "lo", "up")
     sh("ip", "link", "add", "eth0", "type", "dummy")
     sh("ip", "address", "add", "192.0.2.1/24", "dev", "eth0")
+    sh("ip", "address", "add", "2001:db8::1/64", "dev", "eth0", "nodad")
     sh("ip", "link", "set", "eth0", "up")
-    found = KubeApiServer(tmp_path_factory.mktemp("api"), *programs)
+    found = KubeApiServer(tmp_path_factory.mktemp("api"), *programs, getattr(request, "param", "127.0.0.1"))
     cluster = Cluster(found.admin)
     eventually(lambda: any(item["metadata"]["name"] == "kube-system" for item in cluster.get("/api/v1/namespaces")["items"]), 60)
     for item in yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["items"]:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The agent's process and a real kube-apiserver with its etcd: who it is, what it serves, what it says to the cluster.
 
-Run by ``molecule/lab/uml-pytest tests/peers/test_kube_apiserver.py tests/peers/test_kube_apiserver_away.py --kube-apiserver=PATH --etcd=PATH``.
+Run by ``molecule/lab/uml-pytest tests/peers/test_kube_apiserver.py --kube-apiserver=PATH --etcd=PATH``, as are those that go on from here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from support.agent_process import NODE, AgentProcess, eventually
 from support.cluster import Cluster, node, piece, service
 from support.following import NODES, SERVICES
 from support.kube_apiserver import PROXY, ROLE, KubeApiServer
-from support.served import SLOW, problems, real_servers, serve, start, virtual_servers
+from support.served import SLOW, place, problems, real_servers, serve, start, virtual_servers
 
 from kubenode.sources.documents import ObjectKey
 
@@ -111,6 +111,31 @@ def test_serves_what_kube_proxy_serves(agent: AgentProcess, cluster: Cluster, us
     cluster.label(ObjectKey("Service", "default", others), {})
     cluster.label(ObjectKey("EndpointSlice", "default", f"{others}"), {"kubernetes.io/service-name": others})
     eventually(lambda: sum(bool(real_servers(address)) for address in addresses) == 2, SLOW)
+
+
+def test_services_and_slices_that_change(agent: AgentProcess, cluster: Cluster, users: dict[str, Path]) -> None:
+    """The type of a Service, who has a node port, and whose a slice is."""
+    first, second = cluster.names(2)
+    keys = [ObjectKey("Service", "default", name) for name in (first, second)]
+    address = serve(cluster, first)
+    start(agent, users[ROLE])
+    agent.converged(SLOW)
+    node_port = cluster.change(keys[0], type="NodePort")["ports"][0]["nodePort"]
+    eventually(lambda: real_servers("192.0.2.1", node_port), SLOW)
+
+    cluster.delete(keys[0])
+    ports = [{**service("")["spec"]["ports"][0], "nodePort": node_port}]
+    other = cluster.create({**service(second), "spec": {"type": "NodePort", "ports": ports}})["spec"]["clusterIP"]
+    eventually(lambda: place(address) not in virtual_servers() and place(other) in virtual_servers(), SLOW)
+    assert real_servers(other) == real_servers("192.0.2.1", node_port) == []
+    cluster.label(ObjectKey("EndpointSlice", "default", first), {"kubernetes.io/service-name": second})
+    eventually(lambda: real_servers(other) == real_servers("192.0.2.1", node_port) == ["192.0.2.77:8080"], SLOW)
+
+    cluster.change(keys[1], type="ExternalName", externalName="example.org", clusterIP="", clusterIPs=None)
+    eventually(lambda: virtual_servers().isdisjoint({place(other), place("192.0.2.1", node_port)}), SLOW)
+    address = cluster.change(keys[1], type="ClusterIP", externalName="")["clusterIP"]
+    eventually(lambda: real_servers(address) == ["192.0.2.77:8080"], SLOW)
+    assert problems(agent).keys() == {NODES}
 
 
 def test_thousands_of_services(

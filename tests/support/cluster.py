@@ -129,6 +129,14 @@ class Cluster:
         now["metadata"]["labels"] = labels
         self._write("PUT", path, now)
 
+    def change(self, key: ObjectKey, **spec: Any) -> Object:
+        """Change fields of an object's spec; return what has become of the spec."""
+        path = f"{collection(key.kind, key.namespace)}/{key.name}"
+        now = self._session.get(path, {})
+        now["spec"].update(spec)
+        changed: Object = self._write("PUT", path, now)["spec"]
+        return changed
+
     def delete(self, key: ObjectKey) -> None:
         """Delete an object."""
         self._made.remove(key)
@@ -163,5 +171,5 @@ class Cluster:
                 self._write("DELETE", f"{collection(key.kind, key.namespace)}/{key.name}", None)
         self._session.drop()
 
-    def _write(self, method: str, path: str, obj: Object | None) -> None:
-        self._session._document(method, path, {}, None if obj is None else json.dumps(obj).encode())
+    def _write(self, method: str, path: str, obj: Object | None) -> Any:
+        return self._session._document(method, path, {}, None if obj is None else json.dumps(obj).encode())

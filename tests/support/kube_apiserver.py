@@ -27,6 +27,8 @@ ROLE, PROXY = (
     "system:serviceaccount:kube-system:kubenode-agent",
     "system:kube-proxy",
 )  # whom the role's manifest, and the API server itself, give rights
+# Where it listens: its address in the cluster, and the networks of cluster IPs, the first of which is what a Service gets that asks for none.
+NETWORKS = {"127.0.0.1": ("192.0.2.1", "10.96.0.0/16"), "::1": ("2001:db8::1", "fd00:10:96::/112,10.96.0.0/16")}
 _SECONDS = 300  # to start, in a kernel with one processor
 _AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
 
@@ -41,16 +43,18 @@ class Asked(NamedTuple):
 
 
 class KubeApiServer:
-    """Runs from when it is made until :meth:`close`."""
+    """Runs from when it is made until :meth:`close`; ``address`` is one of NETWORKS."""
 
-    def __init__(self, directory: Path, etcd: str, program: str) -> None:
+    def __init__(self, directory: Path, etcd: str, program: str, address: str) -> None:
         self.authority = Authority("kubernetes-ca")
-        self.url = f"https://127.0.0.1:{PORT}"
+        self._address = address
+        self._host = f"[{address}]" if ":" in address else address
+        self.url = f"https://{self._host}:{PORT}"
         self._directory = directory
         self._programs = {"etcd": etcd, "kube-apiserver": program}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         for name, (certificate, key) in {
-            "server": self.authority.issue("kube-apiserver", "127.0.0.1"),
+            "server": self.authority.issue("kube-apiserver", address),
             "accounts": self.authority.issue("service-accounts"),
         }.items():
             (directory / f"{name}.pem").write_bytes(certificate)
@@ -68,7 +72,7 @@ class KubeApiServer:
     def kubeconfig(self, name: str, user: dict[str, str], port: int = PORT) -> Path:
         """Write a kubeconfig for somebody; the port may be a relay's."""
         found = self._directory / f"{name}.kubeconfig"
-        cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(self._directory / "ca.pem")}
+        cluster = {"server": f"https://{self._host}:{port}", "certificate-authority": str(self._directory / "ca.pem")}
         config = {
             "kind": "Config",
             "current-context": "x",
@@ -182,12 +186,13 @@ class KubeApiServer:
 
     def _options(self) -> list[str]:
         here = self._directory
+        advertised, networks = NETWORKS[self._address]
         return [
             f"--etcd-servers=http://127.0.0.1:{ETCD}",
             "--etcd-compaction-interval=0",
-            "--bind-address=127.0.0.1",
+            f"--bind-address={self._address}",
             f"--secure-port={PORT}",
-            "--advertise-address=192.0.2.1",
+            f"--advertise-address={advertised}",
             "--endpoint-reconciler-type=none",
             f"--tls-cert-file={here / 'server.pem'}",
             f"--tls-private-key-file={here / 'server.key'}",
@@ -196,7 +201,7 @@ class KubeApiServer:
             f"--service-account-key-file={here / 'accounts.pem'}",
             f"--service-account-signing-key-file={here / 'accounts.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            "--service-cluster-ip-range=10.96.0.0/16",
+            f"--service-cluster-ip-range={networks}",
             "--authorization-mode=RBAC",
             f"--audit-policy-file={here / 'audit.json'}",
             f"--audit-log-path={here / 'audit.log'}",

@@ -29,10 +29,15 @@ def start(agent: AgentProcess, kubeconfig: Path) -> None:
     agent.start("--manifests", "", "--state-dir", str(agent.directory / "state"), wait=False)
 
 
-def real_servers(address: str) -> list[str]:
-    """The real servers of a cluster IP's port 80."""
+def real_servers(address: str, port: int = 80) -> list[str]:
+    """The real servers of an address and port."""
     lines = [line.split() for line in sh("ipvsadm", "-Sn").splitlines()]
-    return sorted(words[4] for words in lines if words[0] == "-a" and words[2] == f"{address}:80")
+    return sorted(words[4] for words in lines if words[0] == "-a" and words[2] == place(address, port))
+
+
+def place(address: str, port: int = 80) -> str:
+    """An address and port, as ipvsadm prints them."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def virtual_servers() -> set[str]:
