@@ -99,3 +99,15 @@ def test_errors_name_the_item() -> None:
         f"address {KEYS[-1]}: IPv6 is disabled on the link (sysctl net.ipv6.conf.*.disable_ipv6)"
     ]
     assert result.done == steps[1:]
+
+
+def test_a_link_of_somebody_else_may_have_any_name() -> None:
+    subprocess.run(["ip", "link", "add", b"caf\xe9", "type", "dummy"], check=True)
+    try:
+        subprocess.run(["ip", "addr", "add", "192.0.2.9/32", "dev", b"caf\xe9"], check=True)
+        assert ("caf\udce9", "192.0.2.9", 32) in addresses.node_addresses()
+        there = addresses.read(["caf\udce9"])
+        assert there == {"link": {"caf\udce9": Link()}, "address": {AddressKey("caf\udce9", "192.0.2.9", 32): True}}
+    finally:
+        assert addresses.apply([Step("link", "caf\udce9", Link(), None)]).failed == []
+    assert addresses.read(["caf\udce9"])["link"] == {}

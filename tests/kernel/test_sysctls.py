@@ -47,3 +47,16 @@ def test_errors_name_the_sysctl() -> None:
     assert failure.message == "sysctl net.ipv4.ip_forward: the kernel refused the value 'often'"
     with pytest.raises(MissingError, match=r"sysctl net\.nosuch does not exist in this kernel"):
         sysctls.require(["net.ipv4.ip_forward", "net.nosuch"])
+
+
+def test_a_value_may_have_any_bytes() -> None:
+    name, file = "kernel.domainname", Path("/proc/sys/kernel/domainname")
+    before = file.read_bytes()
+    try:
+        file.write_bytes(b"caf\xe9\n")
+        live = sysctls.read([name])["sysctl"][name]
+        assert sysctls.apply([Step("sysctl", name, live, "tea")]).failed == []
+        assert sysctls.apply([Step("sysctl", name, "tea", live)]).failed == []
+        assert file.read_bytes() == b"caf\xe9\n"
+    finally:
+        file.write_bytes(before)

@@ -259,7 +259,7 @@ def _message(step: Step, known: dict[str, _Known]) -> bytes:
 
 
 def _link_message(step: Step, known: dict[str, _Known]) -> bytes:
-    title = attribute(_IFLA_IFNAME, step.key.encode() + b"\0")
+    title = attribute(_IFLA_IFNAME, step.key.encode("utf-8", "surrogateescape") + b"\0")
     if step.after is None:
         return message(_DELLINK, 0, _LINK.pack(0, 0, 0, 0, 0) + title)
     flags = _IFF_UP if step.after.up else 0
@@ -279,4 +279,4 @@ def _explain(step: Step, code: int) -> str:
 
 
 def _text(raw: bytes) -> str:
-    return raw.rstrip(b"\0").decode()
+    return raw.rstrip(b"\0").decode("utf-8", "surrogateescape")  # a link may have any bytes for its name

@@ -87,7 +87,7 @@ def read(names: Collection[str]) -> dict[str, dict[Any, Any]]:
     found = {}
     for name in names:
         try:
-            with open(path(name), encoding="utf-8") as file:
+            with open(path(name), encoding="utf-8", errors="surrogateescape") as file:
                 found[name] = normal(file.read())
         except (FileNotFoundError, NotADirectoryError):
             continue
@@ -134,7 +134,7 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
 def _write(name: str, value: str) -> None:
     handle = os.open(path(name), os.O_WRONLY | os.O_CLOEXEC)
     try:
-        os.write(handle, f"{value}\n".encode())
+        os.write(handle, f"{value}\n".encode("utf-8", "surrogateescape"))
     finally:
         os.close(handle)
 
