@@ -24,6 +24,7 @@ from .engine.plan import Plan, Step
 from .engine.plan.order import ordered
 
 _POLL = 0.2  # seconds between two looks at the file
+_NOBODY = "no process could be started that would undo the change; nothing was changed"
 # Where a process leaves its login session: a manager that ends what a session left behind would end the guard with it.
 _ROOT_GROUPS = ("/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/systemd/cgroup.procs", "/sys/fs/cgroup/unified/cgroup.procs")
 
@@ -44,19 +45,27 @@ class Task(NamedTuple):
 
 
 class Guard:
-    """The process that undoes; it is there before the change, so that there is no moment without it."""
+    """The process that undoes; it is there before the change, so that there is no moment without it.
+
+    Raises:
+        KernelError: it cannot be started; nothing was changed.
+    """
 
     def __init__(self, seconds: int, tables: dict, read: Callable, directory: str = DIRECTORY):
         self.told = {}
         self._seconds = seconds
         orders, write_orders = os.pipe()
         read_ready, ready = os.pipe()
-        child = os.fork()
+        try:
+            child = os.fork()
+        except OSError as error:
+            raise KernelError(_NOBODY) from error
         if child == 0:
-            # Twice, so that it is nobody's child.
-            if os.fork() == 0:
-                _be_guard(orders, ready, tables, read, directory)
-            os._exit(0)
+            try:
+                if os.fork() == 0:  # twice, so that it is nobody's child
+                    _be_guard(orders, ready, tables, read, directory)
+            finally:
+                os._exit(0)
         os.waitpid(child, 0)
         os.close(orders)
         os.close(ready)
@@ -101,7 +110,7 @@ class Guard:
         """Give the guard its orders, then the file to watch: whatever ends this process in between, no file is without a guard."""
         try:
             if not self._ready.read(1):
-                raise KernelError("no process could be started that would undo the change; nothing was changed")
+                raise KernelError(_NOBODY)
             os.makedirs(PENDING, mode=0o700, exist_ok=True)
             pickle.dump(task, self._orders)
             self._orders.flush()

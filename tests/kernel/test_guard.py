@@ -1,0 +1,43 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A guard that cannot be started: nothing is changed, and it is said once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.faults import Fault, later_in_child
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import Surroundings
+from ansible_collections.kubenode.ipvs.plugins.module_utils._guard import Guard
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import KernelError
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import Ledger
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.plan import Plan, Step
+
+
+@pytest.mark.parametrize("which", ["first", "second"])
+def test_no_process_is_left_for_it(tmp_path: Path, which: str) -> None:
+    """It takes two, the second made by the first; the fault strikes the first call of each process."""
+    made = Plan([Step("sysctl", "net.ipv4.ip_forward", "0", "1")], [], {})
+
+    def tried(begin: Callable[[], None]) -> int:
+        begin()
+        if which == "second":
+            with contextlib.suppress(OSError):
+                os.fork()
+        try:
+            around = Surroundings(Ledger(str(tmp_path)), {}, {})
+            with Guard(60, {}, None).over(made, {}, around, "ansible"):
+                print("changed")
+        except KernelError as error:
+            print(error)
+        return 0
+
+    found = later_in_child(Fault("clone,clone3", "EAGAIN", "1"), tmp_path, tried)
+    assert (found.status, found.errors) == (0, "")
+    assert found.output == "no process could be started that would undo the change; nothing was changed\n"
