@@ -16,7 +16,7 @@ from kubenode.engine.errors import InputError
 from kubenode.engine.kernel import ipset
 from kubenode.engine.model.ipset import same_set
 from kubenode.engine.model.ipset_header import header
-from kubenode.engine.model.ipset_member import canonical_member, pairs
+from kubenode.engine.model.ipset_member import Speller, pairs
 
 EXAMPLES = 60
 
@@ -36,7 +36,7 @@ def test_ipset_agrees(kind: str, chosen: dict[str, Any]) -> None:
     assert same_set(have["set"]["t0"], want)
     told = {key.set: (key.member, pairs(options)) for key, options in have["member"].items() if key.set in asked}
     for name, text in asked.items():
-        spelled = canonical_member(want, text)
+        spelled = Speller(want)(text)
         assert spelled is not None, text
         found, options = told[name]
         assert found == spelled.member, text
@@ -45,7 +45,7 @@ def test_ipset_agrees(kind: str, chosen: dict[str, Any]) -> None:
             assert value == guess or (option == "timeout" and 0 <= int(guess) - int(value) < 60), text
         assert len(options) == len(pairs(spelled.options)), text
     # and what is canonical stays as it is
-    again = [canonical_member(have["set"][key.set], f"{key.member} {options}") for key, options in have["member"].items()]
+    again = [Speller(have["set"][key.set])(f"{key.member} {options}") for key, options in have["member"].items()]
     assert [tuple(each) for each in again if each] == [(key.member, options) for key, options in have["member"].items()]
 
 
@@ -68,6 +68,6 @@ def test_ipset_refuses_what_the_model_refuses(kind: str, chosen: dict[str, Any],
     want = header(kind, chosen)
     sh("ipset", "create", "S", *want.text().split())
     with pytest.raises(InputError):
-        canonical_member(want, text)
+        Speller(want)(text)
     with pytest.raises(AssertionError, match="ipset add S"):
         sh("ipset", "add", "S", text)

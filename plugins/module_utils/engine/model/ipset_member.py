@@ -53,11 +53,6 @@ class Member(NamedTuple):
     options: str
 
 
-def canonical_member(header: IPSet, text: str, subject: str = "member") -> Member | None:
-    """Return what :class:`Speller` returns, for a single member."""
-    return Speller(header, subject)(text)
-
-
 def same_options(have: str, want: str) -> bool:
     """Tell whether a member's options are as wanted, but for what the kernel counts: packets, bytes and the time that is left.
 

@@ -12,7 +12,7 @@ import pytest
 from kubenode.engine.errors import InputError
 from kubenode.engine.model.ipset import IPSet, keeps_members, same_set
 from kubenode.engine.model.ipset_header import header
-from kubenode.engine.model.ipset_member import Member, canonical_member, pairs, same_options
+from kubenode.engine.model.ipset_member import Member, Speller, pairs, same_options
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ ALL = header("hash:net", {"timeout": 600, "counters": True, "comment": True, "sk
     ],
 )
 def test_members(kind: IPSet, text: str, member: str, options: str) -> None:
-    assert canonical_member(kind, text) == Member(member, options)
+    assert Speller(kind)(text) == Member(member, options)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_members(kind: IPSet, text: str, member: str, options: str) -> None:
     ],
 )
 def test_what_only_ipset_can_tell(kind: IPSet, text: str) -> None:
-    assert canonical_member(kind, text) is None
+    assert Speller(kind)(text) is None
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_only_ipset_can_tell(kind: IPSet, text: str) -> None:
 )
 def test_what_cannot_be_a_member(kind: IPSet, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        canonical_member(kind, text, "set S")
+        Speller(kind, "set S")(text)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.ipset import Saved
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipset import IPSet
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipset_header import header
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipset_member import canonical_member
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipset_member import Speller
 
 EXAMPLES = 40
 
@@ -47,7 +47,7 @@ def scene(draw: random.Random, kind: str, chosen: dict[str, Any]) -> tuple[list[
     asked = {}
     for _index in range(8):
         text = member(draw, kind, chosen)
-        spelled = canonical_member(value, text)
+        spelled = Speller(value)(text)
         assert spelled is not None, text
         asked[spelled.member] = f"{spelled.member} {spelled.options}".rstrip(), text
     held = [line for line, _text in asked.values()]

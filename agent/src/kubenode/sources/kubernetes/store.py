@@ -51,15 +51,14 @@ class Store:
             self._forget(key)
         self._wake()
 
-    def keep_only(self, kind: str, keys: set[ObjectKey]) -> int:
-        """Forget the objects of a kind that are not among ``keys``; return how many."""
+    def keep_only(self, kind: str, keys: set[ObjectKey]) -> None:
+        """Forget the objects of a kind that are not among ``keys``."""
         with self._lock:
             gone = [key for key in self._known if key.kind == kind and key not in keys]
             for key in gone:
                 self._forget(key)
         if gone:
             self._wake()
-        return len(gone)
 
     def take(self) -> Changes:
         """Return what changed since the last time."""
