@@ -29,12 +29,3 @@ def question(path: str, command: str) -> Any:
         raise EngineError(f"the agent does not answer at {path}: it is busy, or hangs") from None
     except OSError as error:
         raise EngineError(f"the agent cannot be asked at {path}: {error.strerror or error}") from None
-
-
-def agent_answers(path: str) -> bool:
-    """Tell whether an agent is running."""
-    try:
-        question(path, "status")
-    except EngineError:
-        return False
-    return True

@@ -34,14 +34,14 @@ def run(options: argparse.Namespace) -> int:
     """Clean up."""
     import os
 
+    from ..daemon.control import answers
     from ..engine.errors import EngineError
     from ..paths import SOCKET
-    from .ask import agent_answers
     from .desired import complain
     from .oneshot import Pass, show
 
     socket = os.path.join(options.run_dir, SOCKET)
-    if not options.check and agent_answers(socket):
+    if not options.check and answers(socket):
         raise EngineError(f"the agent is running (it answers at {socket}) and would make everything anew: stop it first")
     with Pass(options.run_dir) as work:
         if options.forget:
