@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _view(options: argparse.Namespace) -> dict[str, Any]:
     from ..engine.kernel import ipvs
-    from ..engine.model.ipvs import endpoint
+    from ..engine.model.ipvs import PERSISTENT, endpoint
 
     table = ipvs.read()
     connections = ipvs.read_connections()
@@ -65,7 +65,7 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
         {
             "virtual_server": str(key),
             "scheduler": value.scheduler,
-            "persistence": value.timeout if value.flags & 1 else 0,
+            "persistence": value.timeout if value.flags & PERSISTENT else 0,
             "owner": owners.get(key, ""),
             "service": names.get(str(key), ""),
             "real_servers": reals.get(key, []),
@@ -78,6 +78,7 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
 def _owners(directory: str) -> dict[Any, str]:
     """Return the owner of each virtual server; nothing if the ledger cannot be read."""
     import os
+    from contextlib import closing
 
     from ..engine.errors import LedgerError
     from ..engine.ledger import Ledger
@@ -85,13 +86,10 @@ def _owners(directory: str) -> dict[Any, str]:
     if not os.path.exists(os.path.join(directory, "ledger.db")):
         return {}
     try:
-        ledger = Ledger(directory)
+        with closing(Ledger(directory)) as ledger:
+            return dict(ledger.others("").get("virtual_server", {}))
     except LedgerError:
         return {}
-    try:
-        return dict(ledger.others("").get("virtual_server", {}))
-    finally:
-        ledger.close()
 
 
 def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list[str]]:

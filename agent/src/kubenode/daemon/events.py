@@ -69,9 +69,9 @@ class Events:
     def follow_routes(self, wanted: bool) -> None:
         """Hear of local routes that go, or not: a node may have very many routes, most of them nobody's business here."""
         if wanted != self._routes:
-            self._routes = wanted
             for group in _ROUTE_GROUPS:
                 self._socket.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP if wanted else _DROP_MEMBERSHIP, group)
+            self._routes = wanted
 
     def fileno(self) -> int:
         """Return the descriptor to wait for."""
