@@ -12,12 +12,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ._ipset_lines import Lines
-from ._scratch import in_scratch
 from .engine.errors import EngineError
 from .engine.kernel import ipset
 from .engine.kernel.command import run
 from .engine.kernel.ipset.replace import contents
 from .engine.kernel.ipset.tool import blamed, complaint
+from .engine.kernel.scratch import in_scratch
 
 
 class Making(NamedTuple):

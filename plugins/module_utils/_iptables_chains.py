@@ -14,9 +14,9 @@ from typing import NamedTuple
 from ._argspec import FAMILIES, check_owner, unique
 from ._converge import Wish
 from ._iptables_fields import text
-from ._scratch import in_scratch
 from .engine.errors import InputError
 from .engine.kernel import iptables
+from .engine.kernel.scratch import in_scratch
 from .engine.model.ipset import IPSet
 from .engine.model.iptables import BUILT_IN, ChainKey, JumpKey, Place
 from .engine.model.rule_text import canonical_rule

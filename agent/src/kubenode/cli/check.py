@@ -30,7 +30,6 @@ _OTHERS = {
     "keepalived": "its virtual servers are left alone",
 }
 _CAP_NET_ADMIN = 12
-_CLONE_NEWNET = 0x40000000
 Finding = tuple[str, str]  # "ok", "note" or "FAIL"; words
 
 
@@ -110,24 +109,19 @@ def _ipvs(scheduler: str) -> Iterator[Finding]:
     """Ask what kube-proxy asks, where nobody sees the virtual server that it makes."""
     from ..engine.errors import EngineError
     from ..engine.kernel import ipset
+    from ..engine.kernel.ipvs.preflight import can_use_ipvs
+    from ..engine.kernel.scratch import in_scratch
 
     try:
         version: str | None = ipset.version()
     except EngineError:
         version = None
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(writer, "\n".join(_problems(scheduler, version)).encode())
-        except (OSError, EngineError) as error:
-            os.write(writer, str(error).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with open(reader, encoding="utf-8") as pipe:
-        problems = pipe.read().splitlines()
-    os.waitpid(child, 0)
+    try:
+        problems = in_scratch(lambda: can_use_ipvs(scheduler, version))
+    except EngineError as error:
+        problems = [str(error)]
+    if problems is None:
+        problems = [f"the scheduler {scheduler} cannot be tried out: no network namespace can be made here (run as root)"]
     for problem in problems:
         yield "FAIL", problem
     if not problems:
@@ -135,23 +129,11 @@ def _ipvs(scheduler: str) -> Iterator[Finding]:
         yield "ok", f"IPVS with the scheduler {scheduler}: a virtual server could be made"
 
 
-def _problems(scheduler: str, ipset_version: str | None) -> list[str]:
-    """Move to a new network namespace, and return what is in the way of IPVS there."""
-    import ctypes
-
-    from ..engine.kernel.ipvs.preflight import can_use_ipvs
-
-    library = ctypes.CDLL(None, use_errno=True)
-    if library.unshare(_CLONE_NEWNET) < 0:
-        return [f"the scheduler {scheduler} cannot be tried out in a network namespace: {os.strerror(ctypes.get_errno())}"]
-    return can_use_ipvs(scheduler, ipset_version)
-
-
 def _others(beside_kube_proxy: bool) -> Iterator[Finding]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                with open(f"/proc/{entry}/comm", encoding="utf-8") as file:
+                with open(f"/proc/{entry}/comm", encoding="utf-8", errors="replace") as file:
                     name = file.read().strip()
             except OSError:
                 continue

@@ -1,21 +1,19 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-
-# This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
-
 """Asking the kernel what it makes of something, where nobody sees it.
 
-How the kernel and its tools spell a rule or a set's member can only be known by giving it to them. A network namespace of its own has
-its own rules and sets and is gone with the process that made it, so this changes nothing on the node: check mode may do it.
+How the kernel and its tools spell a rule or a set's member, and whether a virtual server can be made, can only be known by trying. A network
+namespace of its own has its own tables and is gone with the process that made it, so this changes nothing on the node: check mode may do it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from typing import Any, Callable
 
-from .engine.errors import EngineError
+from ..errors import EngineError, KernelError
 
 _CLONE_NEWNET = 0x40000000
 
@@ -24,16 +22,24 @@ class ScratchError(EngineError):
     """The function that ran in the scratch namespace raised an error; the text is its text."""
 
 
-def in_scratch(function):
+def in_scratch(function: Callable[[], Any]) -> Any:
     """Run ``function`` in a child process with a network namespace of its own and return its result, which must be plain data.
 
     Returns None where no such namespace can be had (no CAP_SYS_ADMIN, as in some containers).
 
     Raises:
         ScratchError: ``function`` raised an EngineError.
+        KernelError: there can be no such process, or it ended without an answer.
     """
-    reading, writing = os.pipe()
-    child = os.fork()
+    ends: list[int] = []
+    try:
+        ends += os.pipe()
+        child = os.fork()
+    except OSError as error:  # no descriptors, no memory, no processes left
+        for end in ends:
+            os.close(end)
+        raise KernelError(f"no process could be started that tries it out: {error.strerror}; nothing was changed") from error
+    reading, writing = ends
     if child == 0:
         try:
             os.close(reading)
@@ -45,13 +51,16 @@ def in_scratch(function):
     with os.fdopen(reading, encoding="utf-8", errors="surrogateescape") as pipe:
         text = pipe.read()
     os.waitpid(child, 0)
-    kind, value = json.loads(text) if text else ("unavailable", None)
+    try:
+        kind, value = json.loads(text)
+    except ValueError:
+        raise KernelError("the process that tried it out ended without an answer; nothing was changed") from None
     if kind == "error":
         raise ScratchError(value)
     return value if kind == "result" else None
 
 
-def _answer(function):
+def _answer(function: Callable[[], Any]) -> tuple[str, Any]:
     import ctypes
 
     try:
