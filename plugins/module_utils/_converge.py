@@ -12,14 +12,14 @@ Check mode and diff mode use the same plan as a real run, so that they cannot sa
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from types import MappingProxyType
 from typing import NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
 
 from . import _confirm
-from .engine.errors import ConflictError, EngineError
+from .engine.errors import ConflictError, EngineError, LedgerError
 from .engine.ledger import DIRECTORY, LASTING, Ledger, node_lock
 from .engine.model.kinds import KINDS, name
 from .engine.plan import plan
@@ -229,24 +229,33 @@ def _shown(kind, key, value):
     return list(value) if kind == "chain" else KINDS[kind].text(key, value)
 
 
-def carry_out(made, wish, have, tables, around, owner):
-    """Execute a plan, and strike out claims on things that shall not be and are not there any more."""
+def carry_out(made, wish, have, tables, around, owner, leaving=MappingProxyType({})):
+    """Execute a plan, and strike out claims on things that shall not be and are not there any more.
+
+    ``leaving`` maps kinds to keys that stay, but are the owner's no more; what the ledger remembers of them goes, too.
+    """
     gone = [(kind, key) for kind, keys in wish.absent.items() for key in keys if key not in have.get(kind, ())]
-    around.ledger.rehearse(owner, gone)
-    if made.steps or made.adopted:
-        from .engine.apply import execute
+    left = [(kind, key) for kind, keys in leaving.items() for key in keys]
+    around.ledger.rehearse(owner, [*gone, *left])
+    with _noted(made, wish, around, owner):
+        if made.steps or made.adopted:
+            from .engine.apply import execute
 
-        with _noted(made, wish, around, owner):
             execute(made, tables, around.ledger, owner)
-    if wish.leaves:
-        from .engine import former
+        try:
+            if wish.leaves:
+                from .engine import former
 
-        former.forget(around.ledger, owner)
-    around.ledger.forget(owner, [(kind, key) for kind, key in gone if key in around.owned.get(kind, ())])
+                former.forget(around.ledger, owner)
+            around.ledger.forget(owner, [*((kind, key) for kind, key in gone if key in around.owned.get(kind, ())), *left])
+            for kind, keys in leaving.items():
+                around.ledger.note(owner, kind, [(key, "") for key in keys])
+        except LedgerError as error:
+            raise taken_back(error, made, tables, around, owner) from error
 
 
 def _noted(made, wish, around, owner):
-    if "sysctl" not in wish.common or wish.leaves:
+    if not made.steps or "sysctl" not in wish.common or wish.leaves:
         return nullcontext()
     from .engine import former
 
@@ -258,17 +267,16 @@ def taken_back(error, made, tables, around, owner):
 
     The owner's claims are as they were when the lock was taken, but for what could not be undone.
     """
-    from .engine.apply import ApplyError, execute
+    from .engine.apply import ApplyError, undo
 
-    done, stuck = execute(made.inverse(), tables, around.ledger, owner, keep_going=True)
-    left = {(failure.step.kind, failure.step.key) for failure in stuck}
     before = {(kind, key) for kind, keys in around.owned.items() for key in keys}
-    now = {(kind, key) for kind, keys in around.ledger.owned(owner).items() for key in keys}
-    around.ledger.claim(owner, before)
-    around.ledger.forget(owner, now - before - left)
+    with suppress(LedgerError):  # it may be what failed; a claim on something that is not there does no harm
+        around.ledger.claim(owner, before)
+    done, stuck = undo(made.steps, tables)
+    left = {(failure.step.kind, failure.step.key) for failure in stuck}
+    with suppress(LedgerError):
+        now = {(kind, key) for kind, keys in around.ledger.owned(owner).items() for key in keys}
+        around.ledger.forget(owner, now - before - left)
     if isinstance(error, ApplyError):
-        return ApplyError(error.failed, [*error.undone, *done], [*error.stuck, *stuck])
-    if not stuck:
-        return error
-    kept = [f"could not be undone: {failure.step.describe()}: {failure.message}" for failure in stuck]
-    return EngineError("; ".join([str(error).removesuffix("; nothing was changed"), *kept]))
+        return ApplyError(error.failed, [*error.undone, *done], [*error.stuck, *stuck], error.reason)
+    return ApplyError([], done, stuck, str(error).removesuffix("; nothing was changed"))

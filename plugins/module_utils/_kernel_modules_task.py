@@ -77,9 +77,7 @@ def within(module, params, around):
     _files.foresee(made.steps)
     if not module.check_mode:
         _confirm.refuse_pending(owner)
-        around.ledger.rehearse(owner, [("kernel_module", name) for name in going & mine])
-        carry_out(made, wanted, have, tables, around, owner)
-        around.ledger.forget(owner, [("kernel_module", name) for name in sorted(going & mine)])
+        carry_out(made, wanted, have, tables, around, owner, {"kernel_module": going & mine})
         states = modules.states(list(states)) if made.steps else states
     result = report(module, made)
     for warning in choice.warnings:

@@ -58,11 +58,8 @@ def within(module, params, around, guard=None):
     sysctls.foresee(made.steps)
     if not module.check_mode:
         _confirm.refuse_pending(owner)
-        around.ledger.rehearse(owner, [("sysctl", key) for key in going])
         with _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner), noted(around.ledger, owner, former):
-            carry_out(made, wanted, have, tables(module), around, owner)
-            around.ledger.forget(owner, [("sysctl", key) for key in going])
-            around.ledger.note(owner, "sysctl", [(key, "") for key in going])
+            carry_out(made, wanted, have, tables(module), around, owner, {"sysctl": going})
     result = report(module, made)
     overridden = []
     if params["persist"]:

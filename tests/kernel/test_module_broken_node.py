@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 from kernel.modules import ModuleError, run
 from kernel.test_module_agent_install import Node
-from support import objects
+from support import guarded, objects
 from support.agent_process import dump
 from support.namespace import fresh
+
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 
 FORWARD = "net.ipv4.ip_forward"
 SYSCTLS, LOADED, PARAMETERS = "/etc/sysctl.d", "/etc/modules-load.d", "/etc/modprobe.d"
@@ -161,6 +163,27 @@ class TestEvery:
             run(module, **ALL[module][0])
             fill(directory)
             refused(module, away(module), rf"^ledger {directory}/ledger\.db cannot be .*; nothing was changed$")
+            (directory / "filler").unlink()
+            assert run(module, **away(module))["changed"]
+
+    def test_a_ledger_that_is_full_when_all_is_done(self, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What cannot be struck out then is made again."""
+        carry_out = apply._run
+        with mounted(ledger_of(module), "size=256k") as directory:
+            run(module, **ALL[module][0])
+            before = (guarded.node(), state()["modules"])
+
+            def then_full(*arguments: Any, **options: Any) -> Any:
+                done = carry_out(*arguments, **options)
+                fill(directory)
+                return done
+
+            said = rf"^ledger {directory}/ledger\.db cannot be written: .*; \d+ earlier step\(s\) were undone$"
+            monkeypatch.setattr(apply, "_run", then_full)
+            with pytest.raises(ModuleError, match=said):
+                run(module, **away(module))
+            monkeypatch.undo()
+            assert (guarded.node(), state()["modules"]) == before
             (directory / "filler").unlink()
             assert run(module, **away(module))["changed"]
 

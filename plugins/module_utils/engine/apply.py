@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, Callable, NamedTuple
 
-from .errors import KernelError
+from .errors import KernelError, LedgerError
 from .kernel import Failure, Result
 from .ledger import Ledger
 from .model.kinds import KINDS, name
@@ -20,16 +21,21 @@ Tables = Mapping[str, Apply]
 
 
 class ApplyError(KernelError):
-    """A step failed. ``failed`` has it and why, ``undone`` what was taken back, ``stuck`` what could not be."""
+    """A step failed. ``failed`` has it and why, ``undone`` what was taken back, ``stuck`` what could not be.
 
-    def __init__(self, failed: list[Failure], undone: list[Step], stuck: list[Failure]) -> None:
-        lines = [_sentence(failure) for failure in failed]
-        lines.append(f"{len(undone)} earlier step(s) were undone" if undone else "nothing was changed")
+    If none did, ``reason`` says what failed after all of them.
+    """
+
+    def __init__(self, failed: list[Failure], undone: list[Step], stuck: list[Failure], reason: str = "") -> None:
+        lines = [reason] if reason else [_sentence(failure) for failure in failed]
+        if undone or not stuck:
+            lines.append(f"{len(undone)} earlier step(s) were undone" if undone else "nothing was changed")
         lines.extend(f"could not be undone: {failure.step.describe()}: {failure.message}" for failure in stuck)
         super().__init__("; ".join(lines))
         self.failed = failed
         self.undone = undone
         self.stuck = stuck
+        self.reason = reason
 
 
 def _sentence(failure: Failure) -> str:
@@ -61,8 +67,8 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
             step. Otherwise the first failure undoes all that was done before it.
 
     Raises:
-        LedgerError: it cannot be written; nothing was done.
-        ApplyError: a step failed (only without ``keep_going``); everything was undone that could be.
+        LedgerError: it cannot be written; nothing was done, or with ``keep_going`` perhaps all.
+        ApplyError: a step, or the ledger after all of them, failed (only without ``keep_going``); everything was undone that could be.
         KernelError: a table cannot be used at all (only with ``keep_going``); what was done before stays.
     """
     creations = [(step.kind, step.key) for step in plan.steps if step.before is None and KINDS[step.kind].parent is None]
@@ -71,19 +77,29 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
     ledger.rehearse(owner, deletions)
     fresh = ledger.claim(owner, creations + adopted)
     done, failed = _run(plan.steps, tables, keep_going, contained=not keep_going)
-    undone: list[Step] = []
-    stuck: list[Failure] = []
-    if failed and not keep_going:
-        undone, stuck = _run([step.inverse() for step in reversed(done)], tables, True, contained=True)
-    gone = {(step.kind, step.key) for step in done if step.after is None}
-    # What was ours before stays claimed: that it could not be made does not say that it is not there.
-    gone.update(fresh.intersection((failure.step.kind, failure.step.key) for failure in failed if failure.step.before is None))
-    if failed and not keep_going:
-        gone = fresh.difference((failure.step.kind, failure.step.key) for failure in stuck)
-    ledger.forget(owner, [item for item in gone if KINDS[item[0]].parent is None])
-    if failed and not keep_going:
-        raise ApplyError(failed, undone, stuck)
-    return Outcome(done, failed)
+    reason = ""
+    if keep_going or not failed:
+        gone = {(step.kind, step.key) for step in done if step.after is None}
+        # What was ours before stays claimed: that it could not be made does not say that it is not there.
+        gone.update(
+            fresh.intersection((failure.step.kind, failure.step.key) for failure in failed if failure.step.before is None)
+        )
+        try:
+            ledger.forget(owner, [item for item in gone if KINDS[item[0]].parent is None])
+            return Outcome(done, failed)
+        except LedgerError as error:
+            if keep_going:
+                raise
+            reason = str(error).removesuffix("; nothing was changed")
+    undone, stuck = undo(done, tables)
+    with suppress(LedgerError):  # a claim on something that is not there does no harm
+        ledger.forget(owner, fresh.difference((failure.step.kind, failure.step.key) for failure in stuck))
+    raise ApplyError(failed, undone, stuck, reason)
+
+
+def undo(done: Sequence[Step], tables: Tables) -> Result:
+    """Take steps back, the last one first, as far as that can be; the ledger is the caller's business."""
+    return _run([step.inverse() for step in reversed(done)], tables, True, contained=True)
 
 
 def _run(steps: list[Step], tables: Tables, keep_going: bool, contained: bool) -> Result:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from .apply import ApplyError
+from .errors import LedgerError
 from .ledger import LASTING, Ledger
 from .model import State
 from .plan.step import Step
@@ -41,7 +42,8 @@ def noted(ledger: Ledger, owner: str, steps: Iterable[Step]) -> Iterator[None]:
     except ApplyError as error:
         stuck = {failure.step.key for failure in error.stuck}
         undone = {step.key for step in steps if step.kind == _KIND} - stuck
-        ledger.note(owner, _KIND, [(key, known.get(key, "")) for key in undone])
+        with suppress(LedgerError):  # a note about a value that is not ours does no harm
+            ledger.note(owner, _KIND, [(key, known.get(key, "")) for key in undone])
         raise
 
 

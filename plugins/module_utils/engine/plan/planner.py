@@ -50,10 +50,6 @@ class Plan(NamedTuple):
         """Return the steps as plain data."""
         return [step.as_json() for step in self.steps]
 
-    def inverse(self) -> Plan:
-        """Return the plan that undoes this one."""
-        return Plan(ordered(step.inverse() for step in reversed(self.steps)), [], {})
-
 
 def plan(
     have: ReadState,
