@@ -127,12 +127,8 @@ def render(owner, values):
     if not values:
         return None
     lines = [HEADER.format(module="sysctls", owner=owner)]
-    lines += [f"{_slashed(name) if '/' in name else name} = {values[name]}\n" for name in sorted(values)]
+    lines += [f"{sysctls.exchanged(name) if '/' in name else name} = {values[name]}\n" for name in sorted(values)]
     return "".join(lines)
-
-
-def _slashed(name):
-    return name.replace("/", "\0").replace(".", "/").replace("\0", ".")
 
 
 def wish(params, around, have, kept):

@@ -17,6 +17,7 @@ from ..plan.step import Step
 from . import Failure, Result
 
 ROOT = "/proc/sys"
+_EXCHANGE = str.maketrans("./", "/.")
 # Which kernel module makes a part of the tree; the longest prefix that fits counts.
 PROVIDERS = {
     "net.ipv4.vs.": "ip_vs",
@@ -34,13 +35,18 @@ def canonical(name: str) -> str:
     them, and is dotted as ``net.ipv4.conf.eth0/100.rp_filter``.
     """
     if "/" in name and ("." not in name or name.index("/") < name.index(".")):
-        return name.strip("/").replace(".", "\0").replace("/", ".").replace("\0", "/")
+        return exchanged(name.strip("/"))
     return name.strip(".")
+
+
+def exchanged(name: str) -> str:
+    """Return a name with dots and slashes in each other's places: each of its two spellings is that of the other."""
+    return name.translate(_EXCHANGE)
 
 
 def path(name: str) -> str:
     """Return the file of a dotted name."""
-    return os.path.join(ROOT, name.replace("/", "\0").replace(".", "/").replace("\0", "."))
+    return os.path.join(ROOT, exchanged(name))
 
 
 def matching(pattern: str) -> list[str]:
