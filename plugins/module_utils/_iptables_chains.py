@@ -147,7 +147,9 @@ def wanted(chains, have, around, expected=None):
             absent["jump"].update(
                 jump for jump in mine if jump[:2] == key[:2] and target(jump.rule) == key.chain and jump not in want["jump"]
             )
-    return Wish(want, absent, {}, {"chain": have["chain"], "jump": have["jump"]}, expected)
+    left = {key for key, chain in spelled.items() if chain.present and chain.jumps is None}
+    jumps = {jump for jump in have["jump"] if ChainKey(*jump[:2], target(jump.rule)) not in left}
+    return Wish(want, absent, {}, {"chain": have["chain"], "jump": jumps}, expected)
 
 
 def target(rule):

@@ -97,9 +97,11 @@ def wanted(links, have, around):
         absent["address"].update(wish["absent_addresses"])
         if wish["addresses"] is not None and wish["purge_addresses"]:
             absent["address"].update(mine - set(want["address"]))
+    present = {link: wish for link, wish in links.items() if wish["state"] == "present"}
+    left = {link for link, wish in present.items() if wish["addresses"] is None or not wish["purge_addresses"]}
     # The kernel gives a link its fe80:: address by itself.
     scope = {
-        "address": {key for key in have["address"] if not key.address.startswith("fe80:")},
+        "address": {key for key in have["address"] if key.link not in left and not key.address.startswith("fe80:")},
         "link": around.owned.get("link", set()) - {key.link for key in around.others.get("address", ())},
     }
     return Wish(want, absent, {}, scope)

@@ -62,6 +62,8 @@ def test_single_addresses_come_and_go() -> None:
     links({"name": "other", "addresses": ["192.0.2.9"]}, purge="owned")
     assert shown("vips") is None
     assert shown("other") == ("DOWN", ["192.0.2.9/32"])
+    assert not links({"name": "other"}, purge="owned")["changed"], "what is not mentioned of a link stays"
+    assert not links({"name": "other", "purge_addresses": False, "addresses": []}, purge="owned")["changed"]
 
 
 def test_a_prefix_length_changes() -> None:
