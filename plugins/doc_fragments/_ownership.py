@@ -20,6 +20,17 @@ options:
     default: ansible
 """
 
+    # For modules that read a table.
+    AS_OPTIONS = r"""
+options:
+  as_options:
+    description:
+      - Whether to return of each thing only what the module that converges it takes, in the form in which it takes it, so that the
+        result can be that module's option as it is. Owners and counts are left out.
+    type: bool
+    default: false
+"""
+
     # For the tables that hold other people's things too.
     PURGE = r"""
 options:

@@ -14,6 +14,7 @@ from ._converge import failing, surroundings
 from .engine.ledger import DIRECTORY
 
 FAMILY_NAMES = {4: "ipv4", 6: "ipv6"}
+AS_OPTIONS = {"as_options": {"type": "bool", "default": False}}
 
 
 def run(spec, gather, directory=DIRECTORY):
@@ -46,7 +47,12 @@ class Owners:
         return self._around.ledger.notes(owner, kind) if self._around.ledger else {}
 
 
-def services(owners):
+def beside(as_options, **told):
+    """Return what is told of a thing beside its options, unless only those are asked for."""
+    return {} if as_options else told
+
+
+def services(owners, as_options):
     """Return the virtual servers as ``ipvs_services`` takes them."""
     from ._ipvs_services import CHECKSUMS
     from .engine.kernel import ipvs
@@ -68,7 +74,7 @@ def services(owners):
             "netmask": str(value.netmask) if value.flags & words.PERSISTENT else None,
             "persistence_engine": value.pe_name,
             "one_packet": bool(value.flags & words.ONE_PACKET),
-            "owner": owners("virtual_server", key),
+            **beside(as_options, owner=owners("virtual_server", key)),
             "real_servers": [],
         }
     for key, value in have["real_server"].items():
@@ -84,14 +90,13 @@ def services(owners):
                 "tunnel_type": value.tunnel_type,
                 "tunnel_port": value.tunnel_port,
                 "tunnel_checksum": checksums.get(value.tunnel_flags, "none"),
-                "active_connections": active,
-                "inactive_connections": inactive,
+                **beside(as_options, active_connections=active, inactive_connections=inactive),
             }
         )
     return list(found.values())
 
 
-def ipvs_settings(owners):
+def ipvs_settings(owners, as_options):
     """Return timeouts and synchronisation daemons as ``ipvs_services`` takes them."""
     from .engine.kernel.ipvs import settings
 
@@ -105,14 +110,14 @@ def ipvs_settings(owners):
             "group": daemon.group,
             "port": daemon.port,
             "ttl": daemon.ttl,
-            "owner": owners("sync_daemon", role),
+            **beside(as_options, owner=owners("sync_daemon", role)),
         }
         for role, daemon in sorted(have["sync_daemon"].items())
     ]
     return have["ipvs_timeout"], daemons
 
 
-def sets(owners, names, members):
+def sets(owners, names, members, as_options):
     """Return the sets as ``ipsets`` takes them."""
     from .engine.kernel import ipset
 
@@ -120,7 +125,7 @@ def sets(owners, names, members):
     found = {}
     for name, value in have["set"].items():
         options = {key: True if text == "" else int(text) if text.isdigit() else text for key, text in value.options}
-        found[name] = {"name": name, "type": value.type, **options, "owner": owners("set", name)}
+        found[name] = {"name": name, "type": value.type, **options, **beside(as_options, owner=owners("set", name))}
         if members:
             found[name]["members"] = []
     for key, options in have.get("member", {}).items():
@@ -128,7 +133,7 @@ def sets(owners, names, members):
     return list(found.values())
 
 
-def chains(owners, families, tables):
+def chains(owners, families, tables, as_options):
     """Return the chains as ``iptables_chains`` takes them, and the rules of built-in chains in their order."""
     from .engine.kernel import iptables
 
@@ -137,9 +142,9 @@ def chains(owners, families, tables):
         {
             "name": key.chain,
             "table": key.table,
-            "family": FAMILY_NAMES[key.family],
+            "families": [FAMILY_NAMES[key.family]],
             "rules": list(rules),
-            "owner": owners("chain", key),
+            **beside(as_options, owner=owners("chain", key)),
         }
         for key, rules in have["chain"].items()
     ]
@@ -157,7 +162,7 @@ def chains(owners, families, tables):
     return own, built_in
 
 
-def links(owners, names):
+def links(owners, names, as_options):
     """Return the links as ``virtual_addresses`` takes them."""
     from .engine.kernel import addresses
 
@@ -167,9 +172,10 @@ def links(owners, names):
         else addresses.read(sorted({link for link, _a, _p in addresses.node_addresses()}))
     )
     found = {
-        name: {"name": name, "type": value.type, "up": value.up, "addresses": [], "owner": owners("link", name)}
+        name: {"name": name, "up": value.up, "addresses": [], **beside(as_options, type=value.type, owner=owners("link", name))}
         for name, value in have["link"].items()
     }
     for key in have["address"]:
-        found[key.link]["addresses"].append({"address": f"{key.address}/{key.prefix}", "owner": owners("address", key)})
+        text = f"{key.address}/{key.prefix}"
+        found[key.link]["addresses"].append(text if as_options else {"address": text, "owner": owners("address", key)})
     return list(found.values())

@@ -16,9 +16,9 @@ author:
 requirements:
   - The command C(ipset) on the node.
 extends_documentation_fragment:
-  - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.info
   - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._ownership.as_options
 options:
   names:
     description:
@@ -39,6 +39,15 @@ EXAMPLES = r"""
   kubenode.ipvs.ipsets_info:
     names: [trusted, blocked]
   register: sets
+
+- name: Read all sets as kubenode.ipvs.ipsets takes them
+  kubenode.ipvs.ipsets_info:
+    as_options: true
+  register: wanted
+
+- name: Have the same again
+  kubenode.ipvs.ipsets:
+    sets: "{{ wanted.sets }}"
 """
 
 RETURN = r"""
@@ -121,6 +130,7 @@ sets:
       elements: str
     owner:
       description: Who made it by the ledger, empty if the ledger knows nobody.
+      returned: unless O(as_options)
       type: str
   sample:
     - {name: trusted, type: "hash:net", family: inet, hashsize: 1024, maxelem: 65536, members: [192.0.2.0/24], owner: ansible}
@@ -130,8 +140,8 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
 
 
 def main():
-    spec = {"names": {"type": "list", "elements": "str"}, "members": {"type": "bool", "default": True}}
-    _info.run(spec, lambda params, owners: {"sets": _info.sets(owners, params["names"], params["members"])})
+    spec = {"names": {"type": "list", "elements": "str"}, "members": {"type": "bool", "default": True}, **_info.AS_OPTIONS}
+    _info.run(spec, lambda params, owners: {"sets": _info.sets(owners, params["names"], params["members"], params["as_options"])})
 
 
 if __name__ == "__main__":

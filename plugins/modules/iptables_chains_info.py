@@ -16,9 +16,9 @@ author:
 requirements:
   - The command C(iptables-save) on the node, for IPv6 C(ip6tables-save).
 extends_documentation_fragment:
-  - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.info
   - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._ownership.as_options
 options:
   families:
     description:
@@ -43,11 +43,20 @@ EXAMPLES = r"""
     families: [ipv4]
     tables: [nat]
   register: rules
+
+- name: Read all chains as kubenode.ipvs.iptables_chains takes them
+  kubenode.ipvs.iptables_chains_info:
+    as_options: true
+  register: wanted
+
+- name: Have the same again
+  kubenode.ipvs.iptables_chains:
+    chains: "{{ wanted.chains }}"
 """
 
 RETURN = r"""
 chains:
-  description: The chains that are not built in.
+  description: The chains that are not built in. The jumps into them are among the RV(rules).
   returned: success
   type: list
   elements: dict
@@ -58,18 +67,20 @@ chains:
     table:
       description: The table.
       type: str
-    family:
-      description: The address family, V(ipv4) or V(ipv6).
-      type: str
+    families:
+      description: Its address family, V(ipv4) or V(ipv6). A chain that exists in both is listed twice.
+      type: list
+      elements: str
     rules:
       description: The rules in their order, as C(iptables-save) spells them.
       type: list
       elements: str
     owner:
       description: Who made it by the ledger, empty if the ledger knows nobody.
+      returned: unless O(as_options)
       type: str
   sample:
-    - {name: NODE-PORTS, table: filter, family: ipv4, rules: ["-p tcp -m tcp --dport 30000:32767 -j DROP"], owner: ansible}
+    - {name: NODE-PORTS, table: filter, families: [ipv4], rules: ["-p tcp -m tcp --dport 30000:32767 -j DROP"], owner: ansible}
 rules:
   description: "The rules of built-in chains. One that repeats an earlier rule of its chain has C( # 2) and so on behind it."
   returned: success
@@ -102,7 +113,9 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
 
 
 def gather(params, owners):
-    own, built_in = _info.chains(owners, [4 if family == "ipv4" else 6 for family in params["families"]], params["tables"])
+    own, built_in = _info.chains(
+        owners, [4 if family == "ipv4" else 6 for family in params["families"]], params["tables"], params["as_options"]
+    )
     return {"chains": own, "rules": built_in}
 
 
@@ -110,6 +123,7 @@ def main():
     spec = {
         "families": {"type": "list", "elements": "str", "choices": ["ipv4", "ipv6"], "default": ["ipv4", "ipv6"]},
         "tables": {"type": "list", "elements": "str", "choices": ["filter", "nat", "mangle", "raw", "security"]},
+        **_info.AS_OPTIONS,
     }
     _info.run(spec, gather)
 

@@ -12,16 +12,15 @@ version_added: 0.1.0
 description:
   - Returns the whole IPVS table with connection counts, IPVS's timeouts and its synchronisation daemons, and says which owner of
     the node's ledger made what.
-  - What it returns can be given to M(kubenode.ipvs.ipvs_services) once C(owner), C(active_connections) and
-    C(inactive_connections) are taken out.
+  - With O(as_options) what it returns can be given to M(kubenode.ipvs.ipvs_services) as it is.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
   - The kernel module C(ip_vs).
 extends_documentation_fragment:
-  - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.info
   - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._ownership.as_options
 seealso:
   - module: kubenode.ipvs.ipvs_services
 """
@@ -34,6 +33,17 @@ EXAMPLES = r"""
 - name: Stop if a real server has connections
   ansible.builtin.assert:
     that: table.services | map(attribute='real_servers') | flatten | map(attribute='active_connections') | sum == 0
+
+- name: Read it as kubenode.ipvs.ipvs_services takes it
+  kubenode.ipvs.ipvs_services_info:
+    as_options: true
+  register: wanted
+
+- name: Have the same again, for example on a node that takes over
+  kubenode.ipvs.ipvs_services:
+    services: "{{ wanted.services }}"
+    timeouts: "{{ wanted.timeouts }}"
+    sync_daemons: "{{ wanted.sync_daemons }}"
 """
 
 RETURN = r"""
@@ -83,6 +93,7 @@ services:
       type: bool
     owner:
       description: Who made it by the ledger, empty if the ledger knows nobody.
+      returned: unless O(as_options)
       type: str
     real_servers:
       description: The real servers, with the counts of their connections beside what M(kubenode.ipvs.ipvs_services) takes.
@@ -118,9 +129,11 @@ services:
           type: str
         active_connections:
           description: Established connections.
+          returned: unless O(as_options)
           type: int
         inactive_connections:
           description: Connections in other states.
+          returned: unless O(as_options)
           type: int
   sample:
     - protocol: tcp
@@ -190,6 +203,7 @@ sync_daemons:
       type: int
     owner:
       description: Who started it by the ledger, empty if the ledger knows nobody.
+      returned: unless O(as_options)
       type: str
   sample:
     - role: master
@@ -205,13 +219,13 @@ sync_daemons:
 from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
 
 
-def gather(_params, owners):
-    timeouts, daemons = _info.ipvs_settings(owners)
-    return {"services": _info.services(owners), "timeouts": timeouts, "sync_daemons": daemons}
+def gather(params, owners):
+    timeouts, daemons = _info.ipvs_settings(owners, params["as_options"])
+    return {"services": _info.services(owners, params["as_options"]), "timeouts": timeouts, "sync_daemons": daemons}
 
 
 def main():
-    _info.run({}, gather)
+    _info.run(_info.AS_OPTIONS, gather)
 
 
 if __name__ == "__main__":

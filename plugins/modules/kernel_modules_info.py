@@ -16,7 +16,6 @@ description:
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
-  - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.info
   - kubenode.ipvs._attributes.actiongroup_all
 options:
@@ -39,6 +38,14 @@ EXAMPLES = r"""
 - name: Stop where the kernel has no IPVS
   ansible.builtin.assert:
     that: kernel.modules | selectattr('state', 'equalto', 'absent') | length == 0
+
+- name: Read what is loaded, and for whom
+  kubenode.ipvs.kernel_modules_info:
+  register: loaded
+
+- name: Have the same again of what was loaded for the owner ansible
+  kubenode.ipvs.kernel_modules:
+    modules: "{{ loaded.modules | selectattr('owner', 'equalto', 'ansible') | map(attribute='name') | list }}"
 """
 
 RETURN = r"""

@@ -16,7 +16,6 @@ description:
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
-  - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.info
   - kubenode.ipvs._attributes.actiongroup_all
 options:
@@ -40,6 +39,14 @@ EXAMPLES = r"""
 - name: Show them as kubenode.ipvs.sysctls takes them
   ansible.builtin.debug:
     msg: "{{ parameters.sysctls | items2dict(key_name='name', value_name='value') }}"
+
+- name: Read what the ledger lists
+  kubenode.ipvs.sysctls_info:
+  register: ours
+
+- name: Have the same again
+  kubenode.ipvs.sysctls:
+    sysctls: "{{ ours.sysctls | items2dict(key_name='name', value_name='value') }}"
 """
 
 RETURN = r"""

@@ -14,9 +14,9 @@ description:
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
-  - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.info
   - kubenode.ipvs._attributes.actiongroup_all
+  - kubenode.ipvs._ownership.as_options
 options:
   links:
     description:
@@ -32,6 +32,16 @@ EXAMPLES = r"""
   kubenode.ipvs.virtual_addresses_info:
     links: [kube-ipvs0]
   register: proxy
+
+- name: Read them as kubenode.ipvs.virtual_addresses takes them
+  kubenode.ipvs.virtual_addresses_info:
+    links: [kube-ipvs0]
+    as_options: true
+  register: wanted
+
+- name: Have the same again
+  kubenode.ipvs.virtual_addresses:
+    links: "{{ wanted.links }}"
 """
 
 RETURN = r"""
@@ -46,17 +56,19 @@ links:
       type: str
     type:
       description: The kind of link, for example V(dummy). Empty for a device.
+      returned: unless O(as_options)
       type: str
     up:
       description: Whether it is up.
       type: bool
     owner:
       description: Who made it by the ledger, empty if the ledger knows nobody.
+      returned: unless O(as_options)
       type: str
     addresses:
-      description: The addresses.
+      description: The addresses. With O(as_options) each is a text, the address with its prefix length.
       type: list
-      elements: dict
+      elements: raw
       contains:
         address:
           description: The address with its prefix length.
@@ -72,8 +84,8 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
 
 
 def main():
-    spec = {"links": {"type": "list", "elements": "str"}}
-    _info.run(spec, lambda params, owners: {"links": _info.links(owners, params["links"])})
+    spec = {"links": {"type": "list", "elements": "str"}, **_info.AS_OPTIONS}
+    _info.run(spec, lambda params, owners: {"links": _info.links(owners, params["links"], params["as_options"])})
 
 
 if __name__ == "__main__":

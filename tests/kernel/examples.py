@@ -84,7 +84,7 @@ EXAMPLES: dict[str, Example] = {
         {"files/listed.txt": "# from somewhere\n192.0.2.0/24\n198.51.100.0/24\n"},
     ),
     "plugins/modules/ipsets_info.py": Example(
-        {"Read two sets": READS},
+        {"Read two sets": READS, "Read all sets as kubenode.ipvs.ipsets takes them": READS, "Have the same again": STAYS},
         before=[*TRUSTED, *commands("ipset create blocked hash:ip")],
         after=[*NO_TRUSTED, *commands("ipset destroy blocked")],
     ),
@@ -98,7 +98,14 @@ EXAMPLES: dict[str, Example] = {
         before=TRUSTED,
         after=NO_TRUSTED,
     ),
-    "plugins/modules/iptables_chains_info.py": Example({"Read the rules of the table nat": READS}),
+    "plugins/modules/iptables_chains_info.py": Example(
+        {
+            "Read the rules of the table nat": READS,
+            "Read all chains as kubenode.ipvs.iptables_chains takes them": READS,
+            "Have the same again": STAYS,
+        },
+        given=[("iptables_chains", {"chains": [{"name": "MINE", "rules": ["-j DROP"], "families": ["ipv4", "ipv6"]}]})],
+    ),
     "plugins/modules/ipvs_services.py": Example(
         {
             "Balance a web service over two back ends": CHANGES,
@@ -113,14 +120,25 @@ EXAMPLES: dict[str, Example] = {
         after=[*NO_ETH0, *TIMEOUTS],
     ),
     "plugins/modules/ipvs_services_info.py": Example(
-        {"Read the table": READS, "Stop if a real server has connections": READS},
+        {
+            "Read the table": READS,
+            "Stop if a real server has connections": READS,
+            "Read it as kubenode.ipvs.ipvs_services takes it": READS,
+            "Have the same again, for example on a node that takes over": STAYS,
+        },
         given=[("ipvs_services", {"services": [WEB]})],
     ),
     "plugins/modules/kernel_modules.py": Example(
         {"What IPVS needs": CHANGES, "Take all back that this owner ever wanted": CHANGES},
     ),
     "plugins/modules/kernel_modules_info.py": Example(
-        {"Ask for what IPVS needs": READS, "Stop where the kernel has no IPVS": READS},
+        {
+            "Ask for what IPVS needs": READS,
+            "Stop where the kernel has no IPVS": READS,
+            "Read what is loaded, and for whom": READS,
+            "Have the same again of what was loaded for the owner ansible": STAYS,
+        },
+        given=[("kernel_modules", {"modules": ["ip_vs_sed"]})],
     ),
     "plugins/modules/kernel_settings.py": Example(
         {"What IPVS needs": CHANGES}, before=commands("sysctl -w net.ipv4.ip_forward=0 net.ipv4.vs.conntrack=0")
@@ -159,7 +177,13 @@ EXAMPLES: dict[str, Example] = {
         after=commands("ip link del eth0.100"),
     ),
     "plugins/modules/sysctls_info.py": Example(
-        {"Read what IPVS can be told": READS, "Show them as kubenode.ipvs.sysctls takes them": "net.ipv4.vs.conntrack"},
+        {
+            "Read what IPVS can be told": READS,
+            "Show them as kubenode.ipvs.sysctls takes them": "net.ipv4.vs.conntrack",
+            "Read what the ledger lists": READS,
+            "Have the same again": STAYS,
+        },
+        given=[("sysctls", {"sysctls": {"net.ipv4.vs.conntrack": 1}})],
     ),
     "plugins/modules/virtual_addresses.py": Example(
         {
@@ -169,7 +193,11 @@ EXAMPLES: dict[str, Example] = {
         },
     ),
     "plugins/modules/virtual_addresses_info.py": Example(
-        {"Read the proxy's addresses": READS},
+        {
+            "Read the proxy's addresses": READS,
+            "Read them as kubenode.ipvs.virtual_addresses takes them": READS,
+            "Have the same again": STAYS,
+        },
         before=commands("ip link add kube-ipvs0 type dummy\nip address add 192.0.2.80/32 dev kube-ipvs0"),
         after=commands("ip link del kube-ipvs0"),
     ),

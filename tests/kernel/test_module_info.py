@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
@@ -22,29 +23,95 @@ def clean() -> Iterator[None]:
         run(name, purge="owned")
 
 
+# What each converging module is told here, and what of the result of the one that reads can be its options.
+ROUNDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "ipvs_services": (
+        {
+            "services": [
+                {
+                    "protocol": "tcp",
+                    "address": "192.0.2.80",
+                    "port": 80,
+                    "scheduler": "sh",
+                    "scheduler_flags": ["sh-port"],
+                    "persistence_timeout": 60,
+                    "netmask": "24",
+                    "real_servers": [{"address": "198.51.100.1", "port": 8080, "weight": 2, "upper_threshold": 9}],
+                },
+                {"protocol": "udp", "address": "192.0.2.53", "port": 53, "one_packet": True},
+                {
+                    "fwmark": 7,
+                    "family": "ipv6",
+                    "real_servers": [
+                        {
+                            "address": "2001:db8::1",
+                            "forwarding_method": "tunnel",
+                            "tunnel_type": "gue",
+                            "tunnel_port": 6080,
+                            "tunnel_checksum": "remote",
+                        }
+                    ],
+                },
+            ],
+            "timeouts": {"tcp": 800},
+        },
+        ("services", "timeouts", "sync_daemons"),
+    ),
+    "ipsets": (
+        {
+            "sets": [
+                {"name": "s", "type": "hash:ip", "timeout": 0, "comment": True, "members": ['192.0.2.1 comment "x y"']},
+                {"name": "n", "type": "hash:net", "family": "inet6", "members": ["2001:db8::/64 nomatch"]},
+                {"name": "p", "type": "bitmap:port", "range": "1-99", "counters": True, "members": ["80 packets 3 bytes 4"]},
+                {"name": "l", "type": "list:set", "members": ["n", "s"]},
+            ]
+        },
+        ("sets",),
+    ),
+    "iptables_chains": (
+        {
+            "chains": [
+                {
+                    "name": "MINE",
+                    "families": ["ipv4", "ipv6"],
+                    "rules": ["-p tcp --dport 80 -m comment --comment \"a 'b'\" -j ACCEPT", {"ctstate": "NEW", "jump": "DROP"}],
+                    "jumps": [{"chain": "INPUT"}],
+                },
+                {"name": "EMPTY", "table": "nat", "rules": []},
+            ]
+        },
+        ("chains",),
+    ),
+    "virtual_addresses": (
+        {
+            "links": [
+                {"name": "vips", "up": True, "addresses": ["192.0.2.80", "2001:db8::80"]},
+                {"name": "lo", "addresses": ["192.0.2.81"]},
+            ]
+        },
+        ("links",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_what_is_read_as_options_is_there_already(name: str) -> None:
+    wanted, options = ROUNDS[name]
+    run(name, **wanted)
+    found = run(f"{name}_info", as_options=True)
+    for purge in ("none", "owned"):
+        again = run(name, purge=purge, **{option: found[option] for option in options})
+        assert (again["changed"], again["plan"]) == (False, [])
+
+
 def test_virtual_servers() -> None:
     run(
         "ipvs_services",
-        services=[
-            {
-                "protocol": "tcp",
-                "address": "192.0.2.80",
-                "port": 80,
-                "scheduler": "sh",
-                "scheduler_flags": ["sh-port"],
-                "persistence_timeout": 60,
-                "netmask": "24",
-                "real_servers": [{"address": "198.51.100.1", "port": 8080, "weight": 2, "upper_threshold": 9}],
-            },
-            {"fwmark": 7, "family": "ipv6", "real_servers": [{"address": "2001:db8::1", "forwarding_method": "tunnel"}]},
-        ],
+        services=[{"protocol": "tcp", "address": "192.0.2.80", "port": 80, "real_servers": [{"address": "198.51.100.1"}]}],
     )
-    found = run("ipvs_services_info")["services"]
-    assert [each.pop("owner") for each in found] == ["ansible", "ansible"]
-    for real in [real for each in found for real in each["real_servers"]]:
-        assert (real.pop("active_connections"), real.pop("inactive_connections")) == (0, 0)
-    again = run("ipvs_services", services=found, purge="owned")
-    assert (again["changed"], again["plan"]) == (False, [])
+    (found,) = run("ipvs_services_info")["services"]
+    (real,) = found["real_servers"]
+    assert (found["owner"], real["active_connections"], real["inactive_connections"]) == ("ansible", 0, 0)
     subprocess.run(["ipvsadm", "-A", "-t", "192.0.2.9:9"], check=True)
     assert {each.get("address"): each["owner"] for each in run("ipvs_services_info")["services"]}["192.0.2.9"] == ""
     subprocess.run(["ipvsadm", "-D", "-t", "192.0.2.9:9"], check=True)
@@ -78,8 +145,7 @@ def test_every_option_of_a_set() -> None:
         {"name": "l", "type": "list:set", "size": 9, "members": ["h", "m"]},
     ]
     run("ipsets", sets=sets)
-    found = run("ipsets_info")["sets"]
-    assert [each.pop("owner") for each in found] == ["ansible"] * 4
+    found = run("ipsets_info", as_options=True)["sets"]
     assert [{**there, **given} for there, given in zip(found, sets, strict=True)] == found
     again = run("ipsets", sets=found, purge="owned")
     assert (again["changed"], again["plan"]) == (False, [])
@@ -89,7 +155,13 @@ def test_chains() -> None:
     run("iptables_chains", chains=[{"name": "MINE", "rules": ["-p tcp --dport 80 -j ACCEPT"], "jumps": [{"chain": "INPUT"}]}])
     found = run("iptables_chains_info", families=["ipv4"], tables=["filter"])
     assert found["chains"] == [
-        {"name": "MINE", "table": "filter", "family": "ipv4", "rules": ["-p tcp -m tcp --dport 80 -j ACCEPT"], "owner": "ansible"}
+        {
+            "name": "MINE",
+            "table": "filter",
+            "families": ["ipv4"],
+            "rules": ["-p tcp -m tcp --dport 80 -j ACCEPT"],
+            "owner": "ansible",
+        }
     ]
     assert found["rules"] == [
         {"chain": "INPUT", "table": "filter", "family": "ipv4", "position": 1, "rule": "-j MINE", "owner": "ansible"}
