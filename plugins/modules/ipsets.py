@@ -28,6 +28,12 @@ extends_documentation_fragment:
   - kubenode.ipvs._ownership
   - kubenode.ipvs._confirmation
   - kubenode.ipvs._ownership.purge
+attributes:
+  async:
+    description: Supports being used with the C(async) keyword.
+    support: none
+    details:
+      - A file of the controller is on the node only as long as the controller waits.
 options:
   sets:
     description:
@@ -166,6 +172,7 @@ options:
         choices: [present, absent]
         default: present
 seealso:
+  - module: kubenode.ipvs.ipsets_info
   - module: kubenode.ipvs.iptables_chains
 """
 
@@ -257,13 +264,13 @@ adopted:
   elements: str
   sample: ['set trusted']
 failed_steps:
-  description: The steps that the kernel refused, as in RV(plan), each with a C(message).
-  returned: if the kernel refused something
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  returned: if the task failed on its way
   type: list
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the kernel refused something, or nobody confirmed the change in time
+  returned: if the task failed on its way, or nobody confirmed the change in time
   type: list
   elements: str
 """

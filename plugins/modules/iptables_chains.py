@@ -111,6 +111,7 @@ options:
         choices: [present, absent]
         default: present
 seealso:
+  - module: kubenode.ipvs.iptables_chains_info
   - module: kubenode.ipvs.ipsets
 """
 
@@ -203,13 +204,13 @@ adopted:
   elements: str
   sample: ['chain IPv4 filter NODE-PORTS']
 failed_steps:
-  description: The steps that the kernel refused, as in RV(plan), each with a C(message).
-  returned: if the kernel refused something
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  returned: if the task failed on its way
   type: list
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the kernel refused something, or nobody confirmed the change in time
+  returned: if the task failed on its way, or nobody confirmed the change in time
   type: list
   elements: str
 """

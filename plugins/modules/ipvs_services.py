@@ -175,6 +175,7 @@ options:
         choices: [present, absent]
         default: present
 seealso:
+  - module: kubenode.ipvs.ipvs_services_info
   - module: kubenode.ipvs.virtual_addresses
 """
 
@@ -327,13 +328,13 @@ drained:
       seconds: 12.5
       active_connections: 0
 failed_steps:
-  description: The steps that the kernel refused, as in RV(plan), each with a C(message).
-  returned: if the kernel refused something
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  returned: if the task failed on its way
   type: list
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the kernel refused something, or nobody confirmed the change in time
+  returned: if the task failed on its way, or nobody confirmed the change in time
   type: list
   elements: str
 """

@@ -16,7 +16,6 @@ description:
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
-  - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.info
   - kubenode.ipvs._attributes.actiongroup_all
 options:

@@ -85,6 +85,8 @@ notes:
   - IPVS's timeouts are not set. M(kubenode.ipvs.ipvs_services) has an option for them.
   - Health check node ports are let in, but nobody answers on them.
 seealso:
+  - plugin: kubenode.ipvs.objects
+    plugin_type: lookup
   - module: kubenode.ipvs.ipvs_services
   - module: kubenode.ipvs.ipsets
   - module: kubenode.ipvs.iptables_chains
@@ -160,13 +162,13 @@ adopted:
   elements: str
   sample: ['set KUBE-CLUSTER-IP']
 failed_steps:
-  description: The steps that the kernel refused, as in RV(plan), each with a C(message).
-  returned: if the kernel refused something
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  returned: if the task failed on its way
   type: list
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the kernel refused something, or nobody confirmed the change in time
+  returned: if the task failed on its way, or nobody confirmed the change in time
   type: list
   elements: str
 """

@@ -155,13 +155,13 @@ adopted:
   elements: str
   sample: ['sysctl net.ipv4.ip_forward']
 failed_steps:
-  description: The steps that the kernel refused, as in RV(plan), each with a C(message).
-  returned: if the kernel refused something
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  returned: if the task failed on its way
   type: list
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the kernel refused something, or nobody confirmed the change in time
+  returned: if the task failed on its way, or nobody confirmed the change in time
   type: list
   elements: str
 """

@@ -74,6 +74,7 @@ notes:
     others are never removed by it.
   - A link of this O(owner) that carries addresses of another owner is not purged.
 seealso:
+  - module: kubenode.ipvs.virtual_addresses_info
   - module: kubenode.ipvs.ipvs_services
 """
 
@@ -140,13 +141,13 @@ adopted:
   elements: str
   sample: ['address 192.0.2.80/32 on vips']
 failed_steps:
-  description: The steps that the kernel refused, as in RV(plan), each with a C(message).
-  returned: if the kernel refused something
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  returned: if the task failed on its way
   type: list
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the kernel refused something, or nobody confirmed the change in time
+  returned: if the task failed on its way, or nobody confirmed the change in time
   type: list
   elements: str
 """
