@@ -148,20 +148,21 @@ def recorded(module, places):
 
 def switch(module, places, release, before, after):
     """Make a release the current one, and files as given; returns what was changed, in check mode what would be."""
-    lines = [f"{'remove' if after[path] is None else 'write'} {path}" for path in after if after[path] != before[path]]
+    lines = {path: f"{'remove' if after[path] is None else 'write'} {path}" for path in after if after[path] != before[path]}
     if link_target(places.current) != release:
-        lines.append(f"switch to release {release}")
+        lines[places.current] = f"switch to release {release}"
     if not os.path.islink(places.command) or os.readlink(places.command) != places.program:
-        lines.append(f"link {places.command}")
+        lines[places.command] = f"link {places.command}"
+    _files.refuse_read_only(lines)
     if not module.check_mode:
         for path in after:
             if after[path] != before[path]:
                 _files.write(module, path, after[path])
-        if link_target(places.current) != release:
+        if places.current in lines:
             replace_link(places.current, os.path.join("releases", release))
-        if lines and lines[-1] == f"link {places.command}":
+        if places.command in lines:
             replace_link(places.command, places.program)
-    return lines
+    return list(lines.values())
 
 
 def switch_back(module, places, release, after, before):
@@ -191,6 +192,7 @@ def install(module, places):
     former = record["release"] if record else current
     fresh = current != digest or bool(changed_files)
     try:
+        _files.refuse_read_only(([places.release(digest)] if unpacked else []) + ([places.unproven] if fresh else []))
         if unpacked and not module.check_mode:
             unpack(module, params["bundle"], places.release(digest))
         if not module.check_mode and (current != digest or params["config"] in changed_files):
@@ -227,6 +229,7 @@ def go_back(module, places):
         )
     before, current = {path: read(path) for path in record["files"]}, link_target(places.current)
     try:
+        _files.refuse_read_only([places.unproven])
         lines = switch(module, places, record["release"], before, record["files"])
         if not module.check_mode:
             os.unlink(places.unproven)
@@ -246,6 +249,7 @@ def prove(module, places):
     release = link_target(places.current)
     lines = [f"release {release} has proven itself"] if os.path.lexists(places.unproven) else []
     try:
+        _files.refuse_read_only([places.unproven] if lines else [])
         if lines and not module.check_mode:
             os.unlink(places.unproven)
         lines += remove_old_releases(module, places, release)
@@ -258,18 +262,19 @@ def remove(module, places):
     """Remove everything; the configuration's directory, and its manifests, only if nobody else has put anything there."""
     before = {path: read(path) for path in module.params["files"]}
     after = dict.fromkeys(before)
-    lines = [f"remove {path}" for path in before if before[path] is not None]
-    lines += [f"remove {path}" for path in (places.command, places.directory) if os.path.lexists(path)]
+    going = [path for path in before if before[path] is not None]
+    going += [path for path in (places.command, places.directory) if os.path.lexists(path)]
     configuration = os.path.dirname(module.params["config"])
     emptied = set(before)
     for path in (os.path.join(configuration, "manifests"), configuration):
         if os.path.isdir(path) and emptied.issuperset(os.path.join(path, name) for name in os.listdir(path)):
-            lines.append(f"remove {path}")
+            going.append(path)
             emptied.add(path)
-    if not module.check_mode:
-        aside = f"{places.directory}.removed"
-        current = link_target(places.current)
-        try:
+    aside = f"{places.directory}.removed"
+    current = link_target(places.current)
+    try:
+        _files.refuse_read_only([*going, *([places.current] if places.directory in going else [])])
+        if not module.check_mode:
             # All that can be refused comes first; a tree that is removed file by file is nothing that could be put back.
             shutil.rmtree(aside, ignore_errors=True)
             if os.path.lexists(places.directory):
@@ -281,12 +286,12 @@ def remove(module, places):
             for path in sorted(emptied - set(before), reverse=True):
                 os.rmdir(path)
             shutil.rmtree(aside, ignore_errors=True)
-        except OSError as error:
-            if os.path.lexists(aside):
-                os.rename(aside, places.directory)
-            switch_back(module, places, current, after, before)
-            module.fail_json(msg=f"the agent cannot be removed: {error}; files and release are as they were")
-    return lines, before, after, {"release": "", "former": "", "needs": "nothing"}
+    except OSError as error:
+        if os.path.lexists(aside):
+            os.rename(aside, places.directory)
+        switch_back(module, places, current, after, before)
+        module.fail_json(msg=f"the agent cannot be removed: {error}; files and release are as they were")
+    return [f"remove {path}" for path in going], before, after, {"release": "", "former": "", "needs": "nothing"}
 
 
 STATES = {"present": install, "proven": prove, "former": go_back, "absent": remove}

@@ -63,15 +63,22 @@ def boot_order(directories):
     return [files[name] for name in sorted(files)]
 
 
+def refuse_read_only(paths):
+    """Raise OSError if something is to be made, changed or removed where nothing can be."""
+    for path in paths:
+        directory = os.path.dirname(os.path.abspath(path))
+        while not os.path.isdir(directory):
+            directory = os.path.dirname(directory)
+        if os.statvfs(directory).f_flag & os.ST_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+
 def foresee(steps):
     """Raise KernelError if a file is to be written, or removed, where nothing can be."""
-    for step in steps:
-        if step.kind == "file":
-            directory = os.path.dirname(step.key)
-            while not os.path.isdir(directory):
-                directory = os.path.dirname(directory)
-            if os.statvfs(directory).f_flag & os.ST_RDONLY:
-                raise KernelError(f"file {step.key} cannot be written: {os.strerror(errno.EROFS)}; nothing was changed")
+    try:
+        refuse_read_only(step.key for step in steps if step.kind == "file")
+    except OSError as error:
+        raise KernelError(f"file {error.filename} cannot be written: {error.strerror}; nothing was changed") from error
 
 
 def table(module):

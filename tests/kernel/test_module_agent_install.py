@@ -172,7 +172,7 @@ PLACES = ("opt/releases", "opt", "etc", "units", "bin")
     ("state", "places"), [("present", PLACES), ("former", PLACES[1:4]), ("absent", PLACES[1:]), ("proven", ("opt",))]
 )
 def test_what_cannot_be_written_leaves_everything_as_it_was(node: Node, state: str, places: tuple[str, ...]) -> None:
-    """Each place in turn; afterwards the same task succeeds."""
+    """Each place in turn, and check mode says so; afterwards the same task succeeds."""
     proven(node, "a", "one")
     if state in ("former", "proven"):
         node.install("b", "two", "another unit")
@@ -182,17 +182,18 @@ def test_what_cannot_be_written_leaves_everything_as_it_was(node: Node, state: s
         if place == "bin" and state == "present":
             command.unlink()
             before = all_of(node)
-        with sealed(node.directory.parent / place), pytest.raises(ModuleError) as error:
-            turn(node, state)
-        assert re.search(r"(Read-only file system|Device or resource busy): '\S+'.* as (they|it) (were|was)$", str(error.value))
+        for check in (True, False):
+            with sealed(node.directory.parent / place), pytest.raises(ModuleError) as error:
+                turn(node, state, check=check)
+            assert re.search(r"Read-only file system: '\S+'.* as (they|it) (were|was)$", str(error.value)), place
         assert all_of(node) == before, place
     assert turn(node, state)["changed"]
 
 
-def turn(node: Node, state: str) -> dict[str, Any]:
+def turn(node: Node, state: str, *, check: bool = False) -> dict[str, Any]:
     if state == "present":
-        return node.install("c", "three", "a third unit")
-    return node.run(state=state, files={str(node.config): None, str(node.unit): None} if state == "absent" else {})
+        return node.install("c", "three", "a third unit", check=check)
+    return node.run(state=state, files={str(node.config): None, str(node.unit): None} if state == "absent" else {}, check=check)
 
 
 @pytest.mark.parametrize("manifests", [[], ["theirs.yaml"]])
