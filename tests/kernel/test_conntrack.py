@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -13,8 +12,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from support.nobody import said_to_nobody
 
-from kubenode.engine.errors import KernelError, MissingError
+from kubenode.engine.errors import MissingError
 from kubenode.engine.kernel import conntrack, ipvs
 from kubenode.engine.kernel.conntrack import Flow
 from kubenode.engine.kernel.ipvs import control
@@ -148,24 +148,8 @@ def test_many_flows_at_once(family: int, sockets: ExitStack) -> None:
 
 
 def test_without_the_right_it_is_said(family: int) -> None:
-    """In a child that is nobody."""
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            os.setresuid(65534, 65534, 65534)
-            flow = Flow(family, "10.0.0.1", 1, "10.0.0.2", 2, "10.0.0.2", 2, b"")
-            for verb in (lambda: conntrack.udp_flows(family), lambda: conntrack.delete([flow, flow])):
-                try:
-                    verb()
-                except KernelError as error:
-                    os.write(write_end, f"{error}\n".encode())
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    with open(read_end, encoding="ascii") as file:
-        said = file.read().splitlines()
-    os.waitpid(child, 0)
+    flow = Flow(family, "10.0.0.1", 1, "10.0.0.2", 2, "10.0.0.2", 2, b"")
+    said = said_to_nobody(lambda: conntrack.udp_flows(family), lambda: conntrack.delete([flow, flow]))
     assert said == [
         "connection tracking may not be read: the right CAP_NET_ADMIN is needed (run as root)",
         "UDP flow from 10.0.0.1 port 1 to 10.0.0.2 port 2 cannot be deleted: Operation not permitted",

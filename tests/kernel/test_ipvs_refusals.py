@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 from support.ipvs_tables import DNS, NOTHING, WEB, create, creations, write
+from support.nobody import said_to_nobody
 
 from kubenode.engine.errors import MissingError
 from kubenode.engine.kernel import ipvs
@@ -123,25 +123,7 @@ def test_refusals_that_are_lost_in_a_full_queue_are_asked_for_again(monkeypatch:
 
 
 def test_without_the_right_it_is_said() -> None:
-    """In a child that is nobody."""
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            os.setresuid(65534, 65534, 65534)
-            text = ""
-            try:
-                ipvs.read()
-            except MissingError as error:
-                text = str(error)
-            (failure,) = ipvs.apply([create(WEB, VirtualServer())]).failed
-            os.write(write_end, f"{text}\n{failure.message}".encode())
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    with open(read_end, encoding="ascii") as file:
-        said = file.read().splitlines()
-    os.waitpid(child, 0)
+    said = said_to_nobody(ipvs.read, lambda: ipvs.apply([create(WEB, VirtualServer())]).failed[0].message)
     assert said == [
         "IPVS may not be used: the right CAP_NET_ADMIN is needed (run as root)",
         "virtual server tcp 10.96.0.10:80: the right CAP_NET_ADMIN is needed (run as root)",
@@ -156,11 +138,10 @@ def test_a_kernel_without_ip_vs() -> None:
     subprocess.run(["modprobe", "-ra", *sorted(loaded, reverse=True)], check=True)
     try:
         helper.write_text("/bin/false")
-        assert not ipvs.available()
         for verb in (ipvs.read, control.info, lambda: ipvs.apply([create(WEB, VirtualServer())])):
             with pytest.raises(MissingError, match="ip_vs is not available: load the kernel module ip_vs"):
                 verb()
     finally:
         helper.write_text(former)
         subprocess.run(["modprobe", "-a", "ip_vs"], check=True)
-    assert ipvs.available()
+    assert ipvs.read() == {"virtual_server": {}, "real_server": {}}

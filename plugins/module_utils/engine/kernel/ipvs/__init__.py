@@ -8,7 +8,7 @@ Here is the table. ``control`` has timeouts, sync daemons and counters' reset, `
 
 from __future__ import annotations
 
-from .connection import available, connect
+from .connection import connect
 from .table import apply, read, read_connections, reading
 
-__all__ = ["apply", "available", "connect", "read", "read_connections", "reading"]
+__all__ = ["apply", "connect", "read", "read_connections", "reading"]

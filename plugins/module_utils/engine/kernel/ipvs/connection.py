@@ -36,12 +36,3 @@ def connect() -> Iterator[GenericSocket]:
             raise MissingError(FORBIDDEN) from None
         except OSError as error:
             raise KernelError(f"the conversation with the kernel's IPVS failed: {error.strerror or error}") from error
-
-
-def available() -> bool:
-    """Tell whether the kernel has IPVS, loading its module if the kernel knows how to."""
-    try:
-        with connect():
-            return True
-    except MissingError:
-        return False

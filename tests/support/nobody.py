@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the engine says to a user who has no rights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from kubenode.engine.errors import EngineError
+
+_NOBODY = 65534
+
+
+def said_to_nobody(*asked: Callable[[], object]) -> list[str]:
+    """Return, for each function, the text of the error that it raises in a child that is nobody, or what it returns."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+            for function in asked:
+                try:
+                    said = function()
+                except EngineError as error:
+                    said = error
+                os.write(writer, f"{said}\n".encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, encoding="utf-8") as pipe:
+        found = pipe.read().splitlines()
+    os.waitpid(child, 0)
+    return found
