@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import time
@@ -44,25 +43,9 @@ def api(agent: AgentProcess) -> Iterator[FakeApiServer]:
     server = FakeApiServer()
     server.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {"addresses": []}})
     endpoints(server, 2)
-    know(agent, server)
+    agent.use_api(server.url, {})
     yield server
     server.close()
-
-
-def know(agent: AgentProcess, server: FakeApiServer) -> None:
-    kubeconfig = agent.directory / "kubeconfig"
-    kubeconfig.write_text(
-        json.dumps(
-            {
-                "kind": "Config",
-                "current-context": "x",
-                "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-                "clusters": [{"name": "x", "cluster": {"server": server.url}}],
-                "users": [{"name": "x", "user": {"token": "secret-token"}}],
-            }
-        )
-    )
-    agent.configure({}, source={"kubernetes": {"kubeconfig": str(kubeconfig)}})
 
 
 def endpoints(server: FakeApiServer, count: int, name: str = "web", ip: str = WEB) -> None:

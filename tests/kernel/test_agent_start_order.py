@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import subprocess
@@ -90,19 +89,7 @@ def test_no_api_yet(agent: AgentProcess, manager: ServiceManager) -> None:
     sh("ip", "link", "set", "lo", "up")
     with socket.create_server(("127.0.0.1", 0)) as placeholder:
         port = placeholder.getsockname()[1]
-    kubeconfig = agent.directory / "kubeconfig"
-    kubeconfig.write_text(
-        json.dumps(
-            {
-                "kind": "Config",
-                "current-context": "x",
-                "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-                "clusters": [{"name": "x", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-                "users": [{"name": "x", "user": {"token": "secret-token"}}],
-            }
-        )
-    )
-    agent.configure({}, source={"kubernetes": {"kubeconfig": str(kubeconfig)}})
+    agent.use_api(f"http://127.0.0.1:{port}", {})
     words = ("--manifests", "", "--state-dir", str(agent.directory / "state"))
     agent.start(*words, wait=False, environment=manager.environment)
     eventually(lambda: manager.status.startswith("waiting: the Kubernetes API: ") and "refused" in manager.status)
@@ -117,7 +104,7 @@ def test_no_api_yet(agent: AgentProcess, manager: ServiceManager) -> None:
             api.put(item)
         agent.converged(40)
         assert f"{WEB}:80" in sh("ipvsadm", "-Sn")
-        assert "waiting" not in manager.status
+        eventually(lambda: "waiting" not in manager.status)
     finally:
         agent.stop()
         api.close()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
+from support.agent_process import eventually
 from support.namespace import fresh, sh
 
 ALLOWED = "127.7.0.1"  # the packets' destination, one of many members
@@ -66,11 +67,9 @@ def put(**options: Any) -> list[str]:
 
 def test_the_rule_refuses_what_is_not_in_the_set() -> None:
     with Packets() as packets:
-        while not packets.sent:
-            pass
+        eventually(lambda: packets.sent)
         sh("ipset", "flush", "busy")
-        while not packets.refused:
-            pass
+        eventually(lambda: packets.refused)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +84,7 @@ def test_the_rule_refuses_what_is_not_in_the_set() -> None:
 )
 def test_no_packet_finds_no_set(options: dict[str, Any]) -> None:
     with Packets() as packets:
-        while not packets.sent:
-            pass
+        eventually(lambda: packets.sent)
         before = packets.sent
         assert put(**options)[0].startswith("~ set busy")
         assert put(type="hash:ip", maxelem=2000)[0].startswith("~ set busy")
@@ -96,8 +94,7 @@ def test_no_packet_finds_no_set(options: dict[str, Any]) -> None:
 
 def test_a_type_that_the_kernel_does_not_exchange_is_refused_and_no_packet_notices() -> None:
     with Packets() as packets:
-        while not packets.sent:
-            pass
+        eventually(lambda: packets.sent)
         with pytest.raises(ModuleError, match="rules of iptables or other sets refer to it"):
             put(type="hash:net")
     assert packets.refused == 0
