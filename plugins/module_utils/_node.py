@@ -78,7 +78,8 @@ def survey(wanted_modules, wanted_commands, fstab):
         "firewalld_backend": firewalld_backend(),
         "swap": {"active": _swap.active(), "fstab": _swap.in_fstab(fstab), "units": _swap.units()},
     }
-    refused = refusals(found, os.geteuid(), sys.version_info, [path for path in WRITTEN if not os.access(path, os.W_OK)])
+    unwritable = [path for path in WRITTEN if not os.access(path, os.W_OK)]
+    refused = refusals(found, os.geteuid(), sys.version_info, unwritable, [path for path in WRITTEN if is_full(path)])
     problems = refused + lacking(found, os.path.isdir(os.path.join("/lib/modules", found["kernel"])))
     return {"fit": not problems, "problems": problems, "refused": refused, **found}
 
@@ -104,7 +105,7 @@ def lacking(found, has_modules):
     return sentences
 
 
-def refusals(found, user, python, unwritable):
+def refusals(found, user, python, unwritable, full):
     """Return why a node cannot be prepared, whatever is installed on it, one sentence each.
 
     Args:
@@ -112,6 +113,7 @@ def refusals(found, user, python, unwritable):
         user: the effective user id.
         python: the version of Python, as a tuple.
         unwritable: those of ``WRITTEN`` that nothing can be written to.
+        full: those where there is no space for it.
     """
     sentences = []
     if user != 0:
@@ -122,6 +124,7 @@ def refusals(found, user, python, unwritable):
         sentences.append(f"kernel is {found['kernel']}, expected 4.18 or newer")
     if user == 0:
         sentences += [f"{path} is read-only, expected to be written to ({WRITTEN[path]})" for path in unwritable]
+        sentences += [f"{path} has no space left, expected some ({WRITTEN[path]})" for path in full]
     if found["container"] and found["ipvs"] is None:
         sentences.append(
             f"the node is a container ({found['virtualization']}), which cannot load kernel modules, and the kernel that it shares "
@@ -134,6 +137,12 @@ def _release(text):
     """Return the first two numbers of a kernel's release."""
     numbers = text.replace("-", ".").split(".")[:2]
     return tuple(int(number) for number in numbers if number.isdigit())
+
+
+def is_full(path):
+    """Tell whether a file system has no space left, or no room for another file; those of the kernel count neither."""
+    found = os.statvfs(path)
+    return found.f_blocks > 0 and (not found.f_bfree or (found.f_files > 0 and not found.f_ffree))
 
 
 def digest(path):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import platform
 import subprocess
@@ -63,3 +64,16 @@ def test_what_nobody_can_prepare(sealed: None) -> None:
     assert found["refused"] == ["/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)"]
     assert found["problems"] == found["refused"]
     assert found["fit"] is False
+
+
+@pytest.mark.parametrize("size", ["size=8k", "nr_inodes=2"])
+def test_a_full_disk(size: str) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "memory", "/var/lib"], check=True)
+    try:
+        assert run("node_check", modules=[], commands=[])["refused"] == []
+        with contextlib.suppress(OSError):
+            for number in range(9):
+                Path(f"/var/lib/{number}").write_bytes(b"x" * 4096)
+        assert run("node_check", modules=[], commands=[])["refused"] == ["/var/lib has no space left, expected some (the ledger)"]
+    finally:
+        subprocess.run(["umount", "/var/lib"], check=True)

@@ -49,7 +49,7 @@ def test_a_node_that_lacks_something_is_not_fit() -> None:
 
 
 FOUND = {"kernel": "6.1.0-18-amd64", "python": "3.11.2", "container": False, "virtualization": "kvm", "ipvs": None}
-ROOT = {"user": 0, "python": (3, 11, 2), "unwritable": []}
+ROOT = {"user": 0, "python": (3, 11, 2), "unwritable": [], "full": []}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,7 @@ ROOT = {"user": 0, "python": (3, 11, 2), "unwritable": []}
             ],
         ),
         ({"container": True, "virtualization": "lxc", "ipvs": "1.2.1"}, {}, []),
+        ({}, {"full": ["/etc"]}, ["/etc has no space left, expected some (files)"]),
     ],
 )
 def test_what_nobody_can_prepare(found: dict[str, Any], given: dict[str, Any], sentences: list[str]) -> None:
