@@ -37,14 +37,6 @@ class Places:
         return os.path.join(self.releases, digest)
 
 
-def read(path):
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
 def link_target(path):
     try:
         return os.path.basename(os.readlink(path))
@@ -64,6 +56,7 @@ def replace_link(path, target):
 def unpack(module, bundle, release):
     """Make the directory of a release: unpacked and compiled aside, then renamed."""
     import tarfile
+    import zlib
 
     parent = os.path.dirname(release)
     os.makedirs(parent, mode=0o755, exist_ok=True)
@@ -99,7 +92,7 @@ def unpack(module, bundle, release):
             )
         os.chmod(aside, 0o755)
         os.rename(aside, release)
-    except tarfile.TarError as error:
+    except (tarfile.TarError, EOFError, zlib.error) as error:
         module.fail_json(msg=f"bundle cannot be unpacked in {parent}: {error}; the current release goes on")
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -108,7 +101,7 @@ def unpack(module, bundle, release):
 def preflight(module, release, config):
     """Fail unless the release finds configuration and node fit."""
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir, suffix=".yaml")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
+    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
         file.write(config or "")
     command = [module.params["python"], "-IS", os.path.join(release, "bin", "kubenode"), "check", "--config", temporary]
     command += ["--beside-kube-proxy"] if module.params["beside_kube_proxy"] else []
@@ -128,15 +121,17 @@ def remove_old_releases(module, places, current):
     others = [name for name in names if name != current and not name.startswith(".")]
     others.sort(key=lambda name: os.stat(places.release(name)).st_mtime, reverse=True)
     too_old = others[module.params["keep"] :] + [name for name in names if name.startswith(".unpack-")]
-    if not module.check_mode:
-        for name in too_old:
+    for name in too_old if not module.check_mode else ():
+        try:
             shutil.rmtree(places.release(name))
+        except OSError as error:
+            module.fail_json(msg=f"release {name} cannot be removed: {error}; release {current} is proven and goes on")
     return [f"remove release {name}" for name in too_old]
 
 
 def recorded(module, places):
     """Return what worked before the changes that have yet to prove themselves: release and files. None if there are no such changes."""
-    text = read(places.unproven)
+    text = _files.text_of(places.unproven)
     if text is None:
         return None
     try:
@@ -169,7 +164,7 @@ def switch_back(module, places, release, after, before):
     """Undo a switch that failed at some place; what could not be written is as it was. ``release`` is "" if there was none."""
     for path in after:
         with contextlib.suppress(OSError):
-            if read(path) != before[path]:
+            if _files.text_of(path) != before[path]:
                 _files.write(module, path, before[path])
     with contextlib.suppress(OSError):
         if release and link_target(places.current) != release:
@@ -187,7 +182,7 @@ def install(module, places):
         module.exit_json(changed=True, bundle_needed=True, lines=lines)
     unpacked = bool(lines)
     after = params["files"]
-    before = {path: read(path) for path in after}
+    before = {path: _files.text_of(path) for path in after}
     changed_files = [path for path in after if after[path] != before[path]]
     former = record["release"] if record else current
     fresh = current != digest or bool(changed_files)
@@ -196,7 +191,7 @@ def install(module, places):
         if unpacked and not module.check_mode:
             unpack(module, params["bundle"], places.release(digest))
         if not module.check_mode and (current != digest or params["config"] in changed_files):
-            preflight(module, places.release(digest), after.get(params["config"], read(params["config"])))
+            preflight(module, places.release(digest), after.get(params["config"], _files.text_of(params["config"])))
         if fresh and not module.check_mode:
             files = {**{path: before[path] for path in changed_files}, **(record["files"] if record else {})}
             _files.write(module, places.unproven, json.dumps({"release": former, "files": files}), 0o600)
@@ -227,7 +222,7 @@ def go_back(module, places):
         module.fail_json(
             msg=f"there is no release to go back to: {places.unproven} names {record['release']!r}; nothing was changed"
         )
-    before, current = {path: read(path) for path in record["files"]}, link_target(places.current)
+    before, current = {path: _files.text_of(path) for path in record["files"]}, link_target(places.current)
     try:
         _files.refuse_read_only([places.unproven])
         lines = switch(module, places, record["release"], before, record["files"])
@@ -252,15 +247,15 @@ def prove(module, places):
         _files.refuse_read_only([places.unproven] if lines else [])
         if lines and not module.check_mode:
             os.unlink(places.unproven)
-        lines += remove_old_releases(module, places, release)
     except OSError as error:
         module.fail_json(msg=f"the agent's release cannot be noted as proven: {error}; it is as it was")
+    lines += remove_old_releases(module, places, release)
     return lines, {}, {}, {"release": release, "former": release, "needs": "nothing"}
 
 
 def remove(module, places):
     """Remove everything; the configuration's directory, and its manifests, only if nobody else has put anything there."""
-    before = {path: read(path) for path in module.params["files"]}
+    before = {path: _files.text_of(path) for path in module.params["files"]}
     after = dict.fromkeys(before)
     going = [path for path in before if before[path] is not None]
     going += [path for path in (places.command, places.directory) if os.path.lexists(path)]

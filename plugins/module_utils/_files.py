@@ -28,13 +28,23 @@ def read(*paths):
     found = {}
     for path in paths:
         try:
-            with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-                found[path] = file.read()
-        except (FileNotFoundError, NotADirectoryError):
-            continue
+            found[path] = text_of(path)
         except OSError as error:
             raise KernelError(f"file {path} cannot be read: {error.strerror}; nothing was changed") from error
-    return found
+    return {path: there for path, there in found.items() if there is not None}
+
+
+def text_of(path):
+    """Return what is in a file, None where it is not; whatever bytes there are can be written again.
+
+    Raises:
+        OSError: it exists and cannot be read.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def foreign_text(path):

@@ -62,17 +62,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kubenode.ipvs.plugins.module_utils import _files, _swap
 
 
-def read(path):
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-            return file.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
 def wishes(state, fstab):
     """Return the files to be written with their text (None: removed), and what that means in words."""
-    before = read(fstab) or ""
+    before = _files.text_of(fstab) or ""
     if state == "off":
         units, blocked = _swap.units(_swap.UNIT_DIRECTORIES), _swap.blocked(_swap.UNIT_DIRECTORIES[0])
         if os.path.isdir(_swap.UNIT_DIRECTORIES[0]):
@@ -156,7 +148,7 @@ def main():
     state, fstab = module.params["state"], module.params["fstab"]
     try:
         files, units, lines = wishes(state, fstab)
-        before = {path: read(path) for path in files}
+        before = {path: _files.text_of(path) for path in files}
     except OSError as error:
         module.fail_json(msg=f"file {error.filename} cannot be read: {error.strerror}; nothing was changed")
     areas = _swap.active() if state == "off" else []

@@ -32,14 +32,17 @@ class Node:
         self.unit = directory / "units/agent.service"
         self.bundles = directory
 
-    def install(self, digest: str, config: str, unit: str = "unit", program: str = GOOD, **options: Any) -> dict[str, Any]:
-        """Install a release whose command is ``program``."""
+    def install(
+        self, digest: str, config: str, unit: str = "unit", program: str = GOOD, cut: int | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """Install a release whose command is ``program``; of its bundle, the first ``cut`` bytes are there."""
         bundle = self.bundles / f"{digest}.tar.gz"
         with tarfile.open(bundle, "w:gz") as archive:
             for name, text in (("bin/kubenode", program), ("lib/kubenode/__init__.py", "")):
                 member = tarfile.TarInfo(name)
                 member.size = len(text)
                 archive.addfile(member, io.BytesIO(text.encode()))
+        bundle.write_bytes(bundle.read_bytes()[:cut])
         files = {str(self.config): config, str(self.unit): unit}
         return self.run(state="present", digest=digest, bundle=str(bundle), files=files, **options)
 
@@ -220,3 +223,31 @@ def test_a_record_that_is_not_ours_is_named(node: Node) -> None:
     with pytest.raises(ModuleError, match=r"unproven\.json is not as this module wrote it, expected release and files"):
         node.install("b", "one")
     assert node.state()[0] == "a"
+
+
+def test_files_may_have_any_bytes_and_ends_of_lines(node: Node) -> None:
+    proven(node, "a", "one\r\ntwo\r\n")
+    assert node.install("a", "one\r\ntwo\r\n")["changed"] is False
+    node.unit.write_bytes(b"caf\xe9\n")
+    node.install("b", "one")
+    node.run(state="former")
+    assert (node.config.read_bytes(), node.unit.read_bytes()) == (b"one\r\ntwo\r\n", b"caf\xe9\n")
+
+
+def test_a_release_that_cannot_be_removed_is_named(node: Node) -> None:
+    proven(node, "a", "one")
+    proven(node, "b", "one")
+    node.install("c", "one")
+    with sealed(node.directory / "releases/a"):
+        for _attempt in range(2):
+            with pytest.raises(ModuleError, match=r"^release a cannot be removed: .*; release c is proven and goes on$"):
+                node.run(state="proven")
+    assert node.run(state="proven")["lines"] == ["remove release a"]
+
+
+@pytest.mark.parametrize("kept", [5, 60], ids=["its head", "its middle"])
+def test_a_bundle_that_was_cut_off_changes_nothing(node: Node, kept: int) -> None:
+    proven(node, "a", "one")
+    with pytest.raises(ModuleError, match=r"^bundle cannot be unpacked in .*; the current release goes on$"):
+        node.install("b", "two", cut=kept)
+    assert (node.state()[:2], node.releases()) == (("a", "one"), {"a"})
