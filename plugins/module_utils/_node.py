@@ -14,6 +14,7 @@ import platform
 import sys
 
 from . import _swap
+from ._files import foreign_text
 from .engine.kernel import modules
 
 PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -181,14 +182,8 @@ def iptables_backend():
 
 def distribution(path="/etc/os-release"):
     """Return ``id``, ``version``, ``like`` (it, and what it says it is like) and ``family`` from os-release."""
-    fields = {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                key, _equals, value = line.strip().partition("=")
-                fields[key] = value.strip("\"'")
-    except OSError:
-        pass
+    pairs = (line.strip().partition("=") for line in foreign_text(path).splitlines())
+    fields = {key: value.strip("\"'") for key, _equals, value in pairs}
     names = [fields.get("ID", ""), *fields.get("ID_LIKE", "").split()]
     family = next((FAMILIES[name] for name in names if name in FAMILIES), "unknown")
     like = [name for name in names if name]
@@ -200,8 +195,8 @@ def container_kind(root="/"):
 
     What the container interface of systemd names comes first; a pod of containerd has nothing of it.
     """
-    environment = dict(entry.partition("=")[::2] for entry in _read(os.path.join(root, "proc/1/environ")).split("\0"))
-    told = [_read(os.path.join(root, "run", name)).strip() for name in ("host/container-manager", "systemd/container")]
+    environment = dict(entry.partition("=")[::2] for entry in foreign_text(os.path.join(root, "proc/1/environ")).split("\0"))
+    told = [foreign_text(os.path.join(root, "run", name)).strip() for name in ("host/container-manager", "systemd/container")]
     told.append(environment.get("container", ""))
     told += [kind for mark, kind in CONTAINER_MARKS.items() if os.path.exists(os.path.join(root, mark))]
     told += ["kubernetes"] if "KUBERNETES_SERVICE_HOST" in environment else []
@@ -219,11 +214,11 @@ def _first_processes(root):
 
 def hypervisor(root="/"):
     """Return what the node is a virtual machine of, ``unknown`` for one that does not tell, ``none`` for a real machine."""
-    processor = _read(os.path.join(root, "proc/cpuinfo"))
+    processor = foreign_text(os.path.join(root, "proc/cpuinfo"))
     if "User Mode Linux" in processor:
         return "uml"
     firmware = os.path.join(root, "sys/class/dmi/id")
-    said = " ".join(_read(os.path.join(firmware, name)) for name in ("product_name", "sys_vendor", "bios_vendor"))
+    said = " ".join(foreign_text(os.path.join(firmware, name)) for name in ("product_name", "sys_vendor", "bios_vendor"))
     named = next((word for mark, word in HYPERVISORS if mark in said), None)
     return named or ("unknown" if " hypervisor" in processor else "none")
 
@@ -232,16 +227,8 @@ def firewalld_backend(path="/etc/firewalld/firewalld.conf"):
     """Return what firewalld writes its rules with, ``nftables`` or ``iptables``, or None where it is not installed."""
     if which("firewalld") is None:
         return None
-    values = [line.partition("=")[2].strip() for line in _read(path).splitlines() if line.startswith("FirewallBackend=")]
+    values = [line.partition("=")[2].strip() for line in foreign_text(path).splitlines() if line.startswith("FirewallBackend=")]
     return values[-1] if values else "nftables"
-
-
-def _read(path):
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
 
 
 def _is_running(service):

@@ -38,6 +38,12 @@ def test_distributions(tmp_path: Path, text: str, found: tuple[object, ...]) -> 
     assert _node.distribution(str(tmp_path / "nosuch"))["family"] == "unknown"
 
 
+def test_a_distribution_may_call_itself_in_any_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "os-release"
+    path.write_bytes(b'PRETTY_NAME="D\xe9bian"\nID=debian\n')
+    assert _node.distribution(str(path))["family"] == "debian"
+
+
 def test_a_node_that_lacks_something_is_not_fit() -> None:
     found = _node.survey(["no_such_module|nor_this"], ["sh", "no-such-command"], "/nosuch")
     assert found["commands"]["no-such-command"] is None
