@@ -307,9 +307,7 @@ adopted:
   elements: str
   sample: ['virtual server tcp 192.0.2.80:80']
 drained:
-  description:
-    - The real servers that were drained and removed.
-    - RV(plan) is the same whether the time was enough or not. Check mode knows it, but not this.
+  description: The real servers that were drained and removed. Check mode knows RV(plan), which is the same whether the time was enough, but not this.
   returned: if O(drain) removed real servers, but not in check mode
   type: list
   elements: dict
