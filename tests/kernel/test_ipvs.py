@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from support import ipvs_tables, ipvsadm, namespace
+from support import ipvs_tables, ipvsadm, namespace, properties  # noqa: F401
 from support.ipvs_tables import DNS, NOTHING, REAL, WEB, create, creations, write
 
 from kubenode.engine.kernel import ipvs

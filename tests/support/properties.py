@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For all tests: hypothesis leaves what it remembers where everything else is that a run leaves behind, and no clock decides."""
+"""For tests of properties: hypothesis leaves what it remembers where everything else is that a run leaves behind, and no clock decides.
+
+Not a conftest.py for all: to import hypothesis takes a second in a user-mode kernel, of which nearly every file gets its own.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,6 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, configuration, settings
 
-configuration.set_hypothesis_home_dir(Path(__file__).parents[1] / ".cache/hypothesis")
+configuration.set_hypothesis_home_dir(Path(__file__).parents[2] / ".cache/hypothesis")
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy machine")
