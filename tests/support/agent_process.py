@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from .namespace import sh
+from .namespace import each
 
 ROOT = Path(__file__).parents[2]
 NODE = "node1"
@@ -181,14 +181,17 @@ def metrics() -> str:
 
 def dump() -> dict[str, str]:
     """Everything that the native tools say about this namespace, without counters."""
+    ipvs, sets, v4, v6, addresses, links = each(
+        "ipvsadm -Sn", "ipset save", "iptables-save", "ip6tables-save", "ip -o addr", "ip -o link"
+    )
     return {
-        "ipvs": sh("ipvsadm", "-Sn"),
-        "ipset": _sets(),
-        "iptables": _rules("iptables-save"),
-        "ip6tables": _rules("ip6tables-save"),
+        "ipvs": ipvs,
+        "ipset": _sets(sets),
+        "iptables": _rules(v4),
+        "ip6tables": _rules(v6),
         # Which links have finished detecting duplicates is a matter of seconds, not of what was done to the node.
-        "addresses": sh("ip", "-o", "addr").replace(" tentative", ""),
-        "links": sh("ip", "-o", "link"),
+        "addresses": addresses.replace(" tentative", ""),
+        "links": links,
     }
 
 
@@ -203,11 +206,11 @@ def _plain(dumped: dict[str, str]) -> list[str]:
     return sorted(lines)
 
 
-def _sets() -> str:
+def _sets(saved: str) -> str:
     # not `ipset -sorted save`: it now and then prints a member without its port
-    return "\n".join(sorted(re.sub(r" initval 0x[0-9a-f]+", "", sh("ipset", "save")).splitlines()))
+    return "\n".join(sorted(re.sub(r" initval 0x[0-9a-f]+", "", saved).splitlines()))
 
 
-def _rules(tool: str) -> str:
-    lines = [line for line in sh(tool).splitlines() if not line.startswith("#")]
+def _rules(saved: str) -> str:
+    lines = [line for line in saved.splitlines() if not line.startswith("#")]
     return "\n".join(line.partition(" [")[0] if line.startswith(":") else line for line in lines)

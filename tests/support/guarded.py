@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .namespace import sh
+from .namespace import each
 
 PENDING = Path("/run/kubenode/confirm")
 LEDGERS = (Path("/run/kubenode/ledger.db"), Path("/var/lib/kubenode/ledger.db"))
@@ -27,7 +27,6 @@ SYSCTLS = (
     "ipv4/vs/conn_reuse_mode",
 )
 _CHANGING = {"create": re.compile(r" initval \S+"), "add": re.compile(r" timeout \d+")}  # chance, and the time that is left
-_SAVE = ("iptables-save", "ip6tables-save")
 _TESTS = os.getpid()
 
 
@@ -99,14 +98,15 @@ def ledgers() -> dict[str, list[tuple[str, ...]]]:
 
 def node() -> dict[str, Any]:
     """All that a task can change: kernel, files, ledgers; without what is another one when something is made anew."""
-    sets = [_CHANGING[line.split()[0]].sub("", line) for line in sh("ipset", "save").splitlines()]
-    links = json.loads(sh("ip", "-json", "address"))
+    ipvs, saved, v4, v6, addresses = each("ipvsadm -Sn", "ipset save", "iptables-save", "ip6tables-save", "ip -json address")
+    sets = [_CHANGING[line.split()[0]].sub("", line) for line in saved.splitlines()]
+    links = json.loads(addresses)
     paths = [Path("/proc/sys/net", name) for name in SYSCTLS]
     return {
-        "ipvs": sorted(sh("ipvsadm", "-Sn").splitlines()),  # virtual servers stand in the order in which they were made
+        "ipvs": sorted(ipvs.splitlines()),  # virtual servers stand in the order in which they were made
         "sets": sorted(sets),
         "lists": [line for line in sets if line.startswith("add list ")],
-        "rules": [line.partition(" [")[0] for tool in _SAVE for line in sh(tool).splitlines() if line[0] != "#"],
+        "rules": [line.partition(" [")[0] for line in [*v4.splitlines(), *v6.splitlines()] if line[0] != "#"],
         "links": sorted((link["ifname"], "UP" in link["flags"], sorted(_addresses(link))) for link in links),
         "ledgers": ledgers(),
         "sysctls": [path.read_text() for path in paths if path.exists()],
