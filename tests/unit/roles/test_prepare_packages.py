@@ -49,7 +49,8 @@ def render(loader: DataLoader, tmp_path: Path) -> Any:
     def rendered(variable: str, system: tuple[str, str], lacks: dict[str, list[str]], **given: Any) -> Any:
         (tmp_path / "os-release").write_text(system[0])
         found: dict[str, Any] = {"kernel": system[1], "distribution": _node.distribution(str(tmp_path / "os-release"))}
-        found |= {"image_based": False, "refused": [], "lacks": {"commands": [], "modules": [], **lacks}}
+        found |= {"image_based": False, "systemd": True, "services": [], "refused": []}
+        found |= {"lacks": {"commands": [], "modules": [], **lacks}}
         found |= given.pop("node", {})
         found["problems"] = found["refused"] + _node.lacking(found, True)
         variables = {**read(loader, "defaults"), **read(loader, "vars"), "prepare_node": found, **given}
@@ -132,6 +133,20 @@ def test_kernel_modules_that_no_package_brings_are_refused(render: Any, system: 
         ),
         ({"commands": ["ipset"]}, {"node": {"image_based": True}}, ["command ipset is not installed", "image of this node"]),
         ({}, {"prepare_packages_mirror": "m", "prepare_packages_directory": "d"}, ["expected one of them"]),
+        ({}, {"prepare_route_localnet": True}, []),
+        ({}, {"prepare_route_localnet": True, "node": {"systemd": False}}, ["systemd does not run this node, expected false"]),
+        (
+            {},
+            {"prepare_route_localnet": True, "node": {"services": ["firewalld"]}},
+            ["firewalld runs, whose reloads remove the rule"],
+        ),
+        ({}, {"node": {"systemd": False, "services": ["firewalld"]}}, []),
+        ({}, {"prepare_firewalld_ports": ["53/udp", "30000-32767/tcp"]}, []),
+        (
+            {},
+            {"prepare_firewalld_ports": ["53/udp", "80", "1-/tcp"]},
+            ["prepare_firewalld_ports has 80, 1-/tcp, expected ports with"],
+        ),
         (
             {"commands": ["ipset"], "modules": ["ip_vs"]},
             {"node": {"refused": ["tasks run as user 7"]}, "prepare_packages_mirror": "m", "prepare_packages_directory": "d"},
