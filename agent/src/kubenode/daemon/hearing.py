@@ -19,6 +19,9 @@ from .rule_events import RuleEvents
 if TYPE_CHECKING:
     from .agent import Agent
 
+_REST = 0.05  # seconds in which links, addresses and routes may change before that is heard, so that many are heard together
+_CALM = 0.2  # seconds after which changed rules, or addresses of the node, are looked at
+
 
 class Hearing:
     """Hears nothing before :meth:`listen`.
@@ -31,9 +34,9 @@ class Hearing:
         self._agent = agent
         self._events: Events | None = None
         self._rule_events: RuleEvents | None = None
-        self._look = Pace(agent.loop, agent.look, self._cost, calm=0.2, share=0.05)  # a change of rules is seldom one of ours
+        self._look = Pace(agent.loop, agent.look, self._cost, calm=_CALM, share=0.05)  # a change of rules is seldom one of ours
         self._mend = Pace(agent.loop, self._mend_now, self._cost, calm=0.0, share=0.1)
-        self._follow = Pace(agent.loop, self._use_node, lambda: self._following, calm=0.2, share=0.05)
+        self._follow = Pace(agent.loop, self._use_node, lambda: self._following, calm=_CALM, share=0.05)
         self._following = 0.0  # seconds that it took last
         self._lost = False
 
@@ -65,6 +68,7 @@ class Hearing:
         """Links, addresses or routes changed: mend what is ours at once, follow what is the node's."""
         if self._events is None:
             return
+        self._agent.loop.rest(self._events, self._heard, _REST)
         events = self._events.read()
         if events is None:
             self._lost = True
@@ -105,7 +109,10 @@ class Hearing:
 
     def _rules_changed(self) -> None:
         """Somebody, we perhaps, changed rules: see in a moment what became of ours."""
-        if self._rule_events is not None and self._rule_events.heard():
+        if self._rule_events is None:
+            return
+        self._agent.loop.rest(self._rule_events, self._rules_changed, _CALM)
+        if self._rule_events.heard():
             self._look.soon()
 
 
