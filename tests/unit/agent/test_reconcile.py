@@ -103,6 +103,16 @@ def test_what_is_refused_and_then_unwanted_fails_no_more(driver: Driver) -> None
     assert driver.reconciler.synced
 
 
+def test_an_event_that_has_to_do_with_what_was_refused_is_a_full_pass(driver: Driver) -> None:
+    """What hangs on it was left out with it, and nobody asks for that again."""
+    refuse(driver)
+    driver.node.refuse = set()
+    driver.put(*web("b", 2, 2))
+    driver.event()
+    assert driver.reconciler.synced
+    assert driver.held() == driver.wanted()
+
+
 def test_harm_is_drift_while_something_is_refused(driver: Driver) -> None:
     refuse(driver)
     lost = next(iter(driver.node.state["real_server"]))
@@ -168,9 +178,7 @@ def test_draining_is_remembered_by_the_next_agent(driver: Driver, tmp_path: Path
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 3), st.booleans(), st.booleans(), st.booleans()), max_size=12)
-)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 3), st.booleans(), st.booleans(), st.booleans()), max_size=12))
 def test_any_history_ends_as_a_fresh_start_does(tmp_path_factory: pytest.TempPathFactory, history: list[Any]) -> None:
     driver = Driver(tmp_path_factory.mktemp("run"))
     driver.full()

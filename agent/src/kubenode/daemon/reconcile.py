@@ -80,11 +80,10 @@ class Reconciler:
     def __init__(self, node: Tables, directory: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.want: Items = {}
         self.draining: dict[Any, float] = {}
-        self.hold = False
-        self.adopt = False
+        self.hold = self.adopt = False
         self.maximum = 0.0
         self.progress: Callable[[], None] = lambda: None  # is called again and again while a full comparison gets on
-        self.known = False  # what the node holds
+        self.known = False  # whether it is known what the node holds
         self.failing: dict[str, set[Any]] = {}  # what was refused since the last full pass, or by it
         self.pending: dict[str, set[Any]] = {}  # wanted or unwanted since the last pass that got through
         self._node = node
@@ -125,8 +124,7 @@ class Reconciler:
     def full(self) -> Report:
         """Compare everything with the kernel and make it right."""
         start = self._clock()
-        known, self.known = self.known, False
-        self._written = None
+        known, self.known, self._written = self.known, False, None
         kept = self._kept()
         with node_lock(self._directory):
             self._have = finished(self._reading(), self.progress)
@@ -220,13 +218,13 @@ class Reconciler:
 
     def changed(self) -> Report | None:
         """Make pending changes true; None if there are none."""
-        pending = {kind: keys for kind, keys in self.pending.items() if keys}
+        pending = self.pending = {kind: keys for kind, keys in self.pending.items() if keys}
         if not pending:
-            self.pending = {}
             return None
-        if not self.known or not _LAYOUT.isdisjoint(pending):
+        part = together(pending, self._have, self.want, self.draining)
+        if not self.known or not _LAYOUT.isdisjoint(pending) or self._fails(part):
             return self.full()
-        return self._settle(self._partial(pending))
+        return self._settle(self._partial(part))
 
     def drain(self) -> Report | None:
         """Look whether connections of some draining real servers have ended, others each time; None if nothing is draining."""
@@ -236,17 +234,21 @@ class Reconciler:
         chosen = termination.turn(self.draining, self._drained, A_TURN, until)
         self._drained = chosen[-1]
         servers = {key.server for key in chosen}
-        part = {"real_server": chosen, "virtual_server": servers, **spots(self._have, self.want, servers)}
-        return self._noticed(self._partial(part))
+        keys = {"real_server": chosen, "virtual_server": servers, **spots(self._have, self.want, servers)}
+        part = together(keys, self._have, self.want, self.draining)
+        return None if self._fails(part) else self._noticed(self._partial(part))
+
+    def _fails(self, part: Mapping[str, set[Any]]) -> bool:
+        """Tell whether something of it was refused: what hangs on that was left out, and is not known to be."""
+        return any(not part.get(kind, set()).isdisjoint(keys) for kind, keys in self.failing.items())
 
     def _kept(self) -> dict[str, set[Any]]:
         """Return the draining real servers, and what may be there only because of them."""
         servers = {key.server for key in self.draining}
         return {"real_server": set(self.draining), "virtual_server": servers, **spots(self._have, self.want, servers)}
 
-    def _partial(self, keys: Mapping[str, Iterable[Any]]) -> Report:
+    def _partial(self, part: Mapping[str, set[Any]]) -> Report:
         start = self._clock()
-        part = together(keys, self._have, self.want, self.draining)
         with node_lock(self._directory):
             return self._pass(self._open(), only(self._have, part), only(self.want, part), part, start)
 
@@ -263,14 +265,12 @@ class Reconciler:
 
     def _settle(self, report: Report) -> Report:
         """What was to be done is done, but for what failed."""
-        self.known = True
-        self.pending = {}
-        if report.full:
-            self.failing = {}
+        self.known, self.pending = True, {}
+        self.failing = {} if report.full else self.failing
         return self._noticed(report)
 
     def _noticed(self, report: Report) -> Report:
-        """Remember what failed: it is tried again by each full pass, and by events only with what they change."""
+        """Remember what failed: each full pass tries it again, and an event that has to do with it is one."""
         for step in report.done:
             self.failing.get(step.kind, set()).discard(step.key)
         for failure in report.failed:
