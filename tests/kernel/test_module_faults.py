@@ -9,6 +9,7 @@ strace(1) answers the call in the place of the kernel, counted in each process f
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ from support.namespace import fresh, sh
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 
 KERNEL_MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
-NO_MEMORY, NO_SPACE, NO_RIGHT = "Cannot allocate memory", "No space left on device", "no right|the right|permitted"
+NO_MEMORY, NO_SPACE, NO_RIGHT = "Cannot allocate memory", "No space left on device|disk is full", "no right|the right|permitted"
 REFUSED = "the kernel refused the changes of table"  # iptables-restore does not say why
+ESTABLISHED = "net.netfilter.nf_conntrack_tcp_timeout_established"
 Arguments = dict[str, Any]
 
 
@@ -42,6 +44,14 @@ def services(turn: int) -> Arguments:
         if (number + turn) % 3
     ]
     return {"services": found}
+
+
+def sets(turn: int) -> Arguments:
+    members = [f"192.0.2.{number}" for number in range(1, 250) if (number + turn) % 3]
+    found: list[Arguments] = [{"name": "every", "type": "hash:ip", "members": members}]
+    found += [{"name": f"again{number}", "type": "hash:ip", "maxelem": 100 + turn, "members": members[:50]} for number in (1, 2)]
+    found.append({"name": f"turn{turn}", "type": "hash:net", "members": [f"10.{turn}.0.0/16"]})
+    return {"sets": found}
 
 
 def chains(turn: int) -> Arguments:
@@ -79,13 +89,14 @@ def proxy(turn: int) -> Arguments:
                 )
             )
             found.append(objects.piece(f"o{number}", ends, [objects.port(8080, "p")]))
-    quiet: Arguments = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}}
+    quiet: Arguments = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": f"{7200 + turn}s", "tcpCloseWaitTimeout": "0s"}}
     quiet["clusterCIDR"] = f"10.{turn}.0.0/16"
     return {"objects": found, "node_name": "n1", "owner": "ansible", "config": quiet}
 
 
 STATES: dict[str, Callable[[int], Arguments]] = {
     "ipvs_services": services,
+    "ipsets": sets,
     "iptables_chains": chains,
     "virtual_addresses": links,
     "sysctls": sysctls,
@@ -98,6 +109,12 @@ FAULTS = {
         (Fault("sendto", "ENOMEM", "3"), NO_MEMORY),
         (Fault("sendto", "EPERM", "3"), NO_RIGHT),
         (Fault("recvfrom", "ENOMEM", "3"), NO_MEMORY),
+        (Fault("pwrite64", "ENOSPC", "1"), NO_SPACE),
+    ],
+    "ipsets": [
+        # A set that changes is made anew beside itself: cleared away, made and filled, exchanged, cleared away.
+        *((Fault("clone", "ENOMEM", str(number)), NO_MEMORY) for number in range(1, 9)),
+        (Fault("sendto", "ENOMEM", "4"), "ipset restore: Internal protocol error"),  # where it lists what there is afterwards
     ],
     "iptables_chains": [
         (Fault("setsockopt", "ENOMEM", "1"), REFUSED),
@@ -117,12 +134,15 @@ FAULTS = {
     ],
     "service_proxy": [
         (Fault("sendto", "ENOMEM", "4"), NO_MEMORY),
+        (Fault("setsockopt", "ENOMEM", "1"), REFUSED),
+        (Fault("write", "EPERM", "1"), f"sysctl {ESTABLISHED}: no right"),
+        (Fault("pwrite64", "ENOSPC", "1"), NO_SPACE),
     ],
 }
 
 
 def state(name: str) -> dict[str, Any]:
-    found = node()
+    found = {**node(), ESTABLISHED: Path("/proc/sys", ESTABLISHED.replace(".", "/")).read_text()}
     if name == "kernel_modules":
         found["modules"] = sorted(line.split()[0] for line in Path("/proc/modules").read_text().splitlines())
     return found
@@ -139,6 +159,7 @@ def struck(name: str, turn: int, fault: Fault, directory: Path) -> Finished:
             return carry_out(*arguments, **options)
 
         apply.execute = begins
+        subprocess._USE_VFORK = False  # where that fails, Python tries again with clone(2)
         try:
             run(name, **wanted(name, turn))
         except ModuleError as error:

@@ -14,8 +14,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from .apply import ApplyError
-from .errors import LedgerError
+from .errors import EngineError, LedgerError
 from .ledger import LASTING, Ledger
 from .model import State
 from .plan.step import Step
@@ -39,8 +38,8 @@ def noted(ledger: Ledger, owner: str, steps: Iterable[Step]) -> Iterator[None]:
     note(ledger, owner, steps)
     try:
         yield
-    except ApplyError as error:
-        stuck = {failure.step.key for failure in error.stuck}
+    except EngineError as error:
+        stuck = {failure.step.key for failure in getattr(error, "stuck", ())}
         undone = {step.key for step in steps if step.kind == _KIND} - stuck
         with suppress(LedgerError):  # a note about a value that is not ours does no harm
             ledger.note(owner, _KIND, [(key, known.get(key, "")) for key in undone])

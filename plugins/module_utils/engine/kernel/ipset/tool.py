@@ -67,7 +67,7 @@ def restore(lines: Sequence[str]) -> Complaint | None:
 
     Raises:
         MissingError: no ipset, no kernel support, no right.
-        KernelError: ipset refused altogether.
+        KernelError: ipset refused altogether, or did not tell what there is after the last line.
     """
     ended = run(["ipset", "-exist", "restore"], "\n".join((*lines, "list -n")) + "\n")
     _check(ended.status, ended.errors)
@@ -76,9 +76,9 @@ def restore(lines: Sequence[str]) -> Complaint | None:
             raise KernelError(f"ipset restore: {_SILENT}")
         return None
     refused = complaint(ended.errors)
-    if refused.line >= 0:
+    if 0 <= refused.line < len(lines):
         return refused
-    if not refused.text.startswith(("Syntax error", "Argument ")):
+    if refused.line >= 0 or not refused.text.startswith(("Syntax error", "Argument ")):
         raise KernelError(f"ipset restore: {refused.text}")
     return Complaint(blamed(lines), refused.text)
 
