@@ -107,5 +107,5 @@ $(STAMPS)/peers: requirements/bench.txt $(STAMPS)/venv
 
 clean: ## end the lab's nodes and networks, remove all that was made
 	@for lab in $(wildcard $(CACHE)/lab-test-*/molecule/lab/lab) molecule/lab/lab; do $$lab clean --all; done
-	@rm -rf $(VENV) $(CACHE) .ansible $(BUNDLE)
+	@rm -rf $(VENV) $(CACHE) .ansible kubenode-report $(BUNDLE)
 	@find . -name __pycache__ -prune -exec rm -rf {} + -o -name '*.egg-info' -prune -exec rm -rf {} +
