@@ -36,7 +36,7 @@ demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, c
 	@molecule/demo/run
 
 test: venv ## everything: lint, unit, kernel, lab, sanity, units, matrix, molecule
-	@python tests/tools/whole.py lint unit kernel -- sanity units matrix lab molecule
+	@python tests/tools/whole.py lint unit kernel lab -- sanity units matrix molecule
 
 ##### the parts of `make test`; each leaves its report in .cache/results/
 
