@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import yaml
 from support.agent_process import eventually
 from support.cluster_net import APPLIANCE_IP, GATEWAY, HOSTS, NODE, inside
 from support.conversation import FORBIDDEN, REFUSED, SILENCE, Target, ask, asked, ping
 from support.namespace import sh
+from support.neighbours import ROLE
 from support.traffic import Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
 
 WEB, EMPTY, APPLIANCE, LOCAL = 80, 81, 82, 83
@@ -201,3 +203,18 @@ def test_node_ports_on_localhost_open_it_to_nobody_else(cluster: Cluster, intrud
     assert ask(intruder, target, timeout=1) == SILENCE
     assert ask(intruder, target._replace(port=30080), timeout=1) == SILENCE
     assert ask(NODE, target) == "host sees 127.0.0.1"
+
+
+def test_the_rule_of_the_role_prepare_keeps_it_closed_as_well(cluster: Cluster, intruder: str) -> None:
+    """What prepare_route_localnet adds where no agent does."""
+    rule = yaml.safe_load((ROLE / "vars/main.yml").read_text())["prepare_localnet_rule"].split()
+    target = Target("127.0.0.1", HOST_PORT)
+    cluster.reconfigure()
+    cluster.run("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
+    cluster.run("iptables", "-I", "INPUT", *rule)
+    try:
+        assert ask(intruder, target, timeout=1) == SILENCE
+        assert ask(NODE, target) == "host sees 127.0.0.1"
+    finally:
+        cluster.run("iptables", "-D", "INPUT", *rule)
+    assert ask(intruder, target) == f"host sees {HOSTS[intruder].ip[4]}"
