@@ -52,7 +52,6 @@ HARMS = (
         "client1",
         "node port",
     ),
-    Harm("rule in front of ours", ("{iptables} -t nat -I PREROUTING -j ACCEPT",), "client1", "node port"),
     Harm("address", ("ip addr del {cluster address} dev kube-ipvs0",), "client1", "cluster", at_once=True),
 )
 # Those that know no family.
@@ -132,8 +131,6 @@ def do_and_see(cluster: Cluster, family: int, harm: Harm) -> None:
         assert harm.connections is False or talk.say().name == "r1"
     finally:
         talk.abort()
-    if harm.name == "rule in front of ours":
-        cluster.run(*words("{iptables} -t nat -D PREROUTING -j ACCEPT", family))
 
 
 @pytest.mark.parametrize("harm", [harm for harm in (*HARMS, *ONCE) if harm.at_once], ids=lambda harm: harm.name)
