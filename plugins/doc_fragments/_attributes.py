@@ -51,6 +51,18 @@ attributes:
     platforms: linux
 """
 
+    # What has an action plugin. A fragment that supports more of it stands before this one: of two, the first holds.
+    ACTION = r"""
+options: {}
+attributes:
+  action:
+    description: Indicates this has a corresponding action plugin so some parts of the options can be executed on the controller.
+    support: full
+  async:
+    description: Supports being used with the C(async) keyword.
+    support: none
+"""
+
     ACTIONGROUP_ALL = r"""
 options: {}
 attributes:

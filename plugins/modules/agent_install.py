@@ -23,14 +23,9 @@ author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
   - kubenode.ipvs._attributes
+  - kubenode.ipvs._attributes.action
   - kubenode.ipvs._attributes.actiongroup_all
 attributes:
-  action:
-    description: Indicates this has a corresponding action plugin so some parts of the options can be executed on the controller.
-    support: full
-  async:
-    description: Supports being used with the C(async) keyword.
-    support: none
   idempotent:
     support: partial
     details:

@@ -26,6 +26,7 @@ extends_documentation_fragment:
   - kubenode.ipvs._attributes.actiongroup_converging
   - kubenode.ipvs._ownership
   - kubenode.ipvs._confirmation
+  - kubenode.ipvs._attributes.action
   - kubenode.ipvs._ownership.purge
 options:
   backend:
