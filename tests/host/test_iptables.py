@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 import pytest
 
@@ -19,16 +18,6 @@ from kubenode.engine.model.iptables import ChainKey  # noqa: E402
 from kubenode.engine.plan import plan  # noqa: E402
 
 
-def _unable() -> str:
-    if os.geteuid():
-        return "must be root"
-    asked = subprocess.run(
-        "unshare -n iptables-nft -S && unshare -n ipset list", shell=True, capture_output=True, text=True, check=False
-    )
-    return asked.stderr.strip()
-
-
-@pytest.mark.skipif(bool(_unable()), reason=f"this machine cannot: {_unable()}")
 class TestNft(IptablesCases):
     backend = "nft"
 

@@ -5,24 +5,13 @@
 
 from __future__ import annotations
 
-import os
 import select
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 from support.namespace import fresh, sh
 
 from kubenode.daemon.rule_events import RuleEvents
-
-
-def _unable() -> str:
-    if os.geteuid():
-        return "must be root"
-    return subprocess.run(["unshare", "-n", "iptables-nft", "-S"], capture_output=True, text=True, check=False).stderr.strip()
-
-
-pytestmark = pytest.mark.skipif(bool(_unable()), reason=f"this machine cannot: {_unable()}")
 
 
 @pytest.fixture
