@@ -103,7 +103,8 @@ def test_only_udp_flows_of_the_family(family: int, sockets: ExitStack) -> None:
     with socket.create_server((host, 7003), family=DOMAIN[family]) as listening:
         socket.create_connection(listening.getsockname()[:2]).close()
     other = 10 - family
-    exchange(*[bound(sockets, other, ADDRESSES[other][2], port) for port in (0, 7004)], (ADDRESSES[other][2], 7004))  # type: ignore[misc]
+    there = ADDRESSES[other][2]
+    exchange(bound(sockets, other, there), bound(sockets, other, there, 7004), (there, 7004))
     shown = [dict(word.split("=", 1) for word in reversed(line.split()) if "=" in word) for line in listed(family)]
     assert len(shown) == 3
     assert {(flow.source, flow.source_port, flow.destination, flow.destination_port) for flow in conntrack.udp_flows(family)} == {

@@ -44,11 +44,11 @@ RUNNING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"links": [{"name": "vips", "addresses": ["192.0.2.1"]}]},
         {"links": [{"name": "vips", "state": "absent"}]},
     ),
-    "service_proxy": tuple(
-        {"objects": [objects.service("web", ["10.96.0.10"], [objects.port(port)])], "node_name": "n1", "config": QUIET}
-        for port in (80, 81)
+    "service_proxy": (
+        {"objects": [objects.service("web", ["10.96.0.10"], [objects.port(80)])], "node_name": "n1", "config": QUIET},
+        {"objects": [objects.service("web", ["10.96.0.10"], [objects.port(81)])], "node_name": "n1", "config": QUIET},
     ),
-}  # type: ignore[dict-item]
+}
 LASTING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "sysctls": ({"sysctls": {FORWARD: 1}}, {"sysctls": {FORWARD: 0}}),
     "kernel_modules": (LOADING, {"absent": ["dummy"]}),

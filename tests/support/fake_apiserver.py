@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import NamedTuple
 
 from .fake_apiserver_answers import (
@@ -198,11 +198,11 @@ class FakeApiServer:
         asked = (found.group, found.resource, verb.get(request.method, request.method.lower()))
         return None if asked in self._rights(user) else forbidden(user, asked[2], found)
 
-    def watched(self, path: str, query: dict[str, str]) -> Iterator[bytes]:
+    def watched(self, path: str, query: dict[str, str]) -> Generator[bytes, None, None]:
         """Return the lines of a watch that begins now, whenever the first of them is asked for."""
         return self._lines(path, query, self.version)
 
-    def _lines(self, path: str, query: dict[str, str], begun: int) -> Iterator[bytes]:
+    def _lines(self, path: str, query: dict[str, str], begun: int) -> Generator[bytes, None, None]:
         """Yield the lines of a watch; None from a watcher's queue ends it without an end."""
         kind, _api_version = KINDS[path]
         since = int(query.get("resourceVersion") or self.version)

@@ -165,14 +165,14 @@ def test_a_cluster_made_anew_takes_the_place_of_the_old(driver: Driver) -> None:
     assert driver.held() == driver.wanted()
 
 
-def test_draining_is_remembered_by_the_next_agent(driver: Driver, tmp_path: Path) -> None:
+def test_draining_is_remembered_by_the_next_agent(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     driver.put(*web("a", 1, 1))
     driver.event()
     (leaving,) = driver.reconciler.draining
     driver.reconciler.close()
     heir = Reconciler(driver.node, str(tmp_path))
     heir.accept(driver.cluster.state())
-    driver.node.connections = lambda _of: {leaving: (1, 0)}  # type: ignore[method-assign]
+    monkeypatch.setattr(driver.node, "connections", lambda _of: {leaving: (1, 0)})
     heir.full()
     assert heir.draining.keys() == {leaving}
 

@@ -15,7 +15,7 @@ Both raise :class:`~..errors.MissingError` if the node lacks what the table need
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Callable, NamedTuple, TypeVar
+from typing import Callable, NamedTuple, TypeVar
 
 from ..plan.step import Step
 
@@ -46,6 +46,6 @@ def finished(slices: Generator[None, None, Found], between: Callable[[], None] =
         try:
             next(slices)
         except StopIteration as end:
-            found: Any = end.value
-            return found  # type: ignore[no-any-return]
+            found: Found = end.value
+            return found
         between()

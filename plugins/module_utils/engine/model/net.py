@@ -18,17 +18,19 @@ def family(address: str) -> int:
     return 6 if ":" in address else 4
 
 
-def canonical(address: str) -> str:
+def canonical(address: object) -> str:
     """Return the canonical text of an IPv4 or IPv6 address.
 
     Raises:
         ValueError: ``address`` is not one (leading zeros, zones and prefixes included).
     """
+    if not isinstance(address, str):
+        raise ValueError(f"{address!r} is not an IP address")
     try:
         if ":" in address:
             return inet_ntop(AF_INET6, inet_pton(AF_INET6, address))
         return inet_ntop(AF_INET, inet_pton(AF_INET, address))
-    except (OSError, TypeError, UnicodeEncodeError):
+    except (OSError, UnicodeEncodeError):
         raise ValueError(f"{address!r} is not an IP address") from None
 
 

@@ -104,8 +104,8 @@ def address(subject: str, path: str, value: object) -> str:
         InputError: it is not an address.
     """
     try:
-        return canonical(value)  # type: ignore[arg-type]
-    except (ValueError, TypeError):
+        return canonical(value)
+    except ValueError:
         raise InputError(subject, path, value, "an IPv4 or IPv6 address") from None
 
 
