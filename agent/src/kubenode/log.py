@@ -82,7 +82,7 @@ class Log:
         quota = self._quotas.setdefault(message, _Quota(now))
         if now - quota.since >= _WINDOW:
             quota.since, quota.lines, quota.said = now, 0, False
-        chosen = things[: _MOST - quota.lines]
+        chosen = things[: max(0, _MOST - quota.lines)]
         quota.held += len(things) - len(chosen)
         if quota.held and not quota.said:
             fields = {"all": quota.held + len(chosen), "reason": f"so many lately; {len(chosen)} of them follow"}

@@ -320,3 +320,11 @@ def test_what_is_undone_again_and_again_keeps_nothing_else_from_being_told() -> 
         now[0] += 1
     heal(log, range(10, 11))
     assert len(written) == 11
+
+
+def test_lines_that_were_not_asked_for_count_too() -> None:
+    log = Log(write=lambda _line: None, clock=lambda: 0.0)
+    assert list(log.first("step failed", [0])) == [0]
+    for number in range(60):
+        log.warning("step failed", number=number)
+    assert list(log.first("step failed", range(30))) == []
