@@ -94,6 +94,9 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
     undone, stuck = undo(done, tables)
     with suppress(LedgerError):  # a claim on something that is not there does no harm
         ledger.forget(owner, fresh.difference((failure.step.kind, failure.step.key) for failure in stuck))
+    restored = {(step.kind, step.key) for step in undone}
+    with suppress(LedgerError):  # forgetting may have failed after it was written: what is there again is ours again
+        ledger.claim(owner, [item for item in deletions if item in restored])
     raise ApplyError(failed, undone, stuck, reason)
 
 

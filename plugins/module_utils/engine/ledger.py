@@ -1,66 +1,91 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ledger: who made what on this node.
+"""Ledger: the owner of each item on this node.
 
 A SQLite file under ``/run``, which dies at reboot exactly like the kernel state that it describes. It maps (kind, key) to
 one owner; the agent is one, each playbook ``owner:`` another. Children (real servers, members) belong to the owner of
 their parent and are not listed.
+
+The agent's user owns that file, so root believes little of it: only rows about the network, in canonical form, are read. Any other
+row is kept, ignored and named in :attr:`Ledger.problems`. Root opens the file in a process with its owner's rights (``privsep.py``).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable
 
 from .errors import ConflictError, LedgerError
-from .model.kinds import KINDS, name
+from .ledger_file import LedgerFile
+from .ledger_rows import RowError, decode, encode, readable
+from .model.kinds import name
+from .node_lock import DIRECTORY, prepare
+from .privsep import OwnerProcess, other_owner
 
-DIRECTORY = "/run/kubenode"
 LASTING = "/var/lib/kubenode"  # the same, for what outlives a reboot: our files, what they made, sysctls' former values
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS claim (
-    kind TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (kind, key)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS note (
-    owner TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (owner, kind, key)
-) WITHOUT ROWID;
-"""
+PATIENCE = 30.0  # seconds that another process may hold the file
+_ANSWER = 10.0  # seconds more, for a process to say so
+_MOST_PROBLEMS = 20
+_ADOPTION = "adoption"  # kind of a note, of no item
 Item = tuple[str, Any]
 
 
 class Ledger:
-    """The open ledger. Every method is one transaction; methods raise LedgerError if the file cannot be used."""
+    """The open ledger. Every method is one transaction; methods raise LedgerError if the file cannot be used.
 
-    def __init__(self, directory: str = DIRECTORY) -> None:
+    Args:
+        directory: where the file is, or is made.
+        seconds: how long another process may hold the file.
+        lasting: whether only root writes it, and it outlives a reboot; by default that of :data:`LASTING` does.
+    """
+
+    def __init__(self, directory: str = DIRECTORY, seconds: float = PATIENCE, lasting: bool | None = None) -> None:
         self.path = os.path.join(directory, "ledger.db")
+        self._lasting = directory == LASTING if lasting is None else lasting
+        self._ignored: dict[str, dict[tuple[str, str], str]] = {}  # by table and row
+        self._version = -1  # SQLite's number for what others have written
+        self._process: OwnerProcess | None = None
+        self._file: LedgerFile | None = None
         try:
-            os.makedirs(directory, mode=0o755, exist_ok=True)
-            _hand_over(directory, self.path)
-            self._version = -1  # SQLite's number for what others have written
-            self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
-            if directory != LASTING:
-                self._db.execute("PRAGMA synchronous=OFF")  # /run is memory; a crash of the kernel takes both away
-            try:
-                self._db.executescript(_SCHEMA)
-            except sqlite3.Error:
-                self._db.close()
-                raise
-        except (OSError, sqlite3.Error) as error:
-            raise LedgerError(f"ledger {self.path} cannot be opened: {error}; nothing was changed") from error
+            if self._lasting:
+                os.makedirs(directory, mode=0o755, exist_ok=True)
+            else:
+                prepare(directory)
+            owner = other_owner(directory)
+            # /run is memory: a crash of the kernel takes the file away, too
+            if owner is None:
+                self._file = LedgerFile(self.path, self._lasting, seconds)
+            else:
+                uid, gid = owner
+                self._process = OwnerProcess(uid, gid, lambda: LedgerFile(self.path, self._lasting, seconds), seconds + _ANSWER)
+        except (OSError, sqlite3.Error, LedgerError) as error:
+            raise LedgerError(
+                f"ledger {self.path} cannot be opened: {_words(error)}{self._holder(error)}; nothing was changed"
+            ) from error
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        if self._file is not None:
+            self._file.close()
+        if self._process is not None:
+            self._process.close()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Tell whether the file was made, empty, when this ledger was opened."""
+        return bool(self._read("is_fresh"))
+
+    def is_current(self) -> bool:
+        """Tell whether the file is still where it was opened: another process may have removed or replaced it."""
+        return bool(self._read("is_current"))
 
     def remove_if_empty(self) -> None:
         """Remove the file, and its directory, if nothing is written there. The caller holds the node's lock."""
         try:
-            if self._all("SELECT kind FROM claim UNION ALL SELECT kind FROM note LIMIT 1", ()):
+            if self._query("SELECT kind FROM claim UNION ALL SELECT kind FROM note LIMIT 1"):
                 return
             os.unlink(self.path)
             os.rmdir(os.path.dirname(self.path))
@@ -69,27 +94,28 @@ class Ledger:
 
     def owned(self, owner: str) -> dict[str, set[Any]]:
         """Return the keys of one owner, per kind."""
-        found: dict[str, set[Any]] = {}
-        for kind, key in self._all("SELECT kind, key FROM claim WHERE owner = ?", (owner,)):
-            found.setdefault(kind, set()).add(_decode(kind, key))
-        return found
+        keys: dict[str, set[Any]] = {}
+        for kind, key, _owner in self._claims("SELECT kind, key, owner FROM claim WHERE owner = ?", owner):
+            keys.setdefault(kind, set()).add(key)
+        return keys
 
     def others(self, owner: str) -> dict[str, dict[Any, str]]:
         """Return the keys that all other owners claim, per kind, with the owner's name."""
-        found: dict[str, dict[Any, str]] = {}
-        for kind, key, name_ in self._all("SELECT kind, key, owner FROM claim WHERE owner != ?", (owner,)):
-            found.setdefault(kind, {})[_decode(kind, key)] = name_
-        return found
+        keys: dict[str, dict[Any, str]] = {}
+        for kind, key, other in self._claims("SELECT kind, key, owner FROM claim WHERE owner != ?", owner):
+            keys.setdefault(kind, {})[key] = other
+        return keys
 
     def written_by_others(self) -> bool:
         """Tell whether other processes have written since this was asked for the last time; True the first time."""
-        ((version,),) = self._all("PRAGMA data_version", ())
+        ((version,),) = self._query("PRAGMA data_version")
         known, self._version = self._version, version
         return bool(version != known)
 
     def owners(self) -> dict[str, int]:
         """Return all owners, with how many keys each claims."""
-        return dict(self._all("SELECT owner, count(*) FROM claim GROUP BY owner ORDER BY owner", ()))
+        rows = self._query("SELECT owner, count(*) FROM claim GROUP BY owner ORDER BY owner")
+        return {readable(owner): count for owner, count in rows}
 
     def claim(self, owner: str, items: Iterable[Item]) -> set[Item]:
         """Write down that items are this owner's; return those that were not before.
@@ -97,126 +123,130 @@ class Ledger:
         Raises:
             ConflictError: an item is another owner's; nothing was written.
         """
-        new: dict[tuple[str, str], Item] = {}
-        rows = [(kind, _encode(key), (kind, key)) for kind, key in items]
+        rows = {(kind, encode(key)): (kind, key) for kind, key in items}
         if not rows:
             return set()
-        with self._transaction():
-            for kind, key, item in rows:
-                found = self._db.execute("SELECT owner FROM claim WHERE kind = ? AND key = ?", (kind, key)).fetchone()
-                if found is None:
-                    new[kind, key] = item
-                elif found[0] != owner:
-                    raise ConflictError(
-                        f"{name(*item)} is wanted by owner {owner!r} but belongs to owner {found[0]!r}; nothing was changed"
-                    )
-            self._db.executemany(
-                "INSERT INTO claim (kind, key, owner) VALUES (?, ?, ?)", [(kind, key, owner) for kind, key in new]
+        listed = list(rows.values())
+        new, conflict = self._write("claim", owner, list(rows))
+        if conflict is not None:
+            position, other = conflict
+            raise ConflictError(
+                f"{name(*listed[position])} is wanted by owner {owner!r} but belongs to owner {readable(other)!r}; nothing was changed"
             )
-        return set(new.values())
+        return {listed[position] for position in new}
 
     def forget(self, owner: str, items: Iterable[Item]) -> None:
         """Strike items of this owner out; notes stay until they are set to ""."""
-        rows = [(owner, kind, _encode(key)) for kind, key in items]
-        if rows:
-            with self._transaction():
-                self._db.executemany("DELETE FROM claim WHERE owner = ? AND kind = ? AND key = ?", rows)
+        self._strike(owner, items, False)
 
     def rehearse(self, owner: str, items: Iterable[Item]) -> None:
-        """Find out whether items could be struck out, before what they stand for is taken away for good."""
-        rows = [(owner, kind, _encode(key)) for kind, key in items]
+        """Test whether items can be struck out, before the items themselves are removed for good."""
+        self._strike(owner, items, True)
+
+    def _strike(self, owner: str, items: Iterable[Item], rehearse: bool) -> None:
+        rows = [(owner, kind, encode(key)) for kind, key in items]
         if rows:
-            try:
-                self._db.execute("BEGIN IMMEDIATE")
-                try:
-                    self._db.executemany("DELETE FROM claim WHERE owner = ? AND kind = ? AND key = ?", rows)
-                finally:
-                    self._db.rollback()
-            except sqlite3.Error as error:
-                raise self._unwritable(error) from error
+            self._write("change", [("DELETE FROM claim WHERE owner = ? AND kind = ? AND key = ?", rows)], rehearse)
 
     def notes(self, owner: str, kind: str) -> dict[Any, str]:
         """Return what a restart must remember, per key (for example since when a real server is being drained)."""
-        rows = self._all("SELECT key, text FROM note WHERE owner = ? AND kind = ?", (owner, kind))
-        return {_decode(kind, key): text for key, text in rows}
+        notes = {}
+        for key, text in self._query("SELECT key, text FROM note WHERE owner = ? AND kind = ?", owner, kind):
+            try:
+                notes[decode(kind, key)] = str(text)
+            except RowError as error:
+                self.ignore("note", kind, key, str(error))
+        return notes
 
     def note(self, owner: str, kind: str, texts: Iterable[tuple[Any, str]]) -> None:
         """Remember a text for each key; "" forgets it."""
-        rows = [(owner, kind, _encode(key), text) for key, text in texts]
+        rows = [(owner, kind, encode(key), text) for key, text in texts]
+        gone = [row[:3] for row in rows if not row[3]]
+        kept = [row for row in rows if row[3]]
         if rows:
-            with self._transaction():
-                self._db.executemany("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)", rows)
-                self._db.execute("DELETE FROM note WHERE text = ''")
+            delete = "DELETE FROM note WHERE owner = ? AND kind = ? AND key = ?"
+            replace = "INSERT OR REPLACE INTO note (owner, kind, key, text) VALUES (?, ?, ?, ?)"
+            self._write("change", [(delete, gone), (replace, kept)])
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
+    def ask_adoption(self, owner: str) -> None:
+        """Request that an owner adopts, once, the unowned items that have well-known names."""
+        row = [(owner, _ADOPTION, '""', "asked")]
+        self._write("change", [("INSERT OR REPLACE INTO note (owner, kind, key, text) VALUES (?, ?, ?, ?)", row)])
+
+    def is_adoption_asked(self, owner: str) -> bool:
+        """Tell whether :meth:`ask_adoption` was called and nothing was adopted since."""
+        return bool(self._query("SELECT key FROM note WHERE owner = ? AND kind = ?", owner, _ADOPTION))
+
+    def end_adoption(self, owner: str) -> None:
+        """End the adoption."""
+        self._write("change", [("DELETE FROM note WHERE owner = ? AND kind = ?", [(owner, _ADOPTION)])])
+
+    def ignore(self, table: str, kind: object, key: object, reason: str) -> None:
+        """Name a row that cannot be used; it stays in the file."""
+        named = self._ignored.setdefault(table, {})
+        row = (readable(kind), readable(key))
+        if len(named) < _MOST_PROBLEMS:
+            named.setdefault(
+                row,
+                f"ledger {self.path}: the {table} with kind {row[0]!r}, key {row[1]!r} {reason}; it is kept and ignored. "
+                "If no later release wrote it, remove the row with sqlite3",
+            )
+        elif row not in named:
+            named[("", "")] = f"ledger {self.path}: more rows of the table {table} are kept and ignored"
+
+    @property
+    def problems(self) -> list[str]:
+        """Sentences about rows that were read and ignored; the ledger's user reports them."""
+        return [sentence for named in self._ignored.values() for sentence in named.values()]
+
+    def forget_problems(self) -> None:
+        """Name only those claims that are still there when they are read the next time; notes are read once."""
+        self._ignored.pop("claim", None)
+
+    def _claims(self, query: str, owner: str) -> Iterable[tuple[str, Any, str]]:
+        for kind, key, other in self._query(query, owner):
             try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                self._db.rollback()  # SQLite itself has done so after some errors
-                raise
-        except sqlite3.Error as error:
-            raise self._unwritable(error) from error
+                yield kind, decode(kind, key, lasting=self._lasting), readable(other)
+            except RowError as error:
+                self.ignore("claim", kind, key, f"of owner {readable(other)!r} {error}")
 
-    def _unwritable(self, error: sqlite3.Error) -> LedgerError:
-        return LedgerError(f"ledger {self.path} cannot be written: {error}; nothing was changed")
+    def _query(self, text: str, *arguments: str) -> Sequence[Sequence[Any]]:
+        return list(self._read("query", text, list(arguments)))
 
-    def _all(self, query: str, arguments: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    def _read(self, method: str, *arguments: Any) -> Any:
         try:
-            return self._db.execute(query, arguments).fetchall()
-        except sqlite3.Error as error:
-            raise LedgerError(f"ledger {self.path} cannot be read: {error}; nothing was changed") from error
+            return self._call(method, *arguments)
+        except (OSError, sqlite3.Error, LedgerError) as error:
+            raise LedgerError(
+                f"ledger {self.path} cannot be read: {_words(error)}{self._holder(error)}; nothing was changed"
+            ) from error
+
+    def _write(self, method: str, *arguments: Any) -> Any:
+        try:
+            return self._call(method, *arguments)
+        except (OSError, sqlite3.Error, LedgerError) as error:
+            raise LedgerError(
+                f"ledger {self.path} cannot be written: {_words(error)}{self._holder(error)}; nothing was changed"
+            ) from error
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        if self._process is not None:
+            return self._process.call(method, *arguments)
+        function: Callable[..., Any] = getattr(self._file, method)
+        return function(*arguments)
+
+    def _holder(self, error: Exception) -> str:
+        """Return who holds the file, and the remedy, if that is what the error is about."""
+        if "locked" not in str(error):
+            return ""
+        from .node_lock import holders
+
+        try:
+            return f": it is held by {holders(os.stat(self.path))}; wait for that process, or end it"
+        except OSError:
+            return ""
 
 
-def _encode(key: Any) -> str:
-    return json.dumps(key, separators=(",", ":"))  # named tuples are written as lists
-
-
-def _decode(kind: str, text: str) -> Any:
-    return KINDS[kind].decode_key(json.loads(text))
-
-
-def _hand_over(directory: str, path: str) -> None:
-    """Make a new file belong to the directory's owner: root must not lock the unprivileged agent out of its own directory."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-    except FileExistsError:
-        return
-    holder = os.stat(directory)
-    # Only where it is needed: the agent's unit may not chown at all.
-    if os.geteuid() == 0 and (holder.st_uid, holder.st_gid) != (0, os.getegid()):
-        os.chown(path, holder.st_uid, holder.st_gid)
-
-
-@contextmanager
-def node_lock(directory: str = DIRECTORY) -> Iterator[int]:
-    """Hold the lock that serialises agent, modules and command line while they read, plan and apply; yield its descriptor."""
-    import fcntl
-
-    try:
-        os.makedirs(directory, mode=0o755, exist_ok=True)
-        path = os.path.join(directory, "lock")
-        _hand_over(directory, path)
-        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError as error:
-        raise LedgerError(f"lock {directory}/lock cannot be opened: {error}; nothing was changed") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield handle
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def unlocked(handle: int) -> Iterator[None]:
-    """Let others have the node's lock for a while, and wait for it at the end. What is claimed stays claimed."""
-    import fcntl
-
-    fcntl.flock(handle, fcntl.LOCK_UN)
-    try:
-        yield
-    finally:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+def _words(error: Exception) -> str:
+    """Return an error's words without a number, as SQLite's have none."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

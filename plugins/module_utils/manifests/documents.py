@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From text to objects: YAML or JSON, one document or many, single objects, lists of them, and ``List`` kinds.
+"""Parse text into objects: YAML or JSON, one document or many, single objects, lists of them, and ``List`` kinds.
 
-JSON is parsed as JSON, a hundred times faster than YAML: what ``kubectl`` prints for a large cluster should be asked for
-with ``-o json``. PyYAML is imported only when there is YAML.
+JSON parses a hundred times faster than YAML. For a large cluster, run ``kubectl`` with ``-o json``. PyYAML is imported
+only when
+a document is YAML.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from collections.abc import Iterator
 from sys import intern
 from typing import Any, NamedTuple
 
+from ..engine.errors import MOST_SHOWN, cut, shown
+from .bounded_json import TOO_DEEP, bounded, integer
+
 Object = dict[str, Any]
 
 # The kinds that the agent works with, and the API version in which it knows them. Others in the same file are none of our business.
 API_VERSIONS = {"Service": "v1", "EndpointSlice": "discovery.k8s.io/v1", "Node": "v1"}
 _CLUSTER_WIDE = ("Node",)
-_TOO_DEEP = "nested too deeply"
+_MOST_CONDITIONS = 1000  # different ones; there are twenty-seven that mean something
 
 
 class ObjectKey(NamedTuple):
@@ -78,7 +82,7 @@ def _every(line: int, document: Any) -> Iterator[tuple[str, Any]]:
     try:
         yield from _flatten(document, "", {})
     except RecursionError:  # since Python 3.13 JSON may be nested deeper than functions
-        raise DocumentError(line, _TOO_DEEP) from None
+        raise DocumentError(line, TOO_DEEP) from None
 
 
 def _flatten(document: Any, where: str, defaults: dict[str, str]) -> Iterator[tuple[str, Any]]:
@@ -107,21 +111,21 @@ def _kind(document: Object) -> str:
 def key_of(item: Any) -> ObjectKey | None:
     """Return the key of an object, or None for one of a kind that is none of our business."""
     if not isinstance(item, dict):
-        raise ValueError(f"expected an object of the Kubernetes API, found {_shown(item)}")
+        raise ValueError(f"expected an object of the Kubernetes API, found {shown(item)}")
     kind = item.get("kind")
     if not isinstance(kind, str) or not kind:
         raise ValueError("kind is missing, expected for example Service or EndpointSlice")
     if kind not in API_VERSIONS:
         return None
     if item.get("apiVersion") != API_VERSIONS[kind]:
-        raise ValueError(f"{kind}: apiVersion is {item.get('apiVersion')!r}, expected {API_VERSIONS[kind]!r}")
+        raise ValueError(f"{kind}: apiVersion is {shown(item.get('apiVersion'))}, expected {API_VERSIONS[kind]!r}")
     metadata = item.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
         raise ValueError(f"{kind}: metadata.name is missing")
     namespace = "" if kind in _CLUSTER_WIDE else metadata.get("namespace") or "default"
     if not isinstance(namespace, str):
-        raise ValueError(f"{kind} {name}: metadata.namespace is {namespace!r}, expected a name")
+        raise ValueError(f"{kind} {cut(name, MOST_SHOWN)}: metadata.namespace is {shown(namespace)}, expected a name")
     return ObjectKey(kind, namespace, name)
 
 
@@ -151,6 +155,8 @@ def smaller_endpoint(item: Object) -> Object:
     conditions = item.get("conditions")
     if isinstance(conditions, dict) and "addresses" in item:
         item.pop("targetRef", None)
+        if len(_conditions) > _MOST_CONDITIONS:
+            _conditions.clear()
         try:
             item["conditions"] = _conditions.setdefault(tuple(conditions.items()), conditions)
         except TypeError:  # not what conditions are: whoever reads the slice says so
@@ -161,14 +167,21 @@ def smaller_endpoint(item: Object) -> Object:
     return item
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+_decoder = json.JSONDecoder(object_hook=smaller_endpoint, parse_int=integer)
+
+
+def decode(text: str) -> Any:
+    """Return a JSON document's value, within the bounds of :mod:`.bounded_json`.
+
+    Raises:
+        ValueError: not JSON.
+    """
+    return _decoder.decode(bounded(text))
 
 
 def _json(text: str) -> Iterator[tuple[int, Any]]:
     """Parse one JSON document, or several behind each other, with YAML's ``---`` between them or without."""
-    decoder = json.JSONDecoder(object_hook=smaller_endpoint)
+    given, text = text, bounded(text)
     offset, end = 0, len(text)
     while True:
         while offset < end and (text[offset] in " \t\r\n" or text.startswith("\n---", offset - 1)):
@@ -176,13 +189,11 @@ def _json(text: str) -> Iterator[tuple[int, Any]]:
         if offset == end:
             return
         try:
-            document, following = decoder.raw_decode(text, offset)
+            document, following = _decoder.raw_decode(text, offset)
         except json.JSONDecodeError as error:
+            if text is not given:  # its positions are not those of the file
+                raise DocumentError(1, f"not valid JSON: {TOO_DEEP}") from None
             raise DocumentError(error.lineno, f"not valid JSON: {error.msg} (column {error.colno})") from None
-        except ValueError as error:  # a number of more digits than Python reads
-            raise DocumentError(1, f"not valid JSON: {error}") from None
-        except RecursionError:
-            raise DocumentError(1, f"not valid JSON: {_TOO_DEEP}") from None
         yield text.count("\n", 0, offset) + 1, document
         offset = following
 
@@ -204,4 +215,4 @@ def _yaml(text: str) -> Iterator[tuple[int, Any]]:
     except (yaml.YAMLError, ValueError) as error:
         raise DocumentError(0, f"not valid YAML: {error}") from None
     except RecursionError:
-        raise DocumentError(0, f"not valid YAML: {_TOO_DEEP}") from None
+        raise DocumentError(0, f"not valid YAML: {TOO_DEEP}") from None

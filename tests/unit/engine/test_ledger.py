@@ -3,14 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from kubenode.engine.errors import ConflictError, LedgerError
-from kubenode.engine.ledger import Ledger, node_lock
+from kubenode.engine.ledger import Ledger
 from kubenode.engine.model.ipvs import RealServerKey, VirtualServerKey
+from kubenode.engine.node_lock import node_lock
 
 SERVER = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
 REAL = RealServerKey(SERVER, "10.244.1.5", 8080)
@@ -78,7 +81,7 @@ def test_the_lock_needs_a_directory(tmp_path: Path) -> None:
         pass
 
 
-def test_an_empty_ledger_can_be_removed_one_that_says_something_stays(tmp_path: Path) -> None:
+def test_ledger_removal_needs_an_empty_ledger(tmp_path: Path) -> None:
     directory = tmp_path / "lib/kubenode"
     ledger = Ledger(str(directory))
     ledger.claim("edge", [("virtual_server", SERVER)])
@@ -91,3 +94,68 @@ def test_an_empty_ledger_can_be_removed_one_that_says_something_stays(tmp_path: 
     ledger.remove_if_empty()
     ledger.close()
     assert not directory.exists()
+
+
+# The file as the release before user_version made it (commit d5d05fa): what it wrote, and how it reads and writes.
+BEFORE = """
+CREATE TABLE IF NOT EXISTS claim (
+    kind TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS note (
+    owner TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (owner, kind, key)
+) WITHOUT ROWID;
+"""
+KEY = '["tcp","10.96.0.10",80,4]'
+
+
+def test_a_ledger_of_the_release_before_is_used(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:
+        database.executescript(BEFORE)
+        database.execute("INSERT INTO claim (kind, key, owner) VALUES (?, ?, ?)", ("virtual_server", KEY, "agent"))
+        database.execute(
+            "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)", ("agent", "sysctl", '"net.ipv4.ip_forward"', '["0", "1"]')
+        )
+        database.commit()
+    with closing(Ledger(str(tmp_path))) as ledger:
+        assert ledger.owned("agent") == {"virtual_server": {SERVER}}
+        assert ledger.notes("agent", "sysctl") == {"net.ipv4.ip_forward": '["0", "1"]'}
+        assert (ledger.problems, ledger.is_fresh) == ([], False)
+
+
+def test_the_release_before_uses_todays_ledger(tmp_path: Path) -> None:
+    with closing(Ledger(str(tmp_path))) as ledger:
+        ledger.claim("agent", [("virtual_server", SERVER)])
+        ledger.note("agent", "real_server", [(REAL, "1.5")])
+        ledger.ask_adoption("agent")
+        with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as database:
+            database.executescript(BEFORE)
+            assert database.execute("SELECT kind, key FROM claim WHERE owner = 'agent'").fetchall() == [("virtual_server", KEY)]
+            notes = database.execute("SELECT key, text FROM note WHERE owner = 'agent' AND kind = 'real_server'").fetchall()
+            assert notes == [(f'[{KEY},"10.244.1.5",8080]', "1.5")]
+            database.execute(
+                "INSERT OR REPLACE INTO note VALUES ('agent', 'sysctl', '\"net.ipv4.ip_forward\"', '[\"0\", \"1\"]')"
+            )
+            database.execute("DELETE FROM claim WHERE owner = 'agent'")
+        assert ledger.owned("agent") == {}
+        assert set(ledger.notes("agent", "sysctl")) == {"net.ipv4.ip_forward"}
+
+
+@pytest.mark.parametrize(("version", "is_used"), [(2, True), (3, False)])
+def test_a_ledger_of_a_later_release(tmp_path: Path, version: int, is_used: bool) -> None:
+    """The next one adds columns and tables; what comes after that is not known."""
+    with closing(Ledger(str(tmp_path))):
+        pass
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:
+        database.execute("ALTER TABLE claim ADD COLUMN since TEXT NOT NULL DEFAULT ''")
+        database.execute("ALTER TABLE note ADD COLUMN since TEXT NOT NULL DEFAULT ''")
+        database.execute("CREATE TABLE history (line TEXT)")
+        database.execute(f"PRAGMA user_version={version}")
+    if not is_used:
+        with pytest.raises(LedgerError, match="version 3 of a later release, expected at most 2; install that release again"):
+            Ledger(str(tmp_path))
+        return
+    with closing(Ledger(str(tmp_path))) as ledger:
+        ledger.claim("agent", [("virtual_server", SERVER)])
+        ledger.note("agent", "real_server", [(REAL, "1.5")])
+        assert ledger.owned("agent") == {"virtual_server": {SERVER}}
+        assert ledger.notes("agent", "real_server") == {REAL: "1.5"}

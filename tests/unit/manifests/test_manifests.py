@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import objects as make
 
-from kubenode.sources.documents import ObjectKey
-from kubenode.sources.manifests import Manifests
+from kubenode.manifests.directory import Manifests
+from kubenode.manifests.documents import ObjectKey
 
 
 def service(name: str, port: int = 80) -> dict[str, Any]:

@@ -1,26 +1,27 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What configuration and facts mean for every Service: worked out once, for each family."""
+"""Configuration and facts as every Service needs them, computed once for each family."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from ..errors import InputError
+from ..kubernetes.objects import Node
 from ..model.net import contains, family, full_prefix
-from ..model.objects import Node
-from .config import Config
-from .facts import NodeFacts
+from .address_policy import AddressPolicy, policies
 from .node_addresses import node_addresses, node_port_addresses
+from .node_facts import NodeFacts
 from .rules import Layout
+from .settings import Config
 
 _UNKNOWN = {4: "127.0.0.1", 6: "::1"}  # what kube-proxy assumes
 UNSPECIFIED = ("0.0.0.0", "::")
 
 
 class Context(NamedTuple):
-    """One family's view of the node.
+    """One family's view of the node. ``external`` and ``balancer`` say which addresses of these kinds are served.
 
     ``node_ip`` is the primary address, a loopback address if unknown; ``own`` are the addresses on other links, which must not be bound to
     kube-ipvs0; ``node_port_ips`` serve node ports; all addresses of ``service_cidrs`` are led to IPVS by one route each.
@@ -35,6 +36,8 @@ class Context(NamedTuple):
     service_cidrs: tuple[str, ...]
     prefix: int
     config: Config
+    external: AddressPolicy
+    balancer: AddressPolicy
 
 
 def known(config: Config, facts: NodeFacts, node: Node | None) -> NodeFacts:
@@ -57,7 +60,11 @@ def context(fam: int, config: Config, facts: NodeFacts) -> Context:
     ips = node_port_addresses(fam, facts.addresses, config.node_port_addresses, facts.node_ips)
     node_ip = next((ip for ip in facts.node_ips if family(ip) == fam), _UNKNOWN[fam])
     own = frozenset(node_addresses(fam, facts.addresses))
-    return Context(fam, facts.name, facts.zone, node_ip, own, ips, service_cidrs(fam, config, facts), full_prefix(fam), config)
+    cidrs, prefix = service_cidrs(fam, config, facts), full_prefix(fam)
+    reserved = own.union(ip for ip in facts.node_ips if family(ip) == fam)
+    servers = [ip for ip in facts.api_servers if family(ip) == fam]
+    external, balancer = policies(config.allowed_external_ips, config.allowed_load_balancer_ips, reserved, servers)
+    return Context(fam, facts.name, facts.zone, node_ip, own, ips, cidrs, prefix, config, external, balancer)
 
 
 def service_cidrs(fam: int, config: Config, facts: NodeFacts) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which endpoints a virtual server gets: traffic policies, topology hints, terminating endpoints.
+"""Select the endpoints of a virtual server: traffic policies, topology hints, terminating endpoints.
 
 The rules are kube-proxy's ``CategorizeEndpoints`` and, in ipvs mode, its fall-back to the whole cluster.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..model.objects import READY, SERVING, TERMINATING, Endpoint, EndpointSlice
+from ..kubernetes.objects import READY, SERVING, TERMINATING, Endpoint, EndpointSlice
 
 Target = tuple[str, int, int]  # address, port, weight
 Candidate = tuple[Endpoint, int, int]  # endpoint, port, weight

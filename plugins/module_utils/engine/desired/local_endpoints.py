@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Services say about endpoints on this node: health check node ports, and policies Local that find none.
+"""Endpoints on this node: health check node ports, and Services whose policy Local finds no endpoint here.
 
-Worked out when asked and kept until something of it changes: most events are about neither.
+Results are computed on demand and cached until an input changes, since most events touch neither.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .contribution import Contribution, Name
-from .holders import Age
+from .service_vips import Contribution, Name
+from .vip_allocator import Age
 
 
 class HealthCheck(NamedTuple):
@@ -24,8 +24,8 @@ class HealthCheck(NamedTuple):
     local_endpoints: dict[int, int]
 
 
-class Local:
-    """Follows the contributions of Services.
+class LocalEndpoints:
+    """Follow the contributions of Services.
 
     Args:
         contributions: what each Service puts on the node now.

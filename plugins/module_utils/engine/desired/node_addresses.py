@@ -1,13 +1,13 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the node's addresses serve node ports."""
+"""Node addresses that serve node ports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..model.net import EVERYTHING, contains, family
+from ..model.net import EVERYTHING, contains, family, unmapped
 
 DUMMY = "kube-ipvs0"
 LOOPBACK = "lo"
@@ -19,10 +19,12 @@ _LINK_LOCAL_6 = "fe80::/10"
 def node_addresses(fam: int, addresses: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the usable addresses of one family: those of all links but kube-ipvs0, no loopback, no IPv6 link-local.
 
-    An address that is on kube-ipvs0 and on another link too is the node's (kubernetes/kubernetes#114815).
+    An IPv4-mapped address counts as the IPv4 address that it holds. An address that is on kube-ipvs0 and on another link too is the
+    node's (kubernetes/kubernetes#114815).
     """
     found: dict[str, None] = {}
-    for link, address in addresses:
+    for link, spelled in addresses:
+        address = unmapped(spelled)
         if link == DUMMY or family(address) != fam or contains(_LOOPBACK[fam], address):
             continue
         if fam == 4 or not contains(_LINK_LOCAL_6, address):
@@ -52,7 +54,7 @@ def node_port_addresses(
     return tuple(
         dict.fromkeys(
             address
-            for link, address in addresses
+            for link, address in ((link, unmapped(spelled)) for link, spelled in addresses)
             if link != DUMMY
             and family(address) == fam
             and not contains(_LOOPBACK[fam], address)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is known about the node that the state is for."""
+"""Facts about the node that the desired state is for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NodeFacts(NamedTuple):
     ``addresses`` are (link, address) of all links but kube-ipvs0, loopback included; ``node_ips`` the primary address of
     each family; ``random_fully`` whether iptables knows ``--random-fully`` (1.6.2); ``kernel`` the release, for example
     ``5.4.0-150``, ``cpus`` the number of processors, and ``conntrack_buckets`` the size of connection tracking's hash table: "" and 0
-    leave the sysctls that depend on them alone.
+    leave the sysctls that depend on them alone. ``api_servers`` are the addresses of the agent's own API server.
     """
 
     name: str
@@ -26,3 +26,4 @@ class NodeFacts(NamedTuple):
     kernel: str = ""
     cpus: int = 0
     conntrack_buckets: int = 0
+    api_servers: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Callable, NamedTuple
 
-from ..model.iptables import ChainKey, JumpKey, Place, Rules
+from ..model.iptables import ChainKey, JumpKey, RulePosition, Rules
 from . import sets
 
 CHAINS = {
@@ -65,14 +65,14 @@ class Layout(NamedTuple):
     service_cidrs: tuple[str, ...]
 
 
-def jumps(family: int) -> dict[JumpKey, Place]:
+def jumps(family: int) -> dict[JumpKey, RulePosition]:
     """Return the jumps from built-in chains: prepended in kube-proxy's order."""
-    found: dict[JumpKey, Place] = {}
+    found: dict[JumpKey, RulePosition] = {}
     order: dict[tuple[str, str], int] = {}
     for table, chain, comment, target in _JUMPS:
         order[table, chain] = order.get((table, chain), 0) + 1
         rule = f'-m comment --comment "{comment}" -j {target}'
-        found[JumpKey(family, table, chain, rule)] = Place("prepended", order[table, chain])
+        found[JumpKey(family, table, chain, rule)] = RulePosition("prepended", order[table, chain])
     return found
 
 

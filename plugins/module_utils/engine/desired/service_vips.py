@@ -1,80 +1,109 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one Service, with its EndpointSlices, puts on the node.
+"""Virtual servers of one Service, with their real servers, set members, rules and addresses.
 
-A contribution is a set of *claims*, one for each virtual server, with all that exists because of it; and members that
-several Services may share. Who gets a virtual server that two Services claim is decided in :mod:`.cluster`.
+A contribution is a set of *claims*, one for each virtual server, with every item that exists because of it. A
+contribution also has
+members that several Services may share. :mod:`.vip_allocator` decides which Service holds a virtual server that two
+Services claim.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
 from ..errors import InputError
+from ..kubernetes.objects import READY, SERVING, EndpointSlice, Service, ServicePort
 from ..model.ipset import MemberKey
-from ..model.ipvs import PERSISTENT, PROTOCOLS, SCHED2, VirtualServer, VirtualServerKey
+from ..model.ipvs import PERSISTENT, PROTOCOLS, SCHED1, SCHED2, VirtualServer, VirtualServerKey
 from ..model.link import AddressKey, RouteKey
 from ..model.net import EVERYTHING, family
-from ..model.objects import READY, SERVING, EndpointSlice, Service, ServicePort
 from . import sets
+from .address_policy import AddressPolicy
 from .context import Context, in_any
 from .endpoints import Candidate, Target, candidates, choose, targets
 from .node_addresses import DUMMY, LOOPBACK
 from .rules import LOCALHOST, OUT_FILTER
+from .service_size import too_large
 
 Name = tuple[str, str]
 ChainRule = tuple[str, str]  # chain, rule
-Place = tuple[str, int]  # address, port
+AddressPort = tuple[str, int]  # address, port
 _WHOLE = 1 << 31
-_NOBODY: frozenset[Place] = frozenset()
 
 
-class Claim(NamedTuple):
+class Origin(IntEnum):
+    """Class of a claim: the kind of address that it comes from. The lower one ranks first (see :mod:`.vip_allocator`)."""
+
+    CLUSTER_IP = 0
+    NODE_PORT = 1
+    LOAD_BALANCER = 2
+    EXTERNAL_IP = 3
+
+
+FIELDS = {
+    Origin.CLUSTER_IP: "spec.clusterIPs",
+    Origin.NODE_PORT: "spec.ports.nodePort",
+    Origin.LOAD_BALANCER: "status.loadBalancer.ingress",
+    Origin.EXTERNAL_IP: "spec.externalIPs",
+}
+_NOBODY: frozenset[AddressPort] = frozenset()
+
+
+class ServiceVip(NamedTuple):
     """A virtual server and what comes with it: real servers, set members, rules with their chain.
 
     ``serving`` are address and port of all endpoints that may answer its UDP flows: policies, hints and readiness do not count.
-    ``address`` is the address on kube-ipvs0 or the local route that brings its traffic; None if something else does. ``position`` and
-    ``role`` ("port" or "nodePort") say which of the Service's ports it comes from.
+    ``address`` is the address on kube-ipvs0 or the local route that brings its traffic; None if something else does. ``position`` says
+    which of the Service's ports it comes from, ``origin`` from which kind of address.
     """
 
     server: VirtualServer
     targets: tuple[Target, ...]
-    serving: frozenset[Place]
+    serving: frozenset[AddressPort]
     members: tuple[MemberKey, ...]
     address: AddressKey | RouteKey | None
     rules: tuple[ChainRule, ...]
     position: int
-    role: str
+    origin: Origin
 
 
 class Contribution(NamedTuple):
-    """What one Service puts on the node.
+    """Items of one Service on the node.
 
     ``local_ready`` counts, for families that the Service has, the distinct addresses of ready endpoints on this node;
-    ``no_local`` has (family, "internal" or "external") where a policy Local found endpoints, but none here.
+    ``no_local`` has (family, "internal" or "external") where a policy Local found endpoints, but none here. ``refused`` has one sentence
+    for each address that is not served, or for the whole Service if it is too large.
     """
 
-    claims: dict[VirtualServerKey, Claim]
+    claims: dict[VirtualServerKey, ServiceVip]
     members: tuple[MemberKey, ...]
     health_check_port: int
     local_ready: dict[int, int]
     no_local: frozenset[tuple[int, str]]
+    refused: tuple[str, ...] = ()
 
 
 NOTHING = Contribution({}, (), 0, {}, frozenset())
 
 
 def contribution(service: Service, slices: Sequence[EndpointSlice], contexts: Iterable[Context]) -> Contribution:
-    """Work out what a Service puts on the node.
+    """Compute the items of a Service on the node.
 
     Args:
         service: the Service.
         slices: its EndpointSlices, in a fixed order.
         contexts: each family's view of the node.
     """
-    claims: dict[VirtualServerKey, Claim] = {}
+    contexts = list(contexts)
+    reason = too_large(service, slices, contexts)
+    if reason:
+        return NOTHING._replace(refused=(reason,))
+    refused: list[str] = []
+    claims: dict[VirtualServerKey, ServiceVip] = {}
     members: dict[MemberKey, None] = {}
     local_ready: dict[int, int] = {}
     no_local: set[tuple[int, str]] = set()
@@ -83,21 +112,28 @@ def contribution(service: Service, slices: Sequence[EndpointSlice], contexts: It
         if not cluster_ip:
             continue
         builder = _Family(service, cluster_ip, context, claims, members, no_local)
+        refused.extend(builder.refused)
         ready: set[str] = set()
         for port in service.ports:
             found = candidates(slices, context.family, port.name, port.protocol, context.node)
             ready.update(item[0][0] for item in found.values() if item[0][2] & READY and _here(item, context))
             builder.add(port, found)
         local_ready[context.family] = len(ready)
-    return Contribution(claims, tuple(members), service.health_check_port, local_ready, frozenset(no_local))
+    checks = service.health_check_port
+    return Contribution(claims, tuple(members), checks, local_ready, frozenset(no_local), tuple(refused))
 
 
-def conflict(name: Name, key: VirtualServerKey, claim: Claim, holder: Name) -> str:
-    """Say that a Service does not get what it claims, since an older one has it."""
-    what = "a node port" if claim.role == "nodePort" else "an address and port"
-    value = f"{key.protocol} {key.port}" if claim.role == "nodePort" else str(key)
-    expected = f"{what} that no older service has (Service {holder[0]}/{holder[1]} has this one)"
-    return str(InputError(f"Service {name[0]}/{name[1]}", f"spec.ports[{claim.position}].{claim.role}", value, expected))
+def conflict(name: Name, key: VirtualServerKey, claim: ServiceVip, holder: Name, held: ServiceVip) -> str:
+    """Return the sentence that names the Service which does not get what it claims, and the Service that holds it."""
+    is_node_port = claim.origin is Origin.NODE_PORT
+    what = "a node port" if is_node_port else "an address and port"
+    value = f"{key.protocol} {key.port}" if is_node_port else str(key)
+    expected = f"{what} that no other Service holds (Service {holder[0]}/{holder[1]} does, by {_field(held)})"
+    return str(InputError(f"Service {name[0]}/{name[1]}", _field(claim), value, expected))
+
+
+def _field(claim: ServiceVip) -> str:
+    return f"spec.ports[{claim.position}].nodePort" if claim.origin is Origin.NODE_PORT else FIELDS[claim.origin]
 
 
 def _here(item: Candidate, context: Context) -> bool:
@@ -112,7 +148,7 @@ class _Family:
         service: Service,
         cluster_ip: str,
         context: Context,
-        claims: dict[VirtualServerKey, Claim],
+        claims: dict[VirtualServerKey, ServiceVip],
         members: dict[MemberKey, None],
         no_local: set[tuple[int, str]],
     ) -> None:
@@ -123,16 +159,32 @@ class _Family:
         self.members = members
         self.no_local = no_local
         self.cluster_ip = cluster_ip
-        self.external_ips = [ip for ip in service.external_ips if family(ip) == fam]
+        self.refused: list[str] = []
+        self.external_ips = self._allowed(Origin.EXTERNAL_IP, service.external_ips, context.external)
         bind = context.config.bind_load_balancer_ips
         # one that is neither bound nor the node's is the load balancer's alone, as with ipMode Proxy: a virtual server would catch what
         # the node itself sends, the sets would have passing traffic masqueraded
-        self.balancer_ips = [ip for ip in service.load_balancer_ips if family(ip) == fam and (bind or ip in context.own)]
+        balancer_ips = self._allowed(Origin.LOAD_BALANCER, service.load_balancer_ips, context.balancer)
+        self.balancer_ips = [ip for ip in balancer_ips if bind or ip in context.own]
         ranges = tuple(net for net in service.source_ranges if family(net) == fam)
         self.ranges = () if EVERYTHING[fam] in ranges else ranges
         self.node_inside = in_any(self.ranges, context.node_ip)
         self.server = _server(service, context)
         self.serving = _NOBODY  # of the port that is being added
+
+    def _allowed(self, origin: Origin, addresses: Iterable[str], policy: AddressPolicy) -> list[str]:
+        """Return the addresses of this family that are served; the others are named in ``refused``."""
+        allowed = []
+        for ip in addresses:
+            if family(ip) != self.context.family:
+                continue
+            expected = policy.refusal(ip)
+            if expected:
+                subject = f"Service {self.service.namespace}/{self.service.name}"
+                self.refused.append(str(InputError(subject, FIELDS[origin], ip, expected)))
+            else:
+                allowed.append(ip)
+        return allowed
 
     def add(self, port: ServicePort, found: dict[tuple[str, int], Candidate]) -> None:
         """Add one port: its cluster IP, external addresses, load balancer addresses and node port, in kube-proxy's order."""
@@ -161,14 +213,14 @@ class _Family:
             policies = {"internal": service.internal_local, "external": service.external_local}
             self.no_local.update((fam, policy) for policy, local in policies.items() if local)
         entry = f"{self.cluster_ip},{port.protocol}:{port.port}"
-        self._claim(port, self.cluster_ip, internal, [(sets.CLUSTER_IP, entry)], True, (), "port")
+        self._claim(port, self.cluster_ip, internal, [(sets.CLUSTER_IP, entry)], True, (), Origin.CLUSTER_IP)
         for ip in self.external_ips:
             wanted = sets.EXTERNAL_IP_LOCAL if service.external_local else sets.EXTERNAL_IP
             entry = f"{ip},{port.protocol}:{port.port}"
-            self._claim(port, ip, external, [(wanted, entry)], ip not in context.own, (), "port")
+            self._claim(port, ip, external, [(wanted, entry)], ip not in context.own, (), Origin.EXTERNAL_IP)
         for ip in self.balancer_ips:
             entries, rules = self._balancer(port, ip)
-            self._claim(port, ip, external, entries, ip not in context.own, rules, "port")
+            self._claim(port, ip, external, entries, ip not in context.own, rules, Origin.LOAD_BALANCER)
         if not port.node_port:
             self._health_check()
         elif context.node_port_ips:
@@ -176,7 +228,7 @@ class _Family:
             for ip in context.node_port_ips:
                 node_port = port._replace(port=port.node_port)
                 entries = list(self._node_port(port, ip))
-                self._claim(node_port, ip, external, entries, False, localhost, "nodePort")
+                self._claim(node_port, ip, external, entries, False, localhost, Origin.NODE_PORT)
                 localhost = ()
             self._health_check()
 
@@ -230,7 +282,7 @@ class _Family:
         entries: list[tuple[str, str]],
         bound: bool,
         rules: tuple[ChainRule, ...],
-        role: str,
+        origin: Origin,
     ) -> None:
         fam = self.context.family
         if bound:
@@ -246,7 +298,11 @@ class _Family:
             members = tuple(dict.fromkeys(earlier.members + members))
             address = address or earlier.address
             rules = rules or earlier.rules
-        self.claims[key] = Claim(self.server, found, self.serving, members, address, rules, port.position, role)
+            origin = min(earlier.origin, origin)
+        server = self.server
+        if server.scheduler == "mh" and self.service.scheduler_flags < 0 and any(not weight for _ip, _port, weight in found):
+            server = server._replace(flags=server.flags | SCHED1)  # or what is hashed to a weight of 0 would be refused
+        self.claims[key] = ServiceVip(server, found, self.serving, members, address, rules, port.position, origin)
 
     def _binding(self, ip: str) -> AddressKey | RouteKey | None:
         context = self.context
@@ -269,5 +325,5 @@ def _targets(found: list[Candidate]) -> tuple[Target, ...]:
     return tuple([(item[0][0], item[1], item[2]) for item in found])
 
 
-def _serving(found: Iterable[Candidate]) -> frozenset[Place]:
+def _serving(found: Iterable[Candidate]) -> frozenset[AddressPort]:
     return frozenset([(item[0][0], item[1]) for item in found if item[0][2] & SERVING])

@@ -73,6 +73,10 @@ class Config(NamedTuple):
     no_endpoints: str = "none"  # virtual servers without endpoints: "none" (as the kernel does) or "reject"
     vip_binding: str = "addresses"  # what leads virtual addresses to IPVS: "addresses" on kube-ipvs0, or local "routes"
     service_cidrs: tuple[str, ...] = ()  # the networks of cluster IPs, each of which takes one route
+    allowed_external_ips: tuple[str, ...] = ()  # networks; () = every address that is not reserved (address_policy.py)
+    allowed_load_balancer_ips: tuple[str, ...] = ()
+    max_virtual_servers: int = 4096  # of one Service
+    max_real_servers: int = 65536
     source: str = "manifests"  # where objects come from: "manifests" or "kubernetes"
     node_selector: tuple[tuple[str, str], ...] = ()  # labels without which another proxy serves the node
     manifests_directory: str = "/etc/kubenode/manifests"
@@ -89,7 +93,7 @@ def parse(documents: Sequence[Mapping[str, Any]]) -> tuple[Config, list[str]]:
     Raises:
         ConfigError: with all that is wrong.
     """
-    from .config_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS, Reader
+    from .settings_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS, Reader
 
     settings: dict[str, Any] = {}
     problems: list[str] = []
@@ -127,12 +131,32 @@ def parse(documents: Sequence[Mapping[str, Any]]) -> tuple[Config, list[str]]:
         settings = {"healthz": ("::", 10256), "metrics": ("::1", 10249), **settings}
     config = Config(**settings)
     if not problems:
-        from .config_validation import contradictions
-
-        problems.extend(contradictions(config))
+        problems.extend(_contradictions(config))
         if config.mode != "ipvs":
             said = config.mode or "iptables, the default"
             warnings.append(f"KubeProxyConfiguration: mode is {said}; this agent works as mode ipvs does")
     if problems:
         raise ConfigError(problems)
     return config, warnings
+
+
+def _contradictions(config: Config) -> list[str]:
+    """Return one sentence for each setting that contradicts another one."""
+    from ..model.net import overlap
+
+    found = []
+    subject = "KubeProxyConfiguration"
+    if config.min_sync_period > config.sync_period:
+        expected = f"at most ipvs.syncPeriod ({config.sync_period:g}s)"
+        found.append(f"{subject}: ipvs.minSyncPeriod is {config.min_sync_period:g}s, expected {expected}")
+    needed = {
+        "BridgeInterface": ("detectLocal.bridgeInterface", config.bridge_interface),
+        "InterfaceNamePrefix": ("detectLocal.interfaceNamePrefix", config.interface_name_prefix),
+    }.get(config.detect_local_mode)
+    if needed and not needed[1]:
+        found.append(f"{subject}: {needed[0]} is '', expected a name, as detectLocalMode is {config.detect_local_mode}")
+    for cidr in config.service_cidrs:
+        for pods in config.cluster_cidrs:
+            if overlap(cidr, pods):
+                found.append(f"AgentConfiguration: serviceCIDRs has {cidr!r}, expected networks apart from clusterCIDR ({pods})")
+    return found

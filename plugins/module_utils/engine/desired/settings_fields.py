@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
-from . import config_values as values
+from . import settings_values as values
 
 
 class Field(NamedTuple):
@@ -100,6 +100,10 @@ AGENT_FIELDS: dict[str, Field | None] = {
     "noEndpoints": Field("no_endpoints", values.one_of("none", "reject")),
     "vipBinding": Field("vip_binding", values.one_of("addresses", "routes")),
     "serviceCIDRs": Field("service_cidrs", values.service_cidrs),
+    "allowedExternalIPs": Field("allowed_external_ips", values.networks),
+    "allowedLoadBalancerIPs": Field("allowed_load_balancer_ips", values.networks),
+    "maxVirtualServersPerService": Field("max_virtual_servers", values.integer(1, (1 << 31) - 1)),
+    "maxRealServersPerService": Field("max_real_servers", values.integer(1, (1 << 31) - 1)),
     "nodeSelector": Field("node_selector", values.node_labels),
     "source.manifests.directory": Field("manifests_directory", values.path),
     "source.kubernetes.kubeconfig": Field("kubernetes_kubeconfig", values.path, True),

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the values of configuration fields are read. Every function raises ValueError with what was expected."""
+"""Readers of configuration values.
+
+Every function raises ValueError with the expected form.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ def number(value: Any) -> float:
     """Return a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("a number of at most 308 digits") from None
 
 
 def integer(lowest: int, highest: int) -> Callable[[Any], int]:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every node has, whatever the Services: the link, the sets, the chains and jumps, the sysctls, the service networks' routes.
+"""Items of every node, independent of Services: link, sets, chains, jumps, sysctls, and routes of the service networks.
 
-Only two things follow from the Services: how large a set must be, and which rules stand in the chains (a rule on an empty
-set is left out).
+Services determine two properties only: the size of each set, and the rules in the chains. A rule on an empty set is
+left out.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ..model import State
 from ..model.iptables import ChainKey, Rules
 from ..model.link import STATIC, Link, RouteKey
 from . import rules, sets
-from .config import Config
 from .context import layout, service_cidrs
-from .facts import NodeFacts
 from .node_addresses import DUMMY, LOOPBACK
+from .node_facts import NodeFacts
+from .settings import Config
 from .sysctls import sysctls
 from .union import Union
 
 
-class Constant:
+class StaticState:
     """The constant items, and what has changed of them since :meth:`take`."""
 
     def __init__(self, config: Config) -> None:

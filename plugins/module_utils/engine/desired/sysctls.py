@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from .config import Config
-from .facts import NodeFacts
+from .node_facts import NodeFacts
+from .settings import Config
 
 _ALWAYS = {
     "net.ipv4.vs.conntrack": "1",
@@ -21,6 +21,20 @@ _STRICT_ARP = {"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_annou
 _REUSE_MODE_SINCE, _REUSE_MODE_UNTIL = (4, 1), (5, 9)
 _MOST_CONNECTIONS = 1 << 20
 _BUCKETS_IN_A_PAGE = 512  # the kernel rounds their number up to whole pages
+_TIMEOUTS = ("tcp_timeout_established", "tcp_timeout_close_wait", "udp_timeout", "udp_timeout_stream")
+# Every sysctl that a service proxy sets with some configuration on some node.
+MANAGED = frozenset(
+    (
+        *_ALWAYS,
+        *_STRICT_ARP,
+        "net.ipv4.vs.conn_reuse_mode",
+        "net.ipv4.conf.all.route_localnet",
+        "net.netfilter.nf_conntrack_max",
+        "net.netfilter.nf_conntrack_buckets",
+        "net.netfilter.nf_conntrack_tcp_be_liberal",
+        *(f"net.netfilter.nf_conntrack_{name}" for name in _TIMEOUTS),
+    )
+)
 
 
 def sysctls(config: Config, facts: NodeFacts) -> dict[str, str]:
@@ -40,12 +54,13 @@ def sysctls(config: Config, facts: NodeFacts) -> dict[str, str]:
             found["net.netfilter.nf_conntrack_buckets"] = str(-(-most // 4 // _BUCKETS_IN_A_PAGE) * _BUCKETS_IN_A_PAGE)
     if config.conntrack_tcp_be_liberal:
         found["net.netfilter.nf_conntrack_tcp_be_liberal"] = "1"
-    for name, seconds in (
-        ("tcp_timeout_established", config.conntrack_tcp_established_timeout),
-        ("tcp_timeout_close_wait", config.conntrack_tcp_close_wait_timeout),
-        ("udp_timeout", config.conntrack_udp_timeout),
-        ("udp_timeout_stream", config.conntrack_udp_stream_timeout),
-    ):
+    configured = (
+        config.conntrack_tcp_established_timeout,
+        config.conntrack_tcp_close_wait_timeout,
+        config.conntrack_udp_timeout,
+        config.conntrack_udp_stream_timeout,
+    )
+    for name, seconds in zip(_TIMEOUTS, configured):
         if seconds:
             found[f"net.netfilter.nf_conntrack_{name}"] = str(int(seconds))
     return found

@@ -12,14 +12,14 @@ from ..model import Items, State
 from ..model.ipset import MemberKey
 from ..model.ipvs import RealServer, RealServerKey, VirtualServerKey
 from ..model.link import STATIC, AddressKey, RouteKey
-from .contribution import ChainRule, Claim
+from .service_vips import ChainRule, ServiceVip
 
 Item = tuple[str, Any]  # kind, key
 _KINDS = ("member", "virtual_server", "real_server", "address", "route")
 _BINDINGS: dict[type, tuple[str, Any]] = {AddressKey: ("address", True), RouteKey: ("route", STATIC)}
 
 
-def shared_items(claims: Iterable[Claim], members: Iterable[MemberKey]) -> Iterator[Item]:
+def shared_items(claims: Iterable[ServiceVip], members: Iterable[MemberKey]) -> Iterator[Item]:
     """Yield the items of these claims and members that other claims may want, too."""
     for claim in claims:
         if claim.address is not None:
@@ -51,7 +51,7 @@ class Union:
         return changes
 
     def take_served(self) -> set[VirtualServerKey]:
-        """Return the virtual servers whose serving endpoints have changed since the last time (see :class:`Claim`)."""
+        """Return the virtual servers whose serving endpoints have changed since the last time (see :class:`ServiceVip`)."""
         served, self._served = self._served, set()
         return served
 
@@ -61,7 +61,7 @@ class Union:
         self._rules_changed[fam] = False
         return changed
 
-    def add(self, key: VirtualServerKey, claim: Claim) -> None:
+    def add(self, key: VirtualServerKey, claim: ServiceVip) -> None:
         """Add a claim's items."""
         self._set("virtual_server", key, claim.server)
         reals, changes = self.items["real_server"], self._changes["real_server"]
@@ -75,7 +75,7 @@ class Union:
         if claim.serving:
             self._served.add(key)
 
-    def remove(self, key: VirtualServerKey, claim: Claim) -> None:
+    def remove(self, key: VirtualServerKey, claim: ServiceVip) -> None:
         """Take a claim's items away."""
         self._drop("virtual_server", key)
         for address, port, _weight in claim.targets:
@@ -85,7 +85,7 @@ class Union:
         if claim.rules:
             self._set_rules(key, ())
 
-    def replace(self, key: VirtualServerKey, old: Claim, new: Claim) -> None:
+    def replace(self, key: VirtualServerKey, old: ServiceVip, new: ServiceVip) -> None:
         """Change a claim's items into another's; what both have is not touched."""
         if old.server != new.server:
             self._set("virtual_server", key, new.server)
@@ -140,7 +140,7 @@ class Union:
             del self._again[key]
         return times > 0
 
-    def _add_address(self, claim: Claim) -> None:
+    def _add_address(self, claim: ServiceVip) -> None:
         key = claim.address
         if key is None:
             return
@@ -150,7 +150,7 @@ class Union:
         else:
             self._set(kind, key, value)
 
-    def _remove_address(self, claim: Claim) -> None:
+    def _remove_address(self, claim: ServiceVip) -> None:
         if claim.address is not None and not self._still_wanted(claim.address):
             self._drop(_BINDINGS[type(claim.address)][0], claim.address)
 

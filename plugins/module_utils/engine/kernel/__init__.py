@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Callable, NamedTuple, TypeVar
 
-from ..plan.step import Step
+from ..model.step import Step
 
 Found = TypeVar("Found")
 

@@ -1,15 +1,18 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Running the tools that speak for a table: no shell, English messages, a bounded time."""
+"""Run the tools that speak for a table: no shell, English messages, a bounded time."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import KernelError, MissingError
+
+if TYPE_CHECKING:
+    import subprocess
 
 # What distributions call the package of a tool, where it is not the tool's own name.
 PACKAGES = {
@@ -23,11 +26,26 @@ PACKAGES = {
     "rmmod": "kmod",
 }
 _SYSTEM_DIRECTORIES = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
-_SECONDS = 300
+_KILL_SECONDS = 2.0  # until a killed tool is believed to wait in the kernel
+
+
+class Limits(NamedTuple):
+    """How many seconds each tool may take, and what is called before it starts."""
+
+    seconds: float = 300.0
+    starting: Callable[[], None] = lambda: None
+
+
+_CHOSEN = {"limits": Limits()}
+
+
+def limit(limits: Limits) -> None:
+    """Keep every tool that is started from now on within these limits."""
+    _CHOSEN["limits"] = limits
 
 
 class Finished(NamedTuple):
-    """How a tool ended and what it said; bytes that are not UTF-8 are kept as surrogates."""
+    """Exit status and output of a tool; bytes that are not UTF-8 are kept as surrogates."""
 
     status: int
     output: str
@@ -42,7 +60,8 @@ def run(arguments: Sequence[str], text: str | None = None) -> Finished:
 
     Raises:
         MissingError: there is no such tool; the text names the package.
-        KernelError: the tool did not end in five minutes, or could not be started for want of something.
+        KernelError: the tool did not end in its time (:func:`limit`, by default five minutes), could not be started for want of
+            something, or could not be talked to.
     """
     status, output, errors = _run(arguments, text, None)
     return Finished(status, _text(output), errors)
@@ -68,17 +87,17 @@ def _run(arguments: Sequence[str], text: str | None, output: int | None) -> tupl
     import subprocess
 
     tool = arguments[0]
+    limits = _CHOSEN["limits"]
+    limits.starting()
     environment = dict(os.environ, LC_ALL="C", PATH=os.environ.get("PATH", "") + ":" + _SYSTEM_DIRECTORIES)
     try:
-        ended = subprocess.run(
+        process = subprocess.Popen(
             arguments,
-            input=None if text is None else text.encode("utf-8", "surrogateescape"),
-            stdin=subprocess.DEVNULL if text is None else None,
+            stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
             stdout=subprocess.PIPE if output is None else output,
             stderr=subprocess.PIPE,
             env=environment,
-            timeout=_SECONDS,
-            check=False,
+            start_new_session=True,  # so that what it starts can be ended with it
         )
     except FileNotFoundError:
         raise MissingError(f"the tool {tool} is missing; install the package {PACKAGES.get(tool, tool)}") from None
@@ -86,12 +105,45 @@ def _run(arguments: Sequence[str], text: str | None, output: int | None) -> tupl
         raise MissingError(f"the tool {tool} must not be run by this user; root can") from None
     except OSError as error:  # no memory, no descriptors, no processes left
         raise KernelError(f"the tool {tool} cannot be started: {error.strerror}") from error
+    try:
+        printed, complaints = process.communicate(
+            None if text is None else text.encode("utf-8", "surrogateescape"), timeout=limits.seconds
+        )
     except subprocess.TimeoutExpired:
-        raise KernelError(f"{' '.join(arguments)} did not end in {_SECONDS} seconds and was stopped") from None
-    errors = _text(ended.stderr)
-    if ended.returncode < 0 and not errors.strip():
-        errors = f"{tool} was ended by signal {-ended.returncode}"
-    return ended.returncode, ended.stdout or b"", errors
+        outcome = "was stopped" if _kill(process) else "cannot be stopped, since it waits in the kernel"
+        raise KernelError(f"{' '.join(arguments)} did not end in {limits.seconds:g} seconds and {outcome}") from None
+    except OSError as error:  # of a pipe to or from the tool
+        _kill(process)
+        raise KernelError(f"the tool {tool} was stopped, since it cannot be talked to: {error.strerror}") from error
+    except BaseException:
+        _kill(process)
+        raise
+    errors = _text(complaints)
+    if process.returncode < 0 and not errors.strip():
+        errors = f"{tool} was ended by signal {-process.returncode}"
+    return process.returncode, printed or b"", errors
+
+
+def _kill(process: subprocess.Popen[bytes]) -> bool:
+    """End a tool with all that it has started; tell whether it is gone. One that waits in the kernel is not waited for."""
+    import signal
+    import subprocess
+
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # it ended at this moment
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            try:
+                stream.close()
+            except OSError:
+                pass  # nobody reads what was not written yet
+    try:
+        process.wait(_KILL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _text(raw: bytes) -> str:

@@ -43,7 +43,10 @@ class GenericSocket(NetlinkSocket):
         name = attribute(_CTRL_ATTR_FAMILY_NAME, family.encode("ascii") + b"\0")
         request = message(_GENL_ID_CTRL, 0, bytes((_CTRL_CMD_GETFAMILY, 1, 0, 0)) + name)
         for payload in self.query(request):
-            number = attributes(payload, HEADER_BYTES).get(_CTRL_ATTR_FAMILY_ID)
-            if number is not None:
+            try:
+                number = attributes(payload, HEADER_BYTES).get(_CTRL_ATTR_FAMILY_ID, b"")
+            except ValueError as error:
+                raise OSError(errno.EBADMSG, str(error)) from None
+            if len(number) == _U16.size:
                 return int(_U16.unpack(number)[0])
         raise OSError(errno.ENOENT, "ENOENT")

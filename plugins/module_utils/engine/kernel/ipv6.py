@@ -1,14 +1,17 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which items of a service proxy are IPv6's: on a node without IPv6 only the others can be."""
+"""IPv6 items of a service proxy.
+
+A node without IPv6 can hold only the other items.
+"""
 
 from __future__ import annotations
 
 import os
 from typing import Any, Callable
 
-from . import State
+from ..model import State
 
 _IPV6 = "/proc/net/if_inet6"  # missing where the kernel has no IPv6, or was told to have none
 _IS_IPV6: dict[str, Callable[[Any], bool]] = {

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Callable
 
 from ..errors import MissingError
-from ..plan.step import Step
+from ..model.step import Step
 from . import Failure, Result
 from .command import run
 

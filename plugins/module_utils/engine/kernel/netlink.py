@@ -9,9 +9,10 @@ made by :func:`attribute` and taken apart by :func:`attributes`. Integers are in
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from struct import Struct
 from types import TracebackType
 
@@ -34,7 +35,7 @@ _NLMSG_DONE = 3
 _NLA_TYPE_MASK = 0x3FFF
 _SOL_NETLINK = 270
 _NETLINK_CAP_ACK = 10
-_SO_RCVBUFFORCE = 33
+SO_RCVBUFFORCE = 33
 
 _HEADER = Struct("=IHHII")  # length, type, flags, sequence, port
 _FLAGS = Struct("=H")  # six bytes into the header
@@ -83,6 +84,55 @@ def attributes(raw: bytes, start: int = 0) -> dict[int, bytes]:
     return found
 
 
+def messages(packet: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    """Yield type, flags, sequence and payload of each message in a packet.
+
+    Raises:
+        ValueError: a message is shorter than its header, or longer than the packet.
+    """
+    offset, end = 0, len(packet)
+    unpack = _HEADER.unpack_from
+    while offset < end:
+        if end - offset < 16:
+            raise ValueError(f"netlink message of {end - offset} bytes, expected at least 16")
+        size, kind, flags, sequence, _port = unpack(packet, offset)
+        if size < 16 or offset + size > end:
+            raise ValueError(f"netlink message of {size} bytes with {end - offset} left, expected 16 to that")
+        yield kind, flags, sequence, packet[offset + 16 : offset + size]
+        offset += size + 3 & ~3
+
+
+def from_kernel(channel: socket.socket, size: int, flags: int = 0) -> bytes:
+    """Return the next packet that the kernel sent; packets of other processes (their port is not 0) are thrown away.
+
+    Raises:
+        OSError: as recv(2).
+    """
+    while True:
+        packet, (port, _groups) = channel.recvfrom(size, flags)
+        if port == 0:
+            return packet
+
+
+def event_socket(protocol: int, groups: int, queue: tuple[int, int]) -> socket.socket:
+    """Return a socket, not blocking, that receives a protocol's multicast ``groups`` (a mask) of the thread's network namespace.
+
+    ``queue`` is the socket option and the bytes of its receive queue. Without the capability for that option, the size stays as it is.
+
+    Raises:
+        OSError: netlink cannot be used.
+    """
+    subscription = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, protocol)
+    try:
+        with contextlib.suppress(PermissionError):
+            subscription.setsockopt(socket.SOL_SOCKET, *queue)
+        subscription.bind((0, groups))
+    except OSError:
+        subscription.close()
+        raise
+    return subscription
+
+
 class NetlinkSocket:
     """A netlink conversation with the kernel, in the network namespace of the thread that opens it.
 
@@ -95,7 +145,7 @@ class NetlinkSocket:
             self._socket.setsockopt(_SOL_NETLINK, _NETLINK_CAP_ACK, 1)  # a refusal does not repeat the request
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, Struct("@ll").pack(_SECONDS, 0))
             try:
-                self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, queue_bytes)
+                self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, queue_bytes)
             except PermissionError:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, queue_bytes)
             self._socket.bind((0, 0))
@@ -153,7 +203,7 @@ class NetlinkSocket:
                 return outcome[:1] * len(batch)  # nfnetlink stops at the first message of who has no right
             for kind, _flags, sequence, payload in answers:
                 if kind == _NLMSG_ERROR and first <= sequence < end:
-                    outcome[sequence - first] = -_ERRNO.unpack_from(payload)[0]
+                    outcome[sequence - first] = _code(payload)
                 elif sequence == end:
                     return outcome
 
@@ -182,23 +232,38 @@ class NetlinkSocket:
         Raises:
             OSError: the kernel refused; EINTR if the table changed again and again.
         """
+        found: list[bytes] = []
+        for entries in self.dumping(single):
+            if entries is None:
+                found.clear()
+            else:
+                found += entries
+        return found
+
+    def dumping(self, single: bytes) -> Generator[list[bytes] | None, None, None]:
+        """Do what :meth:`dump` does, yielding the payloads of one packet at a time; None when the dump begins anew.
+
+        The kernel goes on with a dump when its packets are read, so a large table waits for as long as its reader does other things.
+        """
         for _attempt in range(_RESTARTS):
             self._send(single, NLM_F_DUMP)
-            found: list[bytes] = []
             torn = done = False
             while not done:
+                entries: list[bytes] = []
                 for kind, flags, sequence, payload in self._receive():
                     if sequence != self._sequence:
                         continue
                     if flags & NLM_F_DUMP_INTR:
                         torn = True
                     if kind > _NLMSG_DONE:
-                        found.append(payload)
+                        entries.append(payload)
                     elif kind in (_NLMSG_ERROR, _NLMSG_DONE):
                         _raise(payload)
                         done = True
+                yield entries
             if not torn:
-                return found
+                return
+            yield None
         raise OSError(errno.EINTR, "the table changed during each of many attempts to read it")
 
     def _send(self, single: bytes, flags: int) -> None:
@@ -218,18 +283,20 @@ class NetlinkSocket:
 
     def _receive(self, flags: int = 0) -> list[tuple[int, int, int, bytes]]:
         """Return type, flags, sequence and payload of each message in the next packet."""
-        packet = self._socket.recv(_RECEIVE_BYTES, flags)
-        found = []
-        offset, end = 0, len(packet)
-        while end - offset >= 16:
-            size, kind, flags, sequence, _port = _HEADER.unpack_from(packet, offset)
-            found.append((kind, flags, sequence, packet[offset + 16 : offset + size]))
-            offset += size + 3 & ~3
-        return found
+        packet = from_kernel(self._socket, _RECEIVE_BYTES, flags)
+        try:
+            return list(messages(packet))
+        except ValueError as error:
+            raise OSError(errno.EBADMSG, str(error)) from None
+
+
+def _code(payload: bytes) -> int:
+    """Return the errno of an acknowledgement or of the end of a dump; 0 if all is well, or if it says nothing."""
+    return -int(_ERRNO.unpack_from(payload)[0]) if len(payload) >= 4 else 0
 
 
 def _raise(payload: bytes) -> None:
-    code = -_ERRNO.unpack_from(payload)[0] if len(payload) >= 4 else 0
+    code = _code(payload)
     if code:
         raise OSError(code, errno.errorcode.get(code, "?"))
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Asking the kernel what it makes of something, where nobody sees it.
+"""Run a function in a scratch network namespace, to see how the kernel treats its input.
 
-How the kernel and its tools spell a rule or a set's member, and whether a virtual server can be made, can only be known by trying. A network
-namespace of its own has its own tables and is gone with the process that made it, so this changes nothing on the node: check mode may do it.
+The spelling of a rule or a set's member, and whether a virtual server can be created, can only be known by trying. The
+namespace has its own tables and is gone with the process that created it. So a trial changes nothing on the node, and
+check mode may run it.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ import os
 from collections.abc import Collection
 from typing import Any
 
-from ..errors import KernelError, MissingError
+from ..errors import InputError, KernelError, MissingError
 from ..model.kinds import name as item_name
-from ..model.spelling import integer
-from ..plan.step import Step
+from ..model.step import Step
+from ..syntax.common import integer
 from . import Failure, Result
 
 ROOT = "/proc/sys"
@@ -45,8 +45,15 @@ def exchanged(name: str) -> str:
 
 
 def path(name: str) -> str:
-    """Return the file of a dotted name."""
-    return os.path.join(ROOT, exchanged(name))
+    """Return the file of a dotted name.
+
+    Raises:
+        InputError: the name leads out of ``/proc/sys``, or has an empty part.
+    """
+    parts = exchanged(name).split("/")
+    if "\0" in name or any(part in ("", ".", "..") for part in parts):
+        raise InputError("sysctl", "name", name[:100], "a name below /proc/sys, for example net.ipv4.ip_forward")
+    return os.path.join(ROOT, *parts)
 
 
 def matching(pattern: str) -> list[str]:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from . import addresses, ipset, iptables, ipvs, sysctls
+from . import ipset, iptables, ipvs, sysctls
+from .rtnetlink import addresses
 
 TABLES = {
     "sysctls": sysctls.apply,

@@ -5,26 +5,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from sys import intern
 from typing import Any
 
-from ..errors import InputError
-from .net import canonical
-from .objects import READY, SERVING, TERMINATING, Endpoint, EndpointSlice
-from .objects_fields import SERVICE_NAME_LABEL, Fields, identity, labels, notes, ours, port_number, protocol, read
+from ..errors import InputError, shown
+from ..model.net import MAPPED, canonical, lenient
+from .fields import (
+    HEADLESS_LABEL,
+    LONGEST_NAME,
+    SERVICE_NAME_LABEL,
+    Fields,
+    annotation,
+    contained,
+    has_label,
+    identity,
+    labels,
+    port_number,
+    protocol,
+    read,
+    respelled,
+)
+from .objects import READY, SERVING, TERMINATING, Endpoint, EndpointSlice, Remark
 
 WEIGHT = "kubenode.ipvs/weight"
 MOST_ENDPOINTS = 1000  # of one slice, as the API server has it
 MOST_WEIGHT = 65535
+MOST_HINTS = 100  # of one endpoint and kind; the API has eight
 _FAMILIES = {"IPv4": 4, "IPv6": 6}
 _HINTS = ("forZones", "forNodes")
 
 
-def parse_slice(obj: Fields) -> tuple[EndpointSlice | None, list[str]]:
+@contained("EndpointSlice")
+def parse_slice(obj: Fields) -> tuple[EndpointSlice | None, list[Remark]]:
     """Read an EndpointSlice.
 
     Returns:
-        The slice, or None if a proxy has nothing to do for it; and what is wrong with single endpoints, which are left out.
+        The slice, or None if a proxy has nothing to do for it; and remarks about single endpoints: those that are left out, and those whose
+        address is read otherwise than it looks.
 
     Raises:
         InputError: the slice as a whole cannot be used.
@@ -32,21 +50,22 @@ def parse_slice(obj: Fields) -> tuple[EndpointSlice | None, list[str]]:
     namespace, name = identity("EndpointSlice", obj)
     subject = f"EndpointSlice {namespace}/{name}"
     kind = obj.get("addressType")
-    if not ours(obj) or kind == "FQDN":
+    if has_label(obj, HEADLESS_LABEL) or kind == "FQDN":
         return None, []
     family = _FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         raise InputError(subject, "addressType", kind, "IPv4 or IPv6")
     service = labels(obj).get(SERVICE_NAME_LABEL)
-    if not isinstance(service, str) or not service:
+    if not isinstance(service, str) or not 0 < len(service) <= LONGEST_NAME:
         raise InputError(subject, f"label {SERVICE_NAME_LABEL}", service, "the name of the Service that the slice belongs to")
+    given = obj.get("endpoints")
+    if isinstance(given, list) and len(given) > MOST_ENDPOINTS:
+        raise InputError(subject, "endpoints", f"{len(given)} endpoints", f"at most {MOST_ENDPOINTS}; use several slices")
     endpoints = read(subject, obj, "endpoints", list, [])
-    if len(endpoints) > MOST_ENDPOINTS:
-        raise InputError(subject, "endpoints", f"{len(endpoints)} endpoints", f"at most {MOST_ENDPOINTS}; use several slices")
-    remarks: list[str] = []
+    remarks: list[Remark] = []
     found = _endpoints(subject, endpoints, family, remarks)
     ports = _ports(subject, read(subject, obj, "ports", list, []))
-    return EndpointSlice(namespace, name, service, family, ports, found, _weight(subject, notes(obj))), remarks
+    return EndpointSlice(namespace, name, service, family, ports, found, _weight(subject, obj)), remarks
 
 
 def _ports(subject: str, items: list[Any]) -> dict[tuple[str, str], int]:
@@ -64,17 +83,23 @@ def _ports(subject: str, items: list[Any]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _endpoints(subject: str, items: list[Any], family: int, remarks: list[str]) -> tuple[Endpoint, ...]:
+def _endpoints(subject: str, items: list[Any], family: int, remarks: list[Remark]) -> tuple[Endpoint, ...]:
     found = []
     make = Endpoint._make
     six = family == 6
     for index, item in enumerate(items):
         try:
             address = item["addresses"][0]  # kube-proxy uses the first one only, and the API says that this is right
-            if (":" in address) is not six:
-                remarks.append(f"{subject}: endpoints[{index}].addresses[0] is {address!r}, expected an IPv{family} address")
-                continue
-            address = canonical(address)
+            try:
+                if (":" in address) is not six:
+                    raise ValueError
+                ip = canonical(address)
+                if six and ip.startswith(MAPPED):
+                    raise ValueError
+            except ValueError:
+                ip = _respelled(f"{subject}: endpoints[{index}].addresses[0]", address, six, remarks)
+                if not ip:
+                    continue
             flags = READY | SERVING
             conditions = item.get("conditions")
             if conditions:
@@ -86,23 +111,49 @@ def _endpoints(subject: str, items: list[Any], family: int, remarks: list[str]) 
                     flags |= TERMINATING
             hints = item.get("hints")
             zones, nodes = _hints(hints) if hints else ((), ())
-            found.append(make((address, intern(item.get("nodeName") or ""), flags, zones, nodes)))
-        except ValueError:
-            remarks.append(f"{subject}: endpoints[{index}].addresses[0] is {address!r}, expected an IPv{family} address")
-        except (TypeError, KeyError, IndexError, AttributeError):
-            remarks.append(f"{subject}: endpoints[{index}] is {item!r}, expected an endpoint with an address")
+            node = item.get("nodeName") or ""
+            if len(node) > LONGEST_NAME:
+                raise ValueError
+            found.append(make((ip, intern(node), flags, zones, nodes)))
+        except Exception:  # whatever it is made of, it is one endpoint of many
+            remarks.append(Remark(f"{subject}: endpoints[{index}] is {shown(item)}, expected an endpoint with an address", False))
     return tuple(found)
 
 
+def _respelled(where: str, address: str, six: bool, remarks: list[Remark]) -> str:
+    """Return an address that is not spelled plainly as kube-proxy reads it, "" if it is none of the slice's family; remark on it."""
+    try:
+        ip = lenient(address)[0]
+    except ValueError:
+        ip = ""
+    if not ip or (":" in ip) is not six:
+        expected = f"expected an IPv{6 if six else 4} address"
+        remarks.append(Remark(f"{where} is {shown(address)}, {expected}", False))
+        return ""
+    subject, _colon, path = where.partition(": ")
+    remarks.append(respelled(subject, path, address, ip))
+    return ip
+
+
 def _hints(hints: Fields) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    zones, nodes = (tuple(intern(entry["name"]) for entry in hints.get(key) or ()) for key in _HINTS)
+    zones, nodes = (tuple(_hinted(hints.get(key) or ())) for key in _HINTS)
     return zones, nodes
 
 
-def _weight(subject: str, given: Fields) -> int:
-    text = given.get(WEIGHT)
+def _hinted(entries: Any) -> Iterator[str]:
+    if len(entries) > MOST_HINTS:
+        raise ValueError
+    for entry in entries:
+        name = entry["name"]
+        if len(name) > LONGEST_NAME:
+            raise ValueError
+        yield intern(name)
+
+
+def _weight(subject: str, obj: Fields) -> int:
+    text = annotation(subject, obj, WEIGHT)
     if text is None:
         return 1
-    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or int(text) > MOST_WEIGHT:
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MOST_WEIGHT)) or int(text) > MOST_WEIGHT:
         raise InputError(subject, f"annotation {WEIGHT}", text, f"a number from 0 to {MOST_WEIGHT}")
     return int(text)

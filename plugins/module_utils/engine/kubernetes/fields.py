@@ -1,23 +1,70 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading fields of plain dictionaries: what is missing, and what has the wrong type, is said by name."""
+"""Read fields of plain dictionaries: a field that is missing, of the wrong type or too large is named, and costs only its object."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import wraps
+from typing import Any, Callable, TypeVar
 
-from ..errors import InputError
-from .net import canonical
-from .objects import PROTOCOLS
+from ..errors import InputError, shown
+from ..model.net import lenient
+from .objects import PROTOCOLS, Remark
 
 Fields = Mapping[str, Any]
+Parsed = TypeVar("Parsed")
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
-# Objects with one of these labels are another proxy's, or nobody's (kube-proxy's label selector on its watches).
-NOT_OURS = ("service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless")
-_NAME = "a name of letters, digits, '-' and '.'"
+# kube-proxy's label selectors (kubernetes: cmd/kube-proxy/app/server.go), since 1.36 one for Services and one for EndpointSlices.
+SERVICE_PROXY_LABEL = "service.kubernetes.io/service-proxy-name"
+HEADLESS_LABEL = "service.kubernetes.io/headless"
+LONGEST_NAME = 253  # characters, as the API has it
+MOST_TEXT = 4096  # characters of a field or annotation that is read; no field that a proxy reads needs more than a hundred
+MOST_ITEMS = 10000  # of a list
+MOST_REMARKS = 10  # about one object; a slice with a thousand broken endpoints says no more than one with ten
+_NAME = f"a name of letters, digits, '-' and '.', at most {LONGEST_NAME} characters"
 _NAMES: dict[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "an integer", bool: "true or false"}
+
+
+def contained(
+    kind: str,
+) -> Callable[[Callable[[Fields], tuple[Parsed, list[Remark]]]], Callable[[Fields], tuple[Parsed, list[Remark]]]]:
+    """Have a parser of this kind of object raise nothing but InputError, whatever the object holds, and cut its remarks to a few.
+
+    This is the only place in which an unforeseen exception becomes a problem of one object: what follows can rely on it.
+    """
+
+    def decorate(parse: Callable[[Fields], tuple[Parsed, list[Remark]]]) -> Callable[[Fields], tuple[Parsed, list[Remark]]]:
+        @wraps(parse)
+        def parsed(obj: Fields) -> tuple[Parsed, list[Remark]]:
+            try:
+                value, remarks = parse(obj)
+            except InputError:
+                raise
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                expected = "fields as the Kubernetes API documents them; please report this message"
+                raise InputError(subject_of(kind, identity(kind, obj)), "the object", reason, expected) from None
+            return value, [*_few(remarks, harmless=False), *_few(remarks, harmless=True)]
+
+        return parsed
+
+    return decorate
+
+
+def _few(remarks: list[Remark], harmless: bool) -> list[Remark]:
+    found = [remark for remark in remarks if remark.harmless is harmless]
+    left = len(found) - MOST_REMARKS
+    if left <= 0:
+        return found
+    name = found[0].text.partition(": ")[0]
+    return [*found[:MOST_REMARKS], Remark(f"{name}: and {left} more of this kind", harmless)]
+
+
+def subject_of(kind: str, name: tuple[str, str]) -> str:
+    """Return how messages call an object, for example ``Service shop/web`` or ``Node n1``."""
+    return f"{kind} {name[1]}" if kind == "Node" else f"{kind} {name[0]}/{name[1]}"
 
 
 def identity(kind: str, obj: Fields) -> tuple[str, str]:
@@ -26,7 +73,7 @@ def identity(kind: str, obj: Fields) -> tuple[str, str]:
     Raises:
         InputError: there is no name, or none that Kubernetes would take.
     """
-    metadata = obj.get("metadata")
+    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not _is_name(name):
         raise InputError(f"a {kind}", "metadata.name", name, _NAME)
@@ -37,7 +84,9 @@ def identity(kind: str, obj: Fields) -> tuple[str, str]:
 
 
 def _is_name(text: object) -> bool:
-    return isinstance(text, str) and text.isascii() and text.replace("-", "").replace(".", "").isalnum()
+    if not isinstance(text, str) or len(text) > LONGEST_NAME or not text.isascii():
+        return False
+    return text.replace("-", "").replace(".", "").isalnum()
 
 
 def read(subject: str, fields: Fields, path: str, kind: type, default: Any) -> Any:
@@ -51,14 +100,23 @@ def read(subject: str, fields: Fields, path: str, kind: type, default: Any) -> A
         default: what an absent field means.
 
     Raises:
-        InputError: it has another type.
+        InputError: it has another type, or is too large.
     """
     value = fields.get(path[path.rfind(".") + 1 :])
     if value is None:
         return default
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise InputError(subject, path, value, _NAMES[kind])
+    if isinstance(value, str):
+        _check_length(subject, path, value)
+    elif isinstance(value, list) and len(value) > MOST_ITEMS:
+        raise InputError(subject, path, f"{len(value)} items", f"at most {MOST_ITEMS}")
     return value
+
+
+def _check_length(subject: str, path: str, text: str) -> None:
+    if len(text) > MOST_TEXT:
+        raise InputError(subject, path, text, f"at most {MOST_TEXT} characters")
 
 
 def texts(subject: str, fields: Fields, path: str) -> list[str]:
@@ -71,7 +129,23 @@ def texts(subject: str, fields: Fields, path: str) -> list[str]:
     for index, item in enumerate(value):
         if not isinstance(item, str):
             raise InputError(subject, f"{path}[{index}]", item, "text")
+        _check_length(subject, f"{path}[{index}]", item)
     return list(value)
+
+
+def annotation(subject: str, obj: Fields, name: str) -> str | None:
+    """Return an annotation, or None if it is not there.
+
+    Raises:
+        InputError: it is not text, or too long.
+    """
+    value = notes(obj).get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InputError(subject, f"annotation {name}", value, "text")
+    _check_length(subject, f"annotation {name}", value)
+    return value
 
 
 def port_number(subject: str, path: str, value: object, lowest: int = 1) -> int:
@@ -97,16 +171,33 @@ def protocol(subject: str, path: str, value: object) -> str:
     return found
 
 
-def address(subject: str, path: str, value: object) -> str:
-    """Return a canonical address.
+def address(subject: str, path: str, value: object, remarks: list[Remark]) -> str:
+    """Return a canonical address; one that kube-proxy reads although it is not spelled plainly has a remark.
 
     Raises:
         InputError: it is not an address.
     """
     try:
-        return canonical(value)
+        found, plain = lenient(value)
     except ValueError:
         raise InputError(subject, path, value, "an IPv4 or IPv6 address") from None
+    if not plain:
+        remarks.append(respelled(subject, path, value, found))
+    return found
+
+
+def respelled(subject: str, path: str, value: object, found: str) -> Remark:
+    """Return the remark about an address or network that is read otherwise than it looks: with leading zeros, or IPv4-mapped."""
+    return Remark(f"{subject}: {path} has {shown(value)}, which is read as {found} (write it like that)", True)
+
+
+def filled(subject: str, path: str, values: list[str], remarks: list[Remark]) -> list[str]:
+    """Return the values that are not blank; of blank ones, which kube-proxy skips, only their number is remarked."""
+    found = [value for value in values if value.strip()]
+    blanks = len(values) - len(found)
+    if blanks:
+        remarks.append(Remark(f"{subject}: {path} has {blanks} blank {'entry' if blanks == 1 else 'entries'}, skipped", True))
+    return found
 
 
 def labels(obj: Fields) -> Fields:
@@ -121,9 +212,6 @@ def notes(obj: Fields) -> Fields:
     return found if isinstance(found, dict) else {}
 
 
-def ours(obj: Fields) -> bool:
-    """Tell whether no label says that another proxy, or none, serves this Service or EndpointSlice."""
-    found = obj["metadata"].get("labels")
-    if not isinstance(found, dict):
-        return True
-    return NOT_OURS[0] not in found and NOT_OURS[1] not in found
+def has_label(obj: Fields, name: str) -> bool:
+    """Tell whether an object has a label, whatever its value."""
+    return name in labels(obj)

@@ -19,6 +19,13 @@ SERVING = 2
 TERMINATING = 4
 
 
+class Remark(NamedTuple):
+    """A sentence about an object that is used all the same; ``harmless`` if kube-proxy makes the same of it, so that nothing is missing."""
+
+    text: str
+    harmless: bool
+
+
 class ServicePort(NamedTuple):
     """One port of a Service; ``position`` is its place in ``spec.ports``, ``protocol`` is in lower case, 0 means no node port."""
 

@@ -7,11 +7,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import InputError
-from .ipvs import SCHEDULER_FLAGS, SCHEDULERS
-from .net import family, network
-from .objects import Service, ServicePort
-from .objects_fields import Fields, address, identity, notes, ours, port_number, protocol, read, texts
+from ..errors import InputError, shown
+from ..model.ipvs import SCHEDULER_FLAGS, SCHEDULERS
+from ..model.net import family, lenient_network, network
+from .fields import (
+    SERVICE_PROXY_LABEL,
+    Fields,
+    address,
+    annotation,
+    contained,
+    filled,
+    has_label,
+    identity,
+    port_number,
+    protocol,
+    read,
+    respelled,
+    texts,
+)
+from .objects import Remark, Service, ServicePort
 
 SCHEDULER = "kubenode.ipvs/scheduler"
 FLAGS = "kubenode.ipvs/scheduler-flags"
@@ -20,12 +34,13 @@ _FAMILIES = {"IPv4": 4, "IPv6": 6}
 _LONGEST_AFFINITY = 86400
 
 
-def parse_service(obj: Fields) -> tuple[Service | None, list[str]]:
+@contained("Service")
+def parse_service(obj: Fields) -> tuple[Service | None, list[Remark]]:
     """Read a Service.
 
     Returns:
-        The Service, or None if a proxy has nothing to do for it (headless, ExternalName, another proxy's); and what is
-        wrong with it without keeping it from being served: what kube-proxy drops or mends with a log line.
+        The Service, or None if a proxy has nothing to do for it (headless, ExternalName, another proxy's); and remarks about what
+        does not keep it from being served: what kube-proxy drops or mends with a log line.
 
     Raises:
         InputError: it cannot be served as it is.
@@ -36,22 +51,22 @@ def parse_service(obj: Fields) -> tuple[Service | None, list[str]]:
     kind = read(subject, spec, "spec.type", str, "ClusterIP")
     if kind not in ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName"):
         raise InputError(subject, "spec.type", kind, "ClusterIP, NodePort, LoadBalancer or ExternalName")
-    if kind == "ExternalName" or not ours(obj):
+    if kind == "ExternalName" or has_label(obj, SERVICE_PROXY_LABEL):
         return None, []
-    cluster_ips = _cluster_ips(subject, spec)
+    remarks: list[Remark] = []
+    cluster_ips = _cluster_ips(subject, spec, remarks)
     if not cluster_ips:
         return None, []
-    remarks: list[str] = []
     families = {family(ip) for ip in cluster_ips}
     given = texts(subject, spec, "spec.externalIPs")
     external = _addresses(subject, "spec.externalIPs", given, families, remarks)
     external_local = _policy(subject, spec, "spec.externalTrafficPolicy") and (kind != "ClusterIP" or bool(given))
     health_port = port_number(subject, "spec.healthCheckNodePort", spec.get("healthCheckNodePort") or 0, 0)
-    scheduler, flags = _scheduling(subject, notes(obj))
+    scheduler, flags = _scheduling(subject, obj)
     service = Service(
         namespace,
         name,
-        str(obj["metadata"].get("creationTimestamp") or ""),
+        read(subject, obj["metadata"], "metadata.creationTimestamp", str, ""),
         cluster_ips,
         external,
         _addresses(subject, "status.loadBalancer.ingress", _ingress(subject, obj), families, remarks),
@@ -67,34 +82,39 @@ def parse_service(obj: Fields) -> tuple[Service | None, list[str]]:
     return service, remarks
 
 
-def _cluster_ips(subject: str, spec: Fields) -> tuple[str, ...]:
+def _cluster_ips(subject: str, spec: Fields, remarks: list[Remark]) -> tuple[str, ...]:
     single = read(subject, spec, "spec.clusterIP", str, "")
     several = texts(subject, spec, "spec.clusterIPs") or ([single] if single else [])
     if "None" in (single, *several):
         return ()
-    if not several:
+    field = "spec.clusterIPs" if spec.get("clusterIPs") else "spec.clusterIP"
+    given = filled(subject, field, several, remarks)
+    if not given:
         raise InputError(
             subject, "spec.clusterIP", single, "an address (the API server assigns it), or None for a headless service"
         )
-    field = "spec.clusterIPs" if spec.get("clusterIPs") else "spec.clusterIP"
-    found = tuple(address(subject, field, ip) for ip in several)
-    families = [family(ip) for ip in found]
-    if len(families) > 2 or len(set(families)) < len(families):
+    if len(given) > len(_FAMILIES):
         raise InputError(subject, field, several, "at most one address of each family")
-    for index, wanted in enumerate(texts(subject, spec, "spec.ipFamilies")[: len(found)]):
-        if _FAMILIES.get(wanted) != families[index]:
-            raise InputError(subject, f"{field}[{index}]", several[index], f"an address of {wanted} as in spec.ipFamilies")
-    return found
+    found = {ip: address(subject, field, ip, remarks) for ip in given}
+    families = [family(found[ip]) for ip in given]
+    if len(set(families)) < len(families):
+        raise InputError(subject, field, several, "at most one address of each family")
+    for index, wanted in enumerate(texts(subject, spec, "spec.ipFamilies")[: len(several)]):
+        ip = several[index]
+        if ip in found and _FAMILIES.get(wanted) != family(found[ip]):
+            raise InputError(subject, f"{field}[{index}]", ip, f"an address of {wanted} as in spec.ipFamilies")
+    return tuple(found[ip] for ip in given)
 
 
-def _addresses(subject: str, path: str, values: list[str], families: set[int], remarks: list[str]) -> tuple[str, ...]:
-    found = []
-    for value in values:
-        ip = address(subject, path, value)
-        if family(ip) not in families:
-            remarks.append(f"{subject}: {path} has {value!r}, of a family in which the service has no cluster IP; it is left out")
-        elif ip not in found:
-            found.append(ip)
+def _addresses(subject: str, path: str, values: list[str], families: set[int], remarks: list[Remark]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for value in filled(subject, path, values, remarks):
+        ip = address(subject, path, value, remarks)
+        if family(ip) in families:
+            found[ip] = None
+        else:
+            lacking = f"{subject}: {path} has {shown(value)}, of a family in which the service has no cluster IP; it is left out"
+            remarks.append(Remark(lacking, False))
     return tuple(found)
 
 
@@ -106,7 +126,7 @@ def _ingress(subject: str, obj: Fields) -> list[str]:
     for item in read(subject, balancer, "status.loadBalancer.ingress", list, []):
         if not isinstance(item, dict):
             raise InputError(subject, "status.loadBalancer.ingress", item, "a mapping")
-        ip = item.get("ip")
+        ip = read(subject, item, "status.loadBalancer.ingress.ip", str, "")
         mode = item.get("ipMode")
         if mode not in (None, "VIP", "Proxy"):
             raise InputError(subject, "status.loadBalancer.ingress.ipMode", mode, "VIP or Proxy")
@@ -115,25 +135,34 @@ def _ingress(subject: str, obj: Fields) -> list[str]:
     return found
 
 
-def _source_ranges(subject: str, spec: Fields, remarks: list[str]) -> tuple[str, ...]:
+def _source_ranges(subject: str, spec: Fields, remarks: list[Remark]) -> tuple[str, ...]:
+    """Return the networks whose clients are let in; nothing means all clients, so nothing that was given may become nothing."""
     path = "spec.loadBalancerSourceRanges"
-    found = []
-    for text in texts(subject, spec, path):
-        cidr = text.strip()
+    given = texts(subject, spec, path)
+    wanted = filled(subject, path, given, remarks)
+    if given and not wanted:
+        raise InputError(subject, path, given, "networks such as 192.0.2.0/24; an empty list would admit all clients")
+    found: dict[str, None] = {}
+    for text in wanted:
         try:
-            masked = network(cidr)
-            if "/" not in cidr:
-                raise ValueError
+            masked, plain = lenient_network(text.strip())
         except ValueError:
             # not dropped: a range less may mean that everybody is let in
             raise InputError(subject, path, text, "networks such as 192.0.2.0/24") from None
-        try:
-            network(cidr, strict=True)
-        except ValueError:
-            remarks.append(f"{subject}: {path} has {text!r} with host bits set; {masked} is used")
-        if masked not in found:
-            found.append(masked)
+        if not plain:
+            remarks.append(respelled(subject, path, text, masked))
+        elif _has_host_bits(text.strip()):
+            remarks.append(Remark(f"{subject}: {path} has {shown(text)} with host bits set; {masked} is used", False))
+        found[masked] = None
     return tuple(found)
+
+
+def _has_host_bits(cidr: str) -> bool:
+    try:
+        network(cidr, strict=True)
+    except ValueError:
+        return True
+    return False
 
 
 def _ports(subject: str, spec: Fields) -> tuple[ServicePort, ...]:
@@ -181,15 +210,15 @@ def _policy(subject: str, spec: Fields, path: str) -> bool:
     return bool(policy == "Local")
 
 
-def _scheduling(subject: str, given: Fields) -> tuple[str, int]:
-    scheduler = given.get(SCHEDULER, "")
+def _scheduling(subject: str, obj: Fields) -> tuple[str, int]:
+    scheduler = annotation(subject, obj, SCHEDULER) or ""
     if scheduler and scheduler not in SCHEDULERS:
         raise InputError(subject, f"annotation {SCHEDULER}", scheduler, "one of " + ", ".join(SCHEDULERS))
-    text = given.get(FLAGS)
+    text = annotation(subject, obj, FLAGS)
     if text is None:
         return scheduler, -1
     flags = 0
-    for word in str(text).split(","):
+    for word in text.split(","):
         if word.strip() and word.strip() not in SCHEDULER_FLAGS:
             raise InputError(subject, f"annotation {FLAGS}", text, "a list of " + ", ".join(SCHEDULER_FLAGS))
         flags |= SCHEDULER_FLAGS.get(word.strip(), 0)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is on a node, as values: every thing is an *item* of a kind, with a key and a value.
+"""Node state as values: each *item* has a kind, a key and a value.
 
 ======================  ==========================================  =========================================
 kind                    key                                         value
@@ -13,7 +13,7 @@ kind                    key                                         value
 ``set``                 set name                                    :class:`~.ipset.IPSet`
 ``member``              :class:`~.ipset.MemberKey`                  option text ("" for none)
 ``chain``               :class:`~.iptables.ChainKey`                tuple of rule texts
-``jump``                :class:`~.iptables.JumpKey`                 have: position from 1; want: :class:`~.iptables.Place`
+``jump``                :class:`~.iptables.JumpKey`                 have: position from 1; want: :class:`~.iptables.RulePosition`
 ``virtual_server``      :class:`~.ipvs.VirtualServerKey`            :class:`~.ipvs.VirtualServer`
 ``real_server``         :class:`~.ipvs.RealServerKey`               :class:`~.ipvs.RealServer`
 ``ipvs_timeout``        ``tcp``, ``tcp_fin`` or ``udp``             seconds

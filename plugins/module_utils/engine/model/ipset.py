@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# What the kernel chooses or changes by itself; says nothing about what somebody wanted.
+# Options that the kernel chooses or changes by itself, which no task asked for.
 VOLATILE_OPTIONS = frozenset(("hashsize", "bucketsize", "initval"))
 
 # What a member may be, and what it stands for.

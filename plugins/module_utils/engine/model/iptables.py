@@ -8,8 +8,10 @@ A rule is text, in exactly the spelling of ``iptables-save``, without the leadin
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
+_REPETITION = re.compile(r" # \d+$")
 Rules = tuple[str, ...]
 BUILT_IN = {
     "filter": ("INPUT", "FORWARD", "OUTPUT"),
@@ -48,7 +50,7 @@ class JumpKey(NamedTuple):
 WHERE = ("first", "prepended", "last")
 
 
-class Place(NamedTuple):
+class RulePosition(NamedTuple):
     """Where a rule is wanted in a built-in chain, one of :data:`WHERE`, and its order among ours there (from 1).
 
     ``first`` and ``last`` are kept up: what somebody else puts before or behind it moves it again. Rules that another owner of
@@ -59,3 +61,8 @@ class Place(NamedTuple):
 
     where: str = "first"
     order: int = 1
+
+
+def written(rule: str) -> str:
+    """Return the text of a rule without the `` # 2`` behind one that repeats an earlier rule of its built-in chain."""
+    return _REPETITION.sub("", rule)

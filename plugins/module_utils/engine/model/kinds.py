@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kinds of items in one table: who holds them, how they are compared, owned and named."""
+"""Kinds of items in one table: the table that holds each, its comparison, its owner and its name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _equal(one: Any, other: Any) -> bool:
 def _same_member(one: str, other: str) -> bool:
     if one == other:
         return True
-    from .ipset_member import same_options
+    from .member_options import same_options
 
     return same_options(one, other)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-STATIC = 4  # the routing protocol (RTPROT_STATIC) of routes that somebody wants to stay: ours
+STATIC = 4  # the routing protocol (RTPROT_STATIC) of our routes: routing daemons leave it alone
 
 
 class Link(NamedTuple):

@@ -8,9 +8,16 @@ Uses the C library instead of :mod:`ipaddress`: it is ten times faster, and a la
 
 from __future__ import annotations
 
+import re
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
+from ..errors import shown
+
 EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}  # the network of all addresses
+LONGEST_ADDRESS = 100  # characters; an IPv6 address with an IPv4 address in it has 45, the rest is for zeros in front of numbers
+MAPPED = "::ffff:"  # how the canonical text of an IPv4-mapped address begins, but for a dot that not all that begins so have
+_MAPPED_BITS = 96
+_PADDING = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])")
 
 
 def family(address: str) -> int:
@@ -24,14 +31,58 @@ def canonical(address: object) -> str:
     Raises:
         ValueError: ``address`` is not one (leading zeros, zones and prefixes included).
     """
-    if not isinstance(address, str):
-        raise ValueError(f"{address!r} is not an IP address")
+    if not isinstance(address, str) or len(address) > LONGEST_ADDRESS:
+        raise ValueError(f"{shown(address)} is not an IP address")
     try:
         if ":" in address:
             return inet_ntop(AF_INET6, inet_pton(AF_INET6, address))
         return inet_ntop(AF_INET, inet_pton(AF_INET, address))
     except (OSError, UnicodeEncodeError):
         raise ValueError(f"{address!r} is not an IP address") from None
+
+
+def unmapped(address: str) -> str:
+    """Return the IPv4 address in a canonical IPv4-mapped one, and any other address as it is (Go's net.IP has the same text for both)."""
+    return address[len(MAPPED) :] if address.startswith(MAPPED) and "." in address else address
+
+
+def lenient(address: object) -> tuple[str, bool]:
+    """Return an address as kube-proxy reads it, canonical, and whether it was spelled plainly.
+
+    Not plain are numbers with zeros in front, which are decimal, and IPv4-mapped addresses, which are IPv4 (kubernetes: ParseIPSloppy).
+
+    Raises:
+        ValueError: not an address in this sense either.
+    """
+    try:
+        found, plain = canonical(address), True
+    except ValueError:
+        if not isinstance(address, str) or len(address) > LONGEST_ADDRESS:
+            raise
+        found, plain = canonical(_PADDING.sub("", address)), False
+    inner = unmapped(found)
+    return inner, plain and inner == found
+
+
+def lenient_network(cidr: str) -> tuple[str, bool]:
+    """Return a network as kube-proxy reads it (kubernetes: ParseCIDRSloppy), as :func:`network` does, and whether it was spelled plainly.
+
+    Raises:
+        ValueError: not an address with a prefix length.
+    """
+    try:
+        found, plain = network(cidr), True
+    except ValueError:
+        if len(cidr) > LONGEST_ADDRESS:
+            raise
+        found, plain = network(_PADDING.sub("", cidr)), False
+    base, _slash, length = found.partition("/")
+    if "/" not in cidr:
+        raise ValueError(f"{cidr!r} has no prefix length")
+    inner = unmapped(base)
+    if inner == base or int(length) < _MAPPED_BITS:
+        return found, plain
+    return f"{inner}/{int(length) - _MAPPED_BITS}", False
 
 
 def pack(address: str) -> bytes:
@@ -55,13 +106,15 @@ def network(cidr: str, strict: bool = False) -> str:
     Raises:
         ValueError: not an address with a prefix length; or, if ``strict``, host bits are set.
     """
+    if len(cidr) > LONGEST_ADDRESS:
+        raise ValueError(f"{shown(cidr)} is not a network")
     address, slash, length = cidr.partition("/")
     try:
         raw = pack(address)
     except (OSError, UnicodeEncodeError):
         raise ValueError(f"{address!r} is not an IP address") from None
     bits = len(raw) * 8
-    if slash and not (length.isascii() and length.isdigit() and (length == "0" or length[0] != "0")):
+    if slash and not (len(length) <= 3 and length.isascii() and length.isdigit() and (length == "0" or length[0] != "0")):
         raise ValueError(f"{cidr!r} has no valid prefix length")
     prefix = int(length) if slash else bits
     if prefix > bits:

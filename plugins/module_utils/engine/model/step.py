@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..model.kinds import KINDS, name
+from .kinds import KINDS, name
 
 
 class Step(NamedTuple):

@@ -1,21 +1,21 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where our rules stand in chains that are not ours."""
+"""Positions of our rules in built-in chains, which other software shares."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ..model.iptables import WHERE, JumpKey, Place
-from .step import Step
+from ..model.iptables import WHERE, JumpKey, RulePosition, written
+from ..model.step import Step
 
 _Chain = tuple[int, str, str]
 
 
 def place(
-    have: Mapping[Any, int], want: Mapping[Any, Place], removable: Collection[Any], claimed: Collection[Any]
+    have: Mapping[Any, int], want: Mapping[Any, RulePosition], removable: Collection[Any], claimed: Collection[Any]
 ) -> Iterator[Step]:
     """Yield the steps that put every wanted rule in its place and take the ``removable`` ones that are not wanted out.
 
@@ -28,22 +28,25 @@ def place(
     chains: dict[_Chain, list[str]] = {}
     for key in sorted(have, key=lambda item: have[item]):
         chains.setdefault(key[:3], []).append(key.rule)
-    wanted: dict[_Chain, dict[str, Place]] = {}
+    wanted: dict[_Chain, dict[str, RulePosition]] = {}
     for key, spot in want.items():
         wanted.setdefault(key[:3], {})[key.rule] = spot
-    going: dict[_Chain, list[str]] = {}
+    going: dict[_Chain, dict[str, None]] = {}
     for key in removable:
         if key in have and key not in want:
-            going.setdefault(key[:3], []).append(key.rule)
+            # with repetitions: another process may have put the rule back while the agent did, and its chain cannot go before it
+            going.setdefault(key[:3], {}).update(
+                dict.fromkeys(rule for rule in chains[key[:3]] if key.rule in (rule, written(rule)))
+            )
     for chain in sorted(set(wanted) | set(going)):
         others = {key.rule for key in claimed if key[:3] == chain}
         rules = chains.get(chain, [])
-        for rule, before, after in _moves(rules, wanted.get(chain, {}), going.get(chain, []), others):
+        for rule, before, after in _moves(rules, wanted.get(chain, {}), list(going.get(chain, ())), others):
             yield Step("jump", JumpKey(*chain, rule), before, after)
 
 
 def _moves(
-    rules: list[str], want: dict[str, Place], going: list[str], claimed: Collection[str]
+    rules: list[str], want: dict[str, RulePosition], going: list[str], claimed: Collection[str]
 ) -> Iterator[tuple[str, Any, Any]]:
     position = {rule: index for index, rule in reversed(list(enumerate(rules, 1)))}
     for rule in going:

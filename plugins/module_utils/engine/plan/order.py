@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..model.ipset import keeps_members
-from .step import Step
+from ..model.step import Step
 
 ORDER: tuple[tuple[str, str], ...] = (
     ("sync_daemon", "delete"),  # it and real servers of the other family exclude each other

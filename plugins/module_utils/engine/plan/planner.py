@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``plan(have, want, owned)``: what to do so that what is becomes what is wanted."""
+"""``plan(have, want, owned)``: return the steps from the present to the desired state."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Callable, NamedTuple
 from ..model import ReadState
 from ..model.ipset import keeps_members
 from ..model.kinds import KINDS, name
+from ..model.step import Step
 from .order import ordered
-from .step import Step
 
 Keys = Mapping[str, Collection[Any]]
 
 
 class Conflict(NamedTuple):
-    """A wanted item that stands there already and belongs to somebody else; ``owner`` is "" if the ledger knows none."""
+    """A desired item that exists and belongs to another owner; ``owner`` is "" if the ledger knows none."""
 
     kind: str
     key: Any
@@ -29,13 +29,13 @@ class Conflict(NamedTuple):
         item = name(self.kind, self.key)
         if self.owner:
             return f"{item} belongs to owner {self.owner!r}"
-        return f"{item} exists already and was not made by us; it is left as it is (adopt takes it over)"
+        return f"{item} exists already and has no owner; it is left unchanged (adopt takes it over)"
 
 
 class Plan(NamedTuple):
-    """Ordered steps, and the wanted items that were left out because they are somebody else's.
+    """Ordered steps, and the desired items that were left out because they have another owner.
 
-    ``adopted`` are the items that are as wanted already and become ours without a step.
+    ``adopted`` are the items that match the desired state already and become ours without a step.
     """
 
     steps: list[Step]

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a node that was read as a whole deserves a plan, found in slices between which beliefs and wishes may change.
+"""Find the items that need a plan after a full read, in slices.
 
-A large node is nearly always as it is believed and wanted to be: to find the few items that are not takes longer than to plan them.
+Between two slices the believed and the desired state may change. A large node nearly always is in the desired state, so
+comparing
+is cheaper than planning every item.
 """
 
 from __future__ import annotations
@@ -11,22 +13,27 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterator
 from typing import Any, NamedTuple
 
-from ..engine.model import ReadState, State
+from ..model import ReadState, State
 
 _A_SLICE = 4096  # items: some milliseconds' worth on a slow node
 
 
 class Differences(NamedTuple):
-    """``news``: what was read, where that is not what was believed; None if there is nothing. ``odd``: what was not read as it is wanted."""
+    """Differences that a full read has found.
+
+    ``news`` are the items where the read state differs from the believed state. ``odd`` are the keys that differ from
+    the desired state.
+    """
 
     news: State
     odd: dict[str, set[Any]]
 
 
 def differing(read: State, believed: ReadState, wanted: ReadState) -> Generator[None, None, Differences]:
-    """Compare every item, each once; of ``read`` nothing is left.
+    """Compare every item, each once. Consumes ``read``.
 
-    An item that changes after its turn is not looked at again: whoever changes it makes sure that it is as wanted, and that it is believed.
+    An item that changes after its turn is not compared again. The caller that changes it also updates the desired and
+    the believed state.
     """
     found = Differences({}, {})
     for kind in [*{**read, **believed, **wanted}]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node that we are on: its tables, read as one state, and facts about it."""
+"""This node: its tables, read as one state, and facts about it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from .engine.desired.facts import NodeFacts
-from .engine.desired.node_addresses import DUMMY
-from .engine.errors import MissingError
-from .engine.model import ReadState, State
+from ..desired.node_addresses import DUMMY
+from ..desired.node_facts import NodeFacts
+from ..errors import MissingError
+from ..model import ReadState, State
 
 if TYPE_CHECKING:
-    from .engine.kernel.iptables import Version
+    from ..kernel.iptables import Version
 
 _A_TURN = 32  # milliseconds' worth; a thousand virtual servers have had their turn after a quarter of an hour
 _BUCKETS = "/proc/sys/net/netfilter/nf_conntrack_buckets"
@@ -41,7 +41,7 @@ class Node:
     @property
     def tables(self) -> Mapping[str, Any]:
         """Return ``apply`` of each table, by the table's name."""
-        from .engine.kernel.tables import TABLES
+        from ..kernel.tables import TABLES
 
         return TABLES
 
@@ -51,13 +51,14 @@ class Node:
         Raises:
             MissingError: the node lacks a kernel module, a tool or a right.
         """
-        from .engine.kernel import finished
+        from ..kernel import finished
 
         return finished(self.reading(want, owned))
 
     def reading(self, want: ReadState, owned: Mapping[str, Collection[Any]]) -> Generator[None, None, State]:
         """Do what :meth:`read` does, in slices."""
-        from .engine.kernel import addresses, ipset, ipvs, sysctls
+        from ..kernel import ipset, ipvs, sysctls
+        from ..kernel.rtnetlink import addresses
 
         have: State = {"set": {}, "member": {}}
         have.update((yield from ipvs.reading(precise=self._precise or self._turn(want.get("virtual_server", {})))))
@@ -83,7 +84,7 @@ class Node:
         return list(islice(servers, start, self._next))
 
     def _reading_rules(self) -> Generator[None, None, State]:
-        from .engine.kernel import iptables
+        from ..kernel import iptables
 
         if not self._backend and self._rules:  # not the first time, which must be quick
             self._backend = _iptables().backend
@@ -100,14 +101,14 @@ class Node:
 
     def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
         """Return active and inactive connections of the real servers of these virtual servers at least."""
-        from .engine.kernel import ipvs
+        from ..kernel import ipvs
 
         return ipvs.read_connections(of)
 
 
 def facts(name: str) -> NodeFacts:
-    """Return what can be seen on this node; what its Node object says goes before it."""
-    from .engine.kernel.addresses import node_addresses
+    """Return the facts visible on this node; its Node object takes precedence."""
+    from ..kernel.rtnetlink.addresses import node_addresses
 
     addresses = tuple((link, address) for link, address, _prefix in node_addresses() if link != DUMMY)
     found = [_primary(family, addresses) for family in (4, 6)]
@@ -125,7 +126,7 @@ def facts(name: str) -> NodeFacts:
 @cache
 def _iptables() -> Version:
     """Ask iptables for its version, once for all."""
-    from .engine.kernel import iptables
+    from ..kernel import iptables
 
     return iptables.version()
 
@@ -147,7 +148,7 @@ def _conntrack_buckets() -> int:
 
 
 def _primary(family: int, addresses: Collection[tuple[str, str]]) -> str:
-    """Return the address that the node would speak from, or else its first; "" if it has none."""
+    """Return the source address of the node's default connections, or else its first address; "" if it has none."""
     import socket
 
     name, target = _PROBES[family]

@@ -1,18 +1,21 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which items a plan must see together, so that a plan for a part does with it what a plan for everything would do. Pure functions."""
+"""Scope of a partial plan: the items that must be planned together. Pure functions.
+
+With this scope, a plan for a part treats each item as a plan for the whole node does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..engine.model import ReadState, State
-from ..engine.model.ipvs import RealServerKey, VirtualServerKey
-from ..engine.model.kinds import KINDS
-from . import termination
-from .differences import Differences
+from ..model import ReadState, State
+from ..model.ipvs import RealServerKey, VirtualServerKey
+from ..model.kinds import KINDS
+from .diff import Differences
+from .drain import policy as termination
 
 Keys = dict[str, set[Any]]  # by kind
 

@@ -1,10 +1,14 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What kube-proxy has made on a node, told by its well-known names: what a takeover keeps if it is wanted, and removes if not.
+"""Takeover from kube-proxy: recognise its items by their well-known names.
 
-The names of every version since 1.8, of the modes ipvs and iptables. The kubelet's chains (KUBE-FIREWALL, KUBE-MARK-DROP,
-KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not among them, and nor is anything that only looks like kube-proxy's.
+A takeover keeps those that are desired and removes the others.
+
+The names are those of every version since 1.8, of the modes ipvs and iptables. The kubelet's chains (KUBE-FIREWALL,
+KUBE-MARK-DROP,
+KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not included. Items that only resemble kube-proxy's are not included
+either.
 """
 
 from __future__ import annotations
@@ -13,20 +17,13 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ..desired.node_addresses import DUMMY
+from ..desired.rules import CHAINS
+from ..desired.sets import CLUSTER_IP, EXTERNAL_IP, EXTERNAL_IP_LOCAL, LOAD_BALANCER, NODE_PORT, set_name
+from ..desired.sets import SETS as _SETS
 from ..model import ReadState
 from ..model.iptables import ChainKey, JumpKey
 from ..model.ipvs import VirtualServerKey
-from .node_addresses import DUMMY
-from .rules import CHAINS
-from .sets import (
-    CLUSTER_IP,
-    EXTERNAL_IP,
-    EXTERNAL_IP_LOCAL,
-    LOAD_BALANCER,
-    NODE_PORT,
-    set_name,
-)
-from .sets import SETS as _SETS
 
 _FORMER_SETS = ("KUBE-LB-INGRESS-LOCAL", "KUBE-NODE-PORT-SCTP", "KUBE-NODE-PORT-LOCAL-SCTP")
 SETS = frozenset(set_name(fam, base) for fam in (4, 6) for base in (*_SETS, *_FORMER_SETS))

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from socket import AF_INET, AF_INET6, inet_ntop
 
 from ..errors import InputError
-from .ipset import IPSet
-from .net import canonical, pack
-from .spelling import integer
+from ..model.ipset import IPSet
+from ..model.net import canonical, pack
+from .common import integer
 
 # What the members of each type are made of.
 PARTS: dict[str, tuple[str, ...]] = {
@@ -45,6 +45,7 @@ _NUMBERS = {
     "initval": (0, 0xFFFFFFFF),
     "markmask": (1, 0xFFFFFFFF),
 }
+_MOST_BITS = 64
 _SMALLEST_LIST = 4  # IP_SET_LIST_MIN_SIZE: the kernel makes no smaller one, and says nothing
 _COMMON = ("timeout", "counters", "comment", "skbinfo")
 # The options of each method, in the order of ``ipset save``, and what they are if nobody chose.
@@ -106,6 +107,8 @@ def _spell(name: str, value: object, set_type: str, six: bool, subject: str) -> 
         if value not in (True, ""):
             raise InputError(subject, name, value, "true or false")
         return ""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:  # Python refuses to print very long ones
+        raise InputError(subject, name, value, "a shorter number")
     text = str(value)
     if name in _NUMBERS:
         number = integer(text)
@@ -145,6 +148,8 @@ def _addresses(text: str) -> str:
     try:
         if "/" in text:
             base, _slash, length = text.partition("/")
+            if not (length.isascii() and length.isdigit() and len(length) <= 2):  # a negative one would take all memory
+                return ""
             host = (1 << (32 - int(length))) - 1
             low = int.from_bytes(pack(canonical(base)), "big") & ~host
             high = low | host

@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..errors import InputError
-from .ipset import IPSet
+from ..model.ipset import IPSet
+from ..model.member_options import OPTIONS, WITHOUT_VALUE, pairs
+from ..model.net import canonical, network, pack
+from .common import AskError, integer
 from .ipset_header import LONGEST_TIMEOUT, PARTS, masked
-from .net import canonical, network, pack
-from .spelling import AskError, integer
 
 _PROTOCOLS = {
     "tcp": "tcp",
@@ -28,21 +29,8 @@ _PROTOCOLS = {
     "136": "udplite",
 }
 _HEX = frozenset("0123456789abcdefABCDEF")
-# Options of a member in the order of ``ipset save``: the header's flag that each needs.
-OPTIONS = {
-    "timeout": "timeout",
-    "nomatch": "",
-    "wildcard": "",
-    "packets": "counters",
-    "bytes": "counters",
-    "comment": "comment",
-    "skbmark": "skbinfo",
-    "skbprio": "skbinfo",
-    "skbqueue": "skbinfo",
-}
 _MOST = {"timeout": LONGEST_TIMEOUT, "packets": (1 << 64) - 1, "bytes": (1 << 64) - 1, "skbqueue": 65535}
 _LONGEST_COMMENT = 255  # IPSET_MAX_COMMENT_SIZE
-_BARE = ("nomatch", "wildcard")
 _WITH_ZERO_NETS = ("hash:net,iface", "hash:net,port,net")
 
 
@@ -51,59 +39,6 @@ class Member(NamedTuple):
 
     member: str
     options: str
-
-
-def same_options(have: str, want: str) -> bool:
-    """Tell whether a member's options are as wanted, but for what the kernel counts: packets, bytes and the time that is left.
-
-    More time than wanted cannot be left of the wanted one.
-    """
-    try:
-        return have == want or (steady(have) == steady(want) and _seconds(have) <= _seconds(want))
-    except ValueError:
-        return False
-
-
-def _seconds(options: str) -> int:
-    return int(dict(pairs(options)).get("timeout", 0))
-
-
-def steady(options: str) -> list[tuple[str, str]]:
-    """Return the options that only somebody's wish changes; of a timeout that it runs."""
-    kept = []
-    for name, value in pairs(options):
-        if name == "timeout":
-            if value != "0":
-                kept.append((name, ""))
-        elif name not in ("packets", "bytes"):
-            kept.append((name, value))
-    return sorted(kept)
-
-
-def pairs(options: str) -> list[tuple[str, str]]:
-    """Take options apart; a comment may have blanks in its quotes.
-
-    Raises:
-        ValueError: an option without its value.
-    """
-    found = []
-    rest = options.strip()
-    while rest:
-        name, _blank, rest = rest.partition(" ")
-        value = ""
-        if name not in _BARE:
-            rest = rest.lstrip(" ")
-            if rest.startswith('"'):
-                value, quote, rest = rest[1:].partition('"')
-                if not quote:
-                    raise ValueError(f"{name} has no closing quote")
-            else:
-                value, _blank, rest = rest.partition(" ")
-                if not value:
-                    raise ValueError(f"{name} has no value")
-        found.append((name, value))
-        rest = rest.lstrip(" ")
-    return found
 
 
 class Speller:
@@ -287,10 +222,14 @@ _EXPECTED = {
 
 
 def _option(name: str, value: str, subject: str) -> str:
-    if name in _BARE:
+    if name in WITHOUT_VALUE:
         return name
     if name == "comment":
-        if len(value.encode("utf-8", "surrogateescape")) > _LONGEST_COMMENT:
+        try:
+            size = len(value.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError:  # JSON can say half of a character, which no tool can be told
+            raise InputError(subject, name, ascii(value[:20]), "text that UTF-8 can say") from None
+        if size > _LONGEST_COMMENT:
             raise InputError(subject, name, f"{value[:20]}…", f"at most {_LONGEST_COMMENT} bytes")
         return f'comment "{value}"' if value else ""
     if name in ("skbmark", "skbprio"):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple
 
-from .net import canonical, network
-from .spelling import AskError, integer
+from ..model.net import canonical, network
+from .common import AskError, integer
 
 
 class Option(NamedTuple):

@@ -11,18 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .rule_options import (
-    IMPLIED,
-    MARK_FORMS,
-    MATCHES,
-    REJECT_WITH,
-    TARGETS,
-    UNKNOWN_TARGETS,
-    Option,
-    address,
-    set_xmark,
-)
-from .spelling import AskError
+from .common import AskError
+from .iptables_options import IMPLIED, MARK_FORMS, MATCHES, REJECT_WITH, TARGETS, UNKNOWN_TARGETS, Option, address, set_xmark
 
 # Long forms of the options that belong to no extension.
 _LONG = {

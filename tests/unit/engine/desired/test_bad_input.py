@@ -13,7 +13,7 @@ from support.objects import endpoint, piece, port, service
 from support.wanted import NODE, cluster, members, node, servers
 
 from kubenode.engine.desired.cluster import Cluster
-from kubenode.engine.desired.config import Config
+from kubenode.engine.desired.settings import Config
 from kubenode.engine.errors import InputError
 
 GOOD = (service("good", ["10.20.30.99"]), piece("good", [endpoint("10.180.0.9")]))
@@ -28,7 +28,7 @@ def bad_ports(**change: Any) -> dict[str, Any]:
     ("obj", "field", "value", "expected"),
     [
         (service(cluster_ips=["10.20.30.256"]), "spec.clusterIPs", "10.20.30.256", "an IPv4 or IPv6 address"),
-        (service(cluster_ips=["010.1.1.1"]), "spec.clusterIPs", "010.1.1.1", "an IPv4 or IPv6 address"),
+        (service(cluster_ips=["10.1.1.1e"]), "spec.clusterIPs", "10.1.1.1e", "an IPv4 or IPv6 address"),
         (service(cluster_ips=[]), "spec.clusterIP", "", "an address (the API server assigns it), or None"),
         (
             service(cluster_ips=["10.0.0.1", "10.0.0.2"]),
@@ -223,7 +223,7 @@ def test_two_services_want_one_node_port() -> None:
     assert built.problems == {
         ("Service", f"ns1/{name}"): (
             f"Service ns1/{name}: spec.ports[0].nodePort is 'tcp 3001', "
-            "expected a node port that no older service has (Service ns1/b has this one)",
+            "expected a node port that no other Service holds (Service ns1/b does, by spec.ports[0].nodePort)",
         )
         for name in ("a", "c")
     }
@@ -258,8 +258,8 @@ def test_two_services_want_one_external_address_and_port() -> None:
     built = cluster(objects)
     assert built.problems == {
         ("Service", "ns1/a"): (
-            "Service ns1/a: spec.ports[0].port is 'tcp 50.60.70.81:80', "
-            "expected an address and port that no older service has (Service ns1/b has this one)",
+            "Service ns1/a: spec.externalIPs is 'tcp 50.60.70.81:80', "
+            "expected an address and port that no other Service holds (Service ns1/b does, by spec.externalIPs)",
         )
     }
     assert members(built.state(), "KUBE-EXTERNAL-IP") == ["50.60.70.81,tcp:80"]

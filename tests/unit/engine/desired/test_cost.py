@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an event costs: one Service's worth of work, however many there are. Counted in calls, not in seconds."""
+"""Cost of an event: the work of one Service, whatever the number of Services.
+
+Counted in calls, not in seconds.
+"""
 
 from __future__ import annotations
 

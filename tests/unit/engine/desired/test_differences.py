@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where we differ from kube-proxy, if asked to: what each setting and each annotation changes in the state."""
+"""Optional differences from kube-proxy: effects of each setting and each annotation on the state."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from support.objects import endpoint, piece, port, service
 from support.wanted import cluster, members, node, servers
 
-from kubenode.engine.desired.config import Config
 from kubenode.engine.desired.sets import CLUSTER_IP, SETS
+from kubenode.engine.desired.settings import Config
 from kubenode.engine.model import State
 from kubenode.engine.model.iptables import ChainKey
 from kubenode.engine.model.link import STATIC
@@ -30,12 +30,13 @@ def test_load_balancer_addresses_need_not_be_bound() -> None:
     """They are the load balancer's then, as with ipMode Proxy, but for one that the node has on another link."""
     ranges = {"loadBalancerSourceRanges": ["192.0.2.0/24"], "externalIPs": ["50.60.70.81"]}
     obj = balancer(**ranges)
-    built = cluster([obj, ENDS], NODE_IP, Config(bind_load_balancer_ips=False))
+    allowed = Config(allowed_load_balancer_ips=("1.2.3.0/24",))
+    built = cluster([obj, ENDS], NODE_IP, allowed._replace(bind_load_balancer_ips=False))
     proxied = {**obj, "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4", "ipMode": "Proxy"}]}}}
     assert built.state() == cluster([proxied, ENDS], NODE_IP).state()
     assert sorted(key.address for key in built.state()["address"]) == ["10.20.30.41", "50.60.70.81"]
     built.set_facts(node("10.99.0.11", "1.2.3.4", "fd00:99::11"))
-    assert built.state() == cluster([obj, ENDS], node("10.99.0.11", "1.2.3.4", "fd00:99::11")).state()
+    assert built.state() == cluster([obj, ENDS], node("10.99.0.11", "1.2.3.4", "fd00:99::11"), allowed).state()
     assert members(built.state(), "KUBE-LOAD-BALANCER") == ["1.2.3.4,tcp:80"]
     assert "1.2.3.4" not in {key.address for key in built.state()["address"]}
 
@@ -143,7 +144,9 @@ def networks(state: State) -> list[str]:
 
 def test_routes_instead_of_addresses() -> None:
     obj = balancer(externalIPs=["50.60.70.81", "10.99.0.11"])
-    built, usual = cluster([obj, ENDS], NODE_IP, ROUTES), cluster([obj, ENDS], NODE_IP).state()
+    allowed = ("50.60.70.0/24", "10.20.5.5/32", "10.99.0.11/32")
+    built = cluster([obj, ENDS], NODE_IP, ROUTES._replace(allowed_external_ips=allowed))
+    usual = cluster([obj, ENDS], NODE_IP, Config(allowed_external_ips=allowed)).state()
     state = built.state()
     assert state["address"] == {}
     # nothing for the cluster IP, which lies in a service network; nothing for the node's own address
@@ -166,7 +169,7 @@ def test_routes_instead_of_addresses() -> None:
     assert networks(built.state()) == ["10.20.0.0/16", "fd00:20::/112"]
 
 
-def test_without_service_networks_every_virtual_address_has_its_route() -> None:
+def test_each_vip_without_service_networks_has_a_route() -> None:
     built = cluster([balancer(), ENDS], NODE_IP, Config(vip_binding="routes"))
     assert networks(built.state()) == ["1.2.3.4/32", "10.20.30.41/32"]
     usual = cluster([balancer(), ENDS], NODE_IP).state()
@@ -177,7 +180,7 @@ def test_without_service_networks_every_virtual_address_has_its_route() -> None:
 
 @pytest.mark.parametrize("masquerade_all", [False, True])
 @pytest.mark.parametrize("pods", ["", "fd00:244::/32"])
-def test_over_ipv6_what_the_node_sends_itself_is_known_by_its_source(pods: str, masquerade_all: bool) -> None:
+def test_ipv6_traffic_of_the_node_is_matched_by_source(pods: str, masquerade_all: bool) -> None:
     """The source is not the virtual address, as it is over IPv4 and with addresses: any address of the node may be chosen."""
     config = ROUTES._replace(cluster_cidrs=(pods,) if pods else (), masquerade_all=masquerade_all)
     rules = cluster([service(cluster_ips=["fd00:20::41"])], NODE_IP, config).state()["chain"][ChainKey(6, "nat", "KUBE-SERVICES")]
@@ -187,7 +190,7 @@ def test_over_ipv6_what_the_node_sends_itself_is_known_by_its_source(pods: str, 
     assert marking == [f"{match} -j KUBE-MARK-MASQ" for match in wanted]
 
 
-def test_a_service_network_with_an_address_of_the_node_is_no_route() -> None:
+def test_service_network_with_node_address_has_no_route() -> None:
     built = cluster([balancer(), ENDS], NODE_IP, ROUTES)
     built.take()
     built.set_facts(node("10.99.0.11", "10.20.1.1", "fd00:99::11"))

@@ -24,11 +24,14 @@ from support.proxier import (
 )
 from support.wanted import NODE, chain, cluster, members, node, servers
 
+from kubenode.engine.desired.settings import Config
+
+ALLOWED = Config(allowed_external_ips=("50.60.70.0/24", "127.0.0.0/8", "100.101.102.103/32"))
 EXTERNAL = ["50.60.70.81", "2012::51", "127.0.0.1"]
 
 
 def test_external_ips() -> None:
-    built = cluster([service(externalIPs=EXTERNAL), V4])
+    built = cluster([service(externalIPs=EXTERNAL), V4], config=ALLOWED)
     state = built.state()
     assert servers(state) == {f"tcp {ip}:80": ONE for ip in ("10.20.30.41", "50.60.70.81", "127.0.0.1")}
     assert members(state, "KUBE-EXTERNAL-IP") == ["127.0.0.1,tcp:80", "50.60.70.81,tcp:80"]
@@ -46,13 +49,14 @@ def test_external_ips_without_endpoints() -> None:
 
 
 def test_external_ips_get_no_real_server_of_another_protocol() -> None:
-    state = cluster([service(externalIPs=EXTERNAL), piece(endpoints=[endpoint("10.180.0.1")], ports=ports("UDP"))]).state()
+    udp = piece(endpoints=[endpoint("10.180.0.1")], ports=ports("UDP"))
+    state = cluster([service(externalIPs=EXTERNAL), udp], config=ALLOWED).state()
     assert servers(state) == {f"tcp {ip}:80": [] for ip in ("10.20.30.41", "50.60.70.81", "127.0.0.1")}
 
 
 def test_external_ips_local() -> None:
     both = piece(endpoints=[endpoint("10.180.0.1", NODE), endpoint("10.180.1.1", "other-node")])
-    state = cluster([service(kind="NodePort", externalIPs=EXTERNAL, externalTrafficPolicy="Local"), both]).state()
+    state = cluster([service(kind="NodePort", externalIPs=EXTERNAL, externalTrafficPolicy="Local"), both], config=ALLOWED).state()
     assert servers(state) == {
         "tcp 10.20.30.41:80": ["10.180.0.1:80", "10.180.1.1:80"],
         "tcp 50.60.70.81:80": ["10.180.0.1:80"],
@@ -65,7 +69,7 @@ def test_external_ips_local() -> None:
 
 
 def test_an_external_ip_that_another_link_has_is_not_bound() -> None:
-    state = cluster([service(externalIPs=["100.101.102.103", "50.60.70.81"])], node("100.101.102.103")).state()
+    state = cluster([service(externalIPs=["100.101.102.103", "50.60.70.81"])], node("100.101.102.103"), ALLOWED).state()
     assert sorted(key.address for key in state["address"]) == ["10.20.30.41", "50.60.70.81"]
     assert members(state, "KUBE-IPVS-IPS") == ["10.20.30.41", "50.60.70.81"]
     assert members(state, "KUBE-EXTERNAL-IP") == ["100.101.102.103,tcp:80", "50.60.70.81,tcp:80"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which endpoints may answer a UDP flow: all that serve, whatever traffic policies, hints and readiness make of them."""
+"""Endpoints that may answer a UDP flow: all serving endpoints, regardless of traffic policies, hints and readiness."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def told(found: dict[VirtualServerKey, frozenset[tuple[str, int]]]) -> dict[str,
     return {str(key): sorted(ip for ip, _port in places) for key, places in found.items()}
 
 
-def test_all_addresses_of_a_service_have_all_its_serving_endpoints() -> None:
+def test_every_service_address_has_all_serving_endpoints() -> None:
     local, remote = endpoint("10.0.0.1", NODE), endpoint("10.0.0.2", "other")
     dying = endpoint("10.0.0.3", "other", ready=False, serving=True, terminating=True)
     hinted = endpoint("10.0.0.4", "other", zones=["elsewhere"])

@@ -10,9 +10,9 @@ from support.objects import service
 from support.wanted import chain, cluster, node
 
 from kubenode.engine.desired import sets
-from kubenode.engine.desired.config import Config
-from kubenode.engine.desired.facts import NodeFacts
+from kubenode.engine.desired.node_facts import NodeFacts
 from kubenode.engine.desired.rules import CHAINS
+from kubenode.engine.desired.settings import Config
 from kubenode.engine.model import State
 from kubenode.engine.model.iptables import ChainKey
 from kubenode.engine.model.link import Link
@@ -208,7 +208,7 @@ def test_new_facts() -> None:
         loadBalancerSourceRanges=["100.0.0.0/8"],
         externalIPs=["100.1.1.2"],
     )
-    built = cluster([obj], NodeFacts("test-node"))
+    built = cluster([obj], NodeFacts("test-node"), Config(allowed_external_ips=("100.1.1.2/32",)))
     built.take()
     assert rules(built.state(), "KUBE-IPVS-OUT-FILTER", "filter") != []
     assert "100.1.1.2" in {key.address for key in built.state()["address"]}

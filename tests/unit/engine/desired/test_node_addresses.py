@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which addresses of a node serve node ports (kube-proxy's TestGetNodeIPs and TestFilterCIDRs, and the options)."""
+"""Node addresses that serve node ports (kube-proxy's TestGetNodeIPs and TestFilterCIDRs, and the options)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from support.proxier import (
 )
 from support.wanted import NODE, chain, cluster, members, node, servers
 
-from kubenode.engine.desired.config import Config
+from kubenode.engine.desired.settings import Config
 
 
 @pytest.mark.parametrize(

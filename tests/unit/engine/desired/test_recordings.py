@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What kube-proxy made of random clusters in a real kernel is what we want, table by table."""
+"""Recorded tables of kube-proxy for random clusters in a real kernel equal our desired state, table by table."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from support.proxier import (
 )
 from support.wanted import NODE, cluster, members, node, servers
 
-from kubenode.engine.desired.config import Config
+from kubenode.engine.desired.settings import Config
 
 
 def test_a_service_in_each_family() -> None:
@@ -103,7 +103,6 @@ def test_services_come_and_go() -> None:
         ),
         service(labels={"service.kubernetes.io/service-proxy-name": "other"}),
         service(labels={"service.kubernetes.io/service-proxy-name": ""}),
-        service(labels={"service.kubernetes.io/headless": ""}),
     ],
     ids=[
         "headless",
@@ -112,7 +111,6 @@ def test_services_come_and_go() -> None:
         "ExternalName",
         "another proxy's",
         "label without value",
-        "label",
     ],
 )
 def test_services_that_are_not_for_us(obj: dict[str, Any]) -> None:
@@ -172,10 +170,10 @@ def test_scheduler(scheduler: str, flags: int) -> None:
 
 def test_addresses_are_canonical() -> None:
     objects = [
-        service(cluster_ips=["FD00:0:0::00AB"], externalIPs=["FE80:0000:0000:0000:0202:B3FF:FE1E:8329"]),
+        service(cluster_ips=["FD00:0:0::00AB"], externalIPs=["2001:0DB8:0000:0000:0202:B3FF:FE1E:8329"]),
         piece(endpoints=[endpoint("FD00:0:0::0001", NODE)], family=6),
     ]
     state = cluster(objects).state()
-    assert servers(state, 6) == {"tcp [fd00::ab]:80": ["[fd00::1]:80"], "tcp [fe80::202:b3ff:fe1e:8329]:80": ["[fd00::1]:80"]}
+    assert servers(state, 6) == {"tcp [fd00::ab]:80": ["[fd00::1]:80"], "tcp [2001:db8::202:b3ff:fe1e:8329]:80": ["[fd00::1]:80"]}
     assert members(state, "KUBE-6-LOOP-BACK") == ["fd00::1,tcp:80,fd00::1"]
-    assert members(state, "KUBE-6-EXTERNAL-IP") == ["fe80::202:b3ff:fe1e:8329,tcp:80"]
+    assert members(state, "KUBE-6-EXTERNAL-IP") == ["2001:db8::202:b3ff:fe1e:8329,tcp:80"]

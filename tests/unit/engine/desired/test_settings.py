@@ -9,27 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
+from support.configuration import agent, kube_proxy, nested, problems
 from support.recorded import GOLDEN
 
-from kubenode.engine.desired.config import AGENT, KUBE_PROXY, Config, ConfigError, parse
-from kubenode.engine.desired.config_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS, WITHOUT_EFFECT
-from kubenode.engine.model.objects_service import FLAGS, SCHEDULER
-from kubenode.engine.model.objects_slice import WEIGHT
-
-
-def kube_proxy(**fields: Any) -> dict[str, Any]:
-    return {"apiVersion": KUBE_PROXY[0], "kind": KUBE_PROXY[1], "mode": "ipvs", **fields}
-
-
-def agent(**fields: Any) -> dict[str, Any]:
-    return {"apiVersion": AGENT[0], "kind": AGENT[1], **fields}
-
-
-def problems(*documents: Any) -> tuple[str, ...]:
-    with pytest.raises(ConfigError) as caught:
-        parse(documents)
-    assert str(caught.value) == "; ".join(caught.value.problems)
-    return caught.value.problems
+from kubenode.engine.desired.settings import KUBE_PROXY, Config, parse
+from kubenode.engine.desired.settings_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS, WITHOUT_EFFECT
+from kubenode.engine.kubernetes.endpoint_slice import WEIGHT
+from kubenode.engine.kubernetes.service import FLAGS, SCHEDULER
 
 
 def test_nothing_is_all_default() -> None:
@@ -125,6 +111,10 @@ OURS = {
     "noEndpoints": ("reject", {"no_endpoints": "reject"}),
     "vipBinding": ("routes", {"vip_binding": "routes"}),
     "serviceCIDRs": (["10.96.0.0/12", "FD00:96:0::/108"], {"service_cidrs": ("10.96.0.0/12", "fd00:96::/108")}),
+    "allowedExternalIPs": (["192.0.2.7/32", "FD00::/8"], {"allowed_external_ips": ("192.0.2.7/32", "fd00::/8")}),
+    "allowedLoadBalancerIPs": (["198.51.100.0/24"], {"allowed_load_balancer_ips": ("198.51.100.0/24",)}),
+    "maxVirtualServersPerService": (100, {"max_virtual_servers": 100}),
+    "maxRealServersPerService": (1000, {"max_real_servers": 1000}),
     "nodeSelector": ({"b/c": "d", "a": ""}, {"node_selector": (("a", ""), ("b/c", "d"))}),
     "source.manifests.directory": ("/srv/manifests", {"manifests_directory": "/srv/manifests"}),
     "source.kubernetes.kubeconfig": ("/etc/k", {"source": "kubernetes", "kubernetes_kubeconfig": "/etc/k"}),
@@ -133,11 +123,6 @@ OURS = {
         {"source": "kubernetes", "kubernetes_server": "https://[fd00::1]:6443"},
     ),
 }
-
-
-def nested(path: str, value: Any) -> dict[str, Any]:
-    first, _dot, rest = path.partition(".")
-    return {first: nested(rest, value) if rest else value}
 
 
 @pytest.mark.parametrize(("path", "value", "wanted"), [(path, *given) for path, given in GIVEN.items()])
@@ -163,117 +148,6 @@ def test_every_field_is_documented() -> None:
     fields = {path for fields in (KUBE_PROXY_FIELDS, AGENT_FIELDS) for path, field in fields.items() if field}
     assert {path for path in fields if f"`{path}`" not in page} == set()
     assert {name for name in (SCHEDULER, FLAGS, WEIGHT) if f"`{name}`" not in page} == set()
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "expected"),
-    [
-        ("mode", "userspace", "one of '', 'iptables', 'ipvs', 'nftables'"),
-        ("hostnameOverride", " ", "the name of a node"),
-        ("bindAddress", "10.0.0", "an IPv4 or IPv6 address"),
-        ("healthzBindAddress", "localhost:10256", "ADDRESS:PORT such as"),
-        ("healthzBindAddress", "0.0.0.0:65536", "a port from 1 to 65535"),
-        ("healthzBindAddress", "0.0.0.0:0", "a port from 1 to 65535"),
-        ("healthzBindAddress", "0.0.0.0:", "a port from 1 to 65535"),
-        ("healthzBindAddress", "::1:10256", "ADDRESS:PORT such as"),
-        ("healthzBindAddress", "[0.0.0.0]:10256", "ADDRESS:PORT such as"),
-        ("metricsBindAddress", ":10249", "ADDRESS:PORT such as"),
-        ("metricsBindAddress", 10249, "ADDRESS:PORT such as"),
-        ("metricsBindAddress", "::1:10249x", "ADDRESS:PORT such as"),
-        ("clusterCIDR", "10.244.0.0", "networks such as"),
-        ("clusterCIDR", "10.244.0.0/16,10.245.0.0/16", "at most one network of each family"),
-        ("detectLocalMode", "Magic", "one of 'ClusterCIDR'"),
-        ("detectLocal.bridgeInterface", "a-name-that-is-too-long", "at most 15 characters"),
-        ("nodePortAddresses", ["10.0.0.0/33"], "'10.0.0.0/33' is not one"),
-        ("nodePortAddresses", ["primary", "10.0.0.0/8"], "nothing but 'primary'"),
-        ("nodePortAddresses", "10.0.0.0/8", "a list of networks"),
-        ("configSyncPeriod", "-1s", "a duration greater than 0"),
-        ("oomScoreAdj", 1001, "an integer from -1000 to 1000"),
-        ("iptables.masqueradeBit", 32, "an integer from 0 to 31"),
-        ("iptables.masqueradeAll", "yes", "true or false"),
-        ("ipvs.scheduler", "round-robin", "one of 'rr', 'wrr'"),
-        ("ipvs.excludeCIDRs", ["10.0.0.1"], "'10.0.0.1' is not one"),
-        ("ipvs.syncPeriod", "-30s", "a duration greater than 0"),
-        ("ipvs.syncPeriod", 30, "a duration such as"),
-        ("ipvs.syncPeriod", "30", "a duration such as"),
-        ("ipvs.minSyncPeriod", "-1s", "a duration that is not negative"),
-        ("ipvs.tcpTimeout", "-1s", "a duration that is not negative"),
-        ("ipvs.tcpFinTimeout", "-1s", "a duration that is not negative"),
-        ("ipvs.udpTimeout", "600h", "a duration of at most 2147483s, which the kernel can count"),
-        ("conntrack.maxPerCore", -1, "an integer from 0"),
-        ("conntrack.min", 1.5, "an integer from 0"),
-        ("conntrack.tcpEstablishedTimeout", "9" * 400 + "s", "a duration of less than 2562048h"),
-        ("clientConnection.burst", True, "an integer from 0"),
-        ("clientConnection.qps", "many", "a number"),
-        ("ipvs", [], "a mapping"),
-    ],
-)
-def test_invalid_values(path: str, value: Any, expected: str) -> None:
-    (problem,) = problems({**kube_proxy(), **nested(path, value)})
-    assert problem.startswith(f"KubeProxyConfiguration: {path} is {value!r}, expected ")
-    assert expected in problem
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "expected"),
-    [
-        ("localFallback", "node", "one of 'cluster', 'drop'"),
-        ("noEndpoints", True, "one of 'none', 'reject'"),
-        ("vipBinding", "x", "one of 'addresses', 'routes'"),
-        ("serviceCIDRs", "10.96.0.0/12", "a list of networks"),
-        ("serviceCIDRs", ["10.96.0.0"], "'10.96.0.0' is not one"),
-        ("serviceCIDRs", ["fd00:96::/108", "10.96.0.1/12"], "without host bits; '10.96.0.1/12' is in 10.96.0.0/12"),
-        ("serviceCIDRs", ["10.96.0.1/32"], "networks of cluster IPs such as 10.96.0.0/12; '10.96.0.1/32' is not one"),
-        ("serviceCIDRs", ["0.0.0.0/0"], "'0.0.0.0/0' is not one"),
-        ("serviceCIDRs", ["::/0"], "'::/0' is not one"),
-        ("gracefulTermination.maxDuration", "-1m", "a duration that is not negative"),
-        ("nodeSelector", ["kubenode.ipvs/proxy"], "labels such as {kubenode.ipvs/proxy: agent}"),
-        ("nodeSelector", {"kubenode.ipvs/agent": True}, "with texts as values"),
-        ("source.manifests.directory", "manifests", "an absolute path"),
-        ("source.kubernetes.kubeconfig", "kubeconfig", "an absolute path"),
-        ("source.kubernetes.server", "192.0.2.1:6443", "a URL such as https://192.0.2.1:6443"),
-        ("source.kubernetes", "yes", "a mapping"),
-    ],
-)
-def test_invalid_values_of_ours(path: str, value: Any, expected: str) -> None:
-    (problem,) = problems(agent(**nested(path, value)))
-    assert problem.startswith(f"AgentConfiguration: {path} is {value!r}, expected ")
-    assert expected in problem
-
-
-def test_all_problems_at_once() -> None:
-    found = problems(
-        kube_proxy(ipvs={"scheduler": "x", "syncPeriod": "y"}, oomScoreAdj=5000), agent(vipPing=1), {"kind": None}, 5
-    )
-    assert [problem.split(" is ")[0] for problem in found] == [
-        "KubeProxyConfiguration: ipvs.scheduler",
-        "KubeProxyConfiguration: ipvs.syncPeriod",
-        "KubeProxyConfiguration: oomScoreAdj",
-        "AgentConfiguration: vipPing",
-        "document 3: kind",
-        "document 4",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        (
-            {"ipvs": {"syncPeriod": "10s", "minSyncPeriod": "20s"}},
-            "ipvs.minSyncPeriod is 20s, expected at most ipvs.syncPeriod (10s)",
-        ),
-        (
-            {"detectLocalMode": "BridgeInterface"},
-            "detectLocal.bridgeInterface is '', expected a name, as detectLocalMode is BridgeInterface",
-        ),
-        (
-            {"detectLocalMode": "InterfaceNamePrefix", "detectLocal": {"bridgeInterface": "x"}},
-            "detectLocal.interfaceNamePrefix is '', expected a name, as detectLocalMode is InterfaceNamePrefix",
-        ),
-    ],
-)
-def test_contradictions(fields: dict[str, Any], problem: str) -> None:
-    assert problems(kube_proxy(**fields)) == (f"KubeProxyConfiguration: {problem}",)
 
 
 @pytest.mark.parametrize("section", [None, {}])
@@ -341,9 +215,3 @@ def test_another_mode_is_said(mode: str) -> None:
     _config, warnings = parse([kube_proxy(mode=mode)])
     (warning,) = warnings
     assert warning.endswith("; this agent works as mode ipvs does")
-
-
-@pytest.mark.parametrize("pods", ["10.96.0.0/11", "10.100.0.0/16"])
-def test_service_networks_are_not_the_pods(pods: str) -> None:
-    (problem,) = problems(kube_proxy(clusterCIDR=pods), agent(serviceCIDRs=["10.96.0.0/12", "fd00:96::/108"]))
-    assert problem == f"AgentConfiguration: serviceCIDRs has '10.96.0.0/12', expected networks apart from clusterCIDR ({pods})"

@@ -12,7 +12,7 @@ from support.objects import endpoint, piece, port, service
 from support.wanted import cluster, node, servers
 
 from kubenode.engine.desired.endpoints import Candidate, choose
-from kubenode.engine.model.objects_slice import parse_slice
+from kubenode.engine.kubernetes.endpoint_slice import parse_slice
 
 HERE = "test-node"
 GONE = {"ready": False, "serving": False}
@@ -175,7 +175,7 @@ def test_real_servers(case: Case) -> None:
 
 
 def test_no_fall_back_if_not_wanted() -> None:
-    from kubenode.engine.desired.config import Config
+    from kubenode.engine.desired.settings import Config
 
     obj = service(ports=[port(node_port=3001)], kind="NodePort", externalTrafficPolicy="Local")
     built = cluster([obj, piece(endpoints=[endpoint("10.1.2.1", "other")])], node("10.99.0.11"), Config(local_fallback="drop"))

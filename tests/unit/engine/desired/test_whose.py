@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which Service an item on the node is there for, and whether the node is one to send traffic to."""
+"""Service of an item on the node, and eligibility of the node for traffic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.objects import endpoint, node, piece, port, service
 from support.wanted import NODE, cluster
 from support.wanted import node as facts
 
-from kubenode.engine.desired.config import Config
+from kubenode.engine.desired.settings import Config
 from kubenode.engine.model.ipset import MemberKey
 from kubenode.engine.model.ipvs import VirtualServerKey
 from kubenode.engine.model.link import AddressKey
@@ -72,7 +72,7 @@ def test_which_port_of_a_service() -> None:
     assert built.port_of(SHARED) == "ns1/one:web"
 
 
-def test_a_node_that_leaves_gets_no_traffic_and_one_that_has_gone_does_not_either() -> None:
+def test_leaving_or_deleted_node_is_not_eligible() -> None:
     built = cluster([])
     assert built.eligible  # nothing is known that speaks against it
     plain, tainted, deleted = node(NODE), node(NODE), node(NODE)

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.agent_process import eventually
 
 from kubenode.engine.errors import KernelError, MissingError
 from kubenode.engine.kernel import command
@@ -76,8 +78,35 @@ def test_a_tool_that_may_not_be_run(here: Path) -> None:
         command.run(["locked"])
 
 
-def test_a_tool_that_does_not_end(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool(here, "endless", "exec sleep 60")
-    monkeypatch.setattr(command, "_SECONDS", 0.2)
-    with pytest.raises(KernelError, match=r"endless now did not end in 0\.2 seconds and was stopped"):
-        command.run(["endless", "now"])
+@pytest.fixture
+def one_second() -> Iterator[list[str]]:
+    """Tools have a second, and each start is noted."""
+    started: list[str] = []
+    before = command._CHOSEN["limits"]
+    command.limit(command.Limits(1.0, lambda: started.append("tool")))
+    yield started
+    command.limit(before)
+
+
+def alive(group: int) -> list[str]:
+    """The states of a group's processes, but for those that have ended and wait for somebody to collect their status."""
+    states = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _parent, its_group, *_rest = path.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended meanwhile
+        if int(its_group) == group and state not in "ZX":
+            states.append(state)
+    return states
+
+
+@pytest.mark.parametrize("script", ["exec sleep 1000", "sleep 1000", "cat; sleep 1000", "trap '' TERM INT; sleep 1000 & wait"])
+def test_a_tool_that_hangs_is_named_and_ended_with_its_children(here: Path, one_second: list[str], script: str) -> None:
+    tool(here, "hung", f"echo $$ > {here}/pid; {script}")
+    for run in (command.run, command.run_printing):
+        with pytest.raises(KernelError, match=r"^hung --all did not end in 1 seconds and was stopped$"):
+            run(["hung", "--all"])
+        group = int((here / "pid").read_text())
+        eventually(lambda group=group: not alive(group))
+    assert one_second == ["tool", "tool"]

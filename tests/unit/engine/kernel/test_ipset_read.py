@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ``ipset save`` prints becomes items; the tool is a fake on PATH that prints recorded output."""
+"""Parse ``ipset save`` into items.
+
+The tool is a fake on PATH that prints recorded output.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import struct
+from socket import AF_NETLINK, SOCK_RAW
+from socket import socket as open_socket
 
 import pytest
 from hypothesis import given
@@ -92,3 +94,49 @@ def test_a_closed_socket_is_an_error() -> None:
         pass
     with pytest.raises(OSError, match="Bad file descriptor"):
         socket.request([message(1, 0, b"")])
+
+
+WHOLE = struct.pack("=IHHII", 20, RTM_NEWLINK, 0, 7, 0) + b"abcd"
+
+
+def test_messages_of_a_packet() -> None:
+    assert list(netlink.messages(WHOLE * 2)) == [(RTM_NEWLINK, 0, 7, b"abcd")] * 2
+    assert list(netlink.messages(b"")) == []
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        bytes(16),
+        bytes(4),
+        WHOLE[:12],
+        WHOLE + bytes(20),
+        struct.pack("=IHHII", 15, 16, 0, 0, 0),
+        WHOLE[:18],
+        WHOLE + b"\xff" * 16,
+    ],
+    ids=["length 0", "short", "half a header", "length 0 later", "length 15", "cut off", "length 2^32-1"],
+)
+def test_messages_with_a_wrong_length_are_an_error(packet: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^netlink message of \d+ bytes"):
+        list(netlink.messages(packet))
+
+
+@given(st.binary(max_size=200))
+def test_messages_of_any_bytes_end(packet: bytes) -> None:
+    try:
+        found = list(netlink.messages(packet))
+    except ValueError:
+        return
+    assert sum(16 + len(payload) for _kind, _flags, _sequence, payload in found) <= len(packet)
+
+
+def test_another_process_cannot_answer_for_the_kernel() -> None:
+    """It sends what ends a dump, a message of no length, and an acknowledgement, before the kernel is asked."""
+    with NetlinkSocket(NETLINK_ROUTE) as victim, open_socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE) as attacker:
+        target = (victim._socket.getsockname()[0], 0)
+        for kind in (2, 3):
+            attacker.sendto(struct.pack("=IHHIIi", 20, kind, 0, victim._sequence + 1, 0, -errno.EIO), target)
+        attacker.sendto(bytes(16), target)
+        names = [attributes(payload, 16)[IFLA_IFNAME] for payload in victim.dump(message(RTM_GETLINK, 0, link(0)))]
+    assert b"lo\0" in names

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What always holds of a plan, for random states: on paper here, against the kernel in tests/kernel."""
+"""Properties of every plan, for random states.
+
+Steps are applied to values here, and to the kernel in tests/kernel.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from support.paper import PaperNode
 from kubenode.engine.apply import ApplyError, execute
 from kubenode.engine.ledger import Ledger
 from kubenode.engine.model.ipset import IPSet, MemberKey
-from kubenode.engine.model.iptables import WHERE, ChainKey, JumpKey, Place
+from kubenode.engine.model.iptables import WHERE, ChainKey, JumpKey, RulePosition
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, SyncDaemon, VirtualServer, VirtualServerKey
 from kubenode.engine.model.kinds import KINDS
 from kubenode.engine.model.link import AddressKey, Link
@@ -59,9 +62,12 @@ def chains(draw: Any) -> dict[Any, int]:
 
 
 @st.composite
-def places(draw: Any) -> dict[Any, Place]:
+def places(draw: Any) -> dict[Any, RulePosition]:
     rules = draw(st.lists(st.sampled_from(RULES[:2]), unique=True))
-    return {JumpKey(4, "nat", "OUTPUT", rule): Place(draw(st.sampled_from(WHERE)), index) for index, rule in enumerate(rules, 1)}
+    return {
+        JumpKey(4, "nat", "OUTPUT", rule): RulePosition(draw(st.sampled_from(WHERE)), index)
+        for index, rule in enumerate(rules, 1)
+    }
 
 
 def _all_owned(state: dict[str, dict[Any, Any]]) -> dict[str, set[Any]]:
@@ -125,7 +131,9 @@ def test_foreign_things_are_never_touched(have: dict[str, dict[Any, Any]], want:
 
 
 @given(chains(), places(), st.sets(st.sampled_from(RULES[:2])), st.booleans())
-def test_jumps_reach_their_place_and_stay(have: dict[Any, int], want: dict[Any, Place], ours: set[str], claimed: bool) -> None:
+def test_jumps_reach_their_place_and_stay(
+    have: dict[Any, int], want: dict[Any, RulePosition], ours: set[str], claimed: bool
+) -> None:
     owned = {"jump": {JumpKey(4, "nat", "OUTPUT", rule) for rule in ours} | set(want)}
     others = {"jump": {JumpKey(4, "nat", "OUTPUT", "-j THEIRS"): "somebody"}} if claimed else {}
     node = PaperNode({"jump": have})
@@ -142,14 +150,14 @@ def test_two_owners_of_the_top_do_not_fight() -> None:
     mine, yours = JumpKey(4, "nat", "OUTPUT", "-j MINE"), JumpKey(4, "nat", "OUTPUT", "-j YOURS")
     node = PaperNode({})
     for key, other in ((mine, yours), (yours, mine), (mine, yours), (yours, mine)):
-        made = plan(node.state, {"jump": {key: Place()}}, {"jump": {key}}, others={"jump": {other: "other"}})
+        made = plan(node.state, {"jump": {key: RulePosition()}}, {"jump": {key}}, others={"jump": {other: "other"}})
         node.apply(made.steps, False)
     assert len(node.log) == 2
 
 
 def test_what_is_prepended_stays_where_others_push_it() -> None:
     ours = [JumpKey(4, "nat", "OUTPUT", f"-j OURS-{number}") for number in (1, 2, 3)]
-    want = {"jump": {key: Place("prepended", order) for order, key in enumerate(ours, 1)}}
+    want = {"jump": {key: RulePosition("prepended", order) for order, key in enumerate(ours, 1)}}
     owned = {"jump": set(ours)}
     node = PaperNode({"jump": {JumpKey(4, "nat", "OUTPUT", "-j THEIRS"): 1}})
     node.apply(plan(node.state, want, owned).steps, False)

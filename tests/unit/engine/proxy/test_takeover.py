@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is kube-proxy's on a node, and what only looks like it."""
+"""Items of kube-proxy on a node, and items that only resemble them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from support import recorded
 
-from kubenode.daemon.planning import make_plan
-from kubenode.engine.desired.takeover import SETS, balanced_by_rules, left_behind
 from kubenode.engine.model.ipset import MemberKey
 from kubenode.engine.model.iptables import ChainKey, JumpKey
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.model.link import AddressKey
+from kubenode.engine.proxy.planning import make_plan
+from kubenode.engine.proxy.takeover import SETS, balanced_by_rules, left_behind
 
 SVC = "KUBE-SVC-ABCDEFGH2345672A"
 

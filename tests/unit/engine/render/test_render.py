@@ -13,11 +13,11 @@ from support import recorded
 from support.random_cluster import FACTS, RandomCluster
 
 from kubenode.engine.desired.cluster import Cluster
-from kubenode.engine.desired.config import Config
+from kubenode.engine.desired.settings import Config
 from kubenode.engine.errors import InputError
 from kubenode.engine.model import State
 from kubenode.engine.model.ipset import IPSet, MemberKey
-from kubenode.engine.model.iptables import ChainKey, JumpKey, Place
+from kubenode.engine.model.iptables import ChainKey, JumpKey, RulePosition
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.model.link import AddressKey
 from kubenode.engine.render import FORMATS, render
@@ -76,10 +76,10 @@ def test_sets() -> None:
 
 def test_rules_stand_in_their_place() -> None:
     jumps = {
-        JumpKey(4, "filter", "INPUT", "-j LAST"): Place("last", 1),
-        JumpKey(4, "filter", "INPUT", "-j SECOND"): Place("first", 2),
-        JumpKey(4, "filter", "INPUT", "-j FIRST"): Place("first", 1),
-        JumpKey(6, "filter", "INPUT", "-j SIX"): Place("first", 1),
+        JumpKey(4, "filter", "INPUT", "-j LAST"): RulePosition("last", 1),
+        JumpKey(4, "filter", "INPUT", "-j SECOND"): RulePosition("first", 2),
+        JumpKey(4, "filter", "INPUT", "-j FIRST"): RulePosition("first", 1),
+        JumpKey(6, "filter", "INPUT", "-j SIX"): RulePosition("first", 1),
     }
     state: State = {"jump": dict(jumps), "chain": {ChainKey(4, "filter", "FIRST"): ("-j DROP",)}}
     lines = render(state, "iptables").splitlines()

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How headers and members are spelled; that ipset agrees is tested in tests/kernel/test_ipset_spelling.py."""
+"""Spelling of headers and members.
+
+tests/kernel/test_ipset_spelling.py compares it with ipset's own.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ import pytest
 
 from kubenode.engine.errors import InputError
 from kubenode.engine.model.ipset import IPSet, keeps_members, same_set
-from kubenode.engine.model.ipset_header import header
-from kubenode.engine.model.ipset_member import Member, Speller, pairs, same_options
+from kubenode.engine.model.member_options import pairs, same_options
+from kubenode.engine.syntax.ipset_header import header
+from kubenode.engine.syntax.ipset_member import Member, Speller
 
 
 @pytest.mark.parametrize(

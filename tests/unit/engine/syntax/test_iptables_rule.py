@@ -1,13 +1,16 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How rules are spelled; that iptables agrees is tested on both back ends (support/iptables_spelling.py)."""
+"""Spelling of rules.
+
+Tests on both back ends compare it with iptables' own (support/iptables_spelling.py).
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from kubenode.engine.model.rule_text import canonical_rule, words
+from kubenode.engine.syntax.iptables_rule import canonical_rule, words
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...plan.step import Step
+from ...model.step import Step
 from .. import Result
 from .read import Saved, read, read_saved, version
 

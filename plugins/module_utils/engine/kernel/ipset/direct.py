@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from socket import AF_INET, AF_INET6, inet_pton
 
-from ...plan.step import Step
+from ...model.step import Step
 from ..netlink import NETLINK_NETFILTER, NLA_F_NESTED, NetlinkSocket, attribute, message
 
 _ADD, _DEL = 0x0609, 0x060A  # NFNL_SUBSYS_IPSET, IPSET_CMD_ADD and IPSET_CMD_DEL; without NLM_F_EXCL as ``ipset -exist``

@@ -9,6 +9,7 @@ this, twice a minute. Whatever is not known here, for example a set with timeout
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Iterator
 from errno import ENOENT
 from socket import AF_INET, AF_INET6, inet_ntop
@@ -69,7 +70,7 @@ def read(names: Collection[str]) -> dict[str, dict[Any, Any]]:
                         continue
                     raise
                 _add(name, payloads, sets, members)
-    except (OSError, KeyError, ValueError, IndexError) as error:
+    except (OSError, KeyError, ValueError, IndexError, struct.error) as error:
         raise UnfamiliarError(str(error)) from error
     return {"set": sets, "member": members}
 
@@ -115,8 +116,8 @@ def _texts(kind: str, raw: bytes) -> Iterator[str]:
     offset, end = 0, len(raw)
     while end - offset >= 4:
         (size,) = _SIZE.unpack_from(raw, offset)
-        if size < 4:
-            raise ValueError("an empty member")
+        if size < 4 or offset + size > end:
+            raise ValueError(f"a member of {size} bytes with {end - offset} left")
         found = attributes(raw[offset + 4 : offset + size])
         offset += size + 3 & ~3
         if not found.keys() <= allowed:
@@ -137,5 +138,8 @@ def _texts(kind: str, raw: bytes) -> Iterator[str]:
 
 
 def _address(nested: bytes) -> str:
-    kind, raw = next(iter(attributes(nested).items()))
+    addresses = attributes(nested)
+    if len(addresses) != 1:
+        raise ValueError(f"a member with {len(addresses)} addresses in one place")
+    kind, raw = addresses.popitem()
     return inet_ntop(_ADDRESS[kind], raw)

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From ``ipset save`` to sets and members. A set may have a hundred thousand: no work is done line by line where it can be helped."""
+"""Parse ``ipset save`` into sets and members.
+
+A set may have a hundred thousand members, so the code avoids work for each line.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,13 @@ from typing import Any, NamedTuple
 
 from ...model.ipset import IPSet, MemberKey
 from ..command import run
+from ..decoding import decoding
 from .forceadd import forced
 from .tool import query
 
 _FLAGS = frozenset(("counters", "comment", "skbinfo", "forceadd"))
 _CREATE = b"create "
+_PRINTED = "what ipset prints of the kernel's sets"
 
 
 class Saved(NamedTuple):
@@ -64,11 +69,14 @@ def read(names: Collection[str] | None = None, members: bool = True) -> dict[str
             return dump.read(names)
         except dump.UnfamiliarError:
             pass
+    found: dict[Any, Any]
     if not members:
-        listed = _listed(_text(query(["list", "-t", *_only(names)])))
-        return {"set": _with_forceadd({name: header for name, header in listed if names is None or name in names})}
+        output = query(["list", "-t", *_only(names)])
+        with decoding(_PRINTED):
+            found = {name: header for name, header in _listed(_text(output)) if names is None or name in names}
+        return {"set": _with_forceadd(found)}
     saved = read_saved(names)
-    found: dict[Any, Any] = {}
+    found = {}
     collecting = gc.isenabled()
     gc.disable()  # nothing here is garbage, and looking for it again and again takes half of the time
     try:
@@ -88,10 +96,11 @@ def read_saved(names: Collection[str] | None = None) -> dict[str, Saved]:
     """
     found = {}
     output = query(["save", *_only(names)])
-    for head, start, end in _blocks(output):
-        name, header = _header(head)
-        if names is None or name in names:
-            found[name] = Saved(name, header, output, start, end)
+    with decoding(_PRINTED):
+        for head, start, end in _blocks(output):
+            name, header = _header(head)
+            if names is None or name in names:
+                found[name] = Saved(name, header, output, start, end)
     headers = _with_forceadd({name: saved.header for name, saved in found.items()})
     return {name: saved._replace(header=headers[name]) for name, saved in found.items()}
 

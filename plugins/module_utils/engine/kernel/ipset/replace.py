@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Giving a set another header: a complete new set beside it, exchanged in one go, with no moment without the set.
+"""Give a set another header: a complete new set beside it, exchanged in one go, with no moment without the set.
 
 The kernel swaps two sets only if they hold the same sorts of things (``hash:ip,port`` and ``hash:net,port`` do not) for the
 same family (``ip_set_swap`` in ``net/netfilter/ipset/ip_set_core.c``). Otherwise the sets are renamed, which the kernel allows only while
@@ -11,7 +11,8 @@ no rule and no other set refers to them: then nobody can see the moment in betwe
 from __future__ import annotations
 
 from ...model.ipset import IPSet, keeps_members
-from ...plan.step import Step
+from ...model.member_options import OPTIONS, pairs
+from ...model.step import Step
 from .. import Failure, Result
 from .read import read
 from .tool import ipset, restore
@@ -20,17 +21,6 @@ from .words import IN_USE, TYPE_MISMATCH, explain
 # Ours alone; what a crashed run left behind under these names is removed before they are used again.
 NEW = "kubenode-swap-new"
 OLD = "kubenode-swap-old"
-
-# The header option that a set must have for its members to have these options.
-_NEEDS = {
-    "timeout": "timeout",
-    "packets": "counters",
-    "bytes": "counters",
-    "comment": "comment",
-    "skbmark": "skbinfo",
-    "skbprio": "skbinfo",
-    "skbqueue": "skbinfo",
-}
 
 
 def replace(change: Step, members: list[Step]) -> Result:
@@ -101,13 +91,11 @@ def _remove(name: str) -> None:
 def _dropped(header: IPSet) -> frozenset[str]:
     """Return the member options that a set with this header cannot have."""
     has = {name for name, _value in header.options}
-    return frozenset(option for option, need in _NEEDS.items() if need not in has)
+    return frozenset(option for option, need in OPTIONS.items() if need and need not in has)
 
 
 def without(options: str, dropped: frozenset[str]) -> str:
     """Return member options without some of them."""
-    from ...model.ipset_member import pairs
-
     kept = [(name, f'"{value}"' if name == "comment" else value) for name, value in pairs(options) if name not in dropped]
     return " ".join(f"{name} {value}".rstrip() for name, value in kept)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calling ipset(8), and what its complaints mean."""
+"""Run ipset(8), and interpret its complaints."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from ..command import Finished, run, run_printing
 
 _ABSENT = "The set with the given name does not exist"
 _LINE = "Error in line "
+_MOST_DIGITS = 10  # of the number of a line
 _NOBODYS = "kubenode.nobodys"  # a name that no set has
 _SILENT = "it ended as if all was well, but the kernel did not answer it"  # as when there is no memory for its first questions
 
 
 class Complaint(NamedTuple):
-    """What ipset says: the index of the line (from 0; -1 if ipset names none) and its words."""
+    """Complaint of ipset: the index of the line (from 0; -1 if ipset names none) and the text."""
 
     line: int
     text: str
@@ -110,7 +111,8 @@ def complaint(errors: str) -> Complaint:
         head, found, rest = text.partition(_LINE)
         if found:
             number, _colon, words = rest.partition(": ")
-            return Complaint(int(number) - 1, words)
+            if number.isascii() and number.isdigit() and len(number) < _MOST_DIGITS:
+                return Complaint(int(number) - 1, words)
         if head.startswith("ipset v") and ": " in head:
             return Complaint(-1, head.partition(": ")[2])
     return Complaint(-1, errors.strip() or "ipset failed without a word")

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ipset's complaints, in words that say what to do."""
+"""Explain ipset's complaints, and say what to do."""
 
 from __future__ import annotations
 
-from ...plan.step import Step
+from ...model.step import Step
 from .read import read
 
 IN_USE = "in use by "

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making steps true with ``ipset restore``; a few members without it."""
+"""Execute steps on sets with ``ipset restore``; a few members are written without it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from ...errors import KernelError, MissingError
-from ...plan.step import Step
+from ...model.step import Step
 from .. import Failure, Result
 from . import direct
 from .replace import replace

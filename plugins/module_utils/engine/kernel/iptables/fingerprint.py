@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Have the rules changed since they were last read? Asked of the kernel itself, without starting a tool.
+"""Fingerprint of the rules, from the kernel itself: detect changes since the last read without starting a tool.
 
 Two processes of ``iptables-save`` are most of what a full comparison costs on a node where nothing changes. A fingerprint is taken
 before rules are read; while it stays the same, what was read is still what is there.
@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable
+from functools import cache
 from struct import Struct
 from sys import byteorder
+from typing import Any
 
 from ..netlink import NETLINK_NETFILTER, NetlinkSocket, message
 
@@ -77,12 +79,19 @@ def _ask(opened: socket.socket, level: int, option: int, buffer: bytearray) -> N
     """Call getsockopt(2) with a buffer that is a question as well as the answer, which Python's own has no way to do."""
     import ctypes
 
-    c_library = ctypes.CDLL(None, use_errno=True)
     length = ctypes.c_uint(len(buffer))
-    area = (ctypes.c_char * len(buffer)).from_buffer(buffer)
-    if c_library.getsockopt(opened.fileno(), level, option, area, ctypes.byref(length)):
+    start = ctypes.c_char.from_buffer(buffer)  # not an array, which would be a new class for each length
+    if _c_library().getsockopt(opened.fileno(), level, option, ctypes.byref(start), ctypes.byref(length)):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+
+
+@cache
+def _c_library() -> Any:
+    """Return the C library, loaded once: each CDLL defines a class, whose reference cycles hold 3 KB until the garbage collector runs."""
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _digest(parts: Iterable[bytes]) -> bytes:

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How iptables itself spells rules that somebody spelled otherwise: give it the rules and read them back.
+"""Normalise rules with iptables: write them in any spelling and read them back in the spelling of ``iptables-save``.
 
-Only for a network namespace of one's own, where nobody sees it.
+Only for a separate network namespace, where no other process sees the rules.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 from ...errors import EngineError
 from ...model.ipset import IPSet
 from ...model.iptables import BUILT_IN, ChainKey, JumpKey, Rules
-from ...model.rule_text import words as split
-from ...model.spelling import AskError
+from ...syntax.common import AskError
+from ...syntax.iptables_rule import words as split
 from ..ipset.tool import restore as restore_sets
 from .read import parse
 from .tool import Complaint, restore, save

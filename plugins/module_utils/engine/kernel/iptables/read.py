@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From ``iptables-save`` to chains and to the rules of the built-in chains."""
+"""Parse ``iptables-save`` into chains and the rules of built-in chains."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from ...model.iptables import ChainKey, JumpKey
+from ..decoding import decoding
 from .tool import save
 
 Parsed = dict[tuple[str, str], list[str]]
@@ -42,20 +43,25 @@ def read(families: Collection[int] = (4, 6), tables: Collection[str] | None = No
 
 
 def parse(saved: str) -> tuple[Parsed, Parsed]:
-    """Return the rules by table and chain, of user-defined and of built-in chains."""
+    """Return the rules by table and chain, of user-defined and of built-in chains.
+
+    Raises:
+        KernelError: a rule is in no chain, or a chain has no policy.
+    """
     own: Parsed = {}
     built_in: Parsed = {}
     rules: dict[str, list[str]] = {}
     table = ""
-    for line in saved.split("\n"):  # a comment may have other ends of lines in it
-        if line.startswith("-A "):
-            _verb, chain, rule = (line + " ").split(" ", 2)
-            rules[chain].append(rule[:-1])
-        elif line.startswith(":"):
-            chain, policy = line[1:].split(" ")[:2]
-            rules[chain] = (own if policy == "-" else built_in).setdefault((table, chain), [])
-        elif line.startswith("*"):
-            table, rules = line[1:], {}
+    with decoding("what iptables-save prints of the kernel's rules"):
+        for line in saved.split("\n"):  # a comment may have other ends of lines in it
+            if line.startswith("-A "):
+                _verb, chain, rule = (line + " ").split(" ", 2)
+                rules[chain].append(rule[:-1])
+            elif line.startswith(":"):
+                chain, policy = line[1:].split(" ")[:2]
+                rules[chain] = (own if policy == "-" else built_in).setdefault((table, chain), [])
+            elif line.startswith("*"):
+                table, rules = line[1:], {}
     return own, built_in
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calling iptables-save(8) and iptables-restore(8), and what their complaints mean."""
+"""Run iptables-save(8) and iptables-restore(8), and interpret their complaints."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import NamedTuple
 from ...errors import BusyError, KernelError, MissingError
 from ..command import Finished, run
 
-LOCK_SECONDS = 10  # the agent's watchdog has to outlast it
 _PROGRAMS = {4: "iptables", 6: "ip6tables"}
 _CHOSEN = {"backend": ""}
+_LOCK = {"seconds": 10}
 _TABLE_LISTS = {4: "ip_tables_names", 6: "ip6_tables_names"}
 
 
@@ -42,6 +42,11 @@ def choose(backend: str) -> None:
     _CHOSEN["backend"] = backend
 
 
+def wait_for_lock(seconds: int) -> None:
+    """Wait this long for another program's lock from now on; ten seconds if nothing else is said. Who tries again waits less."""
+    _LOCK["seconds"] = seconds
+
+
 def _program(family: int) -> str:
     return "-".join(part for part in (_PROGRAMS[family], _CHOSEN["backend"]) if part)
 
@@ -55,7 +60,9 @@ def version(family: int = 4) -> Version:
     words = run([_program(family), "--version"]).output.split()  # iptables v1.8.9 (nf_tables)
     numbers = next((word[1:] for word in words if word[:1] == "v"), "")
     backend = "nft" if "(nf_tables)" in words else "legacy"
-    return Version(tuple(int(part) for part in numbers.split(".") if part.isdigit()), backend)
+    return Version(
+        tuple(int(part) for part in numbers.split(".") if part.isascii() and part.isdigit() and len(part) < 10), backend
+    )
 
 
 def save(family: int) -> str:
@@ -90,7 +97,7 @@ def restore(family: int, lines: Sequence[str]) -> Complaint | None:
         BusyError: another program holds the lock.
         KernelError: the lock cannot be opened.
     """
-    ended = run([f"{_program(family)}-restore", "--noflush", "-w", str(LOCK_SECONDS)], "\n".join(lines) + "\n")
+    ended = run([f"{_program(family)}-restore", "--noflush", "-w", str(_LOCK["seconds"])], "\n".join(lines) + "\n")
     if not ended.status:
         return None
     if any(words in ended.errors for words in ("Permission denied", "holding the xtables lock. ", "lock file")):
@@ -102,7 +109,7 @@ def complaint(errors: str) -> Complaint:
     """Take the words of either back end apart; both name the line, each in more than one way."""
     import re
 
-    where = re.search(r"line:? (\d+)(?: failed)?(?:: (.*))?", errors)
+    where = re.search(r"line:? (\d{1,9})(?: failed)?(?:: (.*))?", errors)
     head = re.search(r"^ip6?tables(?:-\w+)* v\S+ \(\w+\): (.+)", errors, re.MULTILINE)
     bare = re.search(r"^Bad argument .+", errors, re.MULTILINE)
     words = head.group(1) if head else (where.group(2) if where else None) or (bare.group() if bare else "")
@@ -116,5 +123,5 @@ def _refusal(family: int, ended: Finished) -> KernelError:
     if "Permission denied" in ended.errors:
         return MissingError(f"{program} needs root (the capability CAP_NET_ADMIN in this network namespace)")
     if "holding the xtables lock" in ended.errors:
-        return BusyError(f"{program}: another program has held the lock /run/xtables.lock for {LOCK_SECONDS} seconds")
+        return BusyError(f"{program}: another program has held the lock /run/xtables.lock for {_LOCK['seconds']} seconds")
     return KernelError(f"{program}: {complaint(ended.errors).text or ended.errors.strip()}")

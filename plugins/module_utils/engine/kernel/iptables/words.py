@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""iptables' complaints, in words that say what to do; the legacy back end often has none of its own."""
+"""Explain iptables' complaints, and say what to do.
+
+The legacy back end often gives no reason of its own.
+"""
 
 from __future__ import annotations
 

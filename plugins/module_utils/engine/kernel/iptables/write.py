@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making steps true with one ``iptables-restore`` per family; each table is exchanged by the kernel as a whole."""
+"""Execute steps on rules with one ``iptables-restore`` per family.
+
+The kernel replaces each table as a whole.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...errors import BusyError, KernelError
+from ...model.iptables import written
 from ...model.kinds import name
-from ...plan.step import Step
+from ...model.step import Step
 from .. import Failure, Result
 from .tool import restore
 from .words import explain
@@ -70,8 +74,8 @@ def compose(table: str, steps: Sequence[Step]) -> list[Line]:
     lines = [Line(f"*{table}")]
     lines += [Line(f":{step.key.chain} - [0:0]", step) for step in chains]
     lines += [Line(f"-A {step.key.chain} {rule}".rstrip(), step) for step in chains for rule in step.after or ()]
-    lines += [Line(f"-D {step.key.chain} {step.key.rule}".rstrip(), step) for step in jumps if step.before is not None]
-    lines += [Line(f"-I {step.key.chain} {step.after} {step.key.rule}".rstrip(), step) for step in placed]
+    lines += [Line(f"-D {step.key.chain} {written(step.key.rule)}".rstrip(), step) for step in jumps if step.before is not None]
+    lines += [Line(f"-I {step.key.chain} {step.after} {written(step.key.rule)}".rstrip(), step) for step in placed]
     lines += [Line(f"-X {step.key.chain}", step) for step in chains if step.after is None]
     return [*lines, Line("COMMIT")]
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What concerns IPVS as a whole: timeouts, version, counters, synchronisation daemons."""
+"""IPVS settings of the whole network namespace: timeouts, version, counters, synchronisation daemons."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ...errors import InputError, KernelError
 from ...model.ipvs import LONGEST_TIMEOUT, SyncDaemon, VirtualServerKey
 from ...model.net import pack as pack_address
 from ...model.net import unpack as unpack_address
+from ..decoding import decoding
 from ..genetlink import HEADER_BYTES
 from ..netlink import NLA_F_NESTED, attribute, attributes
 from .attributes import Command, Info, Top
@@ -45,10 +46,10 @@ class Version(NamedTuple):
 
 def get_timeouts() -> Timeouts:
     """Return the timeouts."""
-    with connect() as socket:
+    with connect() as socket, decoding("the kernel's IPVS timeouts"):
         (payload,) = socket.query(socket.message(Command.GET_CONFIG))
-    found = attributes(payload, HEADER_BYTES)
-    return Timeouts(*(U32.unpack(found[number])[0] for number in _TIMEOUTS))
+        found = attributes(payload, HEADER_BYTES)
+        return Timeouts(*(U32.unpack(found[number])[0] for number in _TIMEOUTS))
 
 
 def set_timeouts(wanted: Timeouts) -> None:
@@ -69,11 +70,11 @@ def set_timeouts(wanted: Timeouts) -> None:
 
 def info() -> Version:
     """Return version and size."""
-    with connect() as socket:
+    with connect() as socket, decoding("the kernel's IPVS version"):
         (payload,) = socket.query(socket.message(Command.GET_INFO))
-    found = attributes(payload, HEADER_BYTES)
-    code = U32.unpack(found[Info.VERSION])[0]
-    return Version(f"{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}", U32.unpack(found[Info.CONN_TAB_SIZE])[0])
+        found = attributes(payload, HEADER_BYTES)
+        code = U32.unpack(found[Info.VERSION])[0]
+        return Version(f"{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}", U32.unpack(found[Info.CONN_TAB_SIZE])[0])
 
 
 def zero(server: VirtualServerKey | None = None) -> None:
@@ -95,7 +96,7 @@ def flush() -> None:
 
 def daemons() -> dict[str, SyncDaemon]:
     """Return the running synchronisation daemons, by ``master`` and ``backup``."""
-    with connect() as socket:
+    with connect() as socket, decoding("the kernel's IPVS synchronisation daemons"):
         return dict(_unpack(body(payload)) for payload in socket.dump(socket.message(Command.GET_DAEMON)))
 
 

@@ -10,11 +10,13 @@ from errno import ESRCH
 
 from ...model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from .. import finished
+from ..decoding import decoding
 from ..genetlink import GenericSocket
 from .attributes import Command
 from .codec import body, pack_server, unpack_real, unpack_server
 
 _A_SLICE = 512
+TABLE = "the kernel's IPVS table"
 
 Servers = dict[VirtualServerKey, VirtualServer]
 Reals = dict[RealServerKey, RealServer]
@@ -22,17 +24,21 @@ Reals = dict[RealServerKey, RealServer]
 
 def server_attributes(socket: GenericSocket) -> list[dict[int, bytes]]:
     """Return the attributes of all virtual servers."""
-    return [body(payload) for payload in socket.dump(socket.message(Command.GET_SERVICE))]
+    payloads = socket.dump(socket.message(Command.GET_SERVICE))
+    with decoding(TABLE):
+        return [body(payload) for payload in payloads]
 
 
 def real_attributes(socket: GenericSocket, server: VirtualServerKey) -> list[dict[int, bytes]]:
     """Return the attributes of all real servers of a virtual server; none if it is gone."""
     try:
-        return [body(payload) for payload in socket.dump(socket.message(Command.GET_DEST, 0, pack_server(server)))]
+        payloads = socket.dump(socket.message(Command.GET_DEST, 0, pack_server(server)))
     except OSError as error:
         if error.errno == ESRCH:
             return []
         raise
+    with decoding(TABLE):
+        return [body(payload) for payload in payloads]
 
 
 def servers(socket: GenericSocket) -> Servers:
@@ -44,14 +50,14 @@ def reading_servers(socket: GenericSocket) -> Generator[None, None, Servers]:
     """Do what :func:`servers` does, in slices: as all of them are in the first."""
     payloads = socket.dump(socket.message(Command.GET_SERVICE))
     found: Servers = {}
-    for number, payload in enumerate(payloads, 1):
-        key, value = unpack_server(body(payload))
-        found[key] = value
-        if number % _A_SLICE == 0:
-            yield
+    for start in range(0, len(payloads), _A_SLICE):
+        with decoding(TABLE):
+            found.update(unpack_server(body(payload)) for payload in payloads[start : start + _A_SLICE])
+        yield
     return found
 
 
 def reals(socket: GenericSocket, of: Iterable[VirtualServerKey]) -> Reals:
     """Return all real servers of these virtual servers."""
-    return dict(unpack_real(server, found) for server in of for found in real_attributes(socket, server))
+    with decoding(TABLE):
+        return dict(unpack_real(server, found) for server in of for found in real_attributes(socket, server))

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What IPVS means by an errno, in words. It depends on what was asked (net/netfilter/ipvs/ip_vs_ctl.c)."""
+"""Errors of IPVS: explain an errno in words.
+
+The meaning depends on the command (net/netfilter/ipvs/ip_vs_ctl.c).
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from ...model.net import family, pack
 from .attributes import Command
 
 MISSING = "ip_vs is not available: load the kernel module ip_vs (modprobe ip_vs), or use a kernel that has it"
-FORBIDDEN = "IPVS may not be used: the right CAP_NET_ADMIN is needed (run as root)"
+FORBIDDEN = "IPVS may not be used: the capability CAP_NET_ADMIN is needed (run as root)"
 
 _ANY = {
-    errno.EPERM: "the right CAP_NET_ADMIN is needed (run as root)",
+    errno.EPERM: "the capability CAP_NET_ADMIN is needed (run as root)",
     errno.EAFNOSUPPORT: "the kernel's ip_vs has no support for IPv{family}",
     errno.EPROTONOSUPPORT: "the kernel's ip_vs has no support for the protocol {protocol}",
     errno.ENOMEM: "the kernel has no memory left for it",

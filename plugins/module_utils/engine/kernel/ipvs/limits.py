@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a field of a virtual or real server can hold: looked at only when packing it failed, to say why."""
+"""Limits of the fields of virtual and real servers.
+
+The limits are only checked when packing a field failed, to say why.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Can this node balance with IPVS and this scheduler? The kernel is asked, by making a virtual server and removing it again.
+"""Check whether this node can balance with IPVS and a scheduler: create a virtual server and remove it again.
 
 kube-proxy asks in the same way (pkg/proxy/ipvs, CanUseIPVSProxier): neither module lists nor kernel versions tell the truth.
 """
@@ -12,7 +12,7 @@ import re
 
 from ...errors import KernelError
 from ...model.ipvs import VirtualServer, VirtualServerKey
-from ...plan.step import Step
+from ...model.step import Step
 from .table import apply, read
 
 PROBE_ADDRESS = "198.51.100.0"  # RFC 5737, documentation: nobody's

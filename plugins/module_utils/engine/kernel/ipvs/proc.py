@@ -120,6 +120,6 @@ def _virtual_server(protocol: str, endpoint: str, addresses: _Addresses) -> Virt
 
 
 def _address(raw: str) -> str:
-    if raw[0] == "[":
+    if raw[:1] == "[":
         return inet_ntop(AF_INET6, bytes.fromhex(raw[1:-1].replace(":", "")))
     return inet_ntop(AF_INET, bytes.fromhex(raw))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What concerns IPVS as a whole, as items: timeouts and synchronisation daemons."""
+"""IPVS settings of the whole network namespace as items: timeouts and synchronisation daemons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from ...errors import EngineError
-from ...plan.step import Step
+from ...model.step import Step
 from .. import Failure, Result
 from .control import Timeouts, daemons, get_timeouts, set_timeouts, start_daemon, stop_daemon
 

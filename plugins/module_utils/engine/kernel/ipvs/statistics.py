@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from ...model.ipvs import RealServerKey, VirtualServerKey
+from ..decoding import decoding
 from ..netlink import attributes
 from . import dump
 from .attributes import Dest, Service, Stats
@@ -55,7 +56,7 @@ def statistics(real_servers: bool = True) -> dict[str, dict[Any, Any]]:
     """
     servers: dict[VirtualServerKey, Traffic] = {}
     reals: dict[RealServerKey, RealServerTraffic] = {}
-    with connect() as socket:
+    with connect() as socket, decoding(dump.TABLE):
         for found in dump.server_attributes(socket):
             servers[unpack_server(found)[0]] = _traffic(found, Service.STATS64, Service.STATS)
         if real_servers:

@@ -13,8 +13,9 @@ from typing import Any
 
 from ...errors import KernelError
 from ...model.ipvs import RealServer, RealServerKey, VirtualServerKey
-from ...plan.step import Step
+from ...model.step import Step
 from .. import Failure, Result, finished
+from ..decoding import decoding
 from ..genetlink import GenericSocket
 from . import dump, proc
 from .attributes import Command
@@ -103,12 +104,13 @@ def read_connections(of: Collection[VirtualServerKey] | None = None) -> dict[Rea
             return found
         marks = False
         records = proc.Records()
-        for piece in proc.pieces():
-            for server, address, port, _method, _weight, active, inactive in records.real_servers(piece):
-                if server.family == proc.UNKNOWN_FAMILY:
-                    marks = True
-                else:
-                    found[RealServerKey(server, address, port)] = (int(active), int(inactive))
+        with decoding(f"{dump.TABLE} in {proc.PATH}"):
+            for piece in proc.pieces():
+                for server, address, port, _method, _weight, active, inactive in records.real_servers(piece):
+                    if server.family == proc.UNKNOWN_FAMILY:
+                        marks = True
+                    else:
+                        found[RealServerKey(server, address, port)] = (int(active), int(inactive))
         if marks:
             for server in dump.servers(socket):
                 if server.protocol == "fwmark":
@@ -117,7 +119,8 @@ def read_connections(of: Collection[VirtualServerKey] | None = None) -> dict[Rea
 
 
 def _connections(socket: GenericSocket, server: VirtualServerKey) -> dict[RealServerKey, tuple[int, int]]:
-    return {unpack_real(server, raw)[0]: unpack_connections(raw)[:2] for raw in dump.real_attributes(socket, server)}
+    with decoding(dump.TABLE):
+        return {unpack_real(server, raw)[0]: unpack_connections(raw)[:2] for raw in dump.real_attributes(socket, server)}
 
 
 def _proc_reals(

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from struct import Struct
 from typing import NamedTuple
 
-from ..errors import KernelError, MissingError
-from ..model.net import unpack as unpack_address
-from .netlink import NETLINK_NETFILTER, NLA_F_NESTED, NetlinkSocket, attribute, attributes, message
+from ...errors import KernelError, MissingError
+from ...model.net import pack as pack_address
+from ...model.net import unpack as unpack_address
+from ..netlink import NETLINK_NETFILTER, NLA_F_NESTED, NetlinkSocket, attribute, attributes, message
 
 UDP = 17
 
@@ -29,6 +31,8 @@ _NFGENMSG_BYTES = 4
 _FAMILIES = {4: 2, 6: 10}
 _BE16 = Struct(">H")
 _U32 = Struct("=I")
+_ATTRIBUTE = Struct("=HH")
+AddressPort = tuple[str, int]
 
 _CTA_TUPLE_ORIG = 1
 _CTA_TUPLE_REPLY = 2
@@ -47,7 +51,7 @@ _CTA_FILTER_ORIG_FLAGS = 1
 _FILTER_PROTO_NUM = 1 << 3  # CTA_FILTER_F_CTA_PROTO_NUM
 
 _MISSING = "connection tracking cannot be read: load the kernel module nf_conntrack_netlink"
-_FORBIDDEN = "connection tracking may not be read: the right CAP_NET_ADMIN is needed (run as root)"
+_FORBIDDEN = "connection tracking may not be read: the capability CAP_NET_ADMIN is needed (run as root)"
 
 
 class Flow(NamedTuple):
@@ -68,13 +72,30 @@ def udp_flows(family: int) -> list[Flow]:
 
     Raises:
         MissingError: no connection tracking, or no right to read it.
+        KernelError: the conversation failed.
     """
+    return [flow for part in reading_udp_flows(family) for flow in part]
+
+
+def reading_udp_flows(family: int, to: Collection[AddressPort] | None = None) -> Generator[list[Flow], None, None]:
+    """Read the UDP flows of a family in slices of one netlink packet, some hundred flows; yield those of each.
+
+    Args:
+        family: 4 or 6.
+        to: original destinations; None for all. The kernel gives every UDP flow; those to elsewhere are passed over at a tenth of the cost.
+
+    Raises:
+        MissingError: no connection tracking, or no right to read it.
+        KernelError: the conversation failed, or the kernel said what nobody understands.
+    """
+    wanted = None if to is None else {pack_address(address) + _BE16.pack(port) for address, port in to}
     protocol = attribute(_CTA_TUPLE_PROTO | NLA_F_NESTED, attribute(_CTA_PROTO_NUM, bytes((UDP,))))
     payload = attribute(_CTA_TUPLE_ORIG | NLA_F_NESTED, protocol)
     payload += attribute(_CTA_FILTER | NLA_F_NESTED, attribute(_CTA_FILTER_ORIG_FLAGS, _U32.pack(_FILTER_PROTO_NUM)))
     with _connect() as socket:
-        entries = socket.dump(message(_GET, 0, _header(family) + payload))
-    return [flow for flow in (_flow(family, entry) for entry in entries) if flow is not None]
+        for entries in socket.dumping(message(_GET, 0, _header(family) + payload)):
+            if entries:
+                yield _flows(family, entries, wanted)
 
 
 def delete(flows: Iterable[Flow]) -> int:
@@ -108,6 +129,65 @@ def _connect() -> Iterator[NetlinkSocket]:
         if error.errno in (errno.EINVAL, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT):
             raise MissingError(_MISSING) from None
         raise KernelError(f"the conversation with the kernel's connection tracking failed: {error.strerror}") from error
+
+
+def _flows(family: int, entries: Iterable[bytes], wanted: Collection[bytes] | None) -> list[Flow]:
+    try:
+        if wanted is not None:
+            entries = [entry for entry in entries if _destination(family, entry) in wanted]
+        return [flow for flow in (_flow(family, entry) for entry in entries) if flow is not None]
+    except (ValueError, LookupError, struct.error) as error:
+        raise KernelError(f"an entry of the kernel's connection tracking cannot be understood: {error!r}") from None
+
+
+class _Layout(NamedTuple):
+    """Offset of the original tuple in an entry, of which it is the first attribute: read without parsing the rest."""
+
+    headers: tuple[tuple[int, bytes], ...]  # offset and content of what shows that it is so
+    address: slice
+    port: slice
+
+
+def _nested(size: int, kind: int) -> bytes:
+    return _ATTRIBUTE.pack(size, kind | NLA_F_NESTED)
+
+
+_LAYOUTS = {
+    4: _Layout(
+        (
+            (4, _nested(52, 1)),
+            (8, _nested(20, 1)),
+            (20, _ATTRIBUTE.pack(8, 2)),
+            (28, _nested(28, 2)),
+            (48, _ATTRIBUTE.pack(6, 3)),
+        ),
+        slice(24, 28),
+        slice(52, 54),
+    ),
+    6: _Layout(
+        (
+            (4, _nested(76, 1)),
+            (8, _nested(44, 1)),
+            (32, _ATTRIBUTE.pack(20, 4)),
+            (52, _nested(28, 2)),
+            (72, _ATTRIBUTE.pack(6, 3)),
+        ),
+        slice(36, 52),
+        slice(76, 78),
+    ),
+}
+
+
+def _destination(family: int, entry: bytes) -> bytes:
+    """Return address and port, packed, that a flow's client sent to."""
+    layout = _LAYOUTS[family]
+    for offset, header in layout.headers:
+        if not entry.startswith(header, offset):
+            break
+    else:
+        return entry[layout.address] + entry[layout.port]
+    flow = _flow(family, entry)
+    return b"" if flow is None else pack_address(flow.destination) + _BE16.pack(flow.destination_port)
 
 
 def _header(family: int) -> bytes:

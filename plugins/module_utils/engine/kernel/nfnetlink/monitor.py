@@ -1,18 +1,20 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hearing that iptables' rules changed, where nftables holds them: of legacy tables the kernel tells nobody."""
+"""Subscribe to changes of iptables' rules that nftables holds.
+
+The kernel sends no events about legacy tables.
+"""
 
 from __future__ import annotations
 
 import socket
-from struct import Struct
 
-from ..engine.kernel.netlink import NETLINK_NETFILTER, attributes
+from ..netlink import NETLINK_NETFILTER, attributes, event_socket, from_kernel, messages
 
 _NFTABLES = 7  # NFNLGRP_NFTABLES (linux/netfilter/nfnetlink.h): what every transaction did
 _QUEUE_BYTES = _READ_BYTES = 65536
-_HEADER = Struct("=IHHIIBBH")  # length, type, flags, sequence, port; family, version, resource (struct nfgenmsg)
+_NFGENMSG_BYTES = 4  # family, version, resource
 _FAMILIES = (2, 10)  # those of iptables and ip6tables
 _TABLE = 1  # NFTA_TABLE_NAME, NFTA_CHAIN_TABLE, NFTA_RULE_TABLE (linux/netfilter/nf_tables.h)
 _TABLES = (b"nat", b"filter")
@@ -26,15 +28,7 @@ class RuleEvents:
     """
 
     def __init__(self) -> None:
-        self._socket = socket.socket(
-            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, NETLINK_NETFILTER
-        )
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _QUEUE_BYTES)
-            self._socket.bind((0, 1 << _NFTABLES - 1))
-        except OSError:
-            self._socket.close()
-            raise
+        self._socket = event_socket(NETLINK_NETFILTER, 1 << _NFTABLES - 1, (socket.SO_RCVBUF, _QUEUE_BYTES))
 
     def fileno(self) -> int:
         """Return the descriptor to wait for."""
@@ -49,7 +43,7 @@ class RuleEvents:
         found = False
         while True:
             try:
-                packet = self._socket.recv(_READ_BYTES)
+                packet = from_kernel(self._socket, _READ_BYTES)
             except BlockingIOError:
                 return found
             except OSError:  # ENOBUFS: more came than the queue holds
@@ -62,11 +56,12 @@ class RuleEvents:
 
 
 def _touches(packet: bytes) -> bool:
-    offset = 0
-    while len(packet) - offset >= _HEADER.size:
-        size, _type, _flags, _sequence, _port, family, _version, _resource = _HEADER.unpack_from(packet, offset)
-        body = packet[offset + _HEADER.size : offset + size]
-        if family in _FAMILIES and attributes(body, 0).get(_TABLE, b"").rstrip(b"\0") in _TABLES:
+    """Tell whether a packet is about a table that has rules of ours.
+
+    Raises:
+        ValueError: a message or an attribute is shorter than its header, or longer than the packet.
+    """
+    for _kind, _flags, _sequence, body in messages(packet):
+        if body[:1] and body[0] in _FAMILIES and attributes(body, _NFGENMSG_BYTES).get(_TABLE, b"").rstrip(b"\0") in _TABLES:
             return True
-        offset += size + 3 & ~3
     return False

@@ -14,28 +14,22 @@ from itertools import groupby
 from struct import Struct
 from typing import Any, NamedTuple
 
-from ..errors import KernelError
-from ..model import Items
-from ..model.kinds import name
-from ..model.link import AddressKey, Link
-from ..model.net import pack, unpack
-from ..plan.step import Step
-from . import Failure, Result
-from .netlink import (
-    NETLINK_ROUTE,
-    NLM_F_CREATE,
-    NLM_F_EXCL,
-    NetlinkSocket,
-    attribute,
-    attributes,
-    message,
-)
+from ...errors import KernelError
+from ...model import Items
+from ...model.kinds import name
+from ...model.link import AddressKey, Link
+from ...model.net import pack, unpack
+from ...model.step import Step
+from .. import Failure, Result
+from ..decoding import decoding
+from ..netlink import NETLINK_ROUTE, NLM_F_CREATE, NLM_F_EXCL, NetlinkSocket, attribute, attributes, message
 from .routes import DUMP, GETROUTE, local_routes, route_message, routed_addresses
 
 _NEWLINK, _DELLINK, _GETLINK = 16, 17, 18
 _NEWADDR, _DELADDR, _GETADDR = 20, 21, 22
 _IFF_UP = 0x1
-_IFLA_IFNAME, _IFLA_LINKINFO, _INFO_KIND = 3, 18, 1
+_IFLA_IFNAME, _IFLA_TXQLEN, _IFLA_LINKINFO, _INFO_KIND = 3, 13, 18, 1
+_NO_QUEUE = bytes(4)  # kube-proxy makes kube-ipvs0 with a queue of length 0; nothing is ever sent through it
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _IFA_F_NODAD = 0x2
 _AF = {4: 2, 6: 10}
@@ -56,7 +50,7 @@ _FULFILLED = {
     ("link", "delete"): (errno.ENODEV,),
 }
 _WORDS = {
-    errno.EPERM: "the right CAP_NET_ADMIN is needed (run as root)",
+    errno.EPERM: "the capability CAP_NET_ADMIN is needed (run as root)",
     errno.EACCES: "IPv6 is disabled on the link (sysctl net.ipv6.conf.*.disable_ipv6)",
     errno.ENODEV: "there is no such link",
     errno.EINVAL: "the kernel refused it as invalid",
@@ -103,7 +97,9 @@ def read_routes(links: Collection[str]) -> Items:
     """Return the local routes on the links of these names, but for the kernel's own; each with its routing protocol."""
     with _conversation() as socket:
         names = {known.number: link for link, known in _links(socket).items() if link in links}
-        return dict(local_routes(_dump(socket, GETROUTE, DUMP, "routes"), names))
+        payloads = _dump(socket, GETROUTE, DUMP, "routes")
+        with decoding("the kernel's routes"):
+            return dict(local_routes(payloads, names))
 
 
 def node_addresses() -> list[tuple[str, str, int]]:
@@ -206,28 +202,36 @@ def _other_lengths(
 def _wait_for_routes(socket: NetlinkSocket, wanted: set[str]) -> None:
     """Wait until new IPv6 addresses are local: the kernel makes their routes a little later; what they replace must stay so long."""
     for _time in range(_PATIENCE):
-        if wanted <= routed_addresses(_dump(socket, GETROUTE, DUMP, "routes")):
-            return
+        payloads = _dump(socket, GETROUTE, DUMP, "routes")
+        with decoding("the kernel's routes"):
+            if wanted <= routed_addresses(payloads):
+                return
         time.sleep(0.005)
 
 
 def _links(socket: NetlinkSocket) -> dict[str, _Known]:
     found = {}
-    for payload in _dump(socket, _GETLINK, _LINK.pack(0, 0, 0, 0, 0), "links"):
-        _family, _type, index, flags, _change = _LINK.unpack_from(payload)
-        fields = attributes(payload, _LINK.size)
-        kind = attributes(fields.get(_IFLA_LINKINFO, b"")).get(_INFO_KIND, b"")
-        found[_text(fields[_IFLA_IFNAME])] = _Known(index, Link(_text(kind), bool(flags & _IFF_UP)))
+    payloads = _dump(socket, _GETLINK, _LINK.pack(0, 0, 0, 0, 0), "links")
+    with decoding("the kernel's links"):
+        for payload in payloads:
+            _family, _type, index, flags, _change = _LINK.unpack_from(payload)
+            fields = attributes(payload, _LINK.size)
+            kind = attributes(fields.get(_IFLA_LINKINFO, b"")).get(_INFO_KIND, b"")
+            found[_text(fields[_IFLA_IFNAME])] = _Known(index, Link(_text(kind), bool(flags & _IFF_UP)))
     return found
 
 
-def _addresses(socket: NetlinkSocket) -> Iterator[tuple[int, str, int]]:
-    for payload in _dump(socket, _GETADDR, _ADDRESS.pack(0, 0, 0, 0, 0), "addresses"):
-        _family, prefix, _flags, _scope, index = _ADDRESS.unpack_from(payload)
-        fields = attributes(payload, _ADDRESS.size)
-        raw = fields.get(_IFA_LOCAL) or fields.get(_IFA_ADDRESS)
-        if raw:
-            yield index, unpack(raw), prefix
+def _addresses(socket: NetlinkSocket) -> list[tuple[int, str, int]]:
+    found = []
+    payloads = _dump(socket, _GETADDR, _ADDRESS.pack(0, 0, 0, 0, 0), "addresses")
+    with decoding("the kernel's addresses"):
+        for payload in payloads:
+            _family, prefix, _flags, _scope, index = _ADDRESS.unpack_from(payload)
+            fields = attributes(payload, _ADDRESS.size)
+            raw = fields.get(_IFA_LOCAL) or fields.get(_IFA_ADDRESS)
+            if raw:
+                found.append((index, unpack(raw), prefix))
+    return found
 
 
 def _dump(socket: NetlinkSocket, kind: int, header: bytes, what: str) -> list[bytes]:
@@ -267,7 +271,8 @@ def _link_message(step: Step, known: dict[str, _Known]) -> bytes:
     if step.key in known:  # the type of a link cannot change; a step that wants that fails in the kernel
         return message(_NEWLINK, 0, header + title)
     info = attribute(_IFLA_LINKINFO, attribute(_INFO_KIND, step.after.type.encode()))
-    return message(_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, header + title + info)
+    queue = attribute(_IFLA_TXQLEN, _NO_QUEUE) if step.after.type == "dummy" else b""
+    return message(_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, header + title + queue + info)
 
 
 def _explain(step: Step, code: int) -> str:

@@ -1,17 +1,17 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hearing of changed links and addresses, and of routes that go: rtnetlink's multicast groups (rtnetlink(7))."""
+"""Subscribe to changed links and addresses, and to removed routes: rtnetlink's multicast groups (rtnetlink(7))."""
 
 from __future__ import annotations
 
-import socket
+import struct
 from struct import Struct
 from typing import NamedTuple
 
-from ..engine.kernel.netlink import NETLINK_ROUTE, attributes
-from ..engine.kernel.routes import local_route
-from ..engine.model.net import unpack
+from ...model.net import unpack
+from ..netlink import NETLINK_ROUTE, SO_RCVBUFFORCE, attributes, event_socket, from_kernel, messages
+from .routes import local_route
 
 _RTM_NEWLINK = 16
 _RTM_DELLINK = 17
@@ -28,12 +28,10 @@ _IFF_UP = 0x1
 _IFLA_IFNAME = 3
 _IFA_ADDRESS = 1
 _IFA_LOCAL = 2
-_HEADER = Struct("=IHHII")  # length, type, flags, sequence, port
 _IFINFO = Struct("=BxHiII")  # family, type, index, flags, change
 _IFADDR = Struct("=BBBBI")  # family, prefix length, flags, scope, index
 _READ_BYTES = 65536
 _QUEUE_BYTES = 1 << 20
-_SO_RCVBUFFORCE = 33
 
 
 class Event(NamedTuple):
@@ -56,14 +54,8 @@ class Events:
     """
 
     def __init__(self) -> None:
-        self._socket = socket.socket(
-            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, NETLINK_ROUTE
-        )
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _QUEUE_BYTES)
-        except PermissionError:
-            pass  # the usual size then; what is lost makes a full comparison
-        self._socket.bind((0, _RTMGRP_LINK | _RTMGRP_IPV4_IFADDR | _RTMGRP_IPV6_IFADDR))
+        groups = _RTMGRP_LINK | _RTMGRP_IPV4_IFADDR | _RTMGRP_IPV6_IFADDR
+        self._socket = event_socket(NETLINK_ROUTE, groups, (SO_RCVBUFFORCE, _QUEUE_BYTES))  # lost events cost a full comparison
         self._routes = False
 
     def follow_routes(self, wanted: bool) -> None:
@@ -82,26 +74,38 @@ class Events:
         self._socket.close()
 
     def read(self) -> list[Event] | None:
-        """Return the events since the last call, or None if some were lost."""
+        """Return the events since the last call, or None if some were lost or cannot be understood."""
         found: list[Event] = []
         lost = False
         while True:
             try:
-                packet = self._socket.recv(_READ_BYTES)
+                packet = from_kernel(self._socket, _READ_BYTES)
             except BlockingIOError:
                 return None if lost else found
             except OSError:  # ENOBUFS: more came than the queue holds
                 lost = True
                 continue
-            found.extend(_parse(packet))
+            try:
+                found.extend(_parse(packet))
+            except ValueError:  # cut off, since it is larger than what is read at a time
+                lost = True
 
 
 def _parse(packet: bytes) -> list[Event]:
+    """Return the events in a packet.
+
+    Raises:
+        ValueError: a message or an attribute is shorter than what it must hold, or longer than the packet.
+    """
+    try:
+        return _events(packet)
+    except struct.error as error:
+        raise ValueError(f"rtnetlink message too short: {error}") from None
+
+
+def _events(packet: bytes) -> list[Event]:
     found = []
-    offset = 0
-    while len(packet) - offset >= _HEADER.size:
-        size, kind, _flags, _sequence, _port = _HEADER.unpack_from(packet, offset)
-        body = packet[offset + _HEADER.size : offset + size]
+    for kind, _flags, _sequence, body in messages(packet):
         if kind in (_RTM_NEWLINK, _RTM_DELLINK):
             _family, _type, index, bits, _change = _IFINFO.unpack_from(body)
             name = attributes(body, _IFINFO.size).get(_IFLA_IFNAME, b"").rstrip(b"\0").decode("utf-8", "surrogateescape")
@@ -116,5 +120,4 @@ def _parse(packet: bytes) -> list[Event]:
             route = local_route(body)
             if route is not None:
                 found.append(Event("route", True, route.link, network=route.network))
-        offset += size + 3 & ~3
     return found

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from ..model.link import STATIC, RouteKey
-from ..model.net import pack, unpack
-from .netlink import NLM_F_APPEND, NLM_F_CREATE, attribute, attributes, message
+from ...model.link import STATIC, RouteKey
+from ...model.net import pack, unpack
+from ..netlink import NLM_F_APPEND, NLM_F_CREATE, attribute, attributes, message
 
 NEWROUTE, DELROUTE, GETROUTE = 24, 25, 26
 # The kernel's own, among them those that it makes for each address (RTPROT_UNSPEC on old ones), and redirects.

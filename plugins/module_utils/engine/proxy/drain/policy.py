@@ -17,8 +17,9 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from typing import Any, Callable, NamedTuple
 
-from ..engine.model import ReadState
-from ..engine.model.ipvs import RealServerKey, VirtualServerKey
+from ...model import ReadState
+from ...model.ipvs import SCHED1, RealServerKey, VirtualServer, VirtualServerKey
+from ...plan import Step
 
 Connections = Mapping[RealServerKey, tuple[int, int]]  # active, inactive
 Since = Mapping[RealServerKey, float]  # seconds on the monotonic clock, which counts from boot as the kernel's tables do
@@ -33,14 +34,14 @@ BINDINGS: dict[str, Callable[[Any], str]] = {
 
 
 class Verdict(NamedTuple):
-    """What must stay although it is not wanted, and since when each real server of it is draining."""
+    """Items that stay although they are not desired, and the drain start time of each real server among them."""
 
     keep: dict[str, dict[Any, Any]]
     draining: dict[RealServerKey, float]
 
 
 def bindings(have: ReadState, addresses: Collection[str]) -> dict[str, set[Any]]:
-    """Return what there is on the node that brings the traffic of these virtual addresses, by kind."""
+    """Return the items on the node that bring the traffic of these virtual addresses, by kind."""
     if not addresses:
         return {kind: set() for kind in BINDINGS}
     return {kind: {key for key in have.get(kind, {}) if whose(key) in addresses} for kind, whose in BINDINGS.items()}
@@ -87,6 +88,7 @@ def retain(
     draining: Since,
     now: float,
     maximum: float = 0.0,
+    elsewhere: Collection[RealServerKey] = (),
 ) -> Verdict:
     """Decide which of the ``candidates`` stay a while.
 
@@ -98,6 +100,7 @@ def retain(
         draining: since when those are draining of which that is known.
         now: seconds on the monotonic clock.
         maximum: seconds after which a real server goes whatever its connections; 0: never.
+        elsewhere: real servers that drain and are not part of ``have`` and ``want``: their virtual servers may be.
     """
     keep: dict[str, dict[Any, Any]] = {"real_server": {}, "virtual_server": {}, **{kind: {} for kind in BINDINGS}}
     since: dict[RealServerKey, float] = {}
@@ -116,4 +119,25 @@ def retain(
     addresses = {server.address for server in keep["virtual_server"]}
     for kind, keys in bindings(have, addresses).items():
         keep[kind] = {key: have[kind][key] for key in keys if key not in want.get(kind, {})}
+    wanted = want.get("virtual_server", {})
+    for server in {*servers, *(key.server for key in elsewhere)} & wanted.keys():
+        if wanted[server].scheduler == "mh":
+            keep["virtual_server"][server] = with_fallback(wanted[server])
     return Verdict(keep, since)
+
+
+def with_fallback(server: VirtualServer) -> VirtualServer:
+    """Return a virtual server with the scheduler ``mh`` as it has to be while one of its real servers has weight 0.
+
+    The kernel leaves such a real server its share of the hash table (``last_weight``, ip_vs_mh.c). Without ``mh-fallback`` it refuses new
+    connections of that share: "no destination available" (kubernetes/kubernetes#139497).
+    """
+    return server._replace(flags=server.flags | SCHED1)
+
+
+def ends_fallback(step: Step) -> bool:
+    """Tell whether a step takes ``mh-fallback`` from a virtual server, as none of its real servers drains any more."""
+    if step.kind != "virtual_server" or step.verb != "change":
+        return False
+    before, after = step.before, step.after
+    return before.scheduler == after.scheduler == "mh" and bool(before.flags & ~after.flags & SCHED1)

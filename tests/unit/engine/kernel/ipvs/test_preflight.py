@@ -51,7 +51,7 @@ def test_ipset_is_looked_at_by_itself(kernel: FakeKernel, version: str | None, p
     ("command", "code", "problem"),
     [
         (Command.GET_SERVICE, errno.ENOMEM, "the conversation with the kernel's IPVS failed: scripted"),
-        (Command.GET_SERVICE, errno.EPERM, "IPVS may not be used: the right CAP_NET_ADMIN is needed (run as root)"),
+        (Command.GET_SERVICE, errno.EPERM, "IPVS may not be used: the capability CAP_NET_ADMIN is needed (run as root)"),
         (
             Command.NEW_SERVICE,
             errno.ENOENT,
@@ -60,7 +60,7 @@ def test_ipset_is_looked_at_by_itself(kernel: FakeKernel, version: str | None, p
         (
             Command.NEW_SERVICE,
             errno.EPERM,
-            "virtual server tcp 198.51.100.0:20000: the right CAP_NET_ADMIN is needed (run as root)",
+            "virtual server tcp 198.51.100.0:20000: the capability CAP_NET_ADMIN is needed (run as root)",
         ),
         (Command.DEL_SERVICE, errno.ENOMEM, "virtual server tcp 198.51.100.0:20000: the kernel has no memory left for it"),
     ],

@@ -70,7 +70,7 @@ def test_what_the_kernel_does_not_print_is_an_error(line: str) -> None:
         real_servers(HEADER + line + "\n")
 
 
-def test_pieces_end_anywhere_between_lines_and_what_is_seen_is_counted() -> None:
+def test_chunks_split_between_lines_keep_records_and_counts() -> None:
     text = "\n".join(RECORDED["proc"]) + "\n"
     whole = Records()
     expected = list(whole.real_servers(text))
@@ -84,7 +84,7 @@ def test_pieces_end_anywhere_between_lines_and_what_is_seen_is_counted() -> None
         assert records.seen == whole.seen
 
 
-def test_a_virtual_server_without_real_servers_is_seen_and_one_that_comes_twice_is_seen_twice() -> None:
+def test_empty_and_repeated_virtual_servers_are_counted() -> None:
     records = Records()
     line = "TCP  0A60000A:0050 rr  \n"
     assert list(records.real_servers(HEADER + line)) == []

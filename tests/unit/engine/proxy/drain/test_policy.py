@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubenode.daemon.termination import Verdict, counted, retain, turn, unwanted
-from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from kubenode.engine.model.ipvs import SCHED1, SCHED2, RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.model.link import STATIC, AddressKey, RouteKey
+from kubenode.engine.proxy.drain.policy import Verdict, counted, retain, turn, unwanted, with_fallback
+from kubenode.engine.proxy.planning import make_plan
 
 TCP = VirtualServerKey("tcp", "10.96.0.1", 80, 4)
 UDP = VirtualServerKey("udp", "10.96.0.1", 80, 4)
@@ -64,7 +65,7 @@ def test_the_bound() -> None:
     assert retain(have, want, [A], {A: (1, 0)}, {A: 100.0}, 10**6, 0.0).draining
 
 
-def test_a_deleted_service_keeps_its_virtual_server_and_address_as_long() -> None:
+def test_deleted_service_keeps_server_and_address_while_draining() -> None:
     have, want = state((A, 1)), state(servers=(), addresses=(OTHER,))
     verdict = retain(have, want, [A], {}, {}, 1.0)
     assert verdict.keep["virtual_server"] == {TCP: VirtualServer()}
@@ -80,7 +81,7 @@ def test_a_deleted_service_keeps_its_local_route_as_long() -> None:
     assert retain(have, {"route": {mine: STATIC}}, [A], {}, {}, 1.0).keep["route"] == {}
 
 
-def test_a_weight_of_zero_from_before_a_restart_is_counted_at_once() -> None:
+def test_weight_zero_before_restart_counts_as_draining_at_once() -> None:
     have, want = state((A, 0)), state()
     assert retain(have, want, [A], {A: (2, 0)}, {}, 7.0).draining == {A: 7.0}
     assert not retain(have, want, [A], {}, {}, 7.0).draining
@@ -104,6 +105,41 @@ def test_nobody_with_connections_goes_before_the_bound(
         assert (key in verdict.draining) == (busy and not expired)
     assert verdict.keep["real_server"].keys() == verdict.draining.keys()
     assert all(value.weight == 0 for value in verdict.keep["real_server"].values())
+
+
+MH = VirtualServer("mh", SCHED2)
+
+
+def mh(*reals: tuple[RealServerKey, int]) -> Any:
+    return {**state(*reals), "virtual_server": {TCP: MH}}
+
+
+def test_mh_falls_back_while_one_drains_and_not_longer() -> None:
+    """Without the flag the kernel refuses what hashes to a real server of weight 0 (kubernetes/kubernetes#139497)."""
+    falling_back = {TCP: MH._replace(flags=SCHED1 | SCHED2)}
+    have, want = mh((A, 1), (B, 1)), mh((B, 1))
+    assert retain(have, want, [A], {}, {}, 1.0).keep["virtual_server"] == falling_back
+    assert retain(mh((A, 0)), want, [A], {A: (1, 0)}, {A: 1.0}, 2.0).keep["virtual_server"] == falling_back
+    assert retain(mh((A, 0)), want, [A], {}, {A: 1.0}, 2.0).keep["virtual_server"] == {}
+    # one that drains, but is looked after in another turn
+    assert retain(mh((B, 1)), want, [], {}, {A: 1.0}, 2.0, elsewhere=[A]).keep["virtual_server"] == falling_back
+    assert retain(mh((B, 1)), {"virtual_server": {}}, [], {}, {A: 1.0}, 2.0, elsewhere=[A]).keep["virtual_server"] == {}
+    assert retain(state((A, 1)), state(), [A], {}, {}, 1.0).keep["virtual_server"] == {}
+
+
+def test_mh_flag_is_set_before_weight_0_and_removed_last() -> None:
+    def steps(have: Any, want: Any, counts: Any, now: float) -> list[tuple[str, str]]:
+        made, _draining = make_plan(have, want, {"virtual_server": {TCP}}, {}, {}, connections=lambda _of: counts, now=now)
+        return [(step.kind, step.verb) for step in made.steps]
+
+    want = mh((B, 1))
+    assert steps(mh((A, 1), (B, 1)), want, {}, 1.0) == [("virtual_server", "change"), ("real_server", "change")]
+    drained = {**mh((A, 0), (B, 1)), "virtual_server": {TCP: with_fallback(MH)}}
+    assert steps({**drained, "address": {}}, {**want, "address": {}}, {A: (1, 0)}, 2.0) == []
+    assert steps({**drained, "address": {}}, {**want, "address": {}}, {}, 3.0) == [
+        ("real_server", "delete"),
+        ("virtual_server", "change"),
+    ]
 
 
 def test_every_virtual_server_of_a_kept_real_server_is_kept() -> None:

@@ -1,0 +1,156 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node's lock, which serialises agent, modules and command line while they read, plan and apply.
+
+Only root and the directory's owner can open the file, so no other user can hold it. Whoever waits does so for a bounded time, and names the
+holder then.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .errors import LedgerError, LockedError
+
+DIRECTORY = "/run/kubenode"
+PATIENCE = 120.0  # seconds; a module that applies a large table holds the lock for some of them
+_POLL = 0.05
+_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@contextmanager
+def node_lock(directory: str = DIRECTORY, seconds: float = PATIENCE) -> Iterator[int]:
+    """Hold the node's lock; yield its descriptor.
+
+    Raises:
+        LedgerError: the lock's file cannot be opened.
+        LockedError: another process has held it for ``seconds``.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            prepare(directory)
+            handle = _opened(directory)
+        except OSError as error:
+            reason = error.strerror or error
+            raise LedgerError(f"lock {directory}/lock cannot be opened: {reason}; nothing was changed") from error
+        try:
+            _take(handle, os.path.join(directory, "lock"), end)
+            if _is_at(handle, os.path.join(directory, "lock")):
+                yield handle
+                return
+            if time.monotonic() >= end:
+                raise LockedError(f"lock {directory}/lock is replaced again and again by another process; nothing was changed")
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def unlocked(handle: int, seconds: float = PATIENCE) -> Iterator[None]:
+    """Let other processes have the node's lock for a while, and wait for it at the end. What is claimed stays claimed.
+
+    Raises:
+        LockedError: another process has held it for ``seconds`` at the end.
+    """
+    import fcntl
+
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    try:
+        yield
+    finally:
+        _take(handle, os.readlink(f"/proc/self/fd/{handle}"), time.monotonic() + seconds)
+
+
+def prepare(directory: str) -> None:
+    """Make the directory, for its owner and group alone; mend the mode of the usual one, which earlier releases made for everybody.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    os.makedirs(directory, mode=0o750, exist_ok=True)
+    if directory == DIRECTORY:
+        status = os.stat(directory)
+        if status.st_mode & 0o007 and status.st_uid == os.geteuid():
+            os.chmod(directory, 0o750)
+
+
+def _opened(directory: str) -> int:
+    """Return the lock's open file, made for the directory's owner if it is not there.
+
+    Nothing that the owner puts in its place is followed, waited for, or taken for the lock.
+    """
+    holder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        owner = os.fstat(holder)
+        try:
+            handle = os.open("lock", _FLAGS | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=holder)
+        except FileExistsError:
+            handle = os.open("lock", _FLAGS, dir_fd=holder)
+        else:
+            # Only where it is needed: the agent's unit may not chown at all.
+            if os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, os.getegid()):
+                os.fchown(handle, owner.st_uid, owner.st_gid)
+    finally:
+        os.close(holder)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_uid not in (owner.st_uid, os.geteuid()):
+            raise OSError("it is not a file of the directory's owner; remove it")
+        if status.st_mode & 0o077 and os.geteuid() in (0, status.st_uid):
+            os.fchmod(handle, 0o600)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _take(handle: int, path: str, end: float) -> None:
+    import fcntl
+
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise LockedError(
+                    f"lock {path} is held by {holders(os.fstat(handle))}; wait for that process, or end it; nothing was changed"
+                ) from None
+            time.sleep(_POLL)
+
+
+def _is_at(handle: int, path: str) -> bool:
+    """Tell whether the path still leads to the open file: who holds a lock that was removed holds nothing."""
+    try:
+        there, ours = os.lstat(path), os.fstat(handle)
+    except FileNotFoundError:
+        return False
+    return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+def holders(status: os.stat_result) -> str:
+    """Return the processes that hold a lock on a file, with their commands, as far as this process may see them."""
+    mark = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        with open("/proc/locks", encoding="ascii") as file:
+            fields = [line.split() for line in file]
+    except OSError:
+        fields = []
+    pids = {int(words[4]) for words in fields if len(words) > 5 and words[1] != "->" and words[5] == mark}
+    pids.discard(os.getpid())
+    return " and ".join(_process(pid) for pid in sorted(pids)) or "another process"
+
+
+def _process(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            command = file.read(300).replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        command = ""
+    command = "".join(letter if letter.isprintable() else "?" for letter in command)
+    return f"pid {pid} ({command:.100})" if command else f"pid {pid}"

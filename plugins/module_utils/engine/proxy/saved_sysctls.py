@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Original sysctl values, restored on removal. The ledger keeps them from the first change on, as long as the values live: until a reboot.
+
+A service proxy does not claim sysctls: they always exist, and other software uses them too. Unlike kube-proxy, which leaves them, it
+restores their values when it goes: the agent with ``kubenode cleanup``, the module ``service_proxy`` with ``state: absent``.
+
+Root writes what the ledger says, and the agent's user can write the ledger. So only the service proxy's own sysctls are restored, and only to
+numbers: what that user could set anyway.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+from ..desired.sysctls import MANAGED
+from ..errors import EngineError, LedgerError
+from ..ledger import LASTING, Ledger
+from ..ledger_rows import readable
+from ..model import State
+from ..model.step import Step
+
+_KIND = "sysctl"
+_VALUE = re.compile(r"[0-9]{1,19}\Z")
+
+
+def note(ledger: Ledger, owner: str, steps: Iterable[Step]) -> None:
+    """Save, before steps are done, the values of the sysctls among them from before our first change, and those that we set."""
+    changes = [step for step in steps if step.kind == _KIND and step.before is not None]
+    if changes:
+        known = {key: was for key, (was, _ours) in saved(ledger, owner).items()}
+        ledger.note(owner, _KIND, [(step.key, json.dumps([known.get(step.key, step.before), step.after])) for step in changes])
+
+
+@contextmanager
+def noted(ledger: Ledger, owner: str, steps: Iterable[Step]) -> Iterator[None]:
+    """Save what :func:`note` does, while steps are done; where they are undone, the ledger is as it was."""
+    steps = list(steps)
+    known = ledger.notes(owner, _KIND)
+    note(ledger, owner, steps)
+    try:
+        yield
+    except EngineError as error:
+        stuck = {failure.step.key for failure in getattr(error, "stuck", ())}
+        undone = {step.key for step in steps if step.kind == _KIND} - stuck
+        with suppress(LedgerError):  # a note about a value that is not ours does no harm
+            ledger.note(owner, _KIND, [(key, known.get(key, "")) for key in undone])
+        raise
+
+
+def saved(ledger: Ledger, owner: str) -> dict[str, tuple[str, str]]:
+    """Return, for each changed sysctl, its value before our first change and the value that we set last.
+
+    Notes that no service proxy writes are ignored and named in ``ledger.problems``.
+    """
+    found = {}
+    for key, text in ledger.notes(owner, _KIND).items():
+        if key not in MANAGED:
+            ledger.ignore("note", _KIND, key, "names a sysctl that no service proxy sets")
+            continue
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError):
+            values = None
+        is_pair = isinstance(values, list) and len(values) == 2
+        if is_pair and all(isinstance(value, str) and _VALUE.match(value) for value in values):
+            found[key] = (values[0], values[1])
+        else:
+            ledger.ignore("note", _KIND, key, f"has the text {readable(text)!r}, expected two numbers")
+    return found
+
+
+def wanted_back(ledger: Ledger, owner: str, live: State) -> State:
+    """Return the saved values of the sysctls that are still as we set them.
+
+    A value that another process has changed since stays, and so does one that a task wants for good (the module ``sysctls``).
+    """
+    values = saved(ledger, owner)
+    claimed = _claimed() if values else ()
+    return {_KIND: {key: was for key, (was, ours) in values.items() if live[_KIND].get(key) == ours and key not in claimed}}
+
+
+def _claimed() -> Collection[str]:
+    """Return the sysctls that belong to an owner until that owner gives them up, whatever the agent or a task does."""
+    if not os.path.exists(os.path.join(LASTING, "ledger.db")):
+        return ()
+    ledger = Ledger(LASTING, lasting=True)
+    try:
+        return set(ledger.others("").get(_KIND, ()))
+    finally:
+        ledger.close()
+
+
+def names(ledger: Ledger, owner: str) -> list[str]:
+    """Return the sysctls that we have changed."""
+    return sorted(saved(ledger, owner))
+
+
+def forget(ledger: Ledger, owner: str) -> None:
+    """Let the values be as they are; notes that cannot be used stay."""
+    ledger.note(owner, _KIND, [(key, "") for key in saved(ledger, owner)])
