@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sends the agent's bundle to a node, but only if the node does not have it: a run that changes nothing is one remote execution."""
+"""Send the agent's bundle to a node that lacks it.
+
+A run that changes nothing takes one remote execution.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
 MODULE = "kubenode.ipvs.agent_install"
+# The first hexadecimal digits of the bundle's SHA-256 name a release on a node.
+RELEASE_DIGITS = 16
 
 
 class ActionModule(ActionBase):
@@ -34,7 +39,11 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(
                 f"bundle {bundle} of the agent is not there ('make bundle' builds it in a checkout)"
             ) from error
-        arguments["digest"] = digest(source)
+        found = sha256(source)
+        expected = arguments.get("sha256") or found
+        if expected != found:
+            raise AnsibleActionFail(f"bundle {source} has SHA-256 {found}, expected {expected} (sha256); nothing was sent")
+        arguments.update(digest=found[:RELEASE_DIGITS], sha256=found)
         first = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
         if not first.pop("bundle_needed", False) or first.get("failed") or self._task.check_mode:
             result.update(first)
@@ -50,10 +59,10 @@ class ActionModule(ActionBase):
         return result
 
 
-def digest(path):
-    """Return what names a release: the first 16 hexadecimal digits of the bundle's SHA-256."""
+def sha256(path):
+    """Return the SHA-256 of a file in hexadecimal digits."""
     found = hashlib.sha256()
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
             found.update(block)
-    return found.hexdigest()[:16]
+    return found.hexdigest()

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sends the files with members that are on the controller to the node; what is wrong in one is told by its name here.
+"""Send files with members from the controller to the node, and report an error in a file under its name on the controller.
 
-Confirms a change that waits for it.
+Confirms a change that waits for confirmation.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sends package files to a node, but only if a package is missing there, and removes them after the installation."""
+"""Send package files to a node that lacks a package, and remove the files after the installation."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from pathlib import Path
 
 from ansible.errors import AnsibleActionFail, AnsibleError
@@ -53,4 +55,29 @@ class ActionModule(ActionBase):
         sources = sorted(path for path in found.glob(f"*{suffix}") if path.is_file())
         if not sources:
             raise AnsibleActionFail(f"directory {directory} has no package *{suffix}, which the node's package manager installs")
+        verify(found, sources)
         return sources
+
+
+def verify(directory, sources):
+    """Compare package files with the file SHA256SUMS of their directory, if it has one.
+
+    Raises:
+        AnsibleActionFail: a file has no line in it, or another digest.
+    """
+    manifest = directory / "SHA256SUMS"
+    if not manifest.exists():
+        return
+    expected = {}
+    for number, line in enumerate(manifest.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        match = re.fullmatch(r"([0-9a-f]{64}) [ *](?:\./)?(.+)", line)
+        if match is None:
+            raise AnsibleActionFail(
+                f"{manifest} line {number} is {line[:100]!r}, expected 'SHA-256  NAME' as sha256sum writes it"
+            )
+        expected[match[2]] = match[1]
+    for source in sources:
+        digest = hashlib.sha256(source.read_bytes()).hexdigest()
+        if expected.get(source.name) != digest:
+            wanted = expected.get(source.name, "a line for it")
+            raise AnsibleActionFail(f"{source} has SHA-256 {digest}, expected {wanted} in {manifest}; nothing was installed")

@@ -66,8 +66,8 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils.objects.documents import DocumentError, ObjectKey, key_of, objects
-from ansible_collections.kubenode.ipvs.plugins.module_utils.objects.manifests import Manifests
+from ansible_collections.kubenode.ipvs.plugins.module_utils.manifests.directory import Manifests
+from ansible_collections.kubenode.ipvs.plugins.module_utils.manifests.documents import DocumentError, ObjectKey, key_of, objects
 
 _LOG = re.compile(r"[IWEF]\d{4} ")  # begins a line of kubectl's log, of what it tries several times and says in the end
 _ASKED = "services,endpointslices.discovery.k8s.io,nodes"

@@ -14,6 +14,9 @@ description:
     it is the current one, and that configuration and unit file are as given. Starts and stops nothing.
   - A release is a directory that is named after the digest of its bundle and complete from the moment it appears. The switch
     to it is the replacement of one link. The release that was current before is kept, so that one can go back.
+  - A bundle is verified before anything of it is used. Its SHA-256 must be the controller's, and each file must have the SHA-256 that the
+    bundle's manifest C(SHA256SUMS) gives. No file may be missing, additional, or anything but a plain file inside of the release.
+  - A release that is unpacked already is compared with its manifest at every run, and unpacked again if a file differs.
   - Before anything changes, the new release is asked whether it can do its work on this node with the new configuration
     (C(kubenode check)). If it says no, the task fails with what it says and the current release goes on.
   - What was there before a change is written down on the node first (C(unproven.json) in O(directory)), until O(state=proven)
@@ -39,6 +42,11 @@ options:
     description:
       - The name of a release that the node has already. Switching to it needs no bundle.
       - With O(bundle) it is computed. Required with O(state=present).
+    type: str
+  sha256:
+    description:
+      - The SHA-256 that O(bundle) must have, in 64 lower-case hexadecimal digits.
+      - If it is not given, the controller computes it from its file. Give the published digest to have a file of another digest refused.
     type: str
   directory:
     description:
@@ -147,7 +155,7 @@ lines:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._agent_releases import STATES, Places, link_target
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host.agent_releases import STATES, Places, link_target
 
 
 def main():
@@ -155,6 +163,7 @@ def main():
         argument_spec={
             "bundle": {"type": "path"},
             "digest": {"type": "str"},
+            "sha256": {"type": "str"},
             "directory": {"type": "path", "default": "/opt/kubenode"},
             "command": {"type": "path", "default": "/usr/local/bin/kubenode"},
             "python": {"type": "path", "default": "/usr/bin/python3"},
@@ -165,6 +174,7 @@ def main():
             "state": {"type": "str", "choices": ["present", "proven", "former", "absent"], "default": "present"},
         },
         required_if=[("state", "present", ("digest",))],
+        required_by={"bundle": ("sha256",)},
         supports_check_mode=True,
     )
     places = Places(module.params["directory"], module.params["command"])

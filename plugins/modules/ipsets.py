@@ -276,10 +276,10 @@ undone:
   elements: str
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, PURGE, STATE
-from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import CONFIRM
-from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipsets import prepare, reread
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.protocol import CONFIRM
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import OWNER, PURGE, STATE
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipsets import prepare, reread
 
 SET = {
     "name": {"type": "str", "required": True},
@@ -308,7 +308,7 @@ SET = {
 }
 
 
-def main():
+def main() -> None:
     sets = {"type": "list", "elements": "dict", "default": [], "options": SET, "mutually_exclusive": [("members", "src")]}
     run({"sets": sets, **CONFIRM, **OWNER, **PURGE}, prepare, reread)
 

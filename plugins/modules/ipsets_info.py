@@ -136,7 +136,7 @@ sets:
     - {name: trusted, type: "hash:net", family: inet, hashsize: 1024, maxelem: 65536, members: [192.0.2.0/24], owner: ansible}
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info as _info
 
 
 def main():

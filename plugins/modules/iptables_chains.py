@@ -216,10 +216,10 @@ undone:
   elements: str
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, PURGE, STATE
-from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import CONFIRM
-from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_chains import prepare, reread
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.protocol import CONFIRM
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import OWNER, PURGE, STATE
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.iptables_chains import prepare, reread
 
 JUMP = {
     "chain": {"type": "str", "choices": ["INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"], "required": True},
@@ -237,7 +237,7 @@ CHAIN = {
 }
 
 
-def main():
+def main() -> None:
     run(
         {"chains": {"type": "list", "elements": "dict", "default": [], "options": CHAIN}, **BACKEND, **OWNER, **PURGE, **CONFIRM},
         prepare,

@@ -109,7 +109,7 @@ rules:
     - {chain: INPUT, table: filter, family: ipv4, position: 1, rule: "-j NODE-PORTS", owner: ansible}
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info as _info
 
 
 def gather(params, owners):

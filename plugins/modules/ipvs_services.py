@@ -338,11 +338,11 @@ undone:
   elements: str
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipvs_services import SPEC, prepare, reread
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipvs_services import SPEC, prepare, reread
 
 
-def main():
+def main() -> None:
     run(SPEC, prepare, reread)
 
 

@@ -216,7 +216,7 @@ sync_daemons:
       owner: ansible
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info as _info
 
 
 def gather(params, owners):

@@ -183,9 +183,9 @@ undone:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER
-from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import failing
-from ansible_collections.kubenode.ipvs.plugins.module_utils._kernel_modules_task import converge
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import OWNER
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import failing
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.kernel_modules import converge
 
 
 def main():

@@ -85,7 +85,8 @@ modules:
       boot: /etc/modules-load.d/kubenode-ansible.conf
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _info, _kernel_modules
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import kernel_modules as _kernel_modules
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info as _info
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING
 
 

@@ -158,9 +158,10 @@ undone:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _kernel_modules_task, _sysctls_task
-from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, check_owner
-from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import failing, surroundings
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import OWNER, check_owner
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import failing, surroundings
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import kernel_modules as _kernel_modules_task
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import sysctls as _sysctls_task
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING
 

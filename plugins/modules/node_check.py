@@ -226,8 +226,8 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._node import digest, survey
-from ansible_collections.kubenode.ipvs.plugins.module_utils._pending import pending
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.pending import pending
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host.facts import digest, survey
 
 
 def main():

@@ -39,6 +39,8 @@ options:
   directory:
     description:
       - A directory of the controller with package files to install from, without any network.
+      - These files need no signature of a repository. If the directory has a file C(SHA256SUMS), as the command C(sha256sum) writes it, each
+        package file must have its digest there, or nothing is installed.
     type: path
   files:
     description:
@@ -88,8 +90,9 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _package_files, _packages
-from ansible_collections.kubenode.ipvs.plugins.module_utils._node import distribution
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import package_files as _package_files
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import packages as _packages
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host.facts import distribution
 
 ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "LC_ALL": "C"}
 

@@ -13,7 +13,8 @@ description:
   - Makes of Kubernetes Services and EndpointSlices what kube-proxy's ipvs mode makes of them. Virtual servers, real servers, sets,
     chains, jumps, the link C(kube-ipvs0), its addresses, and sysctls are converged as a whole, in one task, and without an agent.
   - What the same O(owner) made earlier and the objects do not ask for any more is removed.
-  - Nothing is changed if an object or the configuration cannot be used, or if something that is needed is somebody else's. If the
+  - Nothing is changed if the configuration or, by default, an object cannot be used (O(invalid_objects)), or if something that is needed
+    is somebody else's. If the
     kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -52,6 +53,13 @@ options:
         other things that take time mean nothing here.
     type: dict
     default: {}
+  invalid_objects:
+    description:
+      - What to do with an object, or an address of a Service, that cannot be served.
+      - With V(fail) the task fails and names all of them. With V(skip) each is left out and named in a warning, as the agent does.
+    type: str
+    choices: [fail, skip]
+    default: fail
   node_name:
     description:
       - The name of the node in the objects.
@@ -174,16 +182,17 @@ undone:
   elements: str
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import STATE
-from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import CONFIRM
-from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._service_proxy import prepare, reread
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.protocol import CONFIRM
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import STATE
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.service_proxy import prepare, reread
 
 SPEC = {
     "objects": {"type": "list", "elements": "dict", "default": []},
     "src": {"type": "path"},
     "config": {"type": "dict", "default": {}},
     "agent_config": {"type": "dict", "default": {}},
+    "invalid_objects": {"type": "str", "choices": ["fail", "skip"], "default": "fail"},
     "node_name": {"type": "str"},
     "owner": {"type": "str", "default": "service_proxy"},
     "adopt": {"type": "bool", "default": False},

@@ -59,7 +59,8 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _files, _swap
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import swap as _swap
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module import files as _files
 
 
 def wishes(state, fstab):

@@ -169,10 +169,10 @@ undone:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER
-from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import CONFIRM
-from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import failing
-from ansible_collections.kubenode.ipvs.plugins.module_utils._sysctls_task import converge
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.protocol import CONFIRM
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import OWNER
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import failing
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.sysctls import converge
 
 
 def main():

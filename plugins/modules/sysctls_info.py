@@ -86,7 +86,8 @@ sysctls:
       boot: {value: "1", path: /etc/sysctl.d/90-kubenode-ansible.conf}
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _info, _sysctls
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import sysctls as _sysctls
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info as _info
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING
 
 

@@ -153,10 +153,10 @@ undone:
   elements: str
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import OWNER, PURGE, STATE
-from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import CONFIRM
-from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._virtual_addresses import prepare, reread
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.protocol import CONFIRM
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import OWNER, PURGE, STATE
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.virtual_addresses import prepare, reread
 
 LINK = {
     "name": {"type": "str", "required": True},

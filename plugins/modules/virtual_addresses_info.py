@@ -80,7 +80,7 @@ links:
     - {name: vips, type: dummy, up: false, owner: ansible, addresses: [{address: 192.0.2.80/32, owner: ansible}]}
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _info
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info as _info
 
 
 def main():

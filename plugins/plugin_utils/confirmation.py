@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
@@ -23,7 +24,7 @@ class ConfirmingAction(ActionBase):
     _supports_check_mode = True
     _supports_async = True
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module, and confirm."""
         result = super().run(tmp, task_vars)
         if self._task.async_val and self._task.args.get("confirm_timeout") is not None:
@@ -34,7 +35,7 @@ class ConfirmingAction(ActionBase):
             result.update(self._confirm(waiting["path"], waiting["seconds"]))
         return result
 
-    def _change(self, task_vars):
+    def _change(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Run the module and return its result."""
         wrap_async = self._task.async_val and not self._connection.has_native_async
         result = self._execute_module(task_vars=task_vars, wrap_async=wrap_async)
@@ -42,7 +43,7 @@ class ConfirmingAction(ActionBase):
             self._remove_tmp_path(self._connection._shell.tmpdir)
         return result
 
-    def _confirm(self, path, seconds):
+    def _confirm(self, path: str, seconds: int) -> dict[str, Any]:
         """Return what to add to the result: the node decides by its file whether the confirmation came in time."""
         end = time.monotonic() + seconds + _GRACE
         while True:
@@ -56,7 +57,7 @@ class ConfirmingAction(ActionBase):
                     return {"failed": True, "confirmed": False, "msg": message}
                 time.sleep(_PAUSE)
 
-    def _undone(self, path, seconds, refused, end):
+    def _undone(self, path: str, seconds: int, refused: dict[str, Any], end: float) -> dict[str, Any]:
         record = shlex.quote(f"{path}.undone")
         while time.monotonic() < end:
             answer = self._low_level_execute_command(f"cat {record}")

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the playbook verify found on nodes, as one table: nodes x checks, each cell a verdict with its reasons.
+"""Report of the playbook verify as one table: nodes x checks, each cell a verdict with its reasons.
 
-A result is what an Ansible task returned: ``lines`` says what would be done, ``msg`` with ``failed`` why nothing can be.
+A result is the return value of an Ansible task: ``lines`` lists the steps to do, ``msg`` with ``failed`` says why none
+is possible.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _OF_PREPARE = ("packages", "kernel", "swap", "files")
 # Those that a command line answers, with the exit status for good and for drift (kubenode status, kubenode plan).
 _ASKED = {"status": (0, 3), "plan": (0, 2)}
 # From good to bad; a node is as its worst check.
-OK, UNKNOWN, DRIFT, REFUSED, UNREACHABLE = VERDICTS = ("ok", "unknown", "drift", "refused", "unreachable")
+OK, UNKNOWN, DRIFT, FAILED, UNREACHABLE = VERDICTS = ("ok", "unknown", "drift", "failed", "unreachable")
 
 
 class Check(NamedTuple):
@@ -89,7 +90,7 @@ def _check(title: str, key: str, results: Mapping[str, Any]) -> Check:
     ran = [result for result in given if not result.get("skipped")]
     failed = [word for result in ran if result.get("failed") for word in _words(result.get("msg"))]
     if failed:
-        return Check(title, REFUSED, tuple(failed))
+        return Check(title, FAILED, tuple(failed))
     if key in _ASKED:
         return _about_command(title, ran[0], *_ASKED[key]) if ran else Check(title, UNKNOWN, ())
     if not ran:  # left out because there was nothing to do, if the role came that far
@@ -102,9 +103,9 @@ def _about_node(title: str, results: Mapping[str, Any]) -> Check:
     node, error = results["node"], results.get("error")
     refused = tuple(map(str, node.get("refused") or ())) if not node.get("failed") else _words(node.get("msg"))
     if refused:
-        return Check(title, REFUSED, refused)
+        return Check(title, FAILED, refused)
     if error and not any(isinstance(result, Mapping) and result.get("failed") for result in results.values()):
-        return Check(title, REFUSED, _words(error))
+        return Check(title, FAILED, _words(error))
     problems = tuple(map(str, node.get("problems") or ()))
     return Check(title, DRIFT if problems else OK, problems)
 
@@ -113,10 +114,10 @@ def _about_command(title: str, result: Mapping[str, Any], good: int, drift: int)
     """Judge an answer of the command line: its exit status for nothing to do, for something, and all others for why not."""
     complaints = _words(result.get("stderr"))
     if result.get("rc") == good:
-        return Check(title, REFUSED if complaints else OK, complaints)
+        return Check(title, FAILED if complaints else OK, complaints)
     if result.get("rc") == drift:
-        return Check(title, REFUSED if complaints else DRIFT, complaints + _words(result.get("stdout")))
-    return Check(title, REFUSED, complaints or _words(result.get("msg")) or (f"it ended with status {result.get('rc')}",))
+        return Check(title, FAILED if complaints else DRIFT, complaints + _words(result.get("stdout")))
+    return Check(title, FAILED, complaints or _words(result.get("msg")) or (f"it ended with exit status {result.get('rc')}",))
 
 
 def _lines(result: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The fleet as one HTML page that needs nothing but itself: no scripts, no fonts, no pictures from elsewhere.
 
-What needs somebody comes first, the worst on top; then all nodes, one line each.
+Nodes that need attention come first, the worst on top; then all nodes, one line each.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ MOST_LINES = 12  # of one check; the others unfold
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2128; --soft: #59636e; --paper: #fff; --card: #f6f8fa; --line: #d1d9e0;
   --bar: #3572c6; --weak: #9ec1f0; --more: #116329; --less: #a40e26; --other: #7d4e00;
-  --ok: #2da44e; --unknown: #818b98; --drift: #9a6700; --refused: #cf222e; --unreachable: #8250df; }
+  --ok: #2da44e; --unknown: #818b98; --drift: #9a6700; --failed: #cf222e; --unreachable: #8250df; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6edf3; --soft: #9198a1; --paper: #0d1117; --card: #151b23; --line: #3d444d;
     --bar: #58a6ff; --weak: #1f4b85; --more: #7ee787; --less: #ffa198; --other: #f2cc60;
-    --ok: #3fb950; --unknown: #7d8590; --drift: #d29922; --refused: #f85149; --unreachable: #a371f7; } }
+    --ok: #3fb950; --unknown: #7d8590; --drift: #d29922; --failed: #f85149; --unreachable: #a371f7; } }
 * { box-sizing: border-box; }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   margin: 0 auto; max-width: 96rem; padding: 1.5rem 1rem 4rem; }
@@ -31,7 +31,7 @@ h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .
   padding: .3rem .8rem; min-width: 5rem; }
 .tiles b { display: block; font-size: 1.6rem; line-height: 1.3; }
 .ok { --colour: var(--ok); } .unknown { --colour: var(--unknown); } .drift { --colour: var(--drift); }
-.refused { --colour: var(--refused); } .unreachable { --colour: var(--unreachable); }
+.failed { --colour: var(--failed); } .unreachable { --colour: var(--unreachable); }
 svg { display: block; border-radius: .2rem; } svg rect { fill: var(--colour); }
 svg .servers { fill: var(--bar); } svg .draining { fill: var(--weak); }
 .mark { display: inline-block; width: 1.5em; text-align: center; border-radius: .3em; font-weight: 700;
@@ -69,9 +69,9 @@ def page(reports: list[NodeReport], title: str = "IPVS nodes") -> str:
         f"<h1>{escape(title)}</h1>",
         _tiles(counts, len(reports)),
         _share(counts),
-        "<h2>What is not as wanted</h2>",
+        "<h2>Nodes that need attention</h2>",
         *(_article(report) for report in worst_first),
-        "" if worst_first else "<p>Nothing: all nodes are as wanted.</p>" if reports else "<p>No node was looked at.</p>",
+        "" if worst_first else "<p>None: all nodes are converged.</p>" if reports else "<p>No node was checked.</p>",
         "<h2>All nodes</h2>",
         _table(reports),
         f'<p class="key">{" &nbsp; ".join(f"{_mark(verdict)} {verdict}" for verdict in VERDICTS)}</p>',
@@ -128,7 +128,7 @@ def _table(reports: list[NodeReport]) -> str:
     most = [max([1, *(table[index] for table in tables)]) for index in (0, 1)]
     head = "".join(f'<th class="cell">{escape(title)}</th>' for title, _key in CHECKS)
     counted = '<th colspan="2">virtual servers</th><th colspan="2">real servers</th><th>of weight 0</th>'
-    head = f'<th>node</th>{head}{counted}<th class="facts">what it is</th>'
+    head = f'<th>node</th>{head}{counted}<th class="facts">system</th>'
     rows = "".join(_row(report, most) for report in reports)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 

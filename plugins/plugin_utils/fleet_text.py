@@ -12,7 +12,7 @@ MOST_LINES = 20
 
 
 def text(reports: list[NodeReport]) -> str:
-    """Return one line a node, and below it what is not as wanted."""
+    """Return one line a node, and below it each check that is not ok."""
     width = max((len(report.name) for report in reports), default=4)
     lines = ["  ".join(f"{SIGNS[verdict]} {verdict}" for verdict in VERDICTS)]
     lines += [f"{'':{width}}  {'| ' * index}{title}" for index, (title, _key) in enumerate(CHECKS)]

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who proxies a cluster's Services, kube-proxy in ipvs mode or our agent, and the configuration that either of them takes."""
+"""Proxy choice of a cluster, kube-proxy in ipvs mode or kubenode's agent, with the configuration of the chosen proxy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.desired.config import ConfigError, parse
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.desired.settings import ConfigError, parse
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils import kubeadm_versions as versions
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings import SettingsError, complete
 
@@ -96,7 +96,7 @@ def plan(given: Any, kubeadm_version: str) -> Plan:
         if problem:
             problems.append(f"KubeProxyConfiguration: featureGates.{versions.GATE} is {gate!r}, expected none: {problem}")
         if {KUBE_PROXY_PHASE, "addon"} & set(settings["skip_phases"]):
-            who = "with kubeadm_agent: false if somebody else proxies"
+            who = "with kubeadm_agent: false if another service proxy runs"
             problems.append(f"kubeadm_skip_phases leaves kube-proxy out, expected kubeadm_proxy: agent ({who})")
         else:
             problems += loose

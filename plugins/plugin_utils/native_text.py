@@ -4,7 +4,10 @@
 
 # This plugin util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""What the modules take, in the text that the native tools read. Options are checked as the modules check them; no tool is asked."""
+"""Options of the modules, rendered as the text that the native tools read.
+
+Options are checked as the modules check them. No tool is run.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,26 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._argspec import FAMILIES, unique
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipsets import check_name as check_set_name
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipsets import given
-from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_chains import check_jump, check_name, check_rule, jump_into
-from ansible_collections.kubenode.ipvs.plugins.module_utils._iptables_fields import text
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipvs_services import prepare
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import FAMILIES, unique
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import LedgerView
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipsets import check_name as check_set_name
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipsets import given
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.iptables_chains import (
+    check_jump,
+    check_name,
+    check_rule,
+    jump_into,
+)
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.iptables_fields import text
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipvs_services import SPEC, prepare
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError, InputError
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.iptables import WHERE, ChainKey
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.render.ipvsadm import render
 from ansible_collections.kubenode.ipvs.plugins.modules.ipsets import SET
 from ansible_collections.kubenode.ipvs.plugins.modules.iptables_chains import CHAIN
-from ansible_collections.kubenode.ipvs.plugins.modules.ipvs_services import SPEC
 
 # In the order of `ipset save`.
-_SET_OPTIONS = ("family", "range", "markmask", "hashsize", "maxelem", "netmask", "bitmask", "size", "timeout")
+_SET_OPTIONS: tuple[str, ...] = ("family", "range", "markmask", "hashsize", "maxelem", "netmask", "bitmask", "size", "timeout")
 _SET_OPTIONS += ("counters", "comment", "skbinfo", "forceadd", "bucketsize", "initval")
 
 
@@ -37,7 +45,7 @@ def ipvsadm(services: list[dict[str, Any]]) -> str:
         EngineError: an option that cannot be.
     """
     _read, wish, _tables = prepare(_checked(SPEC, services=services))
-    return render(wish({"virtual_server": {}, "real_server": {}}, None).want)
+    return render(wish({"virtual_server": {}, "real_server": {}}, LedgerView(None, {}, {})).want)
 
 
 def ipset(sets: list[dict[str, Any]]) -> str:
@@ -58,7 +66,7 @@ def ipset(sets: list[dict[str, Any]]) -> str:
             raise InputError(f"{place} ({name})", "src", item["src"], "members (a file is read by the module alone)")
         checked = given(place, item)
         chosen = {option: item[option] for option in _SET_OPTIONS if item[option] is not None and item[option] is not False}
-        if not checked.header.option("family"):
+        if not checked.wanted_header.option("family"):
             del chosen["family"]
         options = [option if value is True else f"{option} {value}" for option, value in chosen.items()]
         lines.append(" ".join(["create", name, kind, *options]))

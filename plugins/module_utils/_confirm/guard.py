@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""The process on the node that undoes a change which nobody confirms in time; see ``_confirm.py``."""
+"""Guard: the process on the node that undoes an unconfirmed change in time; see ``_confirm/protocol.py``."""
 
 from __future__ import annotations
 
@@ -12,16 +12,37 @@ import contextlib
 import os
 import pickle
 import time
-from typing import Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from . import engine
-from ._pending import PENDING, few, write
-from .engine.apply import execute
-from .engine.errors import EngineError, KernelError
-from .engine.ledger import DIRECTORY, Ledger, node_lock
-from .engine.model.kinds import KINDS, name
-from .engine.plan import Plan, Step
-from .engine.plan.order import ordered
+from .. import engine
+from ..engine.apply import execute
+from ..engine.errors import EngineError, KernelError
+from ..engine.ledger import Ledger
+from ..engine.model.kinds import KINDS, name
+from ..engine.node_lock import DIRECTORY, node_lock
+from ..engine.plan import Plan, Step
+from ..engine.plan.order import ordered
+from .pending import PENDING, few, write
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from typing import Callable, Protocol
+
+    from ..engine.apply import Tables
+    from ..engine.ledger import Item
+    from ..engine.model import ReadState
+
+    Keys = Mapping[str, Collection[Any]]
+    Reread = Callable[[Collection[Item]], ReadState]
+
+    class View(Protocol):
+        """View of the ledger that the guard copies when it is armed."""
+
+        @property
+        def ledger(self) -> Ledger | None: ...
+        @property
+        def owned(self) -> dict[str, set[Any]]: ...
+
 
 _POLL = 0.2  # seconds between two looks at the file
 _NOBODY = "no process could be started that would undo the change; nothing was changed"
@@ -38,10 +59,10 @@ class Task(NamedTuple):
     path: str
     seconds: int
     owner: str
-    steps: list
-    touched: list
-    claims: list
-    notes: list
+    steps: list[Step]
+    touched: list[Item]
+    claims: list[Item]
+    notes: list[tuple[str, Any, str]]
 
 
 class Guard:
@@ -51,8 +72,8 @@ class Guard:
         KernelError: it cannot be started; nothing was changed.
     """
 
-    def __init__(self, seconds: int, tables: dict, read: Callable, directory: str = DIRECTORY):
-        self.told = {}
+    def __init__(self, seconds: int, tables: Tables, read: Reread, directory: str = DIRECTORY) -> None:
+        self.told: dict[str, Any] = {}
         self._seconds = seconds
         orders, write_orders = os.pipe()
         read_ready, ready = os.pipe()
@@ -72,14 +93,14 @@ class Guard:
         self._orders = os.fdopen(write_orders, "wb")
         self._ready = os.fdopen(read_ready, "rb")
 
-    def close(self):
+    def close(self) -> None:
         """Let go of the guard: if it is not armed, it ends."""
         self._ready.close()
         with contextlib.suppress(OSError):  # it may be dead
             self._orders.close()
 
     @contextlib.contextmanager
-    def over(self, made, absent, around, owner):
+    def over(self, made: Plan, absent: Keys, around: View, owner: str) -> Iterator[None]:
         """Be armed while ``made`` is carried out, and after; ``absent`` are keys by kind that the task strikes out, too.
 
         Raises:
@@ -88,6 +109,7 @@ class Guard:
         if not made.steps:
             yield
             return
+        assert around.ledger is not None  # only check mode has none
         touched = {(step.kind, step.key) for step in made.steps if KINDS[step.kind].parent is None}
         touched.update((kind, key) for kind, keys in [*made.adopted.items(), *absent.items()] for key in keys)
         claims = [(kind, key) for kind, key in touched if key in around.owned.get(kind, ())]
@@ -106,7 +128,7 @@ class Guard:
             self._orders.close()  # the time begins
         self.told = {"confirm": {"path": path, "seconds": self._seconds}}
 
-    def _arm(self, task):
+    def _arm(self, task: Task) -> None:
         """Give the guard its orders, then the file to watch: whatever ends this process in between, no file is without a guard."""
         try:
             if not self._ready.read(1):
@@ -119,7 +141,7 @@ class Guard:
             raise KernelError(f"{task.path} cannot be written: {error.strerror}; nothing was changed") from error
 
 
-def _be_guard(orders, ready, tables, read, directory):
+def _be_guard(orders: int, ready: int, tables: Tables, read: Reread, directory: str) -> NoReturn:
     import importlib
     import pkgutil
 
@@ -143,7 +165,7 @@ def _be_guard(orders, ready, tables, read, directory):
         os._exit(0)
 
 
-def _detach(keep):
+def _detach(keep: set[int]) -> None:
     """Leave the session, the standard streams and everything else that somebody waits for the end of."""
     import signal
 
@@ -162,7 +184,7 @@ def _detach(keep):
                 os.close(int(text))
 
 
-def undo(task, tables, read, directory):
+def undo(task: Task, tables: Tables, read: Reread, directory: str) -> None:
     """Take a change back if nobody has confirmed it, and leave what is known about it in the file ``….undone``.
 
     What is not as the change had made it was changed by somebody else since, and is left alone.
@@ -172,7 +194,7 @@ def undo(task, tables, read, directory):
             os.rename(task.path, f"{task.path}.undone")
         except FileNotFoundError:
             return
-        told = {"owner": task.owner, "undone": [], "problems": []}
+        told: dict[str, Any] = {"owner": task.owner, "undone": [], "problems": []}
         try:
             steps, problems = back(task.steps, read([(step.kind, step.key) for step in task.steps]))
             ledger = Ledger(directory)
@@ -187,13 +209,13 @@ def undo(task, tables, read, directory):
         write(f"{task.path}.undone", told)
 
 
-def back(steps, have):
+def back(steps: Sequence[Step], have: ReadState) -> tuple[list[Step], list[str]]:
     """Return the steps that lead back from what there is to what was before ``steps``, and a sentence for each item that is left alone.
 
     An item may have been changed more than once (a real server that drains), or not yet when the task died. One that came is taken
     away however it is now: its place may have changed.
     """
-    passed = {}
+    passed: dict[Item, list[Any]] = {}
     for step in steps:
         passed.setdefault((step.kind, step.key), [step.before]).append(step.after)
     found, problems = [], []
@@ -206,14 +228,14 @@ def back(steps, have):
     return ordered(found), problems[::-1]
 
 
-def _alike(kind, live, state):
+def _alike(kind: str, live: Any, state: Any) -> bool:
     """Tell whether an item is as it was at some time. The order of a list of sets is not read: it is taken to be that."""
     if live is None or state is None:
         return live is state
     return KINDS[kind].same(live._replace(order=state.order) if kind == "set" else live, state)
 
 
-def _restore(ledger, task, failed):
+def _restore(ledger: Ledger, task: Task, failed: set[Item]) -> None:
     """Have the ledger say what it said before, but for what is still there and what is another owner's now."""
     others = ledger.others(task.owner)
     ledger.claim(task.owner, [(kind, key) for kind, key in task.claims if key not in others.get(kind, ())])

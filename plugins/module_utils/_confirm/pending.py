@@ -4,19 +4,24 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Changes that wait for their confirmation: a file for each, which ``_confirm.py`` explains."""
+"""Changes that wait for their confirmation: a file for each, which ``_confirm/protocol.py`` explains."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+from typing import TYPE_CHECKING, Any
 
-PENDING = "/run/kubenode/confirm"
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Callable
+
+PENDING = "/run/kubenode-confirm"  # root's: not below /run/kubenode, where the agent's user can exchange everything
 _SHOWN = 50  # lines; /run is memory, and a set can have a hundred thousand members
 
 
-def pending():
+def pending() -> list[dict[str, Any]]:
     """Return what is known of each: the ``path`` of its file, its ``owner``, and the first ``lines`` of its plan."""
     try:
         names = os.listdir(PENDING)
@@ -30,14 +35,18 @@ def pending():
     return found
 
 
-def write(path, content):
-    """Have a file with this content appear at once."""
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
+def write(path: str, content: dict[str, Any]) -> None:
+    """Have a file with this content appear at once; nothing that waits under its temporary name is written to."""
+    new = f"{path}.new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(new)
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump(content, file)
-    os.rename(f"{path}.new", path)
+    os.rename(new, path)
 
 
-def few(things, text=str):
+def few(things: Sequence[Any], text: Callable[[Any], str] = str) -> list[str]:
     """Return the texts of the first :data:`_SHOWN` of many things, and how many there are beside them."""
     more = len(things) - _SHOWN
     return [text(thing) for thing in things[:_SHOWN]] + ([f"and {more} more"] if more > 0 else [])

@@ -4,25 +4,36 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Changes that can cut the controller off: the node undoes them by itself unless the controller confirms them in time.
+"""Confirm changes that can cut the controller off: the node undoes a change that the controller does not confirm in time.
 
-One file decides, by its name. The controller confirms by removing it; a process on the node, the guard (``_guard.py``), undoes after
-renaming it to ``….undone``. Both are atomic and only one of them can find the file.
+The name of one file decides. The controller confirms by removing the file. The guard, a process on the node
+(``_confirm/guard.py``), undoes after renaming it to ``….undone``. Both are atomic, and only one of them can find the
+file.
 """
 
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING, Any
 
-from ._pending import pending
-from .engine.errors import ConflictError, EngineError
-from .engine.ledger import DIRECTORY
+from ..engine.errors import ConflictError, EngineError
+from ..engine.node_lock import DIRECTORY
+from .pending import pending
 
-CONFIRM = {"confirm_timeout": {"type": "int"}}
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ansible.module_utils.basic import AnsibleModule
+
+    from ..engine.apply import Tables
+    from ..engine.plan import Plan
+    from .guard import Guard, Keys, Reread, View
+
+CONFIRM: dict[str, Any] = {"confirm_timeout": {"type": "int"}}
 
 
 @contextlib.contextmanager
-def begin(module, tables, read, directory=DIRECTORY):
+def begin(module: AnsibleModule, tables: Tables, read: Reread | None, directory: str = DIRECTORY) -> Iterator[Guard | None]:
     """Yield a guard, or None if the task asks for none; one that was not armed is gone at the end.
 
     Args:
@@ -40,8 +51,9 @@ def begin(module, tables, read, directory=DIRECTORY):
     if seconds is None or module.check_mode:
         yield None
         return
-    from ._guard import Guard
+    from .guard import Guard
 
+    assert read is not None  # a module with confirm_timeout has one
     guard = Guard(seconds, tables, read, directory)
     try:
         yield guard
@@ -49,12 +61,12 @@ def begin(module, tables, read, directory=DIRECTORY):
         guard.close()
 
 
-def over(guard, made, absent, around, owner):
+def over(guard: Guard | None, made: Plan, absent: Keys, around: View, owner: str) -> contextlib.AbstractContextManager[None]:
     """Return ``guard.over(…)``, or what does nothing if there is no guard."""
     return guard.over(made, absent, around, owner) if guard else contextlib.nullcontext()
 
 
-def refuse_pending(owner):
+def refuse_pending(owner: str) -> None:
     """Raise ConflictError while a change of this owner waits for its confirmation; to be called with the node's lock held."""
     for each in pending():
         if each["owner"] == owner:

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Releases of the agent on a node: unpacked aside, asked whether they can work, switched to, proven or taken back.
+"""Releases of the agent on a node: verified and unpacked aside, asked whether they can work, switched to, proven or taken back.
 
 What was there before a change is recorded until the new one has proven itself, so that one can go back whatever interrupts a run.
 Each function of STATES takes the module and the places; it returns lines of what was done (in check mode: would be done), files
@@ -18,14 +18,24 @@ import json
 import os
 import shutil
 import tempfile
+from typing import TYPE_CHECKING, Any
 
-from . import _files
+from .._module import files as _files
+from . import agent_bundle as _agent_bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ansible.module_utils.basic import AnsibleModule
+
+    Texts = Mapping[str, "str | None"]  # files: path to text, None for one that is not there
+    Done = tuple[list[str], Texts, Texts, dict[str, str]]  # lines, before, after, release
 
 
 class Places:
     """Where things are: the releases, the link to the current one, the link for people, the record of what worked last."""
 
-    def __init__(self, directory, command):
+    def __init__(self, directory: str, command: str) -> None:
         self.directory = directory
         self.command = command
         self.releases = os.path.join(directory, "releases")
@@ -33,18 +43,18 @@ class Places:
         self.program = os.path.join(self.current, "bin", "kubenode")
         self.unproven = os.path.join(directory, "unproven.json")
 
-    def release(self, digest):
+    def release(self, digest: str) -> str:
         return os.path.join(self.releases, digest)
 
 
-def link_target(path):
+def link_target(path: str) -> str:
     try:
         return os.path.basename(os.readlink(path))
     except OSError:
         return ""
 
 
-def replace_link(path, target):
+def replace_link(path: str, target: str) -> None:
     temporary = f"{path}.new"
     if os.path.lexists(temporary):
         os.unlink(temporary)
@@ -53,26 +63,15 @@ def replace_link(path, target):
     os.replace(temporary, path)
 
 
-def unpack(module, bundle, release):
-    """Make the directory of a release: unpacked and compiled aside, then renamed."""
-    import tarfile
-    import zlib
-
+def unpack(module: AnsibleModule, bundle: str, release: str) -> None:
+    """Make the directory of a release: verified, unpacked and compiled aside, then renamed in place of a damaged one."""
     parent = os.path.dirname(release)
+    umask = os.umask(0o022)  # the agent's user reads what root unpacks here
     os.makedirs(parent, mode=0o755, exist_ok=True)
     aside = tempfile.mkdtemp(prefix=".unpack-", dir=parent)
+    damaged = tempfile.mkdtemp(prefix=".unpack-", dir=parent)
     try:
-        with tarfile.open(bundle) as archive:
-            for member in archive.getmembers():
-                inside = os.path.normpath(os.path.join(aside, member.name)).startswith(aside)
-                if not inside or not (member.isfile() or member.isdir()):
-                    module.fail_json(msg=f"bundle: {member.name} is not a plain file inside of it; nothing was changed")
-                member.uid = member.gid = 0
-                member.uname = member.gname = ""
-            if hasattr(tarfile, "data_filter"):
-                archive.extractall(aside, filter="tar")
-            else:
-                archive.extractall(aside)
+        _agent_bundle.unpack(bundle, module.params["sha256"], aside)
         compile_all = [
             module.params["python"],
             "-IS",
@@ -91,14 +90,27 @@ def unpack(module, bundle, release):
                 msg=f"the agent cannot be compiled by {module.params['python']}: {(out + err).strip()}; nothing was changed"
             )
         os.chmod(aside, 0o755)
+        if os.path.lexists(release):
+            os.rename(release, os.path.join(damaged, "release"))
         os.rename(aside, release)
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        module.fail_json(msg=f"bundle cannot be unpacked in {parent}: {error}; the current release goes on")
+    except _agent_bundle.BundleError as error:
+        module.fail_json(msg=f"bundle for {release}: {error}; nothing was changed, the current release goes on")
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(damaged, ignore_errors=True)
+        os.umask(umask)
 
 
-def preflight(module, release, config):
+def damage(places: Places, digest: str) -> str:
+    """Return what is wrong with an unpacked release, "" if it is as its manifest says."""
+    try:
+        _agent_bundle.verify(places.release(digest))
+    except _agent_bundle.BundleError as error:
+        return str(error)
+    return ""
+
+
+def preflight(module: AnsibleModule, release: str, config: str | None) -> None:
     """Fail unless the release finds configuration and node fit."""
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir, suffix=".yaml")
     with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
@@ -112,7 +124,7 @@ def preflight(module, release, config):
         module.fail_json(msg="the agent cannot work here: " + "; ".join(reasons), checks=said)
 
 
-def remove_old_releases(module, places, current):
+def remove_old_releases(module: AnsibleModule, places: Places, current: str) -> list[str]:
     """Remove the releases that are too many, the oldest first to go; what an interrupted run left, too."""
     try:
         names = os.listdir(places.releases)
@@ -129,7 +141,7 @@ def remove_old_releases(module, places, current):
     return [f"remove release {name}" for name in too_old]
 
 
-def recorded(module, places):
+def recorded(module: AnsibleModule, places: Places) -> dict[str, Any] | None:
     """Return what worked before the changes that have yet to prove themselves: release and files. None if there are no such changes."""
     text = _files.text_of(places.unproven)
     if text is None:
@@ -141,7 +153,7 @@ def recorded(module, places):
         module.fail_json(msg=f"{places.unproven} is not as this module wrote it, expected release and files; nothing was changed")
 
 
-def switch(module, places, release, before, after):
+def switch(module: AnsibleModule, places: Places, release: str, before: Texts, after: Texts) -> list[str]:
     """Make a release the current one, and files as given; returns what was changed, in check mode what would be."""
     lines = {path: f"{'remove' if after[path] is None else 'write'} {path}" for path in after if after[path] != before[path]}
     if link_target(places.current) != release:
@@ -160,7 +172,7 @@ def switch(module, places, release, before, after):
     return list(lines.values())
 
 
-def switch_back(module, places, release, after, before):
+def switch_back(module: AnsibleModule, places: Places, release: str, after: Iterable[str], before: Texts) -> None:
     """Undo a switch that failed at some place; what could not be written is as it was. ``release`` is "" if there was none."""
     for path in after:
         with contextlib.suppress(OSError):
@@ -173,11 +185,13 @@ def switch_back(module, places, release, after, before):
             os.unlink(places.current)
 
 
-def install(module, places):
+def install(module: AnsibleModule, places: Places) -> Done:
     """Make the wanted release and files the current ones, unless the release finds them unfit."""
     params, digest = module.params, module.params["digest"]
     current, record = link_target(places.current), recorded(module, places)
-    lines = [] if os.path.isdir(places.release(digest)) else [f"unpack release {digest}"]
+    present = os.path.isdir(places.release(digest))
+    damaged = damage(places, digest) if present else ""
+    lines = [] if present and not damaged else [f"unpack release {digest}" + (f" again: {damaged}" if damaged else "")]
     if lines and params["bundle"] is None and not module.check_mode:
         module.exit_json(changed=True, bundle_needed=True, lines=lines)
     unpacked = bool(lines)
@@ -185,12 +199,12 @@ def install(module, places):
     before = {path: _files.text_of(path) for path in after}
     changed_files = [path for path in after if after[path] != before[path]]
     former = record["release"] if record else current
-    fresh = current != digest or bool(changed_files)
+    fresh = current != digest or bool(changed_files) or bool(damaged)
     try:
         _files.refuse_read_only(([places.release(digest)] if unpacked else []) + ([places.unproven] if fresh else []))
         if unpacked and not module.check_mode:
             unpack(module, params["bundle"], places.release(digest))
-        if not module.check_mode and (current != digest or params["config"] in changed_files):
+        if not module.check_mode and (unpacked or current != digest or params["config"] in changed_files):
             preflight(module, places.release(digest), after.get(params["config"], _files.text_of(params["config"])))
         if fresh and not module.check_mode:
             files = {**{path: before[path] for path in changed_files}, **(record["files"] if record else {})}
@@ -201,10 +215,10 @@ def install(module, places):
         with contextlib.suppress(OSError):
             if record is None and os.path.lexists(places.unproven):
                 os.unlink(places.unproven)
-        if unpacked:
+        if unpacked and not damaged:
             shutil.rmtree(places.release(digest), ignore_errors=True)
         module.fail_json(msg=f"the agent cannot be installed: {error}; files and release are as they were")
-    if record is None and fresh and current == digest and changed_files == [params["config"]]:
+    if record is None and not damaged and fresh and current == digest and changed_files == [params["config"]]:
         needs = "reload"
     else:
         needs = "restart" if record or fresh else "nothing"
@@ -212,7 +226,7 @@ def install(module, places):
     return lines, before, after, {"release": digest, "former": former, "needs": needs}
 
 
-def go_back(module, places):
+def go_back(module: AnsibleModule, places: Places) -> Done:
     """Put back what worked last."""
     record = recorded(module, places)
     if record is None:
@@ -239,7 +253,7 @@ def go_back(module, places):
     )
 
 
-def prove(module, places):
+def prove(module: AnsibleModule, places: Places) -> Done:
     """Note that what is installed works."""
     release = link_target(places.current)
     lines = [f"release {release} has proven itself"] if os.path.lexists(places.unproven) else []
@@ -253,7 +267,7 @@ def prove(module, places):
     return lines, {}, {}, {"release": release, "former": release, "needs": "nothing"}
 
 
-def remove(module, places):
+def remove(module: AnsibleModule, places: Places) -> Done:
     """Remove everything; the configuration's directory, and its manifests, only if nobody else has put anything there."""
     before = {path: _files.text_of(path) for path in module.params["files"]}
     after = dict.fromkeys(before)

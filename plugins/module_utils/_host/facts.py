@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""What a node is and has, from files alone."""
+"""Facts about a node (system, kernel, container, tools), read from files alone."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ import hashlib
 import os
 import platform
 import sys
+from typing import TYPE_CHECKING, Any
 
-from . import _swap
-from ._files import foreign_text
-from .engine.kernel import modules
+from .._module.files import foreign_text
+from ..engine.kernel import modules
+from . import swap as _swap
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
 
 PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-# What os-release calls itself, or what it says it is like, to the family whose package names it uses.
+# ID and ID_LIKE of os-release, to the family whose package names the distribution uses.
 FAMILIES = {
     "debian": "debian",
     "ubuntu": "debian",
@@ -30,16 +34,16 @@ FAMILIES = {
     "sles": "suse",
     "arch": "arch",
 }
-# What container managers leave in a container.
+# Files that container managers leave in a container.
 CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, linux/proc_ns.h
 SERVICES = ("NetworkManager", "systemd-networkd", "firewalld")
 # Older ones have no IPVS that conntrack, ipset and the agent can work with.
 OLDEST_KERNEL = (4, 18)
 OLDEST_PYTHON = (3, 9)
-# What modules write to, and what for.
+# Directories that modules write to, and the purpose of each.
 WRITTEN = {"/etc": "files", "/var/lib": "the ledger", "/proc/sys/net/ipv4/ip_forward": "kernel parameters"}
-# What the firmware calls a machine's maker or model, to the word that systemd-detect-virt has for it.
+# Maker or model of a machine in its firmware, to systemd-detect-virt's word for it.
 HYPERVISORS = (
     ("KVM", "kvm"),
     ("Amazon EC2", "amazon"),
@@ -54,12 +58,12 @@ HYPERVISORS = (
 )
 
 
-def survey(wanted_modules, wanted_commands, fstab):
+def survey(wanted_modules: Collection[str], wanted_commands: Iterable[str], fstab: str) -> dict[str, Any]:
     """Return the survey of a node, as the module ``node_check`` documents it."""
     commands = {command: which(command) for command in wanted_commands}
     states = modules.states([name for entry in wanted_modules for name in entry.split("|")])
     container = container_kind()
-    found = {
+    found: dict[str, Any] = {
         "commands": commands,
         "modules": states,
         "lacks": {
@@ -85,12 +89,12 @@ def survey(wanted_modules, wanted_commands, fstab):
     return {"fit": not problems, "problems": problems, "refused": refused, **found}
 
 
-def absent(wanted_modules, states, container):
+def absent(wanted_modules: Iterable[str], states: Mapping[str, str], container: bool) -> list[str]:
     """Return the entries of which the kernel has nothing. A container has no say in that: its kernel loads what rules ask for from elsewhere."""
     return [entry for entry in wanted_modules if not container and all(states[name] == "absent" for name in entry.split("|"))]
 
 
-def lacking(found, has_modules):
+def lacking(found: Mapping[str, Any], has_modules: bool) -> list[str]:
     """Return what a node lacks and packages may bring, one sentence each."""
     sentences = [f"command {command} is not installed" for command in found["lacks"]["commands"]]
     names = [entry.replace("|", " or ") for entry in found["lacks"]["modules"]]
@@ -106,7 +110,9 @@ def lacking(found, has_modules):
     return sentences
 
 
-def refusals(found, user, python, unwritable, full):
+def refusals(
+    found: Mapping[str, Any], user: int, python: tuple[Any, ...], unwritable: Iterable[str], full: Iterable[str]
+) -> list[str]:
     """Return why a node cannot be prepared, whatever is installed on it, one sentence each.
 
     Args:
@@ -134,19 +140,19 @@ def refusals(found, user, python, unwritable, full):
     return sentences
 
 
-def _release(text):
+def _release(text: str) -> tuple[int, ...]:
     """Return the first two numbers of a kernel's release."""
     numbers = text.replace("-", ".").split(".")[:2]
     return tuple(int(number) for number in numbers if number.isdigit())
 
 
-def is_full(path):
+def is_full(path: str) -> bool:
     """Tell whether a file system has no space left, or no room for another file; those of the kernel count neither."""
     found = os.statvfs(path)
     return found.f_blocks > 0 and (not found.f_bfree or (found.f_files > 0 and not found.f_ffree))
 
 
-def digest(path):
+def digest(path: str) -> str | None:
     """Return the SHA-256 of a file in hexadecimal, or None where it is not or cannot be read."""
     try:
         with open(path, "rb") as file:
@@ -155,7 +161,7 @@ def digest(path):
         return None
 
 
-def which(command):
+def which(command: str) -> str | None:
     """Return the path of a command, where root would find it, or None."""
     for directory in PATH:
         path = os.path.join(directory, command)
@@ -164,7 +170,7 @@ def which(command):
     return None
 
 
-def ipvs_version():
+def ipvs_version() -> str | None:
     """Return the version of the kernel's IPVS, or None."""
     try:
         with open("/proc/net/ip_vs", encoding="ascii") as file:
@@ -173,14 +179,14 @@ def ipvs_version():
         return None
 
 
-def iptables_backend():
+def iptables_backend() -> str | None:
     """Return ``legacy`` or ``nft`` by the program that ``iptables`` leads to, or None."""
     path = which("iptables")
     program = os.path.basename(os.path.realpath(path)) if path else ""
     return next((backend for backend in ("legacy", "nft") if backend in program), None)
 
 
-def distribution(path="/etc/os-release"):
+def distribution(path: str = "/etc/os-release") -> dict[str, Any]:
     """Return ``id``, ``version``, ``like`` (it, and what it says it is like) and ``family`` from os-release."""
     pairs = (line.strip().partition("=") for line in foreign_text(path).splitlines())
     fields = {key: value.strip("\"'") for key, _equals, value in pairs}
@@ -190,7 +196,7 @@ def distribution(path="/etc/os-release"):
     return {"id": fields.get("ID", "unknown"), "version": fields.get("VERSION_ID", ""), "like": like, "family": family}
 
 
-def container_kind(root="/"):
+def container_kind(root: str = "/") -> str | None:
     """Return what kind of container the node is (``docker``, ``podman``, ``lxc`` …), ``unknown`` for one that does not tell, or None.
 
     What the container interface of systemd names comes first; a pod of containerd has nothing of it.
@@ -204,7 +210,7 @@ def container_kind(root="/"):
     return next(filter(None, told), None)
 
 
-def _first_processes(root):
+def _first_processes(root: str) -> bool:
     """Tell whether this process sees those that the kernel started: a container has process numbers of its own."""
     try:
         return os.stat(os.path.join(root, "proc/self/ns/pid")).st_ino == _FIRST_PID_NAMESPACE
@@ -212,7 +218,7 @@ def _first_processes(root):
         return True
 
 
-def hypervisor(root="/"):
+def hypervisor(root: str = "/") -> str:
     """Return what the node is a virtual machine of, ``unknown`` for one that does not tell, ``none`` for a real machine."""
     processor = foreign_text(os.path.join(root, "proc/cpuinfo"))
     if "User Mode Linux" in processor:
@@ -223,7 +229,7 @@ def hypervisor(root="/"):
     return named or ("unknown" if " hypervisor" in processor else "none")
 
 
-def firewalld_backend(path="/etc/firewalld/firewalld.conf"):
+def firewalld_backend(path: str = "/etc/firewalld/firewalld.conf") -> str | None:
     """Return what firewalld writes its rules with, ``nftables`` or ``iptables``, or None where it is not installed."""
     if which("firewalld") is None:
         return None
@@ -231,6 +237,6 @@ def firewalld_backend(path="/etc/firewalld/firewalld.conf"):
     return values[-1] if values else "nftables"
 
 
-def _is_running(service):
+def _is_running(service: str) -> bool:
     groups = ("/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice")
     return any(os.path.isdir(os.path.join(group, f"{service}.service")) for group in groups)

@@ -10,12 +10,25 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._argspec import unique
-from ._files import HEADER, boot_order, foreign_text
-from .engine.errors import InputError, MissingError
-from .engine.kernel.modules import BUILTIN, LOADABLE, LOADED, UNKNOWN, canonical, missing, parameters, states
+from .._module.argspec import unique
+from .._module.files import HEADER, boot_order, foreign_text
+from ..engine.errors import InputError, MissingError
+from ..engine.kernel.modules import BUILTIN, LOADABLE, LOADED, UNKNOWN, canonical, missing, parameters, states
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from typing import Protocol
+
+    Alternatives = tuple[str, ...]
+
+    class Owners(Protocol):
+        """Owners of items, as an information module knows them."""
+
+        def __call__(self, kind: str, key: Any) -> str: ...
+        def keys(self, kind: str) -> list[Any]: ...
+
 
 LOAD_DIRECTORIES = (
     "/etc/modules-load.d",
@@ -32,19 +45,19 @@ _PARAMETER = re.compile(r"[A-Za-z0-9_.-]+\0[^\s\"'#]*\Z")
 class Choice(NamedTuple):
     """What a kernel has of the wanted modules: ``names`` to load or loaded already, and sentences about what it lacks."""
 
-    names: list
-    lacking: list
-    warnings: list
+    names: list[str]
+    lacking: list[str]
+    warnings: list[str]
 
 
-def check(params):
+def check(params: Mapping[str, Any]) -> tuple[list[Alternatives], list[Alternatives], list[str], dict[str, str]]:
     """Return ``wanted`` and ``optional`` (tuples of alternatives), ``absent`` (names) and ``parameters`` (name to text).
 
     Raises:
         EngineError: a name or a parameter is not one, or a name stands there twice.
     """
-    seen = {}
-    lists = {}
+    seen: dict[str, str] = {}
+    lists: dict[str, list[Alternatives]] = {}
     for option in ("modules", "optional", "absent"):
         lists[option] = []
         for index, text in enumerate(params[option]):
@@ -57,7 +70,8 @@ def check(params):
             lists[option].append(names)
     if any(len(names) > 1 for names in lists["absent"]):
         raise InputError("absent", "name", "|".join(next(names for names in lists["absent"] if len(names) > 1)), "one name each")
-    parameters, placed = {}, {}
+    parameters: dict[str, str] = {}
+    placed: dict[str, str] = {}
     for name, given in params["parameters"].items():
         if not _NAME.match(canonical(name)):
             raise InputError(f"parameters[{name}]", "name", name, "a kernel module's name")
@@ -68,15 +82,15 @@ def check(params):
     return lists["modules"], lists["optional"], [names[0] for names in lists["absent"]], parameters
 
 
-def _is_parameter(name, value):
+def _is_parameter(name: object, value: object) -> bool:
     return isinstance(value, (str, int, float)) and bool(_PARAMETER.match(f"{name}\0{value}"))
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     return "Y" if value is True else "N" if value is False else value
 
 
-def choose(wanted, optional, states):
+def choose(wanted: Iterable[Alternatives], optional: Iterable[Alternatives], states: Mapping[str, str]) -> Choice:
     """Return which names are meant: the first that is there already, else the first that can be loaded.
 
     A state that nobody can tell (a container) is a warning, not an error.
@@ -96,24 +110,24 @@ def choose(wanted, optional, states):
     return Choice(names, lacking, warnings)
 
 
-def require(choice):
+def require(choice: Choice) -> None:
     """Raise MissingError naming every module that is wanted and not there."""
     if choice.lacking:
         raise MissingError("; ".join(choice.lacking) + "; nothing was changed")
 
 
-def files(owner):
+def files(owner: str) -> tuple[str, str]:
     """Return the paths of an owner's files: what is loaded at boot, and with which parameters."""
     return f"/etc/modules-load.d/kubenode-{owner}.conf", f"/etc/modprobe.d/kubenode-{owner}.conf"
 
 
-def parse_load(text):
+def parse_load(text: str) -> list[str]:
     """Return the names in a modules-load.d file, in the kernel's spelling, each once."""
     names = [canonical(line.strip()) for line in text.splitlines() if line.strip() and line.strip()[0] not in "#;"]
     return list(dict.fromkeys(names))
 
 
-def parse_options(text):
+def parse_options(text: str) -> dict[str, str]:
     """Return the parameters in a modprobe.d file by module name."""
     found = {}
     for line in text.splitlines():
@@ -123,7 +137,7 @@ def parse_options(text):
     return found
 
 
-def overridden(path, names, wanted):
+def overridden(path: str, names: Collection[str], wanted: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Return what other files of modprobe.d make of the next boot: name, value and file.
 
     Of a parameter (``ip_vs.conn_tab_bits``), the last word: modprobe puts the options of all files together in the order of the
@@ -149,7 +163,7 @@ def overridden(path, names, wanted):
     return [(name, value, file) for name, value, file in last if name not in given or not _same(value, given[name])]
 
 
-def differing(live, wanted):
+def differing(live: Mapping[str, str], wanted: str) -> list[tuple[str, str, str]]:
     """Return parameter, live value and wanted value of those in ``wanted`` ("a=1 b=2") that a module has otherwise.
 
     What the kernel does not show cannot be compared and is left out.
@@ -158,7 +172,7 @@ def differing(live, wanted):
     return [(name, live[name], value) for name, value in pairs if name in live and not _same(live[name], value)]
 
 
-def _same(live, wanted):
+def _same(live: str, wanted: str) -> bool:
     if live == wanted:
         return True
     if live in ("Y", "N"):  # the kernel takes y, Y, 1 and n, N, 0 (kstrtobool)
@@ -169,7 +183,7 @@ def _same(live, wanted):
         return False
 
 
-def survey(names, owners):
+def survey(names: Iterable[str] | None, owners: Owners) -> list[dict[str, Any]]:
     """Return what the kernel has of modules, whose they are and what loads them at boot.
 
     Args:
@@ -200,7 +214,7 @@ def survey(names, owners):
     ]
 
 
-def in_use(path="/proc/modules"):
+def in_use(path: str = "/proc/modules") -> dict[str, list[str]]:
     """Return the names of the modules that use each loaded module; nothing where the kernel does not tell."""
     try:
         with open(path, encoding="ascii") as file:
@@ -210,18 +224,18 @@ def in_use(path="/proc/modules"):
     return {row[0]: [name for name in row[3].split(",") if name not in ("", "-")] for row in rows}
 
 
-def render_load(owner, names):
+def render_load(owner: str, names: Collection[str]) -> str | None:
     """Return the text of a modules-load.d file, or None."""
     return HEADER.format(module="kernel_modules", owner=owner) + "".join(f"{name}\n" for name in names) if names else None
 
 
-def render_options(owner, parameters):
+def render_options(owner: str, parameters: Mapping[str, str]) -> str | None:
     """Return the text of a modprobe.d file, or None."""
     lines = [f"options {name} {parameters[name]}\n" for name in sorted(parameters) if parameters[name]]
     return HEADER.format(module="kernel_modules", owner=owner) + "".join(lines) if lines else None
 
 
-def unloadable(names, path="/proc/modules"):
+def unloadable(names: Iterable[str], path: str = "/proc/modules") -> list[str]:
     """Return those of the modules that nothing but each other uses, users before what they use."""
     holders, users = {}, {}
     try:
@@ -239,7 +253,7 @@ def unloadable(names, path="/proc/modules"):
         if not kept:
             break
         going -= kept
-    ordered = []
+    ordered: list[str] = []
     while len(ordered) < len(going):
         ordered += sorted(name for name in going - set(ordered) if set(holders[name]) <= set(ordered))
     return ordered

@@ -4,11 +4,20 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Which files of a directory of packages are to be installed: apt, dnf and pacman take an older file for a wish to go back."""
+"""Package files of a directory: choose those that install something new.
+
+apt, dnf and pacman take an older file for a request to downgrade, so older files are left out.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Callable
+
+    Run = Callable[[Sequence[str]], tuple[int, str]]
 
 _RPM = r"%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\t[%{PROVIDENAME} ]\n"
 # What packages provide of which several versions are installed side by side: dnf's word, and zypper's.
@@ -23,7 +32,7 @@ class Package(NamedTuple):
     side_by_side: bool = False
 
 
-def newer(run, family, paths):
+def newer(run: Run, family: str, paths: Iterable[str]) -> list[str]:
     """Return those of the files that bring something new, in their order.
 
     That is what is not installed, or installed in an older version; of one package's files the newest. Of packages that are installed side by side,
@@ -49,42 +58,44 @@ def newer(run, family, paths):
                 kept[package] = path
         elif all(compare(run, version, package.version) < 0 for version in there):
             rival = next((one for one in kept if one.name == package.name), None)
-            if rival is None or compare(run, rival.version, package.version) < 0:
-                kept.pop(rival, None)
+            if rival is None:
+                kept[package] = path
+            elif compare(run, rival.version, package.version) < 0:
+                del kept[rival]
                 kept[package] = path
     return list(kept.values())
 
 
-def _deb_in_file(run, path):
+def _deb_in_file(run: Run, path: str) -> Package | None:
     words = run(["dpkg-deb", "--show", "--showformat=${Package} ${Version}", path])[1].split()
-    return Package(*words) if len(words) == 2 else None
+    return Package(words[0], words[1]) if len(words) == 2 else None
 
 
-def _deb_installed(run, name):
+def _deb_installed(run: Run, name: str) -> list[str]:
     code, output = run(["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}\n", name])
     lines = [line.split() for line in output.splitlines()] if code == 0 else []
     return [words[1] for words in lines if words[0] == "installed"]
 
 
-def _deb_compare(run, one, other):
+def _deb_compare(run: Run, one: str, other: str) -> int:
     if one == other:
         return 0
     return -1 if run(["dpkg", "--compare-versions", one, "lt", other])[0] == 0 else 1
 
 
-def _rpm_in_file(run, path):
+def _rpm_in_file(run: Run, path: str) -> Package | None:
     code, output = run(["rpm", "--query", "--queryformat", _RPM, "--package", path])
     name, _tab, rest = output.partition("\t")
     version, _tab, provided = rest.partition("\t")
     return Package(name, version, any(word in provided for word in _SIDE_BY_SIDE)) if code == 0 and version else None
 
 
-def _rpm_installed(run, name):
+def _rpm_installed(run: Run, name: str) -> list[str]:
     code, output = run(["rpm", "--query", "--queryformat", _RPM, name])
     return [line.split("\t")[1] for line in output.splitlines() if line.count("\t") == 2] if code == 0 else []
 
 
-def _rpm_compare(run, one, other):
+def _rpm_compare(run: Run, one: str, other: str) -> int:
     """Epoch, version and release one after the other: before rpm 4.16 ``rpm.vercmp`` knows of no such parts."""
     pairs = zip(_parts(one), _parts(other))
     asked = "".join(f'print(rpm.vercmp("{a}", "{b}"), " ")' for a, b in pairs)
@@ -92,23 +103,23 @@ def _rpm_compare(run, one, other):
     return next((answer for answer in answers if answer), 0)
 
 
-def _parts(version):
+def _parts(version: str) -> tuple[str, ...]:
     epoch, _colon, rest = version.partition(":")
     return (epoch, *rest.split("-"))
 
 
-def _pacman_in_file(run, path):
+def _pacman_in_file(run: Run, path: str) -> Package | None:
     words = run(["pacman", "--query", "--file", path])[1].split()
-    return Package(*words) if len(words) == 2 else None
+    return Package(words[0], words[1]) if len(words) == 2 else None
 
 
-def _pacman_installed(run, name):
+def _pacman_installed(run: Run, name: str) -> list[str]:
     code, output = run(["pacman", "--query", name])
     words = output.split()
     return [words[1]] if code == 0 and words[0] == name else []  # not what is provided by another
 
 
-def _pacman_compare(run, one, other):
+def _pacman_compare(run: Run, one: str, other: str) -> int:
     return int(run(["vercmp", one, other])[1])
 
 

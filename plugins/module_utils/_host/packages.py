@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""How each package manager is told to install, as data: from the node's repositories, from one mirror, from files alone.
+"""Commands of each package manager, as data: install from the node's repositories, from one mirror, or from files.
 
 ansible-core has modules for apt and dnf only.
 """
@@ -16,7 +16,14 @@ import glob
 import os
 import re
 import shutil
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Callable
+
+    Run = Callable[[Sequence[str]], tuple[int, str]]
+    Command = tuple[str, ...]
 
 # Where every package writes. A package manager that is refused there stops in the middle.
 WRITTEN = ("/usr", "/etc", "/var/lib")
@@ -46,11 +53,11 @@ class Manager(NamedTuple):
     """
 
     suffix: str
-    lists: tuple
-    repositories: tuple
-    mirror: tuple
-    files: tuple
-    done: tuple = (0,)
+    lists: tuple[str, str]
+    repositories: tuple[Command, ...]
+    mirror: tuple[Command, ...]
+    files: tuple[Command, ...]
+    done: tuple[int, ...] = (0,)
 
 
 MANAGERS = {
@@ -86,7 +93,7 @@ MANAGERS = {
 }
 
 
-def commands(family, source, names, work="", mirror=""):
+def commands(family: str, source: str, names: Sequence[str], work: str = "", mirror: str = "") -> list[list[str]]:
     """Return the commands that install ``names``, in order.
 
     Args:
@@ -102,7 +109,9 @@ def commands(family, source, names, work="", mirror=""):
     ]
 
 
-def mirror_list(family, mirror, configuration="/etc/pacman.conf", keys="/etc/pki/rpm-gpg"):
+def mirror_list(
+    family: str, mirror: str, configuration: str = "/etc/pacman.conf", keys: str = "/etc/pki/rpm-gpg"
+) -> tuple[str, str]:
     """Return name and text of the file that names the mirror.
 
     Args:
@@ -118,7 +127,7 @@ def mirror_list(family, mirror, configuration="/etc/pacman.conf", keys="/etc/pki
     return name, text.replace("{options}", own).replace("{keys}", named).replace("{mirror}", mirror)
 
 
-def _options(path):
+def _options(path: str) -> str:
     """Return what is in pacman's configuration before any repository."""
     with open(path, encoding="utf-8") as file:
         lines = file.readlines()
@@ -128,7 +137,7 @@ def _options(path):
 
 
 @contextlib.contextmanager
-def unchanged(directory, place):
+def unchanged(directory: str, place: str) -> Iterator[None]:
     """Have a directory afterwards as it was; ``place`` is where it can be kept for the time. There may be no such directory."""
     there = os.path.isdir(directory)
     if there:
@@ -141,13 +150,13 @@ def unchanged(directory, place):
             shutil.move(place, directory)
 
 
-def removals(said):
+def removals(said: str) -> list[list[str]]:
     """Return the commands after a failure: what pacman could not install for want of space is installed for it from then on."""
     names = re.findall(r"^error: problem occurred while installing (\S+)$", said, re.MULTILINE)
     return [["pacman", "--remove", "--nodeps", "--nodeps", "--noconfirm", name] for name in names]
 
 
-def missing(run, family, names):
+def missing(run: Run, family: str, names: list[str]) -> list[str]:
     """Return those of the packages that are not installed; ``run(command)`` returns status and output."""
     if family == "debian":
         _code, output = run(["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *names])

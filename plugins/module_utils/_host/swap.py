@@ -4,12 +4,19 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Where swap comes from: ``/proc/swaps``, ``fstab``, systemd's swap units and services that make swap. Nothing here writes."""
+"""Sources of swap: ``/proc/swaps``, ``fstab``, systemd's swap units and services that create swap.
+
+Nothing here writes.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ACTIVE = "/proc/swaps"
 MARK = "# kubenode: "
@@ -42,17 +49,17 @@ ConditionPathExists=!/
 """
 
 
-def active(swaps=ACTIVE):
+def active(swaps: str = ACTIVE) -> list[str]:
     """Return the swap areas in use, as the kernel writes their paths."""
     return [area for area, _kind in _areas(swaps)]
 
 
-def _areas(swaps):
+def _areas(swaps: str) -> list[tuple[str, str]]:
     fields = [line.split() for line in _text(swaps).splitlines()[1:] if line.strip()]
     return [(words[0], words[1]) for words in fields]
 
 
-def _text(path):
+def _text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
@@ -60,35 +67,35 @@ def _text(path):
         return ""
 
 
-def is_swap(line):
+def is_swap(line: str) -> bool:
     """Tell whether a line of fstab turns swap on: decided by its third field, not by a word somewhere in it."""
     fields = line.split()
     return len(fields) >= 3 and not fields[0].startswith("#") and fields[2] == "swap"
 
 
-def in_fstab(path):
+def in_fstab(path: str) -> list[str]:
     """Return the swap areas of fstab that are used at boot."""
     return [line.split()[0] for line in _text(path).splitlines() if is_swap(line)]
 
 
-def without_swap(text):
+def without_swap(text: str) -> str:
     """Return fstab's text with the lines that turn swap on commented out; all others stay byte for byte."""
     return "".join(MARK + line if is_swap(line) else line for line in text.splitlines(keepends=True))
 
 
-def with_swap(text):
+def with_swap(text: str) -> str:
     """Return the text that :func:`without_swap` changed as it was."""
     lines = text.splitlines(keepends=True)
     return "".join(line[len(MARK) :] if line.startswith(MARK) and is_swap(line[len(MARK) :]) else line for line in lines)
 
 
-def units(directories=UNIT_DIRECTORIES):
+def units(directories: Sequence[str] = UNIT_DIRECTORIES) -> list[str]:
     """Return what systemd starts at boot to have swap beside fstab's, by name: swap units and :data:`SERVICES`.
 
     Swap units come from administrators, zram-generator and systemd-gpt-auto-generator. What nothing wants, what is masked (a link to
     ``/dev/null``) and what we keep from starting is none of it.
     """
-    found = {}
+    found: dict[str, str] = {}
     for directory in directories:
         for name in _names(directory):
             if name.endswith(".swap") or name in SERVICES:
@@ -102,7 +109,7 @@ def units(directories=UNIT_DIRECTORIES):
     ]
 
 
-def _enabled(directories):
+def _enabled(directories: Sequence[str]) -> set[str]:
     """Return the names that another unit wants or requires."""
     return {
         name
@@ -113,39 +120,39 @@ def _enabled(directories):
     }
 
 
-def _names(directory):
+def _names(directory: str) -> list[str]:
     try:
         return sorted(os.listdir(directory))
     except OSError:
         return []
 
 
-def device_units(swaps=ACTIVE):
+def device_units(swaps: str = ACTIVE) -> list[str]:
     """Return the units of the partitions in use: systemd-gpt-auto-generator makes them at a boot at which fstab does not name them any more."""
     return [unit_name(area) for area, kind in _areas(swaps) if kind == "partition"]
 
 
-def path(area):
+def path(area: str) -> str:
     r"""Return the path of an area as ``/proc/swaps`` writes it (``\040`` for a space)."""
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), area)
 
 
-def unit_name(area):
+def unit_name(area: str) -> str:
     """Return the name of an area's swap unit; see systemd.unit(5), on escaping."""
     escaped = re.sub(r"[^A-Za-z0-9:_./]|^\.", lambda found: _escape(found[0]), path(area).strip("/"))
     return f"{escaped.replace('/', '-')}.swap"
 
 
-def _escape(character):
+def _escape(character: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
-def drop_in(unit, directory=UNIT_DIRECTORIES[0]):
+def drop_in(unit: str, directory: str = UNIT_DIRECTORIES[0]) -> str:
     """Return the path of our file beside a unit."""
     return os.path.join(directory, f"{unit}.d", DROP_IN)
 
 
-def blocked(directory=UNIT_DIRECTORIES[0]):
+def blocked(directory: str = UNIT_DIRECTORIES[0]) -> list[str]:
     """Return the units that we keep from being started."""
     return [
         name[: -len(".d")] for name in _names(directory) if name.endswith(".d") and os.path.exists(drop_in(name[:-2], directory))

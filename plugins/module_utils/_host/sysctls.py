@@ -11,13 +11,28 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._argspec import unique
-from ._converge import Wish
-from ._files import HEADER, boot_order, foreign_text
-from .engine.errors import EngineError, InputError
-from .engine.kernel import sysctls
+from .._module.argspec import unique
+from .._module.files import HEADER, boot_order, foreign_text
+from .._module.task import TaskChange
+from ..engine.errors import EngineError, InputError
+from ..engine.kernel import sysctls
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from typing import Protocol
+
+    from .._module.task import LedgerView
+    from ..engine.model import ReadState
+
+    class Owners(Protocol):
+        """Owners of items and their notes, as an information module knows them."""
+
+        def __call__(self, kind: str, key: Any) -> str: ...
+        def keys(self, kind: str) -> list[Any]: ...
+        def notes(self, owner: str, kind: str) -> dict[Any, str]: ...
+
 
 DIRECTORIES = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
 LAST = "/etc/sysctl.conf"  # procps reads it after all others; systemd only where a link in sysctl.d leads to it
@@ -27,10 +42,10 @@ _NAME = re.compile(r"[^\s=#;-][^\s=]*\Z")
 class Bounds(NamedTuple):
     """What a value may be, word by word; each is a tuple of numbers or None."""
 
-    low: tuple | None
-    high: tuple | None
+    low: tuple[int, ...] | None
+    high: tuple[int, ...] | None
 
-    def within(self, name, text):
+    def within(self, name: str, text: str) -> str:
         """Return ``text`` with each number raised to the lower and lowered to the upper bound.
 
         Raises:
@@ -47,18 +62,21 @@ class Bounds(NamedTuple):
                 numbers = [pick(pair) for pair in zip(numbers, bound)]
         return " ".join(str(number) for number in numbers)
 
-    def nearest(self):
+    def nearest(self) -> str:
         """Return the value where nobody knows what is there yet."""
-        return " ".join(str(number) for number in (self.low or self.high))
+        numbers = self.low or self.high
+        assert numbers is not None  # one of them is given
+        return " ".join(str(number) for number in numbers)
 
 
-def check(given, absent):
+def check(given: Mapping[str, Any], absent: Iterable[str]) -> tuple[dict[str, str], dict[str, Bounds], list[str]]:
     """Return values and bounds by canonical name, and the canonical names of those that shall not be ours.
 
     Raises:
         EngineError: a value is not one, or a name stands there twice.
     """
-    seen, values, bounds = {}, {}, {}
+    seen: dict[str, str] = {}
+    values, bounds = {}, {}
     for name, value in given.items():
         place = f"sysctls[{name}]"
         key = _key(name, place)
@@ -73,15 +91,18 @@ def check(given, absent):
     return values, bounds, gone
 
 
-def _key(name, place):
+def _key(name: str, place: str) -> str:
     key = sysctls.canonical(name)
-    path = sysctls.path(key)
-    if not _NAME.match(key) or os.path.normpath(path) != path:
+    try:
+        sysctls.path(key)
+    except InputError:
+        key = ""
+    if not _NAME.match(key):
         raise InputError(place, "name", name, "a sysctl's name, for example net.ipv4.ip_forward")
     return key
 
 
-def _value(place, field, value):
+def _value(place: str, field: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise InputError(place, field, value, "a number or a text (YAML turns yes and on into booleans: quote them)")
     if "\n" in str(value):
@@ -89,7 +110,7 @@ def _value(place, field, value):
     return sysctls.normal(str(value))
 
 
-def _bounds(place, given):
+def _bounds(place: str, given: dict[str, Any]) -> Bounds:
     if not given or set(given) - {"min", "max"}:
         raise InputError(place, "value", given, "a value, or a dictionary of min, max or both")
     found = {}
@@ -106,12 +127,12 @@ def _bounds(place, given):
     return Bounds(low, high)
 
 
-def own_file(owner):
+def own_file(owner: str) -> str:
     """Return the path of an owner's file."""
     return f"/etc/sysctl.d/90-kubenode-{owner}.conf"
 
 
-def parse(text):
+def parse(text: str) -> dict[str, str]:
     """Return the settings of a sysctl.d file in their order, names canonical (patterns included)."""
     found = {}
     for line in text.splitlines():
@@ -122,7 +143,7 @@ def parse(text):
     return found
 
 
-def render(owner, values):
+def render(owner: str, values: Mapping[str, str]) -> str | None:
     """Return the text of an owner's file, or None if there is nothing to keep."""
     if not values:
         return None
@@ -131,7 +152,9 @@ def render(owner, values):
     return "".join(lines)
 
 
-def wish(params, around, have, kept):
+def wish(
+    params: Mapping[str, Any], around: LedgerView, have: ReadState, kept: dict[str, str]
+) -> tuple[TaskChange, list[str], dict[str, str]]:
     """Return what the task wants, and what becomes of the former values.
 
     Args:
@@ -146,9 +169,15 @@ def wish(params, around, have, kept):
     path, live = own_file(params["owner"]), have["sysctl"]
     mine = around.owned.get("sysctl", ())
     going = leaving(params, around, kept)
-    former = (
-        {key: json.loads(text) for key, text in around.ledger.notes(params["owner"], "sysctl").items()} if around.ledger else {}
-    )
+    former = {}
+    ledger = around.ledger
+    for key, note in ledger.notes(params["owner"], "sysctl").items() if ledger else ():
+        value = former_value(note)
+        if value is None:
+            assert ledger is not None  # it has the note
+            ledger.ignore("note", "sysctl", key, "has a text that is no value")
+        else:
+            former[key] = value
     want = {key: sysctls.settled(live.get(key, ""), value) for key, value in params["values"].items()}
     for key, bounds in params["bounds"].items():
         value = bounds.within(key, live[key]) if key in live else bounds.nearest()
@@ -157,20 +186,25 @@ def wish(params, around, have, kept):
             want[key] = value
     new = {key: live[key] for key in want if key not in mine and key in live}
     want.update((key, former[key]) for key in going if key in former and key in live)
-    lasting = {} if params["purge"] == "owned" else {key: value for key, value in kept.items() if key not in going}
+    lasting: dict[str, str] = (
+        {} if params["purge"] == "owned" else {key: value for key, value in kept.items() if key not in going}
+    )
     wanted_at_boot = {**params["values"], **_bounded_at_boot(params["bounds"], path, live, kept)}
     for key in [*params["values"], *params["bounds"]]:
         lasting.pop(key, None)
-        if params["persist"] and wanted_at_boot[key] is not None:
-            lasting[key] = wanted_at_boot[key]
+        at_boot = wanted_at_boot[key]
+        if params["persist"] and at_boot is not None:
+            lasting[key] = at_boot
     text = render(params["owner"], lasting)
-    wanted = Wish(
+    wanted = TaskChange(
         {"sysctl": want, "file": {} if text is None else {path: text}}, {"file": {path} if text is None else set()}, {}, {}
     )
     return wanted, going, new
 
 
-def _bounded_at_boot(bounds, path, live, kept):
+def _bounded_at_boot(
+    bounds: Mapping[str, Bounds], path: str, live: Mapping[str, str], kept: Mapping[str, str]
+) -> dict[str, str | None]:
     """Return what our file must say so that values are within their bounds after a boot; None if it is better to say nothing.
 
     What a file before ours says is not known to it: if that is within the bounds it must stand, now and when somebody changes it.
@@ -189,9 +223,9 @@ def _bounded_at_boot(bounds, path, live, kept):
     return found
 
 
-def never(names):
+def never(names: Iterable[str]) -> list[str]:
     """Return those of the names that could not be there even if a kernel module were loaded that can be; check mode refuses only those."""
-    from .engine.kernel import modules
+    from ..engine.kernel import modules
 
     missing = [name for name in names if not os.path.exists(sysctls.path(name))]
     providers = {name: sysctls.provider(name) for name in missing}
@@ -199,7 +233,7 @@ def never(names):
     return [name for name in missing if states.get(providers[name]) != modules.LOADABLE]
 
 
-def leaving(params, around, kept):
+def leaving(params: Mapping[str, Any], around: LedgerView, kept: Iterable[str]) -> list[str]:
     """Return the keys that were this owner's and shall not be any more."""
     mine = {*around.owned.get("sysctl", ()), *kept}
     if params["purge"] == "owned":
@@ -207,7 +241,7 @@ def leaving(params, around, kept):
     return [key for key in params["absent"] if key in mine]
 
 
-def overridden(path, wanted):
+def overridden(path: str, wanted: Mapping[str, str | Bounds]) -> list[tuple[str, str, str]]:
     """Return the settings of other files that have the last word and do not say what is wanted: name, value, file.
 
     Args:
@@ -222,29 +256,29 @@ def overridden(path, wanted):
     return found
 
 
-def spoken(files, names):
+def spoken(files: Iterable[str], names: Collection[str]) -> dict[str, tuple[str, str]]:
     """Return the last settings of the names in files: value and file by name.
 
     Patterns do not count: a name that is set by itself, as we do, is left alone by them whatever the order (sysctl.d(5)).
     """
-    found = {}
+    found: dict[str, tuple[str, str]] = {}
     for file in files if names else ():
         settings = parse(foreign_text(file))
         found.update((name, (settings[name], file)) for name in names if name in settings)
     return found
 
 
-def before_ours(path):
+def before_ours(path: str) -> list[str]:
     """Return the files that are read before ours, in their order."""
     return [file for file in boot_order(DIRECTORIES) if os.path.basename(file) < os.path.basename(path)]
 
 
-def after_ours(path):
+def after_ours(path: str) -> list[str]:
     """Return the files that are read after ours, in their order."""
     return [*[file for file in boot_order(DIRECTORIES) if os.path.basename(file) > os.path.basename(path)], LAST]
 
 
-def survey(patterns, owners):
+def survey(patterns: Iterable[str] | None, owners: Owners) -> list[dict[str, Any]]:
     """Return what is live, whose it is and what a boot makes of it.
 
     Args:
@@ -270,14 +304,23 @@ def survey(patterns, owners):
                 "name": name,
                 "value": _live(name),
                 "owner": owner,
-                "former": None if former is None else json.loads(former),
+                "former": None if former is None else former_value(former),
                 "boot": None if path is None else {"value": value, "path": path},
             }
         )
     return found
 
 
-def _live(name):
+def former_value(text: str) -> str | None:
+    """Return the value that a note of the ledger keeps, None if it is no value."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _live(name: str) -> str | None:
     try:
         return sysctls.read([name])["sysctl"].get(name)
     except EngineError:  # some can only be written, some have no value yet

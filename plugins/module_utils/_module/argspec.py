@@ -9,20 +9,21 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from .engine.errors import EngineError, InputError
+from ..engine.errors import EngineError, InputError
 
-OWNER = {"owner": {"type": "str", "default": "ansible"}}
-PURGE = {
+OWNER: dict[str, Any] = {"owner": {"type": "str", "default": "ansible"}}
+PURGE: dict[str, Any] = {
     "purge": {"type": "str", "choices": ["none", "owned", "all"], "default": "none"},
     "adopt": {"type": "bool", "default": False},
 }
-STATE = {"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}}
+STATE: dict[str, Any] = {"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}}
 FAMILIES = {"ipv4": 4, "ipv6": 6}
 _NO_HOSTS = ("0.0.0.0/8", "224.0.0.0/4", "255.255.255.255/32", "::/128", "ff00::/8")
 
 
-def check_owner(owner):
+def check_owner(owner: str) -> str:
     """Return the owner's name.
 
     Raises:
@@ -35,7 +36,7 @@ def check_owner(owner):
     return owner
 
 
-def unique(seen, key, place, text=None):
+def unique(seen: dict[Any, str], key: Any, place: str, text: str | None = None) -> None:
     """Remember in ``seen`` that ``key`` stands at ``place`` (for example ``services[3]``).
 
     Raises:
@@ -46,13 +47,13 @@ def unique(seen, key, place, text=None):
     seen[key] = place
 
 
-def address(subject, field, value):
+def address(subject: str, field: str, value: str) -> str:
     """Return an address in canonical spelling.
 
     Raises:
         InputError: it is none.
     """
-    from .engine.model import net
+    from ..engine.model import net
 
     try:
         return net.canonical(value)
@@ -60,13 +61,13 @@ def address(subject, field, value):
         raise InputError(subject, field, value, "an IPv4 or IPv6 address") from None
 
 
-def host(subject, field, value):
+def host(subject: str, field: str, value: str) -> str:
     """Return the address of a host in canonical spelling.
 
     Raises:
         InputError: it is none.
     """
-    from .engine.model import net
+    from ..engine.model import net
 
     where = address(subject, field, value)
     if any(net.contains(network, where) for network in _NO_HOSTS):
@@ -74,7 +75,7 @@ def host(subject, field, value):
     return where
 
 
-def number(subject, field, value, low, high):
+def number(subject: str, field: str, value: int, low: int, high: int) -> int:
     """Return ``value``.
 
     Raises:

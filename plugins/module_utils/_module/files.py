@@ -12,14 +12,23 @@ import errno
 import os
 import stat
 import tempfile
+from typing import TYPE_CHECKING
 
-from .engine.errors import KernelError
-from .engine.kernel import Failure, Result
+from ..engine.errors import KernelError
+from ..engine.kernel import Failure, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Callable
+
+    from ansible.module_utils.basic import AnsibleModule
+
+    from ..engine.model.step import Step
 
 HEADER = "# Written by kubenode.ipvs.{module} for owner {owner}; changes made here are lost.\n"
 
 
-def read(*paths):
+def read(*paths: str) -> dict[str, str]:
     """Return those of the files that exist.
 
     Raises:
@@ -34,7 +43,7 @@ def read(*paths):
     return {path: there for path, there in found.items() if there is not None}
 
 
-def text_of(path):
+def text_of(path: str) -> str | None:
     """Return what is in a file, None where it is not; whatever bytes there are can be written again.
 
     Raises:
@@ -47,7 +56,7 @@ def text_of(path):
         return None
 
 
-def foreign_text(path):
+def foreign_text(path: str) -> str:
     """Return the text of a file of somebody else; "" if it cannot be read, as it says nothing at boot then either."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -56,12 +65,12 @@ def foreign_text(path):
         return ""
 
 
-def boot_order(directories):
+def boot_order(directories: Iterable[str]) -> list[str]:
     """Return the ``*.conf`` of directories in the order in which a boot reads them: by their names, whatever the directory.
 
     A file hides those of the same name in the directories after its own (sysctl.d(5), modules-load.d(5)).
     """
-    files = {}
+    files: dict[str, str] = {}
     for directory in directories:
         try:
             names = os.listdir(directory)
@@ -73,7 +82,7 @@ def boot_order(directories):
     return [files[name] for name in sorted(files)]
 
 
-def refuse_read_only(paths):
+def refuse_read_only(paths: Iterable[str]) -> None:
     """Raise OSError if something is to be made, changed or removed where nothing can be."""
     for path in paths:
         directory = os.path.dirname(os.path.abspath(path))
@@ -83,7 +92,7 @@ def refuse_read_only(paths):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
 
-def foresee(steps):
+def foresee(steps: Iterable[Step]) -> None:
     """Raise KernelError if a file is to be written, or removed, where nothing can be."""
     try:
         refuse_read_only(step.key for step in steps if step.kind == "file")
@@ -91,10 +100,10 @@ def foresee(steps):
         raise KernelError(f"file {error.filename} cannot be written: {error.strerror}; nothing was changed") from error
 
 
-def table(module):
+def table(module: AnsibleModule) -> Callable[[list[Step], bool], Result]:
     """Return the table's ``apply``; ``module`` is the AnsibleModule that knows of SELinux."""
 
-    def apply(steps, keep_going=False):
+    def apply(steps: list[Step], keep_going: bool = False) -> Result:
         result = Result([], [])
         for step in steps:
             try:
@@ -109,7 +118,7 @@ def table(module):
     return apply
 
 
-def write(module, path, text, mode=0o644):
+def write(module: AnsibleModule, path: str, text: str | None, mode: int = 0o644) -> None:
     """Write a file as a whole, by a rename; without a text, remove it. A new one has the owner, mode and context of the one before it.
 
     Not by Ansible's atomic_move, which ends the module where it fails, with half of the task done.

@@ -4,21 +4,32 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""What every ``*_info`` module does: read a table and say whose each thing is. Things come in the words of the converging module's options."""
+"""Run an ``*_info`` module: read a table and name the owner of each item.
+
+Items are returned in the words of the converging module's options.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ansible.module_utils.basic import AnsibleModule
 
-from ._converge import failing, surroundings
-from .engine.ledger import DIRECTORY
+from ..engine.node_lock import DIRECTORY
+from .task import failing, surroundings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import Callable
+
+    from .task import LedgerView
 
 FAMILY_NAMES = {4: "ipv4", 6: "ipv6"}
 AS_OPTIONS = {"as_options": {"type": "bool", "default": False}}
 
 
-def run(spec, gather, directory=DIRECTORY):
-    """Be the whole of a module's ``main``; ``gather(params, owners)`` returns what the module returns.
+def run(spec: dict[str, Any], gather: Callable[[dict[str, Any], Owners], dict[str, Any]], directory: str = DIRECTORY) -> None:
+    """Run an information module from its argument spec; ``gather(params, owners)`` returns the module's result.
 
     ``owners`` is an :class:`Owners`.
     """
@@ -30,37 +41,37 @@ def run(spec, gather, directory=DIRECTORY):
 
 
 class Owners:
-    """Who made what: ``owners(kind, key)`` is the owner's name, "" if the ledger knows none."""
+    """Owners of items: ``owners(kind, key)`` is the owner's name, "" if the ledger knows none."""
 
-    def __init__(self, around):
+    def __init__(self, around: LedgerView) -> None:
         self._around = around
 
-    def __call__(self, kind, key):
+    def __call__(self, kind: str, key: Any) -> str:
         return self._around.others.get(kind, {}).get(key, "")
 
-    def keys(self, kind):
+    def keys(self, kind: str) -> list[Any]:
         """Return the keys of one kind that the ledger lists."""
         return sorted(self._around.others.get(kind, ()))
 
-    def notes(self, owner, kind):
+    def notes(self, owner: str, kind: str) -> dict[Any, str]:
         """Return the texts that the ledger remembers for an owner's keys."""
         return self._around.ledger.notes(owner, kind) if self._around.ledger else {}
 
 
-def beside(as_options, **told):
+def beside(as_options: bool, **told: Any) -> dict[str, Any]:
     """Return what is told of a thing beside its options, unless only those are asked for."""
     return {} if as_options else told
 
 
-def services(owners, as_options):
+def services(owners: Owners, as_options: bool) -> list[dict[str, Any]]:
     """Return the virtual servers as ``ipvs_services`` takes them."""
-    from ._ipvs_services import CHECKSUMS
-    from .engine.kernel import ipvs
-    from .engine.model import ipvs as words
+    from ..engine.kernel import ipvs
+    from ..engine.model import ipvs as words
+    from ..engine.model.ipvs import TUNNEL_CHECKSUMS
 
     have = ipvs.read(precise=True)
     connections = ipvs.read_connections()
-    checksums = {value: name for name, value in CHECKSUMS.items()}
+    checksums = {value: name for name, value in TUNNEL_CHECKSUMS.items()}
     found = {}
     for key, value in have["virtual_server"].items():
         mark = key.protocol == "fwmark"
@@ -96,9 +107,9 @@ def services(owners, as_options):
     return list(found.values())
 
 
-def ipvs_settings(owners, as_options):
+def ipvs_settings(owners: Owners, as_options: bool) -> tuple[dict[Any, Any], list[dict[str, Any]]]:
     """Return timeouts and synchronisation daemons as ``ipvs_services`` takes them."""
-    from .engine.kernel.ipvs import settings
+    from ..engine.kernel.ipvs import settings
 
     have = settings.read(("ipvs_timeout", "sync_daemon"))
     daemons = [
@@ -117,9 +128,9 @@ def ipvs_settings(owners, as_options):
     return have["ipvs_timeout"], daemons
 
 
-def sets(owners, names, members, as_options):
+def sets(owners: Owners, names: Collection[str] | None, members: bool, as_options: bool) -> list[dict[str, Any]]:
     """Return the sets as ``ipsets`` takes them."""
-    from .engine.kernel import ipset
+    from ..engine.kernel import ipset
 
     have = ipset.read(names, members=members)
     found = {}
@@ -133,9 +144,11 @@ def sets(owners, names, members, as_options):
     return list(found.values())
 
 
-def chains(owners, families, tables, as_options):
+def chains(
+    owners: Owners, families: Collection[int], tables: Collection[str], as_options: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the chains as ``iptables_chains`` takes them, and the rules of built-in chains in their order."""
-    from .engine.kernel import iptables
+    from ..engine.kernel import iptables
 
     have = iptables.read(families, tables)
     own = [
@@ -162,9 +175,9 @@ def chains(owners, families, tables, as_options):
     return own, built_in
 
 
-def links(owners, names, as_options):
+def links(owners: Owners, names: list[str] | None, as_options: bool) -> list[dict[str, Any]]:
     """Return the links as ``virtual_addresses`` takes them."""
-    from .engine.kernel import addresses
+    from ..engine.kernel.rtnetlink import addresses
 
     have = (
         addresses.read(names)

@@ -4,9 +4,9 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""What every converging module does: lock, read, plan, report or execute.
+"""Run a converging module: lock, read, plan, report or execute.
 
-Check mode and diff mode use the same plan as a real run, so that they cannot say anything else than what would happen.
+Check mode and diff mode use the plan of a real run, so that they report exactly what a real run does.
 """
 
 from __future__ import annotations
@@ -14,87 +14,122 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, nullcontext, suppress
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.warnings import warn
 
-from . import _confirm
-from .engine.errors import ConflictError, EngineError, LedgerError
-from .engine.ledger import DIRECTORY, LASTING, Ledger, node_lock
-from .engine.model.kinds import KINDS, name
-from .engine.plan import plan
+from .._confirm import protocol as _confirm
+from ..engine.errors import ConflictError, EngineError, LedgerError
+from ..engine.ledger import LASTING, Ledger
+from ..engine.model.kinds import KINDS, name
+from ..engine.node_lock import DIRECTORY, node_lock
+from ..engine.plan import Plan, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+    from typing import Callable, Protocol
+
+    from ..engine.apply import ApplyError, Tables
+    from ..engine.ledger import Item
+    from ..engine.model import ReadState
+    from ..engine.model.step import Step
+
+    Keys = Mapping[str, Collection[Any]]
+
+    class Refinement(Protocol):
+        """Changes a plan before it is carried out."""
+
+        @property
+        def told(self) -> Mapping[str, Any] | Iterable[tuple[str, Any]]: ...
+        def refine(self, made: Plan) -> Plan: ...
+
+    Read = Callable[["LedgerView"], ReadState]
+    Wish = Callable[[Any, "LedgerView"], "TaskChange"]
+    Prepared = tuple[Read, Wish, Tables]
+    Reread = Callable[[Collection[Item]], ReadState]
 
 _SHOWN = 50  # elements of a list
 
 
-class Wish(NamedTuple):
-    """What a task says.
+class TaskChange(NamedTuple):
+    """Change that a task asks for.
 
-    ``want`` maps kinds to items that shall be, ``absent`` maps kinds to keys that shall not be. The children (real servers,
-    members) of a wanted parent are exactly the wanted ones, unless ``lenient`` names the parent under the children's kind: then
-    only those in ``absent`` go. ``scope`` maps kinds without a parent to the keys that ``purge`` may remove; kinds that are not
-    in it are never purged. ``refinement`` is None or what the plan is given to before it is carried out: ``refine(plan)`` returns it changed,
-    and ``told`` is then a part of the module's result. ``common`` maps kinds to keys that are always there and nobody's: who asks
-    changes them, and sysctls among them are remembered as they were, until the task ``leaves`` the node.
+    ``want`` maps kinds to desired items. ``absent`` maps kinds to keys to remove. The children (real servers, members)
+    of a desired parent are exactly the desired ones. For the parents that ``lenient`` names under the children's kind,
+    only the children listed in ``absent`` are removed. ``scope`` maps kinds without a parent to the keys that ``purge``
+    may remove; kinds that are not in it are never purged. ``refinement`` is None or changes the plan before it is
+    executed: ``refine(plan)`` returns the changed plan, and ``told`` is then a part of the module's result. ``common``
+    maps kinds to unowned keys that any task may change. Original values of sysctls among them are saved until the task
+    ``leaves`` the node.
     """
 
-    want: dict
-    absent: dict
-    lenient: dict
-    scope: dict
-    refinement: object = None
-    common: dict = MappingProxyType({})
+    want: ReadState
+    absent: Keys
+    lenient: Keys
+    scope: Keys
+    refinement: Refinement | None = None
+    common: Keys = MappingProxyType({})
     leaves: bool = False
 
 
-class Surroundings(NamedTuple):
-    """What the ledger says: the keys of this owner, and those of others with their names, per kind; ``lock`` is the node's."""
+class LedgerView(NamedTuple):
+    """View of the ledger: the keys of this owner, and the keys of other owners with their names, per kind.
 
-    ledger: object
-    owned: dict
-    others: dict
-    lock: object = None
+    ``lock`` is the node's lock.
+    """
+
+    ledger: Ledger | None
+    owned: dict[str, set[Any]]
+    others: dict[str, dict[Any, str]]
+    lock: int | None = None
 
 
 @contextmanager
-def failing(module):
+def failing(module: AnsibleModule) -> Iterator[None]:
     """Turn the engine's errors into the module's failure."""
     try:
         yield
     except EngineError as error:
         details = {}
-        if hasattr(error, "undone"):  # an ApplyError, whose module is only imported where something is applied
+        # an ApplyError, whose module is only imported where something is applied
+        if hasattr(error, "failed") and hasattr(error, "undone"):
             details["failed_steps"] = [dict(failure.step.as_json(), message=failure.message) for failure in error.failed]
             details["undone"] = [step.describe() for step in error.undone]
         module.fail_json(msg=str(error), **details)
 
 
 @contextmanager
-def surroundings(check_mode, owner, directory=DIRECTORY):
+def surroundings(check_mode: bool, owner: str, directory: str = DIRECTORY) -> Iterator[LedgerView]:
     """Hold the node's lock and the open ledger. In check mode neither is created where there is none."""
     if check_mode and not os.path.exists(os.path.join(directory, "ledger.db")):
-        yield Surroundings(None, {}, {})
+        yield LedgerView(None, {}, {})
         return
     with node_lock() as lock:
         ledger = Ledger(directory)
         try:
-            yield Surroundings(ledger, ledger.owned(owner), ledger.others(owner), lock)
+            yield LedgerView(ledger, ledger.owned(owner), ledger.others(owner), lock)
         finally:
+            for problem in ledger.problems:
+                warn(problem)
             if directory == LASTING and not check_mode:
                 ledger.remove_if_empty()
             ledger.close()
 
 
-def run(spec, prepare, reread=None, **options):
-    """Be the whole of a module's ``main``.
+def run(
+    spec: dict[str, Any], prepare: Callable[[dict[str, Any]], Prepared], reread: Reread | None = None, **options: Any
+) -> None:
+    """Run a converging module from its argument spec.
 
     Args:
         spec: the argument spec.
-        prepare: from the module's parameters and ``check_mode`` to ``(read, wish, tables)``: ``read(around)`` returns what is,
-            ``wish(have, around)`` what the task wants of it, ``tables`` are the tables' ``apply`` by name. Raises EngineError for
-            wrong input.
-        reread: for modules with ``confirm_timeout``: from (kind, key) pairs to what there is of them.
-        options: what else AnsibleModule takes.
+        prepare: maps the module's parameters and ``check_mode`` to ``(read, wish, tables)``: ``read(around)`` returns
+            the present items, ``wish(have, around)`` the change that the task asks for, ``tables`` are the tables'
+            ``apply`` by name. Raises EngineError for wrong input.
+        reread: for modules with ``confirm_timeout``: maps (kind, key) pairs to the present items among them.
+        options: further arguments for AnsibleModule.
     """
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **options)
     with failing(module):
@@ -119,7 +154,7 @@ def run(spec, prepare, reread=None, **options):
     module.exit_json(invocation={"module_args": brief(module.params)}, **result)
 
 
-def brief(given):
+def brief(given: Any) -> Any:
     """Return parameters as a result repeats them (``ansible-playbook -vvv`` shows that): of a long list, how long it is.
 
     Ansible walks through all of a result several times on both sides; a table's worth of options took a third of the module's time.
@@ -131,7 +166,7 @@ def brief(given):
     return given
 
 
-def compute(have, wish, around, params):
+def compute(have: ReadState, wish: TaskChange, around: LedgerView, params: dict[str, Any]) -> Plan:
     """Return the plan of a task.
 
     Only what the task is about goes to the planner as owned; the rest of this owner's things stands there like somebody else's.
@@ -142,7 +177,8 @@ def compute(have, wish, around, params):
     owner, purge = params["owner"], params["purge"]
     adopt = params["adopt"] or purge == "all"
     want = _with_lenient_children(have, wish)
-    owned, others = {}, {kind: dict(keys) for kind, keys in around.others.items()}
+    owned: dict[str, set[Any]] = {}
+    others = {kind: dict(keys) for kind, keys in around.others.items()}
     for kind in {*around.owned, *wish.absent, *wish.scope}:
         if KINDS[kind].parent:
             continue
@@ -159,26 +195,28 @@ def compute(have, wish, around, params):
                 owned[kind].add(key)
         if purge == "all":
             owned[kind].update(key for key in scope if key not in claimed and key not in want.get(kind, ()))
-    owned.update(wish.common)
+    changeable: Keys = {**owned, **wish.common}
     if not adopt:
-        _refuse_foreign_children(have, want, owned, others)
-    made = plan(have, want, owned, others=others, adopt=adopt)
+        _refuse_foreign_children(have, want, changeable, others)
+    made = plan(have, want, changeable, others=others, adopt=adopt)
     if made.conflicts:
         raise ConflictError("; ".join(conflict.describe() for conflict in made.conflicts) + "; nothing was changed")
     return wish.refinement.refine(made) if wish.refinement else made
 
 
-def _with_lenient_children(have, wish):
+def _with_lenient_children(have: ReadState, wish: TaskChange) -> dict[str, dict[Any, Any]]:
     want = {kind: dict(items) for kind, items in wish.want.items()}
     for kind, parents in wish.lenient.items():
-        parent_of = KINDS[kind].parent[1]
+        parent = KINDS[kind].parent
+        assert parent is not None  # only children are lenient
+        parent_of = parent[1]
         gone = wish.absent.get(kind, ())
         stay = {key: value for key, value in have.get(kind, {}).items() if parent_of(key) in parents and key not in gone}
         want[kind] = {**stay, **want.get(kind, {})}
     return want
 
 
-def _refuse_foreign_children(have, want, owned, others):
+def _refuse_foreign_children(have: ReadState, want: ReadState, owned: Keys, others: Mapping[str, Mapping[Any, str]]) -> None:
     """Raise ConflictError for a child that would have to go from a parent that is not ours: the planner leaves it where it is."""
     for kind in want:
         parent = KINDS[kind].parent
@@ -192,18 +230,18 @@ def _refuse_foreign_children(have, want, owned, others):
                 if above in others.get(kind_above, ()):
                     raise ConflictError(f"{item} belongs to owner {others[kind_above][above]!r}; nothing was changed")
                 raise ConflictError(
-                    f"{item} was not made by us and keeps its {name(kind, key)} (adopt takes it over); nothing was changed"
+                    f"{item} has no owner and keeps its {name(kind, key)} (adopt takes it over); nothing was changed"
                 )
 
 
-def _refuse_removal(kind, key, others, allowed):
+def _refuse_removal(kind: str, key: Any, others: Mapping[Any, str], allowed: bool) -> None:
     if key in others:
         raise ConflictError(f"{name(kind, key)} belongs to owner {others[key]!r}; nothing was changed")
     if not allowed:
-        raise ConflictError(f"{name(kind, key)} was not made by us and is not removed (adopt takes it over); nothing was changed")
+        raise ConflictError(f"{name(kind, key)} has no owner and is not removed (adopt takes it over); nothing was changed")
 
 
-def report(module, made):
+def report(module: AnsibleModule, made: Plan) -> dict[str, Any]:
     """Return what a module returns: ``changed``, ``plan``, ``lines`` and, if asked for, ``diff``."""
     result = {"changed": bool(made.steps or made.adopted), "plan": made.as_json(), "lines": made.lines()}
     result["adopted"] = sorted(name(kind, key) for kind, keys in made.adopted.items() for key in keys)
@@ -212,9 +250,10 @@ def report(module, made):
     return result
 
 
-def difference(steps):
+def difference(steps: Iterable[Step]) -> dict[str, dict[str, Any]]:
     """Return before and after of the things that change, by their names; what changes and goes then is only there before."""
-    before, after = {}, {}
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
     for step in steps:
         item = name(step.kind, step.key)
         if step.before is not None and item not in after:
@@ -225,28 +264,37 @@ def difference(steps):
     return {"before": before, "after": after}
 
 
-def _shown(kind, key, value):
+def _shown(kind: str, key: Any, value: Any) -> str | list[str]:
     return list(value) if kind == "chain" else KINDS[kind].text(key, value)
 
 
-def carry_out(made, wish, have, tables, around, owner, leaving=MappingProxyType({})):
+def carry_out(
+    made: Plan,
+    wish: TaskChange,
+    have: ReadState,
+    tables: Tables,
+    around: LedgerView,
+    owner: str,
+    leaving: Keys = MappingProxyType({}),
+) -> None:
     """Execute a plan, and strike out claims on things that shall not be and are not there any more.
 
     ``leaving`` maps kinds to keys that stay, but are the owner's no more; what the ledger remembers of them goes, too.
     """
     gone = [(kind, key) for kind, keys in wish.absent.items() for key in keys if key not in have.get(kind, ())]
     left = [(kind, key) for kind, keys in leaving.items() for key in keys]
+    assert around.ledger is not None  # only check mode has none
     around.ledger.rehearse(owner, [*gone, *left])
     with _noted(made, wish, around, owner):
         if made.steps or made.adopted:
-            from .engine.apply import execute
+            from ..engine.apply import execute
 
             execute(made, tables, around.ledger, owner)
         try:
             if wish.leaves:
-                from .engine import former
+                from ..engine.proxy import saved_sysctls
 
-                former.forget(around.ledger, owner)
+                saved_sysctls.forget(around.ledger, owner)
             around.ledger.forget(owner, [*((kind, key) for kind, key in gone if key in around.owned.get(kind, ())), *left])
             for kind, keys in leaving.items():
                 around.ledger.note(owner, kind, [(key, "") for key in keys])
@@ -254,21 +302,23 @@ def carry_out(made, wish, have, tables, around, owner, leaving=MappingProxyType(
             raise taken_back(error, made, tables, around, owner) from error
 
 
-def _noted(made, wish, around, owner):
+def _noted(made: Plan, wish: TaskChange, around: LedgerView, owner: str) -> AbstractContextManager[None]:
     if not made.steps or "sysctl" not in wish.common or wish.leaves:
         return nullcontext()
-    from .engine import former
+    from ..engine.proxy import saved_sysctls
 
-    return former.noted(around.ledger, owner, made.steps)
+    assert around.ledger is not None  # only check mode has none
+    return saved_sysctls.noted(around.ledger, owner, made.steps)
 
 
-def taken_back(error, made, tables, around, owner):
+def taken_back(error: EngineError, made: Plan, tables: Tables, around: LedgerView, owner: str) -> ApplyError:
     """Undo a plan that was carried out, for what had to follow failed; return the error that says so.
 
-    The owner's claims are as they were when the lock was taken, but for what could not be undone.
+    The owner's claims are again those from when the lock was taken, except for steps that could not be undone.
     """
-    from .engine.apply import ApplyError, undo
+    from ..engine.apply import ApplyError, undo
 
+    assert around.ledger is not None  # only check mode has none
     before = {(kind, key) for kind, keys in around.owned.items() for key in keys}
     with suppress(LedgerError):  # it may be what failed; a claim on something that is not there does no harm
         around.ledger.claim(owner, before)

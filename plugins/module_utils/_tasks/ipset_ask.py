@@ -4,40 +4,49 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""What ipset itself makes of members that only it can spell: ranges, names of hosts and services, protocols."""
+"""Ask ipset to spell members that only ipset can spell: ranges, names of hosts and services, protocols."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._ipset_lines import Lines
-from .engine.errors import EngineError
-from .engine.kernel import ipset
-from .engine.kernel.command import run
-from .engine.kernel.ipset.replace import contents
-from .engine.kernel.ipset.tool import blamed, complaint
-from .engine.kernel.scratch import in_scratch
+from ..engine.errors import EngineError
+from ..engine.kernel import ipset
+from ..engine.kernel.command import run
+from ..engine.kernel.ipset.replace import contents
+from ..engine.kernel.ipset.tool import blamed, complaint
+from ..engine.kernel.scratch import in_scratch
+from .ipset_lines import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Callable
+
+    from ..engine.model.ipset import IPSet
+    from ..engine.model.step import Step
+    from ..engine.plan import Plan
+    from .ipset_compare import Given
 
 
 class Making(NamedTuple):
     """A set to be made in a scratch namespace."""
 
     name: str
-    header: object
+    header: IPSet
     lines: Lines
 
 
-def ask(unclear):
+def ask(unclear: Collection[Given]) -> dict[str, Given] | None:
     """Return the given sets with their members as ipset spells them, by name; None where there can be no scratch namespace.
 
     Raises:
         EngineError: the kernel refuses a set or a member; the text says where it stands.
     """
-    making = [Making(each.name, each.header, each.members) for each in unclear]
-    making += [Making(_gone(index), each.header, each.gone) for index, each in enumerate(unclear)]
+    making = [Making(each.name, each.wanted_header, each.members) for each in unclear]
+    making += [Making(_gone(index), each.wanted_header, each.gone) for index, each in enumerate(unclear)]
 
-    def made():
+    def made() -> dict[str, list[str]]:
         make(making)
         return {name: sorted(saved.members()) for name, saved in ipset.read_saved().items()}
 
@@ -46,19 +55,23 @@ def ask(unclear):
         return None
     return {
         each.name: each._replace(
-            members=Lines.of(found[each.name], lambda _index, each=each: f"{each.place}.members"),
-            gone=Lines.of(found[_gone(index)], lambda _index, each=each: f"{each.place}.absent_members"),
+            members=Lines.of(found[each.name], _at(f"{each.place}.members")),
+            gone=Lines.of(found[_gone(index)], _at(f"{each.place}.absent_members")),
         )
         for index, each in enumerate(unclear)
     }
 
 
+def _at(place: str) -> Callable[[int], str]:
+    return lambda _index: place
+
+
 class Trial:
     """Makes the sets of a plan in a scratch namespace before check mode says that a run would make them."""
 
-    told = MappingProxyType({})
+    told: Mapping[str, Any] = MappingProxyType({})
 
-    def refine(self, made):
+    def refine(self, made: Plan) -> Plan:
         """Return the plan.
 
         Raises:
@@ -69,20 +82,20 @@ class Trial:
             in_scratch(lambda: make(sets))
         return made
 
-    def _making(self, step, steps):
+    def _making(self, step: Step, steps: list[Step]) -> Making:
         """Members of a new set were looked at when they were spelled; those of a list cannot be tried out without the sets that it names."""
-        texts = []
+        texts: list[str] = []
         if step.before is not None and step.after.type != "list:set":
             members = [other for other in steps if other.kind == "member" and other.key.set == step.key]
             texts = [f"{member} {options}".rstrip() for member, options in contents(step, members).items()]
         return Making(step.key, step.after, Lines.of(texts, lambda _index: f"what set {step.key} would hold"))
 
 
-def _gone(index):
+def _gone(index: int) -> str:
     return f"\x01{index}"  # a name that no user has
 
 
-def make(making):
+def make(making: list[Making]) -> None:
     """Make sets in this namespace; raises an EngineError that names what the kernel refuses."""
     refused = _refusal(making)
     if refused is None:
@@ -97,11 +110,12 @@ def make(making):
     raise EngineError(f"{place}: member {text!r} of set {which.name} ({which.header.type}): {why}")
 
 
-def _refusal(making):
+def _refusal(making: list[Making]) -> tuple[Making, int | None, str] | None:
     """Make sets and return what the kernel refuses: the set, the index of its member (None: the set itself) and why; or None.
 
     Without ``-exist``, so that a member that is there twice is refused.
     """
+    lines: list[tuple[str, Making, int | None]]
     lines = [(f"create {each.name} {each.header.text()}", each, None) for each in making]
     for each in making:
         lines += [(f"add {each.name} {text}", each, index) for index, text in enumerate(each.lines.texts)]
@@ -114,7 +128,7 @@ def _refusal(making):
     return which, index, refused.text
 
 
-def _same_as(which, index):
+def _same_as(which: Making, index: int) -> int:
     """Return which earlier member is the same as that at ``index``, by halving."""
     lines, low, high, probe = which.lines.texts, 0, index, 0
     while high - low > 1:

@@ -4,10 +4,11 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""What a task says about one set, against what the kernel holds: only what differs goes on.
+"""Compare a task's set with the kernel's, and keep only the differences.
 
-A member that stands in the task exactly as ``ipset save`` prints it is dealt with by set arithmetic, without a look at it. The rest is
-spelled as ipset does (:mod:`.engine.model.ipset_member`); what only ipset itself can spell is left to :mod:`._ipset_ask`.
+Set arithmetic handles a member that the task spells exactly as ``ipset save`` prints it. The other members are spelled
+as ipset
+does (:mod:`.engine.syntax.ipset_member`). Members that only ipset can spell are left to :mod:`.ipset_ask`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,22 @@ from __future__ import annotations
 from collections import deque
 from itertools import filterfalse
 from operator import itemgetter, methodcaller
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ._ipset_lines import decoded, encoded
-from .engine.errors import EngineError, InputError
-from .engine.model.ipset import keeps_members, same_set
+from ..engine.errors import EngineError, InputError
+from ..engine.model.ipset import keeps_members, same_set
+from .ipset_lines import decoded, encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Callable
+
+    from ..engine.kernel.ipset import Saved
+    from ..engine.model.ipset import IPSet
+    from ..engine.syntax.ipset_member import Member
+    from .ipset_lines import Lines
+
+    Spell = Callable[[str], "Member | None"]
 
 
 class Given(NamedTuple):
@@ -31,33 +43,39 @@ class Given(NamedTuple):
 
     place: str
     name: str
-    header: object
-    members: object
-    gone: object
+    header: IPSet | None
+    members: Lines
+    gone: Lines
     exact: bool
 
-    def subject(self):
+    @property
+    def wanted_header(self) -> IPSet:
+        """The header of a set that shall be."""
+        assert self.header is not None
+        return self.header
+
+    def subject(self) -> str:
         """Return how to call the set in errors."""
         return f"{self.place} ({self.name})"
 
 
 class Change(NamedTuple):
-    """The header that is wanted, and the members in question: as they shall be and as they are, text to options."""
+    """Desired header, and the differing members as desired and as present, text to options."""
 
-    header: object
-    want: dict
-    have: dict
+    header: IPSet
+    want: dict[str, str]
+    have: dict[str, str]
 
 
 class UnclearError(Exception):
     """Only ipset itself can tell what a member means, or that it cannot be one; ``error`` is what is wrong as far as one knows."""
 
-    def __init__(self, error=None):
+    def __init__(self, error: InputError | None = None) -> None:
         super().__init__(str(error))
         self.error = error
 
 
-def compare(given, saved, spell=None):
+def compare(given: Given, saved: Saved | None, spell: Spell | None = None) -> Change:
     """Return the :class:`Change` that the task wants of one set.
 
     Args:
@@ -70,21 +88,21 @@ def compare(given, saved, spell=None):
         EngineError: a member is there twice, or there are too many.
     """
     if not given.members and not given.gone and not given.exact and not _refills(given, saved):
-        return Change(given.header, {}, {})
-    steady = saved is not None and same_set(saved.header, given.header)
+        return Change(given.wanted_header, {}, {})
+    steady = saved is not None and same_set(saved.header, given.wanted_header)
     rest = set(saved.lines()) if saved is not None else set()
     new = _strike_out(rest, given.members) if steady else None
     if steady and not new and not rest and not given.gone:
-        return Change(given.header, {}, {})
+        return Change(given.wanted_header, {}, {})
     return _differing(given, saved, spell, new, rest)
 
 
-def _refills(given, saved):
+def _refills(given: Given, saved: Saved | None) -> bool:
     """Tell whether no member of the present set can stay in the new one."""
-    return saved is not None and not keeps_members(saved.header, given.header)
+    return saved is not None and not keeps_members(saved.header, given.wanted_header)
 
 
-def _strike_out(rest, lines):
+def _strike_out(rest: set[bytes], lines: Lines) -> set[bytes]:
     """Take lines out of a set, each once; returns those that are not in it, or not any more."""
     new, left = set(), iter(lines)
     while True:
@@ -96,7 +114,7 @@ def _strike_out(rest, lines):
             return new
 
 
-def _differing(given, saved, spell, new, rest):
+def _differing(given: Given, saved: Saved | None, spell: Spell | None, new: set[bytes] | None, rest: set[bytes]) -> Change:
     """Return the change by the members that do not stand in the task as ipset prints them.
 
     Args:
@@ -106,9 +124,10 @@ def _differing(given, saved, spell, new, rest):
         new: the lines of those that the task names; None: all.
         rest: the lines of those that the kernel holds.
     """
-    from .engine.model.ipset_member import Speller, same_options
+    from ..engine.model.member_options import same_options
+    from ..engine.syntax.ipset_member import Speller
 
-    spell, refill = spell or Speller(given.header), _refills(given, saved)
+    spell, refill = spell or Speller(given.wanted_header), _refills(given, saved)
     left = dict(_apart(decoded(line[:-1])) for line in sorted(rest))
     texts = {index: decoded(line[:-1]) for index, line in enumerate(given.members) if new is None or line in new}
     named = {index: _spelled(given.members, index, text, spell) for index, text in texts.items()}
@@ -119,6 +138,7 @@ def _differing(given, saved, spell, new, rest):
     if new is not None and not twice:
         # of members without options, the same one is the same line: then it is among the new ones twice
         respelled = {found.member for index, found in named.items() if found.member != texts[index]} | gone
+        assert saved is not None  # of a set that is not there, all members are new
         twice = _names(given.members, new, respelled if saved.bare() else about)
     if twice:
         _refuse_repetition((given.members, named), (given.gone, going))
@@ -130,27 +150,27 @@ def _differing(given, saved, spell, new, rest):
     }
     if refill:
         stay = {} if given.exact else {member: options for member, options in left.items() if member not in gone}
-        return Change(given.header, {**stay, **want}, left)
+        return Change(given.wanted_header, {**stay, **want}, left)
     if given.exact:
         have = {member: options for member, options in left.items() if member in want or member not in about or member in gone}
     else:
         have = {member: left[member] for member in (*want, *gone) if member in left}
-    return Change(given.header, want, have)
+    return Change(given.wanted_header, want, have)
 
 
-def _apart(text):
+def _apart(text: str) -> tuple[str, str]:
     member, _blank, options = text.partition(" ")
     return member, options
 
 
-def plainly(text):
+def plainly(text: str) -> Member:
     """Return a member as it is written."""
-    from .engine.model.ipset_member import Member
+    from ..engine.syntax.ipset_member import Member
 
     return Member(*_apart(text))
 
 
-def _spelled(lines, index, text, spell):
+def _spelled(lines: Lines, index: int, text: str, spell: Spell) -> Member:
     try:
         found = spell(text)
     except InputError as error:
@@ -160,16 +180,16 @@ def _spelled(lines, index, text, spell):
     return found
 
 
-def _names(lines, new, members):
+def _names(lines: Lines, new: set[bytes], members: Collection[str]) -> bool:
     """Tell whether a line that is not new, and so needed no spelling, names one of the members."""
     texts = {encoded(member) for member in members}
     words = map(methodcaller("split", None, 1), filterfalse(new.__contains__, lines))  # without a line of Python for each, again
     return bool(texts) and any(map(texts.__contains__, map(itemgetter(0), words)))
 
 
-def _refuse_repetition(*named):
+def _refuse_repetition(*named: tuple[Lines, Mapping[int, Member]]) -> None:
     """Raise an EngineError for the first member that is there again, of Lines with those of them that were spelled."""
-    seen = {}
+    seen: dict[str, tuple[Lines, int]] = {}
     for lines, spelled in named:
         for index, text in enumerate(lines.texts):
             member = spelled[index].member if index in spelled else _apart(text)[0]
@@ -179,10 +199,10 @@ def _refuse_repetition(*named):
             seen[member] = lines, index
 
 
-def _check_room(given):
+def _check_room(given: Given) -> None:
     count = len(given.members)
     for name in ("maxelem", "size"):
-        limit = given.header.option(name)
-        forced = any(option == "forceadd" for option, _value in given.header.options)
+        limit = given.wanted_header.option(name)
+        forced = any(option == "forceadd" for option, _value in given.wanted_header.options)
         if limit and count > int(limit) and not forced:
             raise InputError(given.subject(), name, limit, f"room for its {count} members")

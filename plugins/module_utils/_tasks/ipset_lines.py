@@ -9,8 +9,13 @@
 from __future__ import annotations
 
 from io import BytesIO
+from typing import TYPE_CHECKING
 
-from .engine.errors import InputError
+from ..engine.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Callable
 
 # Without any of these a file is members and nothing else, one a line: nothing is done line by line.
 _UNTIDY = tuple(sign.encode() for sign in ("#", '"', "  ", "\n\n", " \n", "\n ", *"\t\r\x0b\x0c\x1c\x1d\x1e\x1f"))
@@ -19,43 +24,43 @@ _UNTIDY = tuple(sign.encode() for sign in ("#", '"', "  ", "\n\n", " \n", "\n ",
 class Lines:
     """Members, each with its options behind it, one a line of ``text``; ``place(index)`` tells people where one stands."""
 
-    def __init__(self, text, place):
+    def __init__(self, text: bytes, place: Callable[[int], str]) -> None:
         self._text = text
         self.place = place
 
     @classmethod
-    def of(cls, texts, place):
+    def of(cls, texts: Iterable[str], place: Callable[[int], str]) -> Lines:
         """Return Lines of a list of texts."""
         return cls(encoded("".join(f"{text}\n" for text in texts)), place)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._text.count(b"\n")
 
-    def __iter__(self):
+    def __iter__(self) -> BytesIO:
         """Yield each line with its end; none stays in memory."""
         return BytesIO(self._text)
 
     @property
-    def texts(self):
+    def texts(self) -> list[str]:
         """All members."""
         return decoded(self._text).split("\n")[:-1]
 
-    def called(self, index):
+    def called(self, index: int) -> str:
         """Return one for an error: where it stands and what it is."""
         return f"{self.place(index)} ({self.texts[index]})"
 
 
-def encoded(text):
+def encoded(text: str) -> bytes:
     """Return text as bytes."""
     return text.encode("utf-8", "surrogateescape")
 
 
-def decoded(raw):
+def decoded(raw: bytes) -> str:
     """Return bytes as text; what is not UTF-8 stays what it is."""
     return raw.decode("utf-8", "surrogateescape")
 
 
-def inline(place, option, given):
+def inline(place: str, option: str, given: Iterable[str]) -> Lines:
     """Return the members in an option.
 
     Raises:
@@ -69,7 +74,7 @@ def inline(place, option, given):
     return Lines.of(texts, lambda index: f"{place}.{option}[{index}]")
 
 
-def from_file(place, path):
+def from_file(place: str, path: str) -> Lines:
     """Return the members in a file: one a line, ``#`` begins a comment, empty lines do not count.
 
     Raises:
@@ -89,7 +94,7 @@ def from_file(place, path):
     return Lines.of([member for _number, member in kept], lambda index: f"{path}:{kept[index][0]}")
 
 
-def _uncommented(line):
+def _uncommented(line: str) -> str:
     """Return a line without its comment; a ``#`` begins one at the start of the line and after a blank, but not within quotes."""
     if "#" not in line:
         return line.strip()
@@ -103,6 +108,6 @@ def _uncommented(line):
     return line.strip()
 
 
-def _spaced(text):
+def _spaced(text: str) -> str:
     """Return a member with single spaces between its words, but for what stands in quotes."""
     return text if '"' in text else " ".join(text.split())

@@ -8,11 +8,20 @@
 
 from __future__ import annotations
 
-from ._ipset_lines import Lines
-from .engine.errors import InputError
+from typing import TYPE_CHECKING
+
+from ..engine.errors import InputError
+from .ipset_lines import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..engine.kernel.ipset import Saved
+    from ..engine.model.ipset import IPSet
+    from .ipset_compare import Given
 
 
-def arranged(given, saved, types):
+def arranged(given: Given, saved: Saved | None, types: Mapping[str, str]) -> tuple[Given, IPSet | None]:
     """Return the task's list:set without ``before`` and ``after``, and the header that is there, with their order where it matters.
 
     The kernel adds members behind all others and never moves one. Where that alone does not lead to the wanted order, both headers
@@ -55,12 +64,12 @@ def arranged(given, saved, types):
     if [*kept, *appended] == wanted:
         return given, saved.header
     return (
-        given._replace(header=given.header._replace(order=tuple(wanted))),
+        given._replace(header=given.wanted_header._replace(order=tuple(wanted))),
         saved.header._replace(order=tuple(present)),
     )
 
 
-def places(saved):
+def places(saved: Saved) -> dict[str, str]:
     """Return the options of a list's members with their place, from :class:`Saved`: what goes can then be put back where it stood.
 
     Those behind it are back before it is, since undoing goes backwards.
@@ -73,15 +82,15 @@ def places(saved):
     }
 
 
-def _apart(text):
+def _apart(text: str) -> tuple[str, str, str, str]:
     """Return a member, ``before`` or ``after`` if that stands behind it, of which other member, and the options."""
     words = text.split(" ", 3)
     if len(words) > 2 and words[1] in ("before", "after"):
-        return (*words[:3], words[3] if len(words) > 3 else "")
+        return words[0], words[1], words[2], words[3] if len(words) > 3 else ""
     return words[0], "", "", text.partition(" ")[2]
 
 
-def _check(place, member, types):
+def _check(place: str, member: str, types: Mapping[str, str]) -> None:
     if member not in types:
         raise InputError(place, "member", member, "a set that is there or that the task makes")
     if types[member] == "list:set":

@@ -4,18 +4,29 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""From the options of ``ipsets`` to model items."""
+"""Options of ``ipsets``, converted to model items."""
 
 from __future__ import annotations
 
-from ._argspec import check_owner, unique
-from ._converge import Wish
-from ._ipset_compare import Given, UnclearError, compare, plainly
-from ._ipset_lines import from_file, inline
-from .engine.errors import InputError
-from .engine.kernel import ipset
-from .engine.model.ipset import MemberKey, same_set
-from .engine.model.ipset_header import header
+from typing import TYPE_CHECKING, Any
+
+from .._module.argspec import check_owner, unique
+from .._module.task import TaskChange
+from ..engine.errors import InputError
+from ..engine.kernel import ipset
+from ..engine.model.ipset import MemberKey, same_set
+from ..engine.syntax.ipset_header import header
+from .ipset_compare import Given, UnclearError, compare, plainly
+from .ipset_lines import from_file, inline
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from .._module.task import LedgerView, Prepared, Refinement
+    from ..engine.kernel.ipset import Saved
+    from ..engine.ledger import Item
+    from ..engine.model import State
+    from .ipset_compare import Change
 
 # The creation options among the module's.
 OPTIONS = (
@@ -26,11 +37,11 @@ OPTIONS = (
 _SPARE = "kubenode-swap-"  # sets in the making
 
 
-def prepare(params):
+def prepare(params: dict[str, Any]) -> Prepared:
     """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
     check_owner(params["owner"])
-    task = Task(params["purge"], params.get("check_mode"))
-    seen = {}
+    task = Task(params["purge"], bool(params.get("check_mode")))
+    seen: dict[str, str] = {}
     for index, item in enumerate(params["sets"]):
         place, name = f"sets[{index}]", item["name"]
         check_name(place, name)
@@ -42,18 +53,18 @@ def prepare(params):
     return task.read, task.wish, {"ipset": ipset.apply}
 
 
-def reread(items):
+def reread(items: Iterable[Item]) -> State:
     """Return what there is of (kind, key) pairs, and what stands beside them."""
     return ipset.read({key if kind == "set" else key.set for kind, key in items})
 
 
-def check_name(place, name):
+def check_name(place: str, name: str) -> None:
     """Raise InputError unless ``name`` can be a set's."""
     if not 1 <= len(name.encode()) <= 31 or any(char.isspace() or char == '"' for char in name) or name.startswith(_SPARE):
         raise InputError(place, "name", name, f"1 to 31 characters without spaces and double quotes, and no {_SPARE}*")
 
 
-def given(place, item):
+def given(place: str, item: Mapping[str, Any]) -> Given:
     """Return one set as the task gives it.
 
     Raises:
@@ -65,7 +76,8 @@ def given(place, item):
         for option in ("members", "src", "absent_members"):
             if item[option]:
                 raise InputError(subject, option, "given", "nothing for a set that shall be absent")
-        return Given(place, name, None, None, None, True)
+        nothing = inline(place, "members", ())
+        return Given(place, name, None, nothing, nothing, True)
     kind = item["type"]
     has_family = str(kind).startswith("hash:") and kind != "hash:mac"
     if item["family"] == "inet6" and not has_family:
@@ -83,17 +95,17 @@ def given(place, item):
 class Task:
     """What the task says, and what it finds. Of the members only those that it has something to say about come into the state."""
 
-    def __init__(self, purge, foresees=False):
-        self.sets = {}
+    def __init__(self, purge: str, foresees: bool = False) -> None:
+        self.sets: dict[str, Given] = {}
         self.purge = purge
         self.foresees = foresees
         self.needs_members = purge != "none"
-        self._want = {"set": {}, "member": {}}
+        self._want: State = {"set": {}, "member": {}}
 
-    def read(self, _around):
+    def read(self, _around: LedgerView) -> State:
         """Return what is there."""
         saved = self._saved()
-        have = {"set": {name: each.header for name, each in saved.items()}, "member": {}}
+        have: State = {"set": {name: each.header for name, each in saved.items()}, "member": {}}
         for name, change in self._changes(saved, have["set"]).items():
             there = have["set"].get(name)
             self._want["set"][name] = there if there is not None and same_set(there, change.header) else change.header
@@ -105,62 +117,63 @@ class Task:
         self._place_those_that_go(have, saved)
         return have
 
-    def wish(self, have, _around):
+    def wish(self, have: State, _around: LedgerView) -> TaskChange:
         """Return what the task wants of it."""
         absent = {name for name, each in self.sets.items() if each.header is None}
-        refinement = None
+        refinement: Refinement | None = None
         if self.foresees:
-            from ._ipset_ask import Trial
+            from .ipset_ask import Trial
 
             refinement = Trial()
-        return Wish(self._want, {"set": absent}, {}, {"set": have["set"]}, refinement)
+        return TaskChange(self._want, {"set": absent}, {}, {"set": have["set"]}, refinement)
 
-    def _place_those_that_go(self, have, saved):
+    def _place_those_that_go(self, have: Mapping[str, dict[Any, Any]], saved: Mapping[str, Saved]) -> None:
         """Have the members of lists that go say where they stood; those of a list that is exchanged stay in its order anyway."""
         for name, there in have["set"].items():
             if there.type == "list:set" and not there.order:
-                from ._ipset_order import places
+                from .ipset_order import places
 
                 placed = {MemberKey(name, member): options for member, options in places(saved[name]).items()}
                 have["member"].update(
                     (key, placed[key]) for key in placed if key in have["member"] and key not in self._want["member"]
                 )
 
-    def _saved(self):
+    def _saved(self) -> dict[str, Saved]:
         """Return the sets that are there, with their members only if there is a need."""
         if not self.needs_members:
             there = ipset.read(members=False)["set"]
-            if all(name not in there or same_set(there[name], each.header) for name, each in self.sets.items()):
+            if all(name not in there or same_set(there[name], each.wanted_header) for name, each in self.sets.items()):
                 return {name: ipset.Saved(name, value) for name, value in there.items()}
         return ipset.read_saved()
 
-    def _changes(self, saved, headers):
+    def _changes(self, saved: Mapping[str, Saved], headers: dict[Any, Any]) -> dict[str, Change]:
         """Return the change of each set that shall be, by name; gives those of ``headers`` their order that will change."""
-        types = {name: each.header.type for name, each in saved.items()}
+        types: dict[str, str | None] = {name: each.header.type for name, each in saved.items()}
         for name, each in self.sets.items():
             types[name] = each.header and each.header.type
-        changes, unclear = {}, []
+        changes: dict[str, Change] = {}
+        unclear: list[tuple[Given, InputError | None]] = []
         for name, each in self.sets.items():
             if each.header is None:
                 continue
             if each.header.type == "list:set":
-                from ._ipset_order import arranged
+                from .ipset_order import arranged
 
                 each, there = arranged(each, saved.get(name), {name: kind for name, kind in types.items() if kind})
                 headers.update({name: there} if there is not None else {})
             try:
                 changes[name] = compare(each, saved.get(name))
             except UnclearError as error:
-                if error.error is not None and each.header.type == "list:set":
+                if error.error is not None and each.wanted_header.type == "list:set":
                     raise error.error from None  # it cannot be tried out without the sets that it names
                 unclear.append((each, error.error))
         return {**changes, **self._asked(unclear, saved)}
 
-    def _asked(self, unclear, saved):
+    def _asked(self, unclear: Collection[tuple[Given, InputError | None]], saved: Mapping[str, Saved]) -> dict[str, Change]:
         """Return the changes of the sets that only ipset can spell."""
         if not unclear:
             return {}
-        from ._ipset_ask import ask
+        from .ipset_ask import ask
 
         asked = ask([each for each, _error in unclear])
         if asked is None:

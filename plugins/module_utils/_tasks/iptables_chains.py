@@ -4,22 +4,33 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""From the options of ``iptables_chains`` to model items."""
+"""Options of ``iptables_chains``, converted to model items."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._argspec import FAMILIES, check_owner, unique
-from ._converge import Wish
-from ._iptables_fields import text
-from .engine.errors import InputError
-from .engine.kernel import iptables
-from .engine.kernel.scratch import in_scratch
-from .engine.model.ipset import IPSet
-from .engine.model.iptables import BUILT_IN, ChainKey, JumpKey, Place
-from .engine.model.rule_text import canonical_rule
+from .._module.argspec import FAMILIES, check_owner, unique
+from .._module.task import TaskChange
+from ..engine.errors import InputError
+from ..engine.kernel import iptables
+from ..engine.kernel.scratch import in_scratch
+from ..engine.model.ipset import IPSet
+from ..engine.model.iptables import BUILT_IN, ChainKey, JumpKey, RulePosition
+from ..engine.syntax.iptables_rule import canonical_rule
+from .iptables_fields import text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from .._module.task import LedgerView, Prepared
+    from ..engine.ledger import Item
+    from ..engine.model import ReadState, State
+    from ..engine.plan import Plan
+
+    Chains = Mapping[ChainKey, "Wanted"]
+    Texts = Mapping[ChainKey, tuple[str, ...]]
 
 _QUOTED = re.compile(r"[\"'\\]")
 _COMMAND = re.compile(r"(-[ADIRPNXFZ]|--(append|insert|delete|replace|new-chain|flush))\b")
@@ -30,11 +41,12 @@ _SET_FAMILIES = {"inet": 4, "inet6": 6, "bitmap:ip": 4, "bitmap:ip,mac": 4}  # t
 _NAME = re.compile(r"[^\s!\-,+\"'\\][^\s\"'\\]{0,27}\Z")
 
 
-def prepare(params):
+def prepare(params: dict[str, Any]) -> Prepared:
     """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
     check_owner(params["owner"])
     iptables.choose("" if params["backend"] == "auto" else params["backend"])
-    chains, seen = {}, {}
+    chains: dict[ChainKey, Wanted] = {}
+    seen: dict[ChainKey, str] = {}
     for index, chain in enumerate(params["chains"]):
         place = f"chains[{index}]"
         check_name(place, chain["name"])
@@ -57,7 +69,7 @@ def prepare(params):
                 None if chain["jumps"] is None else [(here, jump_into(key, jump), jump["position"]) for here, jump in jumps],
             )
 
-    def read(around):
+    def read(around: LedgerView) -> State:
         mine = [key for kind in ("chain", "jump") for key in around.owned.get(kind, ())]
         about = [*chains, *mine]
         return iptables.read(sorted({key.family for key in about}), {key.table for key in about})
@@ -66,7 +78,7 @@ def prepare(params):
     return read, lambda have, around: wanted(chains, have, around, expected), {"iptables": iptables.apply}
 
 
-def reread(items):
+def reread(items: Collection[Item]) -> State:
     """Return what there is of (kind, key) pairs, and what stands beside them."""
     return iptables.read(sorted({key.family for _kind, key in items}), {key.table for _kind, key in items})
 
@@ -74,15 +86,15 @@ def reread(items):
 class Expected(NamedTuple):
     """What check mode expects of tasks before this one, which it has not carried out: ``told`` is a part of the module's result."""
 
-    told: dict
+    told: dict[str, Any]
 
-    def sets(self, place, name):
+    def sets(self, place: str, name: str) -> IPSet:
         """Say that a set is to come, and return what stands for it meanwhile; its type matters to no rule."""
         warnings = self.told.setdefault("warnings", [])
         warnings.append(f"{place}: set {name} does not exist; a run would fail unless a task before this one makes it")
         return IPSet("bitmap:port", (("range", "0-1"),))
 
-    def refine(self, made):
+    def refine(self, made: Plan) -> Plan:
         return made
 
 
@@ -91,11 +103,11 @@ class Wanted(NamedTuple):
 
     place: str
     present: bool
-    rules: tuple | None
-    jumps: list | None
+    rules: tuple[str, ...] | None
+    jumps: list[tuple[str, JumpKey, Any]] | None
 
 
-def check_name(place, name):
+def check_name(place: str, name: str) -> None:
     """Raise InputError unless ``name`` can be a chain of one's own."""
     if not _NAME.match(name) or any(name in chains for chains in BUILT_IN.values()):
         raise InputError(
@@ -103,7 +115,7 @@ def check_name(place, name):
         )
 
 
-def check_rule(place, field, rule):
+def check_rule(place: str, field: str, rule: str) -> None:
     """Raise InputError unless ``rule`` can be one rule, or a part of one."""
     if "\n" in rule or rule != rule.strip() or _COMMAND.match(rule):
         raise InputError(place, field, rule, "one rule without '-A CHAIN', in the spelling of iptables-save")
@@ -111,7 +123,7 @@ def check_rule(place, field, rule):
         raise InputError(place, field, rule, "one rule, without options that make iptables do something else")
 
 
-def check_jump(place, chain, jump):
+def check_jump(place: str, chain: ChainKey, jump: Mapping[str, Any]) -> None:
     """Raise InputError unless there can be such a jump into ``chain``."""
     if jump["chain"] not in BUILT_IN[chain.table]:
         raise InputError(
@@ -120,17 +132,18 @@ def check_jump(place, chain, jump):
     check_rule(place, "match", jump["match"].strip())
 
 
-def jump_into(chain, jump):
+def jump_into(chain: ChainKey, jump: Mapping[str, Any]) -> JumpKey:
     """Return the key of a jump into ``chain``."""
     return JumpKey(chain.family, chain.table, jump["chain"], f"{jump['match'].strip()} -j {chain.chain}".strip())
 
 
-def wanted(chains, have, around, expected=None):
+def wanted(chains: Chains, have: ReadState, around: LedgerView, expected: Expected | None = None) -> TaskChange:
     """Return what the task wants, seeing what is there and whose it is."""
     spelled = respell(chains, have, expected)
-    want = {"chain": {}, "jump": {}}
-    absent = {"chain": set(), "jump": set()}
-    seen, orders = {}, {}
+    want: State = {"chain": {}, "jump": {}}
+    absent: dict[str, set[Any]] = {"chain": set(), "jump": set()}
+    seen: dict[JumpKey, str] = {}
+    orders: dict[Any, int] = {}
     for key, chain in spelled.items():
         if not chain.present:
             absent["chain"].add(key)
@@ -140,7 +153,7 @@ def wanted(chains, have, around, expected=None):
             unique(seen, jump, place, f"rule in {jump}")
             spot = (jump[:3], position)
             orders[spot] = orders.get(spot, 0) + 1
-            want["jump"][jump] = Place(position, orders[spot])
+            want["jump"][jump] = RulePosition(position, orders[spot])
     for key, chain in spelled.items():
         if not chain.present or chain.jumps is not None:
             mine = around.owned.get("jump", ())
@@ -148,19 +161,19 @@ def wanted(chains, have, around, expected=None):
                 jump for jump in mine if jump[:2] == key[:2] and target(jump.rule) == key.chain and jump not in want["jump"]
             )
     left = {key for key, chain in spelled.items() if chain.present and chain.jumps is None}
-    jumps = {jump for jump in have["jump"] if ChainKey(*jump[:2], target(jump.rule)) not in left}
-    return Wish(want, absent, {}, {"chain": have["chain"], "jump": jumps}, expected)
+    jumps = {jump for jump in have["jump"] if ChainKey(jump.family, jump.table, target(jump.rule)) not in left}
+    return TaskChange(want, absent, {}, {"chain": have["chain"], "jump": jumps}, expected)
 
 
-def target(rule):
+def target(rule: str) -> str:
     """Return the chain that a rule jumps to."""
     return rule.partition(" # ")[0].rpartition(" ")[2]
 
 
-def respell(chains, have, expected):
+def respell(chains: Chains, have: ReadState, expected: Expected | None) -> dict[ChainKey, Wanted]:
     """Return the chains with their rules and jumps as iptables-save spells them; iptables is only asked if something is not there."""
     plain = {key: plainly(chain, key.family, have["chain"].get(key, ())) for key, chain in chains.items()}
-    rules = {key: chains[key].rules for key, chain in plain.items() if chain.rules and chain.rules != have["chain"].get(key)}
+    rules = {key: asked for key, chain in plain.items() if (asked := chains[key].rules) and chain.rules != have["chain"].get(key)}
     jumps = [
         given
         for key, chain in plain.items()
@@ -178,14 +191,14 @@ def respell(chains, have, expected):
             jumps=chain.jumps
             and [
                 (place, keys.get(given, jump), position)
-                for (place, jump, position), (_same, given, _there) in zip(chain.jumps, chains[key].jumps)
+                for (place, jump, position), (_same, given, _there) in zip(chain.jumps, chains[key].jumps or ())
             ],
         )
         for key, chain in plain.items()
     }
 
 
-def plainly(chain, family, there):
+def plainly(chain: Wanted, family: int, there: tuple[str, ...]) -> Wanted:
     """Return a chain with those rules and jumps respelled that need no asking; ``there`` are its rules in the kernel."""
     if chain.rules and chain.rules != there:
         known = set(there)
@@ -196,47 +209,50 @@ def plainly(chain, family, there):
     )
 
 
-def _plain(family, rule):
+def _plain(family: int, rule: str) -> str:
     spelled = canonical_rule(family, rule)
     return rule if spelled is None else spelled
 
 
-def ask(rules, jumps, sets, known):
+def ask(
+    rules: Texts, jumps: Collection[JumpKey], sets: Mapping[str, IPSet], known: Collection[ChainKey]
+) -> tuple[dict[ChainKey, tuple[str, ...]], dict[JumpKey, JumpKey]]:
     """Return the rules of chains, and the keys of rules in built-in chains, as the node's own iptables spells them.
 
     Raises:
         EngineError: iptables does not take one; the text names it and says why.
     """
 
-    def asking():
+    def asking() -> tuple[list[Any], list[Any]]:
         spelled = iptables.normalise(rules, jumps, sets=sets, known=known)
         return list(spelled.chains.items()), list(spelled.jumps.items())
 
     found_rules, found_jumps = in_scratch(asking) or ((), ())
     texts = {ChainKey(*key): tuple(found) for key, found in found_rules}
-    keys = {JumpKey(*key): JumpKey(*found[:3], _REPEATED.sub("", found[3])) for key, found in found_jumps}
+    keys = {JumpKey(*key): JumpKey(found[0], found[1], found[2], _REPEATED.sub("", found[3])) for key, found in found_jumps}
     return texts, keys
 
 
-def mentioned_sets(chains, rules, jumps, expected):
+def mentioned_sets(chains: Chains, rules: Texts, jumps: Collection[JumpKey], expected: Expected | None) -> dict[str, IPSet]:
     """Return the headers of the sets that rules name. One that is not there may be ``expected``.
 
     Raises:
         InputError: there is no such set, or it holds another family: the kernel takes such a rule, and it never matches.
     """
+    texts: list[tuple[ChainKey | JumpKey, str, str]]
     texts = [(key, f"{chains[key].place}.rules[{index}]", rule) for key in rules for index, rule in enumerate(rules[key])]
     given = [(place, jump) for chain in chains.values() for place, jump, _position in chain.jumps or () if jump in jumps]
     texts += [(jump, place, jump.rule) for place, jump in given]
     named = [(key, place, name) for key, place, rule in texts for name in iptables.mentioned_sets([rule])]
     if not named:
         return {}
-    from .engine.kernel import ipset
+    from ..engine.kernel import ipset
 
     there = ipset.read({name for _key, _place, name in named}, members=False)["set"]
     for key, place, name in named:
-        if name not in there and expected is None:
-            raise InputError(place, "set", name, "a set that exists")
         if name not in there:
+            if expected is None:
+                raise InputError(place, "set", name, "a set that exists")
             there[name] = expected.sets(place, name)
         kind, options = there[name].type, there[name]
         if _SET_FAMILIES.get(options.option("family", kind), key.family) != key.family:

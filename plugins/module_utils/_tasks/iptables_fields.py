@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .engine.errors import InputError
-from .engine.model.rule_options import quoted
+from ..engine.errors import InputError
+from ..engine.syntax.iptables_options import quoted
 
 
 class Field(NamedTuple):
@@ -45,7 +45,7 @@ _ONE_PORT = {"--sports": "--sport", "--dports": "--dport"}
 _WITH_PORTS = ("tcp", "udp", "udplite", "sctp", "dccp")
 
 
-def text(place, given):
+def text(place: str, given: object) -> str:
     """Return a rule as text, in the order of the table.
 
     Args:
@@ -70,7 +70,7 @@ def text(place, given):
     return " ".join(_spelled(place, name, field, given) for name, field in FIELDS.items() if name in given)
 
 
-def _spelled(place, name, field, given):
+def _spelled(place: str, name: str, field: Field, given: dict[str, Any]) -> str:
     value = _value(place, name, field, given[name])
     if name == "comment":
         return f"-m comment --comment {quoted(value)}"
@@ -88,7 +88,7 @@ def _spelled(place, name, field, given):
     return " ".join(part for part in (f"-m {match}" if match else "", "!" if inverted else "", option, value) if part)
 
 
-def _value(place, name, field, value):
+def _value(place: str, name: str, field: Field, value: Any) -> str:
     """Return a value as text."""
     parts = value if field.many and isinstance(value, list) else [value]
     if not parts or any(isinstance(part, (bool, dict, list)) or not str(part).strip() or "\n" in str(part) for part in parts):

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Draining: a real server that goes gets weight 0 first, and goes when its active connections have ended, or time is over.
+"""Drain: set a real server to weight 0, and remove it when its active connections have ended or the time is over.
 
 The waiting is part of the plan's execution: between the steps that come before the first removal and the removals. So what fails
 after it undoes it, too: the real server is there again, with its weight.
@@ -13,12 +13,17 @@ after it undoes it, too: the real server is there again, with its weight.
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
-from .engine.errors import KernelError
-from .engine.kernel import Failure, Result, ipvs
-from .engine.ledger import unlocked
-from .engine.plan import Step
-from .engine.plan.order import ordered
+from ..engine.errors import KernelError
+from ..engine.kernel import Failure, Result, ipvs
+from ..engine.node_lock import unlocked
+from ..engine.plan import Step
+from ..engine.plan.order import ordered
+
+if TYPE_CHECKING:
+    from ..engine.model.ipvs import RealServerKey
+    from ..engine.plan import Plan
 
 INTERVAL = 0.5  # seconds between two looks
 
@@ -31,13 +36,13 @@ class Drain:
         lock: the node's lock, which others may have while this task waits; None in check mode on a node without a ledger.
     """
 
-    def __init__(self, seconds, lock):
-        self.told = {}
+    def __init__(self, seconds: int, lock: int | None) -> None:
+        self.told: dict[str, Any] = {}
         self._seconds = seconds
         self._lock = lock
-        self._keys = set()
+        self._keys: set[RealServerKey] = set()
 
-    def refine(self, made):
+    def refine(self, made: Plan) -> Plan:
         """Return the plan with a step to weight 0 before each removal of a real server that has another weight."""
         steps = []
         for step in made.steps:
@@ -50,7 +55,7 @@ class Drain:
             steps.append(step)
         return made._replace(steps=ordered(steps))
 
-    def apply(self, steps, keep_going):
+    def apply(self, steps: list[Step], keep_going: bool) -> Result:
         """Make steps of the table ``ipvs`` true, and wait before the first removal of a real server that drains."""
         here = next((at for at, step in enumerate(steps) if step.after is None and step.key in self._keys), None)
         if here is None:  # none goes, or it is an earlier run of steps that is being undone
@@ -65,10 +70,12 @@ class Drain:
         rest = ipvs.apply(steps[here:], keep_going)
         return Result(first.done + rest.done, first.failed + rest.failed)
 
-    def _wait(self):
+    def _wait(self) -> None:
         """Look every :data:`INTERVAL`, for the first time when a handshake that was under way has had that time to end."""
         start = time.monotonic()
-        ended, active = {}, {}
+        ended: dict[RealServerKey, float] = {}
+        active: dict[RealServerKey, int] = {}
+        assert self._lock is not None  # only check mode has none
         with unlocked(self._lock):
             while True:
                 time.sleep(INTERVAL)

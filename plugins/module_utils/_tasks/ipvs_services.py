@@ -4,25 +4,25 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""From the options of ``ipvs_services`` to model items."""
+"""Options of ``ipvs_services``, converted to model items."""
 
 from __future__ import annotations
 
-from ._argspec import FAMILIES, OWNER, PURGE, STATE, address, check_owner, host, number, unique
-from ._confirm import CONFIRM
-from ._converge import Wish
-from .engine.errors import InputError, MissingError
-from .engine.kernel import ipvs
-from .engine.kernel.ipvs.limits import MAXIMUM_NAME, MAXIMUM_TIMEOUT
-from .engine.model import net
-from .engine.model.ipvs import (
+from typing import TYPE_CHECKING, Any
+
+from .._confirm.protocol import CONFIRM
+from .._module.argspec import FAMILIES, OWNER, PURGE, STATE, address, check_owner, host, number, unique
+from .._module.task import TaskChange
+from ..engine.errors import InputError, MissingError
+from ..engine.kernel import ipvs
+from ..engine.kernel.ipvs.limits import MAXIMUM_NAME, MAXIMUM_TIMEOUT
+from ..engine.model import net
+from ..engine.model.ipvs import (
     FORWARDING_METHODS,
     ONE_PACKET,
     PERSISTENT,
     SCHEDULER_FLAGS,
-    TUNNEL_CSUM,
-    TUNNEL_NOCSUM,
-    TUNNEL_REMCSUM,
+    TUNNEL_CHECKSUMS,
     TUNNEL_TYPES,
     RealServer,
     RealServerKey,
@@ -30,12 +30,19 @@ from .engine.model.ipvs import (
     VirtualServerKey,
 )
 
-CHECKSUMS = {"none": TUNNEL_NOCSUM, "checksum": TUNNEL_CSUM, "remote": TUNNEL_REMCSUM}
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from .._module.task import LedgerView, Prepared
+    from ..engine.apply import Apply
+    from ..engine.ledger import Item
+    from ..engine.model import State
+
 _INT32 = 2**31 - 1
 _UINT32 = 2**32 - 1
 _DAY = 86400  # seconds
 
-REAL_SERVER = {
+REAL_SERVER: dict[str, Any] = {
     "address": {"type": "str", "required": True},
     "port": {"type": "int"},
     "weight": {"type": "int", "default": 1},
@@ -44,10 +51,10 @@ REAL_SERVER = {
     "lower_threshold": {"type": "int", "default": 0},
     "tunnel_type": {"type": "str", "choices": list(TUNNEL_TYPES), "default": "ipip"},
     "tunnel_port": {"type": "int", "default": 0},
-    "tunnel_checksum": {"type": "str", "choices": list(CHECKSUMS), "default": "none"},
+    "tunnel_checksum": {"type": "str", "choices": list(TUNNEL_CHECKSUMS), "default": "none"},
     **STATE,
 }
-SERVICE = {
+SERVICE: dict[str, Any] = {
     "protocol": {"type": "str", "choices": ["tcp", "udp", "sctp"]},
     "address": {"type": "str"},
     "port": {"type": "int"},
@@ -63,7 +70,7 @@ SERVICE = {
     "purge_real_servers": {"type": "bool", "default": True},
     **STATE,
 }
-SYNC_DAEMON = {
+SYNC_DAEMON: dict[str, Any] = {
     "role": {"type": "str", "required": True, "choices": ["master", "backup"]},
     "interface": {"type": "str"},
     "sync_id": {"type": "int", "default": 0},
@@ -73,7 +80,7 @@ SYNC_DAEMON = {
     "ttl": {"type": "int", "default": 1},
     **STATE,
 }
-SPEC = {
+SPEC: dict[str, Any] = {
     "services": {"type": "list", "elements": "dict", "default": [], "options": SERVICE},
     "timeouts": {"type": "dict", "options": {name: {"type": "int"} for name in ("tcp", "tcp_fin", "udp")}},
     "sync_daemons": {"type": "list", "elements": "dict", "options": SYNC_DAEMON},
@@ -86,13 +93,13 @@ SPEC = {
 }
 
 
-def prepare(params):
+def prepare(params: dict[str, Any]) -> Prepared:
     """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
     check_owner(params["owner"])
-    want = {"virtual_server": {}, "real_server": {}}
-    absent = {"virtual_server": set(), "real_server": set()}
+    want: State = {"virtual_server": {}, "real_server": {}}
+    absent: dict[str, set[Any]] = {"virtual_server": set(), "real_server": set()}
     lenient = set()
-    seen = {}
+    seen: dict[Any, str] = {}
     for index, service in enumerate(params["services"]):
         place = f"services[{index}]"
         key = server_key(place, service)
@@ -113,37 +120,38 @@ def prepare(params):
                 want["real_server"][real_key] = real_server(f"{here} ({real_key})", real)
 
     number("task", "drain_timeout", params["drain_timeout"], 1, _DAY)
-    tables = {"ipvs": ipvs.apply}
-    settings = None
-    if params["timeouts"] is not None or params["sync_daemons"] is not None:
-        from . import _ipvs_settings as settings
+    tables: dict[str, Apply] = {"ipvs": ipvs.apply}
+    has_settings = params["timeouts"] is not None or params["sync_daemons"] is not None
+    if has_settings:
+        from . import ipvs_settings
 
-        settings.check(params, want, absent)
-        tables[settings.TABLE] = settings.apply
+        ipvs_settings.check(params, want, absent)
+        tables[ipvs_settings.TABLE] = ipvs_settings.apply
 
-    def read(_around):
+    def read(_around: LedgerView) -> State:
         have = ipvs.read(precise=True)
-        return {**have, **settings.read(want)} if settings else have
+        return {**have, **ipvs_settings.read(want)} if has_settings else have
 
-    def wish(have, around):
+    def wish(have: State, around: LedgerView) -> TaskChange:
         if params.get("check_mode"):
             check_modules(want["virtual_server"], have["virtual_server"])
         if params["keep_weights"]:
             _keep_weights(have["real_server"], want["real_server"])
-        wanted = Wish(want, absent, {"real_server": lenient}, {"virtual_server": have["virtual_server"]})
-        if settings:
-            wanted = settings.complete(wanted, have)
+        wanted = TaskChange(want, absent, {"real_server": lenient}, {"virtual_server": have["virtual_server"]})
+        if has_settings:
+            wanted = ipvs_settings.complete(wanted, have)
         if params["drain"]:
-            from ._ipvs_drain import Drain
+            from .ipvs_drain import Drain
 
-            wanted = wanted._replace(refinement=Drain(params["drain_timeout"], around.lock))
-            tables["ipvs"] = wanted.refinement.apply
+            drain = Drain(params["drain_timeout"], around.lock)
+            wanted = wanted._replace(refinement=drain)
+            tables["ipvs"] = drain.apply
         return wanted
 
     return read, wish, tables
 
 
-def reread(items):
+def reread(items: Collection[Item]) -> State:
     """Return what there is of (kind, key) pairs, and what stands beside them."""
     servers = {
         key if kind == "virtual_server" else key.server for kind, key in items if kind in ("virtual_server", "real_server")
@@ -151,20 +159,20 @@ def reread(items):
     kinds = {kind for kind, _key in items} & {"ipvs_timeout", "sync_daemon"}
     if not kinds:
         return ipvs.read(precise=servers)
-    from .engine.kernel.ipvs import settings
+    from ..engine.kernel.ipvs import settings
 
     return {**ipvs.read(precise=servers), **settings.read(kinds)}
 
 
-def check_modules(want, have):
+def check_modules(want: Mapping[Any, VirtualServer], have: Mapping[Any, VirtualServer]) -> None:
     """Say in check mode what the kernel would say: it has no such scheduler or persistence engine.
 
     Raises:
         MissingError: none of the kernel's modules is one that a virtual server wants and that no other has.
     """
-    from .engine.kernel import modules
+    from ..engine.kernel import modules
 
-    needs = {}
+    needs: dict[str, VirtualServerKey] = {}
     for key, server in want.items():
         needs.setdefault(f"ip_vs_{server.scheduler}", key)
         if server.pe_name:
@@ -177,13 +185,13 @@ def check_modules(want, have):
             raise MissingError(f"virtual server {needs[module]}: {modules.missing(module)}; nothing was changed")
 
 
-def _keep_weights(have, want):
+def _keep_weights(have: Mapping[Any, RealServer], want: dict[Any, RealServer]) -> None:
     """Want of real servers that are there the weights that they have."""
     for key in want.keys() & have.keys():
         want[key] = want[key]._replace(weight=have[key].weight)
 
 
-def server_key(place, service):
+def server_key(place: str, service: Mapping[str, Any]) -> VirtualServerKey:
     """Return the key of a virtual server."""
     mark = service["fwmark"]
     given = [field for field in ("protocol", "address", "port") if service[field] is not None]
@@ -200,7 +208,7 @@ def server_key(place, service):
     return VirtualServerKey(service["protocol"], where, number(place, "port", service["port"], 0, 65535), net.family(where))
 
 
-def virtual_server(subject, key, service):
+def virtual_server(subject: str, key: VirtualServerKey, service: Mapping[str, Any]) -> VirtualServer:
     """Return the value of a virtual server."""
     timeout = number(subject, "persistence_timeout", service["persistence_timeout"], 0, MAXIMUM_TIMEOUT)
     if key.port == 0 and not timeout:
@@ -224,7 +232,7 @@ def virtual_server(subject, key, service):
     return VirtualServer(scheduler, flags, timeout, mask, service["persistence_engine"])
 
 
-def prefix(subject, family, text):
+def prefix(subject: str, family: int, text: str) -> int:
     """Return the prefix length that a netmask means."""
     full = net.full_prefix(family)
     if text.isascii() and text.isdigit() and 1 <= int(text) <= full:
@@ -239,7 +247,7 @@ def prefix(subject, family, text):
     raise InputError(subject, "netmask", text, f"a prefix length between 1 and {full}" + (" or a netmask" if family == 4 else ""))
 
 
-def real_server_key(place, server, real):
+def real_server_key(place: str, server: VirtualServerKey, real: Mapping[str, Any]) -> RealServerKey:
     """Return the key of a real server."""
     where = host(place, "address", real["address"])
     port = server.port if real["port"] is None else number(place, "port", real["port"], 0, 65535)
@@ -249,7 +257,7 @@ def real_server_key(place, server, real):
     return RealServerKey(server, where, 0 if server.protocol == "fwmark" and real["port"] is None else port)
 
 
-def real_server(subject, real):
+def real_server(subject: str, real: Mapping[str, Any]) -> RealServer:
     """Return the value of a real server."""
     upper = number(subject, "upper_threshold", real["upper_threshold"], 0, _UINT32)
     lower = number(subject, "lower_threshold", real["lower_threshold"], 0, _UINT32)
@@ -259,7 +267,7 @@ def real_server(subject, real):
     return RealServer(number(subject, "weight", real["weight"], 0, _INT32), real["forwarding_method"], upper, lower, *tunnel)
 
 
-def _tunnel(subject, real):
+def _tunnel(subject: str, real: Mapping[str, Any]) -> tuple[str, int, int]:
     kind, port, checksum = real["tunnel_type"], real["tunnel_port"], real["tunnel_checksum"]
     method = real["forwarding_method"]
     for field, value, default in (("tunnel_type", kind, "ipip"), ("tunnel_port", port, 0), ("tunnel_checksum", checksum, "none")):
@@ -271,4 +279,4 @@ def _tunnel(subject, real):
         raise InputError(subject, "tunnel_port", port, "nothing without tunnel_type gue")
     if (kind, checksum) in (("ipip", "checksum"), ("ipip", "remote"), ("gre", "remote")):
         raise InputError(subject, "tunnel_checksum", checksum, f"what tunnel_type {kind} has")
-    return kind, port, CHECKSUMS[checksum]
+    return kind, port, TUNNEL_CHECKSUMS[checksum]

@@ -4,15 +4,23 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""From the options ``timeouts`` and ``sync_daemons`` of ``ipvs_services`` to model items."""
+"""Options ``timeouts`` and ``sync_daemons`` of ``ipvs_services``, converted to model items."""
 
 from __future__ import annotations
 
-from ._argspec import address, number, unique
-from .engine.errors import InputError
-from .engine.kernel.ipvs.settings import apply, read
-from .engine.model import net
-from .engine.model.ipvs import LONGEST_TIMEOUT, SyncDaemon
+from typing import TYPE_CHECKING, Any
+
+from .._module.argspec import address, number, unique
+from ..engine.errors import InputError
+from ..engine.kernel.ipvs.settings import apply, read
+from ..engine.model import net
+from ..engine.model.ipvs import LONGEST_TIMEOUT, SyncDaemon
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from .._module.task import TaskChange
+    from ..engine.model import Items, ReadState, State
 
 __all__ = ["TABLE", "apply", "check", "complete", "read"]
 
@@ -24,7 +32,7 @@ _SHORTEST = {"master": 1, "backup": 1024}
 _MULTICAST = ("224.0.0.0/4", "ff00::/8")
 
 
-def check(params, want, absent):
+def check(params: Mapping[str, Any], want: State, absent: dict[str, set[Any]]) -> None:
     """Add what the task says to what is wanted and what shall not be; a kind that it does not speak of is not added.
 
     Raises:
@@ -36,7 +44,7 @@ def check(params, want, absent):
         want["sync_daemon"], absent["sync_daemon"] = _sync_daemons(params["sync_daemons"])
 
 
-def complete(wish, have):
+def complete(wish: TaskChange, have: ReadState) -> TaskChange:
     """Return the wish with what depends on what is: a daemon that is to have no certain length keeps the one that it has."""
     want, scope = dict(wish.want), dict(wish.scope)
     if "sync_daemon" in want:
@@ -48,14 +56,16 @@ def complete(wish, have):
     return wish._replace(want=want, scope=scope, common={"ipvs_timeout": set(want.get("ipvs_timeout", ()))})
 
 
-def _timeouts(given):
+def _timeouts(given: Mapping[str, int | None]) -> Items:
     for field, seconds in given.items():
         number("timeouts", field, seconds or 0, 0, LONGEST_TIMEOUT)
     return {field: seconds for field, seconds in given.items() if seconds}
 
 
-def _sync_daemons(given):
-    want, absent, seen = {}, set(), {}
+def _sync_daemons(given: Iterable[Mapping[str, Any]]) -> tuple[Items, set[Any]]:
+    want: Items = {}
+    absent: set[Any] = set()
+    seen: dict[str, str] = {}
     for index, options in enumerate(given):
         place = f"sync_daemons[{index}]"
         role = options["role"]
@@ -67,7 +77,7 @@ def _sync_daemons(given):
     return want, absent
 
 
-def _daemon(subject, role, options):
+def _daemon(subject: str, role: str, options: Mapping[str, Any]) -> SyncDaemon:
     interface = options["interface"]
     if not interface or len(interface.encode("utf-8", "surrogateescape")) > 15:
         raise InputError(subject, "interface", interface, "the name of an interface, at most 15 bytes")

@@ -9,15 +9,27 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from . import _confirm, _files, _kernel_modules
-from ._argspec import check_owner
-from ._converge import Wish, carry_out, compute, report, surroundings, taken_back
-from .engine.kernel import modules
-from .engine.ledger import LASTING
+from .._confirm import protocol as _confirm
+from .._host import kernel_modules as _kernel_modules
+from .._module import files as _files
+from .._module.argspec import check_owner
+from .._module.task import TaskChange, carry_out, compute, report, surroundings, taken_back
+from ..engine.kernel import modules
+from ..engine.ledger import LASTING
+
+if TYPE_CHECKING:
+    from typing import Callable
+
+    from ansible.module_utils.basic import AnsibleModule
+
+    from .._module.task import LedgerView
+    from ..engine.apply import ApplyError
+    from ..engine.errors import EngineError
 
 
-def converge(module, params):
+def converge(module: AnsibleModule, params: dict[str, Any]) -> dict[str, Any]:
     """Make a task's wishes true and return the module's result.
 
     Args:
@@ -34,7 +46,9 @@ def converge(module, params):
         return within(module, params, around)[0]
 
 
-def within(module, params, around):
+def within(
+    module: AnsibleModule, params: dict[str, Any], around: LedgerView
+) -> tuple[dict[str, Any], Callable[[EngineError], ApplyError]]:
     """Do the same where the node's lock is held already; return the result, and what takes it back (see :func:`taken_back`)."""
     owner = params["owner"]
     required, optional, absent, parameters = _kernel_modules.check(params)
@@ -65,7 +79,7 @@ def within(module, params, around):
         load_path: _kernel_modules.render_load(owner, lasting),
         options_path: _kernel_modules.render_options(owner, options if params["persist"] else {}),
     }
-    wanted = Wish(
+    wanted = TaskChange(
         {"kernel_module": want, "file": {path: content for path, content in new.items() if content is not None}},
         {"kernel_module": set(removed), "file": {path for path, content in new.items() if content is None}},
         {},

@@ -4,29 +4,41 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""From the options of ``service_proxy`` to model items: what the agent's ``kubenode apply`` does, as one task."""
+"""Options of ``service_proxy``, converted to model items.
+
+The task does once what the agent's ``kubenode apply`` does.
+"""
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.common.warnings import warn
 
-from . import proxy_node
-from ._argspec import check_owner
-from ._converge import Wish
-from .engine import former
-from .engine.desired.cluster import Cluster
-from .engine.desired.config import AGENT, KUBE_PROXY, parse
-from .engine.desired.takeover import SETS, balanced_by_rules, left_behind
-from .engine.errors import EngineError
-from .engine.kernel import sysctls
-from .engine.kernel.tables import TABLES
-from .engine.model import kinds as model
-from .engine.model.families import possible
-from .engine.plan.order import rules_last
-from .objects import documents
-from .objects.manifests import Manifests
+from .._module.argspec import check_owner
+from .._module.task import TaskChange
+from ..engine.desired.cluster import Cluster
+from ..engine.desired.settings import AGENT, KUBE_PROXY, parse
+from ..engine.errors import EngineError
+from ..engine.kernel import sysctls
+from ..engine.kernel.ipv6 import possible
+from ..engine.kernel.tables import TABLES
+from ..engine.model import kinds as model
+from ..engine.plan.order import rules_last
+from ..engine.proxy import node as proxy_node
+from ..engine.proxy import saved_sysctls
+from ..engine.proxy.takeover import SETS, balanced_by_rules, left_behind
+from ..manifests import documents
+from ..manifests.directory import Manifests
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from .._module.task import LedgerView, Prepared
+    from ..engine.ledger import Item
+    from ..engine.model import State
+    from ..engine.plan import Plan
 
 KINDS = ("link", "set", "chain", "jump", "virtual_server", "address", "route")
 
@@ -37,7 +49,7 @@ class RulesLast:
     told = ()
 
     @staticmethod
-    def refine(made):
+    def refine(made: Plan) -> Plan:
         """Return the plan in that order."""
         return made._replace(steps=rules_last(made.steps))
 
@@ -48,12 +60,12 @@ class SysctlsLast:
     told = ()
 
     @staticmethod
-    def refine(made):
+    def refine(made: Plan) -> Plan:
         """Return the plan in that order."""
         return made._replace(steps=sorted(made.steps, key=lambda step: step.kind == "sysctl"))
 
 
-def prepare(params):
+def prepare(params: dict[str, Any]) -> Prepared:
     """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
     check_owner(params["owner"])
     params["purge"] = "owned"  # this is all that the owner wants
@@ -62,44 +74,45 @@ def prepare(params):
     adopt = params["adopt"] and not leaves
     node = proxy_node.Node(precise=True)
 
-    def read(around):
+    def read(around: LedgerView) -> State:
         owned = around.owned
         have = {}
         if want or any(owned.values()):  # otherwise nothing is asked of a node that has no IPVS
             have = node.read(want, {**owned, "set": {*owned.get("set", ()), *SETS}} if adopt else owned)
         if leaves and around.ledger:
-            have.update(sysctls.read(former.names(around.ledger, params["owner"])))
+            have.update(sysctls.read(saved_sysctls.names(around.ledger, params["owner"])))
         return have
 
-    def wish(have, around):
+    def wish(have: State, around: LedgerView) -> TaskChange:
         left = left_behind(have, around.others) if adopt else {}
         absent = {kind: keys - want.get(kind, {}).keys() for kind, keys in left.items()}
         scope = {kind: around.owned.get(kind, set()) for kind in KINDS}
         if leaves:
-            back = former.wanted_back(around.ledger, params["owner"], have) if around.ledger else {}
-            return Wish(back, absent, {}, scope, SysctlsLast, back, bool(around.ledger))
+            back = saved_sysctls.wanted_back(around.ledger, params["owner"], have) if around.ledger else {}
+            return TaskChange(back, absent, {}, scope, SysctlsLast, back, bool(around.ledger))
         order = RulesLast if adopt and balanced_by_rules(have) else None
-        return Wish(want, absent, {}, scope, order, {"sysctl": set(want.get("sysctl", ()))})
+        return TaskChange(want, absent, {}, scope, order, {"sysctl": set(want.get("sysctl", ()))})
 
     return read, wish, TABLES
 
 
-def reread(items):
+def reread(items: Iterable[Item]) -> State:
     """Return what there is of (kind, key) pairs, and what stands beside them."""
-    asked = {}
+    asked: dict[str, dict[Any, None]] = {}
     for kind, key in items:
-        asked.setdefault(kind, set()).add(key)
-        if model.KINDS[kind].parent:
-            above, above_of = model.KINDS[kind].parent
-            asked.setdefault(above, set()).add(above_of(key))
+        asked.setdefault(kind, {})[key] = None
+        parent = model.KINDS[kind].parent
+        if parent:
+            above, above_of = parent
+            asked.setdefault(above, {})[above_of(key)] = None
     return proxy_node.Node(precise=True).read(asked, {})
 
 
-def desired(params):
-    """Return all that the objects and the configuration want of this node.
+def desired(params: dict[str, Any]) -> State:
+    """Return the state that the objects and the configuration ask for on this node.
 
     Raises:
-        EngineError: an object or the configuration cannot be used; the text has every reason.
+        EngineError: the configuration or, unless ``invalid_objects`` is "skip", an object cannot be used; the text has every reason.
     """
     kube_proxy = {"apiVersion": KUBE_PROXY[0], "kind": KUBE_PROXY[1], "mode": "ipvs", **params["config"]}
     agent = {"apiVersion": AGENT[0], "kind": AGENT[1], **params["agent_config"]}
@@ -113,12 +126,17 @@ def desired(params):
     for item in found_objects(params["objects"], params["src"]):
         cluster.put(item)
     problems = [text for texts in cluster.problems.values() for text in texts]
-    if problems:
+    if problems and params["invalid_objects"] == "fail":
         raise EngineError("; ".join(problems) + "; nothing was changed")
+    for problem in problems:
+        warn(f"left out: {problem}")
+    for texts in cluster.warnings.values():
+        for text in texts:
+            warn(text)
     return possible(cluster.state())
 
 
-def found_objects(given, path):
+def found_objects(given: list[Any] | None, path: str | None) -> Collection[dict[str, Any]]:
     """Return the Services, EndpointSlices and Nodes in a list of objects and in files.
 
     Raises:
@@ -134,7 +152,7 @@ def found_objects(given, path):
         problems = [source.waiting] if source.waiting else list(source.problems.values())
         if problems:
             raise EngineError("src: " + "; ".join(problems))
-        read = {documents.key_of(item): item for item in source.objects()}
+        read = {key: item for item in source.objects() if (key := documents.key_of(item)) is not None}
         doubled = [str(key) for key in read if key in found]
         if doubled:
             raise EngineError(f"in objects and in {path}: {', '.join(doubled)}; name each object once; nothing was changed")

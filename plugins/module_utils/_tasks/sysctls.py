@@ -10,16 +10,30 @@ from __future__ import annotations
 
 import contextlib
 import json
+from typing import TYPE_CHECKING, Any
 
-from . import _confirm, _files, _sysctls
-from ._argspec import check_owner
-from ._converge import carry_out, compute, report, surroundings
-from .engine.errors import EngineError, LedgerError
-from .engine.kernel import sysctls
-from .engine.ledger import LASTING
+from .._confirm import protocol as _confirm
+from .._host import sysctls as _sysctls
+from .._module import files as _files
+from .._module.argspec import check_owner
+from .._module.task import carry_out, compute, report, surroundings
+from ..engine.errors import EngineError, LedgerError
+from ..engine.kernel import sysctls
+from ..engine.ledger import LASTING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ansible.module_utils.basic import AnsibleModule
+
+    from .._confirm.guard import Guard
+    from .._module.task import LedgerView
+    from ..engine.apply import Tables
+    from ..engine.ledger import Item, Ledger
+    from ..engine.model import State
 
 
-def converge(module, params):
+def converge(module: AnsibleModule, params: dict[str, Any]) -> dict[str, Any]:
     """Make a task's wishes true and return the module's result.
 
     Args:
@@ -36,12 +50,12 @@ def converge(module, params):
         return within(module, params, around, guard)
 
 
-def tables(module):
+def tables(module: AnsibleModule) -> Tables:
     """Return what sysctls and our file are written with."""
     return {"sysctls": sysctls.apply, "files": _files.table(module)}
 
 
-def within(module, params, around, guard=None):
+def within(module: AnsibleModule, params: dict[str, Any], around: LedgerView, guard: Guard | None = None) -> dict[str, Any]:
     """Do the same where the node's lock is held already."""
     owner = params["owner"]
     values, bounds, absent = _sysctls.check(params["sysctls"], params["absent"])
@@ -57,13 +71,14 @@ def within(module, params, around, guard=None):
     _files.foresee(made.steps)
     sysctls.foresee(made.steps)
     if not module.check_mode:
+        assert around.ledger is not None  # only check mode has none
         _confirm.refuse_pending(owner)
         with _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner), noted(around.ledger, owner, former):
             carry_out(made, wanted, have, tables(module), around, owner, {"sysctl": going})
     result = report(module, made)
     overridden = []
     if params["persist"]:
-        after = {**_sysctls.parse(wanted.want["file"].get(path, "")), **bounds}
+        after: dict[str, str | _sysctls.Bounds] = {**_sysctls.parse(wanted.want["file"].get(path, "")), **bounds}
         for name, value, file in _sysctls.overridden(path, after):
             when = "with 'sysctl --system'" if file == _sysctls.LAST else "at the next boot"
             module.warn(f"{file} sets sysctl {name} to {value} after {path}: {when} that is its value")
@@ -72,7 +87,7 @@ def within(module, params, around, guard=None):
 
 
 @contextlib.contextmanager
-def noted(ledger, owner, former):
+def noted(ledger: Ledger, owner: str, former: Mapping[str, str]) -> Iterator[None]:
     """Have the ledger remember former values from here on; where all is undone, those of sysctls that are not the owner's are forgotten."""
     ledger.note(owner, "sysctl", [(key, json.dumps(value)) for key, value in former.items()])
     try:
@@ -84,13 +99,13 @@ def noted(ledger, owner, former):
         raise
 
 
-def foresee(params):
+def foresee(params: Mapping[str, Any]) -> None:
     """Raise EngineError if the wishes cannot come true, even with all kernel modules loaded that can be."""
     values, bounds, _absent = _sysctls.check(params["sysctls"], params["absent"])
     sysctls.require(_sysctls.never([*values, *bounds]))
 
 
-def reread(items):
+def reread(items: Iterable[Item]) -> State:
     """Return what there is of (kind, key) pairs."""
     keys = {kind: [key for one, key in items if one == kind] for kind in ("sysctl", "file")}
     return {**sysctls.read(keys["sysctl"]), "file": _files.read(*keys["file"])}

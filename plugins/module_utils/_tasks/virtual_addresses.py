@@ -4,26 +4,36 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""From the options of ``virtual_addresses`` to model items."""
+"""Options of ``virtual_addresses``, converted to model items."""
 
 from __future__ import annotations
 
-from ._argspec import check_owner, host, unique
-from ._converge import Wish
-from .engine.errors import ConflictError, InputError
-from .engine.kernel import addresses
-from .engine.model import net
-from .engine.model.kinds import name
-from .engine.model.link import AddressKey, Link
+from typing import TYPE_CHECKING, Any
+
+from .._module.argspec import check_owner, host, unique
+from .._module.task import TaskChange
+from ..engine.errors import ConflictError, InputError
+from ..engine.kernel.rtnetlink import addresses
+from ..engine.model import net
+from ..engine.model.kinds import name
+from ..engine.model.link import AddressKey, Link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from .._module.task import LedgerView, Prepared
+    from ..engine.ledger import Item
+    from ..engine.model import ReadState, State
 
 # What the kernel has other uses for under /proc/sys/net/ipv4/conf.
 _NO_NAMES = (".", "..", "all", "default")
 
 
-def prepare(params):
+def prepare(params: dict[str, Any]) -> Prepared:
     """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
     check_owner(params["owner"])
-    links, seen = {}, {}
+    links: dict[str, dict[str, Any]] = {}
+    seen: dict[Any, str] = {}
     for index, link in enumerate(params["links"]):
         place = f"links[{index}]"
         unique(seen, check_link(place, link["name"]), place, f"link {link['name']}")
@@ -33,19 +43,19 @@ def prepare(params):
             "absent_addresses": keys(f"{place}.absent_addresses", link["name"], link["absent_addresses"], seen),
         }
 
-    def read(around):
+    def read(around: LedgerView) -> State:
         mine = {key.link for key in around.owned.get("address", ())} | around.owned.get("link", set())
         return addresses.read([*links, *sorted(mine - set(links))])
 
     return read, lambda have, around: wanted(links, have, around), {"addresses": addresses.apply}
 
 
-def reread(items):
+def reread(items: Iterable[Item]) -> State:
     """Return what there is of (kind, key) pairs, and what stands beside them."""
     return addresses.read(sorted({key if kind == "link" else key.link for kind, key in items}))
 
 
-def check_link(place, link):
+def check_link(place: str, link: str) -> str:
     """Return the name of a link.
 
     Raises:
@@ -56,7 +66,7 @@ def check_link(place, link):
     return link
 
 
-def keys(place, link, texts, seen):
+def keys(place: str, link: str, texts: Iterable[str], seen: dict[Any, str]) -> dict[AddressKey, bool]:
     """Return the keys of addresses on a link, in their order."""
     found = {}
     for index, text in enumerate(texts):
@@ -72,10 +82,10 @@ def keys(place, link, texts, seen):
     return found
 
 
-def wanted(links, have, around):
+def wanted(links: Mapping[str, Mapping[str, Any]], have: ReadState, around: LedgerView) -> TaskChange:
     """Return what the task wants, seeing what is there and whose it is."""
-    want = {"link": {}, "address": {}}
-    absent = {"link": set(), "address": set()}
+    want: State = {"link": {}, "address": {}}
+    absent: dict[str, set[Any]] = {"link": set(), "address": set()}
     for link, wish in links.items():
         mine = {key for key in around.owned.get("address", ()) if key.link == link}
         if wish["state"] == "absent":
@@ -104,4 +114,4 @@ def wanted(links, have, around):
         "address": {key for key in have["address"] if key.link not in left and not key.address.startswith("fe80:")},
         "link": around.owned.get("link", set()) - {key.link for key in around.others.get("address", ())},
     }
-    return Wish(want, absent, {}, scope)
+    return TaskChange(want, absent, {}, scope)

@@ -67,7 +67,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return files, node
 
 
-def test_files_of_the_controller_are_on_the_node_while_the_module_runs(places: tuple[Path, Path]) -> None:
+def test_controller_files_are_on_the_node_during_the_module(places: tuple[Path, Path]) -> None:
     sets = [
         {"name": "a", "type": "hash:ip", "src": "a.txt"},
         {"name": "b", "type": "hash:ip", "src": "b.txt", "remote_src": "no"},
@@ -83,13 +83,13 @@ def test_files_of_the_controller_are_on_the_node_while_the_module_runs(places: t
     assert not places[1].exists(), "the node keeps the files"
 
 
-def test_what_is_wrong_in_a_file_is_told_by_its_name_on_the_controller(places: tuple[Path, Path]) -> None:
+def test_error_in_a_file_names_the_controller_path(places: tuple[Path, Path]) -> None:
     action = OnNode({"sets": [{"name": "a", "src": "a.txt"}]}, *places)
     action.answer = {"failed": True, "msg": f"{places[1]}/members-0:7: member 'x' of set a (hash:ip): no address"}
     assert action.run(task_vars={})["msg"] == "a.txt:7: member 'x' of set a (hash:ip): no address"
 
 
-def test_files_of_the_node_and_tasks_without_files_are_left_alone(places: tuple[Path, Path]) -> None:
+def test_remote_files_and_tasks_without_files_are_unchanged(places: tuple[Path, Path]) -> None:
     (places[1] / "there").write_text("192.0.2.3\n")
     there = {"name": "a", "src": str(places[1] / "there"), "remote_src": True}
     action = OnNode({"sets": [there]}, *places)
@@ -106,9 +106,9 @@ def test_a_file_that_is_not_there(places: tuple[Path, Path]) -> None:
 
 def test_a_change_that_waits_is_confirmed_by_a_new_connection(places: tuple[Path, Path]) -> None:
     action = OnNode({"sets": [{"name": "a", "src": "a.txt"}], "confirm_timeout": 5}, *places)
-    action.answer = {"changed": True, "confirm": {"path": "/run/kubenode/confirm/x", "seconds": 5}}
+    action.answer = {"changed": True, "confirm": {"path": "/run/kubenode-confirm/x", "seconds": 5}}
     told: list[str] = []
     action._connection.reset = lambda: told.append("reset")
     action._low_level_execute_command = lambda command: told.append(command) or {"rc": 0}
     assert action.run(task_vars={}) == {"changed": True, "confirmed": True}
-    assert told == ["reset", "rm /run/kubenode/confirm/x"]
+    assert told == ["reset", "rm /run/kubenode-confirm/x"]

@@ -14,7 +14,7 @@ from support.kubeadm_answers import defaults
 from support.kubeadm_cases import EVERYTHING
 
 from ansible_collections.kubenode.ipvs.plugins.filter.kubeadm_config import FilterModule
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.desired.config import parse
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.desired.settings import parse
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_plan import IPVS_FIELDS
 
 kubeadm_config = FilterModule().filters()["kubeadm_config"]
@@ -39,7 +39,7 @@ def documents(settings: dict[str, Any], version: str, **options: Any) -> dict[st
     ("judged", "version"),
     [("v1.30.0", "v1.22.0"), ("v1.30.0", "v1.26.3"), ("v1.30.0", "v1.30.14"), ("v1.36.2", "v1.31.0"), ("v1.36.2", "v1.39.1")],
 )
-def test_all_versions_of_a_format_are_given_what_one_of_them_has_judged(judged: str, version: str, proxy: str) -> None:
+def test_versions_of_a_format_get_the_judged_documents(judged: str, version: str, proxy: str) -> None:
     """What a real kubeadm says of these documents is in test_kubeadm_validated.py; swap is another matter, below."""
     settings = {**EVERYTHING, "proxy": proxy, "swap": "fail"}
     built = documents(settings, version)
@@ -80,7 +80,7 @@ def test_other_versions_are_refused(version: str) -> None:
         kubeadm_config({}, version)
 
 
-def test_arguments_are_a_mapping_before_1_31_and_a_list_from_then_on() -> None:
+def test_extra_args_are_a_mapping_before_1_31_then_a_list() -> None:
     settings = {"api_server_extra_args": {"profiling": False, "v": 2}, "proxy": "agent"}
     assert documents(settings, "v1.30.0")["ClusterConfiguration"]["apiServer"]["extraArgs"] == {"profiling": "false", "v": "2"}
     as_list = [{"name": "profiling", "value": "false"}, {"name": "v", "value": "2"}]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who proxies, at every boundary between versions (KEP-5495)."""
+"""Proxy choice at every boundary between versions (KEP-5495)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_strict_arp_is_not_insisted_on_without_kube_proxy(version: str, proxy: s
 
 
 @pytest.mark.parametrize("wanted", ["v1.34.0", "1.34.9", "v1.30.0"])
-def test_kubeadm_makes_clusters_of_its_own_version_and_the_one_before(wanted: str) -> None:
+def test_kubeadm_accepts_its_own_and_the_previous_version(wanted: str) -> None:
     expected = f"kubeadm_kubernetes_version is '{wanted}', expected 1.35 or newer, as kubeadm v1.36.2 makes no older cluster"
     with pytest.raises(AnsibleFilterError, match=re.escape(expected)):
         kubeadm_plan({"kubernetes_version": wanted}, "v1.36.2")
@@ -156,7 +156,7 @@ def test_what_the_plan_depends_on_is_no_free_field(fields: dict[str, Any], messa
 @pytest.mark.parametrize(
     "field", ["bootstrapTokens", "certificateKey", "discovery", "localAPIEndpoint", "skipPhases", "dryRun", "kind"]
 )
-def test_secrets_and_what_the_role_decides_are_no_free_fields_of_a_node(field: str) -> None:
+def test_node_config_with_secrets_or_role_fields_is_refused(field: str) -> None:
     with pytest.raises(
         AnsibleFilterError, match=f"kubeadm_node_config has {field}, expected only nodeRegistration, patches, timeouts"
     ):

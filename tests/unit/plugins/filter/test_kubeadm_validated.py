@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ``kubeadm config validate`` of a real kubeadm says of the documents that the role makes, as it was recorded.
+"""Verdicts of a real ``kubeadm config validate`` on the role's documents, as recorded.
 
-With KUBENODE_TEST_KUBEADM=/path/to/kubeadm that one judges them as well. Documents that nobody has judged are to be recorded: see
-tests/support/kubeadm_real.py.
+With KUBENODE_TEST_KUBEADM=/path/to/kubeadm that kubeadm judges them too. Documents without a recorded verdict must be
+recorded: see tests/support/kubeadm_real.py.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What converging modules return beside their plan."""
+"""Result fields of converging modules beside their plan."""
 
 from __future__ import annotations
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _converge as converge
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module import task as converge
 
 
 def test_short_parameters_are_repeated_as_they_are() -> None:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which steps lead back from what there is; that they do is tested in tests/kernel."""
+"""Steps that lead back to the state before a change.
+
+tests/kernel executes them.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._guard import back
-from ansible_collections.kubenode.ipvs.plugins.module_utils._pending import few
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.guard import back
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.pending import few
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipset import IPSet, MemberKey
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipvs import RealServer, RealServerKey, VirtualServerKey
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.plan import Step

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from support.set_members import cases, member
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _ipset_compare
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipset_compare import Given, UnclearError, compare
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipset_lines import Lines, from_file
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import ipset_compare as _ipset_compare
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipset_compare import Given, UnclearError, compare
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipset_lines import Lines, from_file
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.ipset import Saved
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipset import IPSet
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipset_header import header
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipset_member import Speller
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.syntax.ipset_header import header
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.syntax.ipset_member import Speller
 
 EXAMPLES = 40
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _ipset_lines
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipset_lines import from_file
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import ipset_lines as _ipset_lines
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipset_lines import from_file
 
 LINES = st.lists(st.text(st.sampled_from('ab1 \t\r"#\x0c\u00a0é'), max_size=6), max_size=5)
 

@@ -1,14 +1,17 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What draining makes of a plan; the waiting is tested with connections in tests/kernel."""
+"""Drain steps in a plan.
+
+tests/kernel tests the waiting with connections.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._converge import difference
-from ansible_collections.kubenode.ipvs.plugins.module_utils._ipvs_drain import Drain
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import difference
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipvs_drain import Drain
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipvs import (
     RealServer,
     RealServerKey,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of several names is meant, and what can be unloaded."""
+"""Choice between alternative module names, and modules that can be unloaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _kernel_modules
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import kernel_modules as _kernel_modules
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
 
 LOADED = """ip_vs_rr 16384 0 - Live 0x0

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node is, from its files."""
+"""Facts about a node, from its files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _node
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import facts as _node
 
 
 @pytest.mark.parametrize(

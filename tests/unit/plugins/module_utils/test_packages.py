@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What package managers are called with, and what of their answers is understood."""
+"""Commands of package managers, and the parts of their output that are parsed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _packages
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import packages as _packages
 
 FAMILIES = sorted(_packages.MANAGERS)
 SOURCES = ["repositories", "mirror", "files"]
@@ -17,7 +17,7 @@ SOURCES = ["repositories", "mirror", "files"]
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_source_of_every_manager_names_the_packages_and_asks_nothing(family: str, source: str) -> None:
+def test_package_commands_name_packages_and_do_not_prompt(family: str, source: str) -> None:
     called = _packages.commands(family, source, ["one", "two"], "/work", "http://mirror.example/x")
     assert called[-1][-2:] == ["one", "two"]
     words = [word for command in called for word in command]
@@ -53,6 +53,18 @@ def test_files_are_installed_without_network() -> None:
     assert zypper[zypper.index("--reposd-dir") + 1] == "/work"
     (pacman,) = _packages.commands("arch", "files", ["/tmp/a.pkg.tar.zst"])
     assert "--refresh" not in pacman
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_unsigned_packages_are_allowed_for_given_files_alone(family: str) -> None:
+    unchecked = ("unsigned", "nogpg", "no-gpg", "gpgcheck", "allow-unauthenticated", "siglevel", "trusted=yes")
+    for source in ("repositories", "mirror"):
+        words = [word.lower() for command in _packages.commands(family, source, ["one"], "/work", "http://m") for word in command]
+        assert [word for word in words if any(option in word for option in unchecked)] == []
+    words = [word for command in _packages.commands(family, "files", ["/one"], "/work") for word in command]
+    assert [word for word in words if any(option in word.lower() for option in unchecked)] == (
+        ["--allow-unsigned-rpm"] if family == "suse" else []
+    )
 
 
 class Answers:

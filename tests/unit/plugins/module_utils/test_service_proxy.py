@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the objects of service_proxy come from; all else is tested against the kernel."""
+"""Sources of objects of service_proxy.
+
+tests/kernel tests everything else.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 import pytest
 from support import objects as make
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._service_proxy import found_objects
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.service_proxy import found_objects
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _swap
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import swap as _swap
 
 FSTAB = """# /dev/sdz none swap sw 0 0
 UUID=1 / ext4 errors=remount-ro 0 1

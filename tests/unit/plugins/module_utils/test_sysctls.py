@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _sysctls
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import sysctls as _sysctls
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.sysctls import settled
 

@@ -13,7 +13,7 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils import confirmation
 
-PATH = "/run/kubenode/confirm/x y"
+PATH = "/run/kubenode-confirm/x y"
 DOWN = AnsibleConnectionFailure("no route")
 
 
