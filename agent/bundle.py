@@ -5,9 +5,12 @@
 """Make the agent's bundle: everything that a node needs beside Python 3.9, in one file, with the same digest for the same content.
 
     python agent/bundle.py [FILE]
+    python agent/bundle.py --pin
 
 It holds ``lib/`` (the package ``kubenode``, with the engine's files in place of the link to them, and what it needs from PyPI, pure
-Python only), ``bin/kubenode``, and the licences. What comes from PyPI is fetched once by pip and kept in ``.cache/bundle``.
+Python only), ``bin/kubenode``, the licences, the SBOM ``sbom.cdx.json`` and the manifest ``SHA256SUMS``, which a node verifies before it uses
+a release. Wheels are fetched once by pip and kept in ``.cache/bundle``; each must have the SHA-256 that ``agent/bundle.txt`` gives.
+``--pin`` fetches the versions in ``agent/bundle.txt`` and writes their digests there.
 """
 
 from __future__ import annotations
@@ -19,23 +22,50 @@ import re
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 AGENT = ROOT / "agent"
 BUNDLE = ROOT / "roles/agent/files/kubenode-agent.tar.gz"
 CACHE = ROOT / ".cache/bundle"
 PINS = AGENT / "bundle.txt"
+MANIFEST = "SHA256SUMS"
+SBOM = "sbom.cdx.json"
 # Of a package's metadata, what says whose it is; the rest is about how it was installed, or differs by platform.
 KEPT_METADATA = re.compile(r"\.dist-info/(METADATA|LICENSE.*|licenses/.*)$")
 EPOCH = 315532800  # 1980-01-01: the oldest time that every archive format can hold
+# Every machine fetches the same file of a package, whatever its own processor and Python are. Only pure Python of it is used.
+PLATFORM = ("--platform=manylinux2014_x86_64", "--python-version=311", "--implementation=cp", "--abi=cp311")
+FETCH = ("-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", *PLATFORM)
+
+
+class BundleError(Exception):
+    """The bundle cannot be made; the message says which pin or file is wrong."""
+
+
+class Pin(NamedTuple):
+    """A line of ``agent/bundle.txt``: one version of a package, and the SHA-256 of its wheel ("" before ``--pin``)."""
+
+    name: str
+    version: str
+    digest: str
 
 
 def main() -> int:
-    """Write the bundle; print its path and digest."""
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else BUNDLE
-    data = archive(contents())
+    """Write the bundle and print its path and digest, or pin its packages."""
+    words = sys.argv[1:]
+    try:
+        if words == ["--pin"]:
+            PINS.write_text(pinned(PINS.read_text(encoding="utf-8")), encoding="utf-8")
+            return 0
+        target = Path(words[0]) if words else BUNDLE
+        data = archive(with_manifest(contents()))
+    except BundleError as error:
+        print(f"bundle: {error}", file=sys.stderr)
+        return 1
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(target.name + ".new")
     temporary.write_bytes(data)
@@ -45,44 +75,101 @@ def main() -> int:
 
 
 def contents() -> dict[str, bytes]:
-    """Return every file of the bundle: name to content."""
+    """Return every file of the bundle but its manifest: name to content."""
+    import sbom
+
     files = {"bin/kubenode": (AGENT / "kubenode").read_bytes(), "COPYING": (ROOT / "COPYING").read_bytes()}
     source = AGENT / "src"
-    for path in sorted(source.rglob("*.py")) + sorted((source / "kubenode/engine/").rglob("*.py")):
+    # Packages that the collection has, too, are links here; rglob does not enter those.
+    links = sorted(path for path in (source / "kubenode").iterdir() if path.is_symlink())
+    for path in [found for root in (source, *links) for found in sorted(root.rglob("*.py"))]:
         files[f"lib/{path.relative_to(source)}"] = path.read_bytes()
-    for wheel in wheels():
+    packages = wheels()
+    for wheel in packages:
         with zipfile.ZipFile(wheel) as package:
             for name in package.namelist():
                 if name.endswith(".py") or (KEPT_METADATA.search(name) and not name.endswith("/")):
                     files[f"lib/{name}"] = package.read(name)
+    files[SBOM] = sbom.of_bundle(files, packages)
     return files
 
 
-def wheels() -> list[Path]:
-    """Return the wheels of the pinned packages, fetched by pip if they are not there yet."""
+def with_manifest(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the files with their manifest, in the format of the command ``sha256sum``."""
+    lines = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items())]
+    return {**files, MANIFEST: "".join(lines).encode()}
+
+
+def pins() -> list[Pin]:
+    """Return what ``agent/bundle.txt`` pins.
+
+    Raises:
+        BundleError: a line is not as ``--pin`` writes it.
+    """
     found = []
-    for pin in PINS.read_text(encoding="utf-8").split("\n"):
-        name, _equals, version = pin.partition("#")[0].strip().partition("==")
-        if not name:
-            continue
-        CACHE.mkdir(parents=True, exist_ok=True)
-        pattern = f"{name.lower().replace('-', '_')}-{version}-*.whl"
-        present = [path for path in CACHE.iterdir() if Path(path.name.lower()).match(pattern)]
-        if not present:
-            command = [
-                "pip",
-                "download",
-                "--quiet",
-                "--no-deps",
-                "--only-binary=:all:",
-                "--dest",
-                str(CACHE),
-                f"{name}=={version}",
-            ]
-            subprocess.run([sys.executable, "-m", *command], check=True)
-            present = [path for path in CACHE.iterdir() if Path(path.name.lower()).match(pattern)]
-        found.append(sorted(present)[0])
+    for line in PINS.read_text(encoding="utf-8").splitlines():
+        if text := line.partition("#")[0].strip():
+            match = re.fullmatch(r"([\w.-]+)==(\S+) --hash=sha256:([0-9a-f]{64})", text)
+            if match is None:
+                raise BundleError(
+                    f"{PINS}: {text!r} has no version with SHA-256, expected 'NAME==VERSION --hash=sha256:DIGEST'; "
+                    "python agent/bundle.py --pin writes it"
+                )
+            found.append(Pin(*match.groups()))
     return found
+
+
+def pinned(text: str) -> str:
+    """Return the text of ``agent/bundle.txt`` with the SHA-256 of the wheel that each pinned version has today."""
+    lines = []
+    for line in text.splitlines():
+        match = re.match(r"([\w.-]+==\S+)", line)
+        if match is None:
+            lines += [line]
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            subprocess.run([sys.executable, *FETCH, "--dest", scratch, match[1]], check=True)
+            (wheel,) = Path(scratch).iterdir()
+            lines += [f"{match[1]} --hash=sha256:{sha256(wheel)}"]
+    return "\n".join(lines) + "\n"
+
+
+def wheels() -> list[Path]:
+    """Return the wheels of the pinned packages, fetched by pip if they are not there yet.
+
+    Raises:
+        BundleError: a file has another digest than the one that is pinned, or pip found none that has it.
+    """
+    CACHE.mkdir(parents=True, exist_ok=True)
+    found = []
+    for pin in pins():
+        wheel = _cached(pin)
+        if wheel is None:
+            with tempfile.TemporaryDirectory() as scratch:
+                requirement = Path(scratch, "requirement.txt")
+                requirement.write_text(f"{pin.name}=={pin.version} --hash=sha256:{pin.digest}\n", encoding="utf-8")
+                command = [sys.executable, *FETCH, "--require-hashes", "--dest", str(CACHE), "--requirement", str(requirement)]
+                if subprocess.run(command, check=False).returncode:
+                    raise BundleError(f"pip could not fetch {pin.name} {pin.version} with SHA-256 {pin.digest} ({PINS})")
+            wheel = _cached(pin)
+        if wheel is None:
+            raise BundleError(f"pip has fetched no wheel of {pin.name} {pin.version} into {CACHE}")
+        if (digest := sha256(wheel)) != pin.digest:
+            raise BundleError(f"{wheel}: SHA-256 is {digest}, expected {pin.digest} ({PINS}); remove the file to fetch it again")
+        found.append(wheel)
+    return found
+
+
+def _cached(pin: Pin) -> Path | None:
+    """Return the wheel of a pin in the cache; of several, as older clones have them, the one with its digest."""
+    pattern = f"{re.sub(r'[-_.]+', '_', pin.name.lower())}-{pin.version}-*.whl"
+    present = sorted(path for path in CACHE.iterdir() if Path(path.name.lower()).match(pattern))
+    return next((path for path in present if sha256(path) == pin.digest), present[0] if present else None)
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def archive(files: dict[str, bytes]) -> bytes:

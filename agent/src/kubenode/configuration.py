@@ -1,13 +1,16 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading the configuration file: KubeProxyConfiguration, AgentConfiguration, or a ConfigMap that holds them (as kubeadm's does)."""
+"""Read the configuration file: KubeProxyConfiguration, AgentConfiguration, or a ConfigMap that holds them.
+
+kubeadm writes such a ConfigMap.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .engine.desired.config import Config, parse
+from .engine.desired.settings import Config, parse
 from .engine.errors import EngineError
 
 _CONFIG_MAP_KEYS = ("config.conf", "config.yaml", "config")
@@ -27,8 +30,8 @@ def load(path: str, *, required: bool) -> tuple[Config, list[str]]:
     Raises:
         ConfigurationError: with all that is wrong.
     """
-    from .engine.desired.config import ConfigError
-    from .sources.documents import DocumentError, documents
+    from .engine.desired.settings import ConfigError
+    from .manifests.documents import DocumentError, documents
 
     try:
         with open(path, encoding="utf-8") as file:
@@ -55,7 +58,7 @@ def _unwrapped(document: Any) -> list[Any]:
     """Return the documents inside of a ConfigMap, or the document itself."""
     if not isinstance(document, dict) or document.get("kind") != "ConfigMap":
         return [document]
-    from .sources.documents import documents
+    from .manifests.documents import documents
 
     data = document.get("data")
     texts = [data[key] for key in _CONFIG_MAP_KEYS if isinstance(data, dict) and isinstance(data.get(key), str)]

@@ -16,17 +16,24 @@ import time
 from collections.abc import Sequence
 from typing import Callable, TypeVar
 
+from .engine.errors import cut
+
 LEVELS = {"debug": 7, "info": 6, "warning": 4, "error": 3}  # syslog priorities
 FORMATS = ("text", "json")
 _WINDOW = 300.0  # seconds in which a line is not repeated
+_KEPT = (
+    2 * _WINDOW
+)  # seconds for which a line is remembered: one that comes again in the second half says how often it was held back
 _MEMORY = 1000  # different lines that are remembered
-_MOST = 50  # lines of one kind in that time: who empties a table of a large node, or does it again and again, gets no hundred thousand
+_LONGEST = {"warning": 1000, "error": 1000}  # characters of a field; lines that may be remembered must be small
+_LONGEST_OTHER = 30000  # of all else: what somebody asks for, up to a line of the journal (LineMax in journald.conf(5))
+_MOST = 50  # lines per message in that time, so that bulk changes cannot flood the log
 
 Thing = TypeVar("Thing")
 
 
 class _Quota:
-    """How many lines one kind of things has had since when, how many had to do without, and whether that was said since."""
+    """Quota of one message: since when, lines written, lines suppressed, and whether the suppression was logged."""
 
     def __init__(self, since: float) -> None:
         self.since = since
@@ -52,24 +59,29 @@ class Log:
         self._write = write or _to_stderr
         self._journal = _is_journal() if journal is None else journal
         self._clock = clock
-        self._seen: dict[tuple[str, ...], tuple[float, int]] = {}
+        self._seen: dict[
+            int, tuple[float, int]
+        ] = {}  # by hash of the line, oldest first: when it was written, how often held back
         self._quotas: dict[str, _Quota] = {}  # by message
 
     def debug(self, message: str, **fields: object) -> None:
-        """Say what only somebody who looks for a fault wants to know."""
+        """Log a detail for debugging."""
         self._line("debug", message, fields)
 
     def info(self, message: str, **fields: object) -> None:
-        """Say what happened."""
+        """Log an event."""
+        self._count(message)
         self._line("info", message, fields)
 
     def warning(self, message: str, **fields: object) -> None:
-        """Say what somebody should look at; a repetition within five minutes is only counted."""
+        """Log a condition that deserves attention; a repetition within five minutes is only counted."""
+        fields = _short("warning", fields)
         if not self._repeated("warning", message, fields):
             self._line("warning", message, fields)
 
     def error(self, message: str, **fields: object) -> None:
-        """Say what does not work; a repetition within five minutes is only counted."""
+        """Log a failure; a repetition within five minutes is only counted."""
+        fields = _short("error", fields)
         if not self._repeated("error", message, fields):
             self._line("error", message, fields)
 
@@ -85,14 +97,14 @@ class Log:
         chosen = things[: max(0, _MOST - quota.lines)]
         quota.held += len(things) - len(chosen)
         if quota.held and not quota.said:
-            fields = {"all": quota.held + len(chosen), "reason": f"so many lately; {len(chosen)} of them follow"}
+            fields = {"all": quota.held + len(chosen), "reason": f"line limit reached; {len(chosen)} lines follow"}
             self._line("warning", message, fields)
             quota.held, quota.said = 0, True
         return chosen
 
     def _repeated(self, level: str, message: str, fields: dict[str, object]) -> bool:
         """Tell whether this very line was written lately; one that was held back says so when it is written again."""
-        key = (level, message, *(f"{name}={value}" for name, value in fields.items()))
+        key = hash((level, message, *(f"{name}={value}" for name, value in fields.items())))
         now = self._clock()
         written, held = self._seen.get(key, (now - _WINDOW, 0))
         if now - written < _WINDOW:
@@ -100,18 +112,22 @@ class Log:
             return True
         if held:
             fields["repeated"] = held
-        while len(self._seen) >= _MEMORY:
-            self._seen.pop(next(iter(self._seen)))
         self._seen.pop(key, None)
+        while self._seen and (len(self._seen) >= _MEMORY or now - next(iter(self._seen.values()))[0] >= _KEPT):
+            self._seen.pop(next(iter(self._seen)))
         self._seen[key] = (now, 0)
+        self._count(message)
+        return False
+
+    def _count(self, message: str) -> None:
         if message in self._quotas:
             self._quotas[message].lines += 1
-        return False
 
     def _line(self, level: str, message: str, fields: dict[str, object]) -> None:
         priority = LEVELS[level]
         if priority > self.level:
             return
+        fields = _short(level, fields)
         if self._json:
             record = {"time": _timestamp(), "level": level, "message": message, **fields}
             text = json.dumps(record, default=str, ensure_ascii=False)
@@ -119,6 +135,13 @@ class Log:
             pairs = "".join(f" {name}={_quoted(str(value))}" for name, value in fields.items())
             text = f"{message}{pairs}" if self._journal else f"{_timestamp()} {level.upper():7} {message}{pairs}"
         self._write(f"<{priority}>{text}\n" if self._journal else f"{text}\n")
+
+
+def _short(level: str, fields: dict[str, object]) -> dict[str, object]:
+    """Return the fields with long values cut."""
+    most = _LONGEST.get(level, _LONGEST_OTHER)
+    texts = {name: str(value) for name, value in fields.items()}
+    return {name: value if len(texts[name]) <= most else cut(texts[name], most) for name, value in fields.items()}
 
 
 def _quoted(text: str) -> str:

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def bundle() -> ModuleType:
+    sys.path.insert(0, str(ROOT / "agent"))  # as when it is run: bundle.py imports sbom.py
     specification = importlib.util.spec_from_file_location("bundle", ROOT / "agent/bundle.py")
     assert specification is not None
     assert specification.loader is not None

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who else balances on a node is told by the names of processes; rights, modules and the kernel are tested where they are."""
+"""Other processes that balance on a node, recognised by their names.
+
+Rights, modules and the kernel are tested elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from support.waiting import eventually
 
 from kubenode.cli import check
 
@@ -25,6 +29,10 @@ def running(tmp_path: Path) -> Iterator[dict[str, int]]:
         for name in NAMES:
             (tmp_path / name).symlink_to("/bin/sleep")
             processes[name] = stack.enter_context(subprocess.Popen([tmp_path / name, "infinity"]))
+        # Popen returns when the parent's end of the exec pipe closes, before the kernel has given the child its new name.
+        for name, process in processes.items():
+            comm = Path(f"/proc/{process.pid}/comm")
+            eventually(lambda comm=comm, name=name: comm.read_text().strip() == name)
         yield {name: process.pid for name, process in processes.items()}
         for process in processes.values():
             process.kill()

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from support import objects as make
 
-from kubenode.cli import COMMANDS, USAGE_ERROR, main
+from kubenode.cli import main
+from kubenode.cli.commands import COMMANDS, USAGE_ERROR
 
 ROOT = Path(__file__).parents[3]
 
@@ -128,9 +129,9 @@ def test_control_c_says_so_and_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda _path: None, "the agent is not running (nobody answers at"),
-        (lambda path: path.touch(), "the agent is not running (nobody answers at"),
-        (lambda path: path.mkdir(), "the agent is not running (nobody answers at"),
+        (lambda _path: None, "the agent is not running (no answer at"),
+        (lambda path: path.touch(), "the agent is not running (no answer at"),
+        (lambda path: path.mkdir(), "the agent is not running (no answer at"),
     ],
     ids=["nothing", "a file", "a directory"],
 )
@@ -226,7 +227,7 @@ def test_cleanup_refuses_beside_an_agent_that_does_not_answer(tmp_path: Path, ca
         agent.bind(str(tmp_path / "agent.sock"))
         agent.listen()
         assert main(["cleanup", "--run-dir", str(tmp_path)]) == 1
-    assert "would make everything anew: stop it first" in capsys.readouterr().err
+    assert "would create all items again: stop it first" in capsys.readouterr().err
 
 
 def test_status_can_be_read_whatever_happened(tmp_path: Path) -> None:
@@ -253,3 +254,48 @@ def test_status_can_be_read_whatever_happened(tmp_path: Path) -> None:
     ]
     assert said[3:24] == ["  drift healed: + x"] * 20 + ["  ... and 1 more (--format json has all)"]
     assert said[24:] == ["draining for 3 s: r"] * 20 + ["problem: bad"] * 30
+
+
+def answered(tmp_path: Path, answers: list[dict[str, Any]], *words: str) -> tuple[int, str]:
+    """Run ``kubenode status`` beside an agent that gives these answers, the last one again and again; return status and output."""
+    base = {"node": "n1", "version": "1", "pid": 7, "waiting": "", "summary": "", "problems": [], "warnings": [], "draining": []}
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(tmp_path / "agent.sock"))
+        agent.listen()
+        agent.settimeout(0.1)
+        command = [sys.executable, "-m", "kubenode", "status", "--run-dir", str(tmp_path), *words]
+        environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PATH": "/usr/bin:/bin"}
+        asking = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        left = list(answers)
+        while asking.poll() is None:
+            try:
+                connection = agent.accept()[0]
+            except TimeoutError:
+                continue
+            with connection:
+                connection.recv(1000)
+                answer = left.pop(0) if len(left) > 1 else left[0]
+                connection.sendall(json.dumps({**base, "last_full_sync": None, **answer}).encode() + b"\n")
+    return asking.returncode, asking.communicate()[0]
+
+
+def test_status_does_not_wait_for_what_somebody_has_to_change(tmp_path: Path) -> None:
+    blocked = {
+        "converged": False,
+        "waiting": "the Kubernetes API: x",
+        "blocked": "kubeconfig k: certificate-authority-data is empty",
+    }
+    status, text = answered(tmp_path, [blocked], "--wait", "600")
+    assert status == 3
+    assert "blocked: kubeconfig k: certificate-authority-data is empty; fix it; waiting does not help" in text
+
+
+def test_status_waits_on_when_the_block_goes(tmp_path: Path) -> None:
+    blocked = {"converged": False, "blocked": "x"}
+    answers = [blocked, {"converged": False, "blocked": ""}, {"converged": True}]
+    assert answered(tmp_path, answers, "--wait", "600")[0] == 0
+
+
+def test_status_shows_objects_that_are_read_otherwise(tmp_path: Path) -> None:
+    status, text = answered(tmp_path, [{"converged": True, "warnings": ["Service a/b: x is read as y"]}])
+    assert (status, text.splitlines()[-1]) == (0, "warning: Service a/b: x is read as y")

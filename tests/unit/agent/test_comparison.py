@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.driver import Driver, web
 
-from kubenode.daemon import differences
 from kubenode.engine.errors import KernelError
 from kubenode.engine.kernel import Result
 from kubenode.engine.model.ipvs import RealServer
 from kubenode.engine.plan import Step
+from kubenode.engine.proxy import diff as differences
 
 random_history = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
@@ -45,7 +45,7 @@ def end(comparison: Any, most: int = 10_000) -> Any:
     return None
 
 
-def test_a_comparison_in_slices_heals_and_keeps_what_came_between(driver: Driver) -> None:
+def test_sliced_comparison_heals_and_keeps_interim_changes(driver: Driver) -> None:
     driver.put(*web("b", 2, 1), *web("c", 3, 2))
     driver.event()
     lost = next(key for key in driver.node.state["real_server"] if key.server.address == "10.96.0.1")
@@ -81,7 +81,7 @@ def test_what_failed_meanwhile_is_left_to_the_next_full_pass(driver: Driver) -> 
     assert not driver.reconciler.synced
 
 
-def test_a_comparison_in_slices_that_cannot_read_believes_nothing(driver: Driver) -> None:
+def test_sliced_comparison_with_read_error_believes_nothing(driver: Driver) -> None:
     driver.node.broken = True
     with pytest.raises(KernelError):
         end(driver.compare())
@@ -99,9 +99,7 @@ def test_a_comparison_in_slices_that_cannot_read_believes_nothing(driver: Driver
         max_size=15,
     )
 )
-def test_comparisons_in_slices_never_take_our_own_changes_for_somebody_elses(
-    tmp_path_factory: pytest.TempPathFactory, history: list[Any]
-) -> None:
+def test_sliced_comparison_counts_no_own_change_as_drift(tmp_path_factory: pytest.TempPathFactory, history: list[Any]) -> None:
     driver = Driver(tmp_path_factory.mktemp("run"))
     driver.full()
     comparison, reports = driver.compare(), []
@@ -220,7 +218,7 @@ def test_it_finds_what_a_comparison_in_one_go_finds(
 
 @random_history
 @given(st.lists(st.one_of(CHANGE, MEDDLING, st.integers(1, 40), st.sampled_from(("begin", "drain"))), max_size=20))
-def test_whatever_comes_between_slices_the_next_one_finds_what_others_did(
+def test_sliced_comparison_finds_drift_after_interim_changes(
     tmp_path_factory: pytest.TempPathFactory, history: list[Any]
 ) -> None:
     driver = forgiving(Driver(tmp_path_factory.mktemp("run")))

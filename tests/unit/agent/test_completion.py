@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kubenode.cli import COMMANDS, main
+from kubenode.cli import main
+from kubenode.cli.commands import COMMANDS
 from kubenode.cli.completion import SHELLS
 
 BASH = """

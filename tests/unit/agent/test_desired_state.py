@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wanted, from files that change for the better and for the worse."""
+"""Desired state from files that become valid and invalid."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from support import objects as make
 
 from kubenode.cli.desired import wanted
-from kubenode.daemon.wanted import Options, Wanted
-from kubenode.engine.model import families
+from kubenode.daemon.inputs.desired_state import DesiredState, Options
+from kubenode.engine.kernel import ipv6 as families
 from kubenode.log import Log
 
 CONFIG = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "ipvs"}
@@ -30,7 +30,7 @@ class Driver:
         self.lines: list[str] = []
         log = Log(write=self.lines.append, journal=True, clock=lambda: 0.0)
         options = Options(str(self.config), True, str(self.manifests), str(directory), str(directory), "n1", False)
-        self.wanted = Wanted(options, log)
+        self.wanted = DesiredState(options, log)
         self.configure()
 
     def configure(self, **fields: Any) -> None:
@@ -47,7 +47,7 @@ def driver(tmp_path: Path) -> Driver:
     return found
 
 
-def test_a_node_without_the_labels_of_the_selector_is_somebody_elses(driver: Driver) -> None:
+def test_node_without_selector_labels_is_not_served(driver: Driver) -> None:
     own = {"kind": "AgentConfiguration", "apiVersion": "kubenode.ipvs/v1alpha1", "nodeSelector": {"proxy": "ours", "a": "b"}}
     driver.config.write_text(json.dumps(CONFIG) + "\n" + json.dumps(own))
     driver.wanted.configure()
@@ -119,10 +119,10 @@ def test_a_problem_is_told_once_and_its_end_too(driver: Driver) -> None:
     driver.write(make.service("bad", ["10.96.0.11"]))
     driver.wanted.refresh()
     driver.wanted.report()
-    assert driver.lines[-1].startswith('<6>no longer a problem object=ns1/bad reason="Service ns1/bad: ')
+    assert driver.lines[-1].startswith('<6>object problem resolved object=ns1/bad reason="Service ns1/bad: ')
 
 
-def test_what_has_no_name_that_anybody_could_use_is_named_as_it_is(driver: Driver) -> None:
+def test_invalid_object_name_is_logged_unchanged(driver: Driver) -> None:
     driver.write(make.service("a b", ["10.96.0.11"]))
     driver.wanted.configure()
     (line,) = [line for line in driver.lines if line.startswith("<3>")]

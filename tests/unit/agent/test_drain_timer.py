@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.paper import PaperNode
 
-from kubenode.daemon.reconcile import Reconciler
+from kubenode.daemon.sync.reconciler import Reconciler
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.model.link import AddressKey, Link
 

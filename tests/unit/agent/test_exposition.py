@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
-from kubenode.daemon.exposition import Histogram, Metric, exposition
-from kubenode.daemon.metrics import Metrics
+from kubenode.daemon.outputs.exposition import Histogram, Metric, exposition
+from kubenode.daemon.outputs.metrics import Metrics
 
 RECORDED = Path(__file__).parents[2] / "golden/http/metrics.txt"
 
@@ -85,3 +87,41 @@ def test_the_process_is_measured(used: Metrics) -> None:
     assert float(values["process_resident_memory_bytes"]) > 10**6
     assert float(values["process_start_time_seconds"]) > 10**9
     assert float(values["process_open_fds"]) >= 3
+
+
+# Names that kube-proxy gave: the rest of the checks holds for them as well.
+KUBE_PROXYS_OWN = {
+    "kubeproxy_sync_proxy_rules_no_local_endpoints_total": 'non-counter metrics should not have "_total" suffix',
+}
+
+
+def test_promtool_accepts_the_text(used: Metrics) -> None:
+    every_kind_of_value(used)
+    done = subprocess.run(["promtool", "check", "metrics"], input=used.text(), capture_output=True, text=True, check=False)
+    complaints = dict(line.split(" ", 1) for line in done.stderr.splitlines() if line)
+    assert complaints == KUBE_PROXYS_OWN
+    assert done.returncode == 3  # 1 would be text that it cannot read
+
+
+def test_prometheus_client_reads_what_was_measured(used: Metrics) -> None:
+    every_kind_of_value(used)
+    families = {family.name: family for family in text_string_to_metric_families(used.text())}
+    problems = {sample.labels["about"]: sample.value for sample in families["kubenode_problems"].samples}
+    assert problems == {'Service "a"\\b\nc': 2.0}
+    metrics = [value for value in vars(used).values() if isinstance(value, (Metric, Histogram))]
+    assert {metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name for metric in metrics} == set(
+        families
+    )
+    for metric in metrics:
+        family = families[metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name]
+        assert (family.type, family.documentation) == (metric.kind, metric.text)
+
+
+def every_kind_of_value(metrics: Metrics) -> None:
+    """Give every metric a value, one with a label that needs escapes."""
+    for metric in vars(metrics).values():
+        if isinstance(metric, Histogram):
+            metric.observe(0.5, *("x" for _label in metric.labels))
+        elif isinstance(metric, Metric) and not metric.values:
+            metric.set(2, *("x" for _label in metric.labels))
+    metrics.problems.replace({('Service "a"\\b\nc',): 2.0})

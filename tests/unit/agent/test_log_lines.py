@@ -41,7 +41,7 @@ def test_a_complaint_has_a_reason(message: str) -> None:
     assert all("reason" in fields for _level, found, fields in CALLS if found == message)
 
 
-ABOUT_OBJECTS = ("object", "step", "drift", "left alone", "flows", "no longer", "'state ")
+ABOUT_OBJECTS = ("object", "step", "drift", "left alone", "flows", "resolved", "'state ")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 
@@ -74,7 +75,7 @@ def test_a_callback_may_close_what_became_ready_with_it(loop: Loop) -> None:
     assert len(called) == 1
 
 
-def test_what_gets_the_number_of_something_closed_is_not_called_for_it(loop: Loop) -> None:
+def test_reused_fd_gets_no_event_of_closed_fd(loop: Loop) -> None:
     first, second = Pipe(), Pipe()
     called: list[str] = []
     opened: list[Pipe] = []
@@ -95,7 +96,7 @@ def test_what_gets_the_number_of_something_closed_is_not_called_for_it(loop: Loo
     assert called in (["first"], ["second"])
 
 
-def test_what_was_closed_without_a_word_is_not_in_the_way_of_what_gets_its_number(loop: Loop) -> None:
+def test_reused_fd_is_watched_after_silent_close(loop: Loop) -> None:
     old = Pipe()
     loop.watch(old, lambda: None)
     new = Pipe().replace(old)
@@ -106,3 +107,55 @@ def test_what_was_closed_without_a_word_is_not_in_the_way_of_what_gets_its_numbe
     loop.run()
     new.close()
     assert called == ["new"]
+
+
+def test_timers_run_in_order_and_cancelled_ones_do_not() -> None:
+    loop = Loop()
+    seen: list[str] = []
+    loop.after(0.02, lambda: seen.append("late"))
+    loop.after(0, lambda: seen.append("soon"))
+    loop.after(0.01, lambda: seen.append("never")).cancel()
+    loop.after(0.03, loop.stop)
+    loop.run()
+    loop.close()
+    assert seen == ["soon", "late"]
+
+
+def test_a_signal_wakes_the_loop_between_callbacks() -> None:
+    loop = Loop()
+    seen: list[str] = []
+    before = signal.getsignal(signal.SIGUSR2)
+    try:
+        loop.on_signal(signal.SIGUSR2, lambda: (seen.append("signal"), loop.stop()))
+        loop.after(0.01, lambda: os.kill(os.getpid(), signal.SIGUSR2))
+        loop.after(60, lambda: (seen.append("nothing"), loop.stop()))
+        loop.run()
+        assert seen == ["signal"]
+    finally:
+        loop.close()
+        signal.signal(signal.SIGUSR2, before)
+
+
+def test_a_callback_may_forget_its_neighbour() -> None:
+    loop = Loop()
+    pairs = [socket.socketpair() for _number in range(2)]
+    seen = []
+
+    def make(index: int) -> None:
+        def heard() -> None:
+            seen.append(index)
+            for pair in pairs:
+                loop.forget(pair[0])
+            loop.stop()
+
+        loop.watch(pairs[index][0], heard)
+
+    for index, pair in enumerate(pairs):
+        make(index)
+        pair[1].send(b"x")
+    loop.run()
+    loop.close()
+    for pair in pairs:
+        pair[0].close()
+        pair[1].close()
+    assert len(seen) == 1

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the agent finds out about the node that it runs on."""
+"""Facts that the agent collects about its node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kubenode.node import Node
+from kubenode.engine.proxy.node import Node
 
 SOURCE = Path(__file__).parents[3] / "agent/src"
 
@@ -30,7 +30,7 @@ def test_whether_iptables_knows_random_fully(tmp_path: Path, says: str, knows: s
     tool = tmp_path / "iptables"
     tool.write_text(f"#!/bin/sh\necho '{says}'\n")
     tool.chmod(0o755)
-    script = "from kubenode.node import facts; print(facts('n1').random_fully)"
+    script = "from kubenode.engine.proxy.node import facts; print(facts('n1').random_fully)"
     environment = {"PYTHONPATH": str(SOURCE), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == knows

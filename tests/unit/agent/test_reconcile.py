@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.driver import CONFIG, FACTS, Driver, web
 
-from kubenode.daemon.reconcile import Reconciler
+from kubenode.daemon.sync.reconciler import Reconciler
 from kubenode.engine.desired.cluster import Cluster
 from kubenode.engine.errors import KernelError
 
@@ -60,7 +60,7 @@ def test_what_nobody_asked_for_is_drift(driver: Driver) -> None:
     assert driver.held() == driver.wanted()
 
 
-def test_a_refused_step_is_retried_by_a_full_pass_and_is_no_drift(driver: Driver) -> None:
+def test_refused_step_is_retried_in_full_pass_without_drift(driver: Driver) -> None:
     driver.put(*web("b", 2, 1))
     driver.node.refuse = {key for key in driver.cluster.state()["virtual_server"] if key.address == "10.96.0.2"}
     report = driver.event()
@@ -103,7 +103,7 @@ def test_what_is_refused_and_then_unwanted_fails_no_more(driver: Driver) -> None
     assert driver.reconciler.synced
 
 
-def test_an_event_that_has_to_do_with_what_was_refused_is_a_full_pass(driver: Driver) -> None:
+def test_event_about_refused_step_is_a_full_pass(driver: Driver) -> None:
     """What hangs on it was left out with it, and nobody asks for that again."""
     refuse(driver)
     driver.node.refuse = set()
@@ -194,4 +194,18 @@ def test_any_history_ends_as_a_fresh_start_does(tmp_path_factory: pytest.TempPat
         assert driver.full().drift == []
     driver.settle()
     assert driver.held() == driver.wanted()
+    assert driver.full().done == []
+
+
+def test_mh_drain_and_its_end_are_no_drift(driver: Driver) -> None:
+    service, slices = web("web", 2, 2)
+    service["metadata"]["annotations"] = {"kubenode.ipvs/scheduler": "mh"}
+    driver.put(service, slices)
+    driver.full()
+    driver.put(web("web", 2, 1)[1])
+    steps = [(step.kind, step.verb) for step in driver.event().done if step.kind in ("virtual_server", "real_server")]
+    assert steps == [("virtual_server", "change"), ("real_server", "change")]
+    report = driver.full()
+    assert [(step.kind, step.verb) for step in report.done] == [("real_server", "delete"), ("virtual_server", "change")]
+    assert report.drift == []
     assert driver.full().done == []

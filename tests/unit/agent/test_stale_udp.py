@@ -1,14 +1,14 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which UDP flows are stale: judged by original destination and reply source."""
+"""Stale UDP flows, judged by original destination and reply source."""
 
 from __future__ import annotations
 
 import pytest
 
-from kubenode.daemon.udp import stale, touched
-from kubenode.engine.kernel.conntrack import Flow
+from kubenode.daemon.sync.stale_udp import stale, touched
+from kubenode.engine.kernel.nfnetlink.conntrack import Flow
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.plan import Step
 

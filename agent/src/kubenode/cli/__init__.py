@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command line: one module for each command, imported when it is the one.
+"""Command line: one module for each command, imported when the command is run.
 
 A command's module has ``arguments(parser)`` and ``run(options) -> exit status``; its docstring is its manual.
 """
@@ -13,19 +13,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-COMMANDS = {
-    "run": "be the node's service proxy (what the systemd unit starts)",
-    "render": "print what a node would hold, offline: from manifests to the native tools' own text",
-    "plan": "print what would be done to this node; changes nothing",
-    "apply": "make this node as the manifests say, once",
-    "show": "show this node's virtual servers: whose they are, real servers, connections, problems",
-    "status": "ask the running agent how it is",
-    "check": "tell in words whether this node can do what the agent needs",
-    "cleanup": "remove exactly what the agent has made on this node",
-    "completion": "print a script for the shell's completion",
-}
+from .commands import COMMANDS, USAGE_ERROR
+
 INTERRUPTED = 130  # as shells say it of a process that SIGINT ended
-USAGE_ERROR = 64  # EX_USAGE; 2 is `plan` saying that there is something to do
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,18 +26,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = words[0] if words else "--help"
     name = f"kubenode {command}" if command in COMMANDS else "kubenode"
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # what objects hold can be printed, whatever the locale
+        sys.stdout.reconfigure(errors="backslashreplace")  # the text of objects can be printed in any locale
     try:
         try:
             return _run(command, words)
         finally:
-            sys.stdout.flush()  # what cannot be written is known now, also of a manual
+            sys.stdout.flush()  # a write error shows now, also for a manual
     except BrokenPipeError:
-        _write_no_more()  # whoever read our output has read enough
+        _write_no_more()  # the reader of the output has closed it
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except OSError as error:  # the disk is full that our output goes to
+    except OSError as error:  # the output's disk is full
         print(f"{name}: {error.filename or 'its output'}: {error.strerror}", file=sys.stderr)
         _write_no_more()
     return 1
@@ -63,7 +53,7 @@ def _run(command: str, words: list[str]) -> int:
         print(f"kubenode {VERSION}")
         return 0
     if command not in COMMANDS:
-        print(f"kubenode: there is no command {command!r}\n\n{_usage()}", file=sys.stderr)
+        print(f"kubenode: unknown command {command!r}\n\n{_usage()}", file=sys.stderr)
         return USAGE_ERROR
     from .parser import execute
 
@@ -71,11 +61,11 @@ def _run(command: str, words: list[str]) -> int:
 
 
 def _write_no_more() -> None:
-    """Forget what is left of the output: it would be tried again at the end."""
+    """Discard the rest of the output: the interpreter would try to write it at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError:
-        pass  # then it is tried again
+        pass  # the interpreter writes it again at exit
 
 
 def _usage() -> str:
@@ -85,10 +75,10 @@ def _usage() -> str:
         [
             "usage: kubenode COMMAND [OPTION]...",
             "",
-            "A Kubernetes service proxy in IPVS mode, and what goes with it.",
+            "A Kubernetes service proxy in IPVS mode, with its tools.",
             "",
             *lines,
             "",
-            "kubenode COMMAND --help is the manual of a command; kubenode --version tells the release.",
+            "kubenode COMMAND --help prints a command's manual; kubenode --version prints the release.",
         ]
     )

@@ -1,15 +1,14 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make this node as the manifests say, once.
+"""Converge this node with the manifests, once.
 
-Prints what it does as kubenode plan does. A step that the kernel refuses is reported and the others are done. Real servers that
-are no longer wanted get weight 0; they are removed at once if they have no connections, or else by the next kubenode apply, or by
-the agent.
+Prints each step as kubenode plan does. If the kernel refuses a step, the error is reported and the other steps are done. Undesired
+real servers get weight 0. They are removed at once if they have no connections, or else by the next kubenode apply, or by the agent.
 
-The agent does the same continuously; there is no need to use this command where it runs.
+The agent does the same continuously: this command is not needed where the agent runs.
 
-Exit status: 0 done (or, with --check, nothing to do), 2 with --check: something to do, 1 something failed or is somebody else's,
+Exit status: 0 done (or, with --check, nothing to do), 2 with --check: something to do, 1 a step failed or an item has another owner,
 64 wrong usage.
 """
 
@@ -24,10 +23,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     add_objects(parser)
     add_config(parser)
-    parser.add_argument("--check", action="store_true", help="only print what would be done")
-    parser.add_argument(
-        "--adopt", action="store_true", help="take over what has the right name and belongs to nobody (kube-proxy's)"
-    )
+    parser.add_argument("--check", action="store_true", help="only print the steps")
+    parser.add_argument("--adopt", action="store_true", help="take over unowned items with the agent's names (kube-proxy's)")
     add_run_dir(parser)
 
 
@@ -37,8 +34,9 @@ def run(options: argparse.Namespace) -> int:
     from .oneshot import Pass, show
 
     found, _source = this_node(options)
-    want = wanted(found)
     with Pass(options.run_dir, found.config.graceful_max_duration, options.adopt) as work:
+        found.resume(work.holders())
+        want = wanted(found)
         prepared = work.plan(want)
         show(prepared, "text")
         conflicts = prepared.conflicts
@@ -46,14 +44,15 @@ def run(options: argparse.Namespace) -> int:
             complain(conflict.describe())
         if options.check:
             return 2 if prepared.steps or prepared.adopted else 0
+        work.remember_holders(found.take_holders())
         failed = work.execute(prepared).failed
         if work.draining and not failed:
-            # they take no new connections any more: those without any can go
+            # these accept no new connections, so those without connections can be removed
             again = work.plan(want)
             show(again, "text")
             failed = work.execute(again).failed
             if work.draining:
-                complain(f"{work.draining} real servers have connections and stay with weight 0 until these have ended")
+                complain(f"{work.draining} real servers still have connections and keep weight 0 until these end")
     for failure in failed:
         complain(f"{failure.step.describe()}: {failure.message}")
     return 1 if failed or conflicts else 0

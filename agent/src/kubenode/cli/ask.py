@@ -1,13 +1,16 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Asking the running agent, in words that help when there is none."""
+"""Query the running agent.
+
+An error without an agent says what to do.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..daemon.control import ask
+from ..daemon.outputs.control import ask
 from ..engine.errors import EngineError
 
 
@@ -21,11 +24,11 @@ def question(path: str, command: str) -> Any:
         return ask(path, command)
     except (FileNotFoundError, ConnectionRefusedError):
         raise EngineError(
-            f"the agent is not running (nobody answers at {path}); see systemctl status kubenode-agent, or use kubenode show"
+            f"the agent is not running (no answer at {path}); see systemctl status kubenode-agent, or use kubenode show"
         ) from None
     except PermissionError:
-        raise EngineError(f"{path} may only be opened by root and the agent's group") from None
+        raise EngineError(f"{path} cannot be opened: expected root or a member of the agent's group") from None
     except TimeoutError:
-        raise EngineError(f"the agent does not answer at {path}: it is busy, or hangs") from None
+        raise EngineError(f"the agent does not answer at {path}: it is busy or hangs") from None
     except OSError as error:
         raise EngineError(f"the agent cannot be asked at {path}: {error.strerror or error}") from None

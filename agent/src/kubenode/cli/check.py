@@ -1,13 +1,13 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tell in words whether this node can do what the agent needs.
+"""Check the node's prerequisites.
 
-Looks at rights, kernel modules, tools, the configuration, and at who else might be balancing here; each line says ok, note or FAIL,
-and what to do. What kube-proxy checks before it starts in mode ipvs is among it: ipset's version, and a virtual server with the scheduler;
-that is made in a network namespace of its own, so nothing on the node changes but that the kernel may load modules that it has.
+Checks privileges, kernel modules, tools, the configuration, and other load balancers on this node. Each line says ok, note or FAIL, and
+how to fix it. This includes kube-proxy's own checks for mode ipvs: the version of ipset, and a virtual server with the scheduler. The
+virtual server is made in a separate network namespace: the node does not change, but the kernel may load modules.
 
-Exit status: 0 fit, 1 not, 64 wrong usage.
+Exit status: 0 no FAIL, 1 at least one FAIL, 64 wrong usage.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAYBE = {
     "xt_ipvs": "needed for load balancers with source ranges",
     "nf_conntrack_netlink": "needed to remove stale UDP flows",
 }
-# Who else may be balancing here, by the name of the process, and what that means.
+# Other processes that may balance on this node, by process name, and the consequence of each.
 _OTHERS = {
     "kube-proxy": "it removes every virtual server that it does not know",
     "kube-router": "without --run-service-proxy=false it removes every virtual server that it does not know",
@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     add_run_dir(parser)
     parser.add_argument(
-        "--beside-kube-proxy", action="store_true", help="kube-proxy may run yet: it will have gone before the agent starts"
+        "--beside-kube-proxy", action="store_true", help="accept a running kube-proxy: it will have ended before the agent starts"
     )
 
 
@@ -67,14 +67,14 @@ def _rights(directory: str) -> Iterator[Finding]:
     with open("/proc/self/status", encoding="ascii") as file:
         effective = next((line.split()[1] for line in file if line.startswith("CapEff:")), "0")
     if int(effective, 16) >> _CAP_NET_ADMIN & 1:
-        yield "ok", "the right CAP_NET_ADMIN"
+        yield "ok", "the capability CAP_NET_ADMIN"
     else:
-        yield "FAIL", "no right CAP_NET_ADMIN: run as root"
+        yield "FAIL", "the capability CAP_NET_ADMIN is missing: run as root"
     place = directory if os.path.isdir(directory) else os.path.dirname(directory) or "/"
     if os.access(place, os.W_OK):
         yield "ok", f"{directory} can be written"
     else:
-        yield "FAIL", f"{place} cannot be written: the ledger has no place"
+        yield "FAIL", f"{place} cannot be written, expected a writable directory for the ledger"
 
 
 def _modules(scheduler: str) -> Iterator[Finding]:
@@ -85,9 +85,9 @@ def _modules(scheduler: str) -> Iterator[Finding]:
         if state in (modules.LOADED, modules.BUILTIN):
             yield "ok", f"kernel module {name}: {state}"
         elif state == modules.LOADABLE:
-            yield "note", f"kernel module {name}: not loaded; modprobe {name} (the role prepare makes that last)"
+            yield "note", f"kernel module {name}: not loaded; run modprobe {name} (the role prepare loads it at every boot)"
         elif state == modules.UNKNOWN:
-            yield "note", f"kernel module {name}: this node does not tell"
+            yield "note", f"kernel module {name}: state unknown"
         elif name in _MAYBE:
             yield "note", f"{modules.missing(name)}; {_MAYBE[name]}"
         else:
@@ -106,7 +106,7 @@ def _iptables() -> Iterator[Finding]:
 
 
 def _ipvs(scheduler: str) -> Iterator[Finding]:
-    """Ask what kube-proxy asks, where nobody sees the virtual server that it makes."""
+    """Run kube-proxy's checks in a scratch namespace, where no other process sees the virtual server."""
     from ..engine.errors import EngineError
     from ..engine.kernel import ipset
     from ..engine.kernel.ipvs.preflight import can_use_ipvs

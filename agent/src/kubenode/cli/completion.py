@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Print a script for the shell's completion.
+"""Print a shell completion script.
 
   kubenode completion bash >/etc/bash_completion.d/kubenode
   kubenode completion zsh >/usr/share/zsh/vendor-completions/_kubenode
@@ -69,12 +69,12 @@ class Option(NamedTuple):
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's arguments."""
-    parser.add_argument("shell", choices=tuple(SHELLS), help="the shell")
+    parser.add_argument("shell", choices=tuple(SHELLS), help="name of the shell")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the script, from the commands' own parsers."""
-    from . import COMMANDS
+    from .commands import COMMANDS
 
     print(SHELLS[options.shell](COMMANDS, [option for command in COMMANDS for option in _options(command)]), end="")
     return 0

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From options to what is wanted: shared by the commands that work without the running agent."""
+"""Desired state from the command line's options, for the commands that work without the running agent."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import sys
 
 from ..configuration import load
 from ..engine.desired.cluster import Cluster
-from ..engine.desired.config import Config
-from ..engine.desired.facts import NodeFacts
+from ..engine.desired.node_facts import NodeFacts
+from ..engine.desired.settings import Config
 from ..engine.errors import EngineError, InputError
 from ..engine.model import State
-from ..engine.model.families import possible
+from ..manifests.directory import Manifests
 from ..paths import CONFIG, SNAPSHOT, STATE
-from ..sources.manifests import Manifests
 
 
 def configuration(options: argparse.Namespace) -> Config:
@@ -58,7 +57,7 @@ def cluster(config: Config, facts: NodeFacts, source: Manifests) -> Cluster:
             found.put(item)
         except InputError as error:
             complain(str(error))
-    for texts in found.problems.values():
+    for texts in (*found.problems.values(), *found.warnings.values()):
         for text in texts:
             complain(text)
     return found
@@ -66,7 +65,7 @@ def cluster(config: Config, facts: NodeFacts, source: Manifests) -> Cluster:
 
 def this_node(options: argparse.Namespace) -> tuple[Cluster, Manifests]:
     """Return what is wanted of the node that we are on."""
-    from .. import node
+    from ..engine.proxy import node
 
     config = configuration(options)
     source = manifests(options.objects or usual_objects(config))
@@ -76,6 +75,8 @@ def this_node(options: argparse.Namespace) -> tuple[Cluster, Manifests]:
 
 def wanted(found: Cluster) -> State:
     """Return all that is wanted of the node that we are on, and can be there."""
+    from ..engine.kernel.ipv6 import possible
+
     return possible(found.state())
 
 

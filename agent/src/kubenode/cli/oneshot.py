@@ -1,26 +1,30 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One pass over the node, without the running agent: what plan, apply and cleanup share."""
+"""One pass over the node without the running agent, shared by plan, apply and cleanup."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-from ..daemon.notes import recall, remember
-from ..daemon.planning import make_plan, named
-from ..engine import former
 from ..engine.apply import Outcome, execute
 from ..engine.kernel import sysctls
-from ..engine.ledger import Ledger, node_lock
+from ..engine.ledger import Ledger
 from ..engine.model import State
+from ..engine.model.ipvs import VirtualServerKey
+from ..engine.node_lock import node_lock
 from ..engine.plan import Plan, plan
-from ..node import Node
+from ..engine.proxy import saved_sysctls
+from ..engine.proxy.drain.store import Holders, recall, recall_holders, remember, remember_holders
+from ..engine.proxy.node import Node
+from ..engine.proxy.planning import make_plan, named
 from ..paths import OWNER
+from .desired import complain
 
 
 class Pass:
@@ -41,11 +45,24 @@ class Pass:
     def __enter__(self) -> Pass:
         self._open.enter_context(node_lock(self._directory))
         self._ledger = Ledger(self._directory)
-        self._open.callback(self._ledger.close)
+        self._open.callback(self._close)
         return self
+
+    def _close(self) -> None:
+        for problem in self._ledger.problems:
+            complain(problem)
+        self._ledger.close()
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
         self._open.close()
+
+    def holders(self) -> Holders:
+        """Return the Services that hold virtual servers, as the agent has written it down."""
+        return recall_holders(self._ledger, OWNER)
+
+    def remember_holders(self, changes: Mapping[VirtualServerKey, tuple[str, str] | None]) -> None:
+        """Write down the Services that hold virtual servers from now on."""
+        remember_holders(self._ledger, OWNER, changes)
 
     def plan(self, want: State, *, drain: bool = True) -> Plan:
         """Return what has to be done; without ``drain`` real servers go whatever their connections."""
@@ -55,7 +72,7 @@ class Pass:
             want,
             owned,
             self._ledger.others(OWNER),
-            recall(self._ledger),
+            recall(self._ledger, OWNER),
             connections=self._node.connections if drain else None,
             now=time.monotonic(),
             maximum=self._maximum,
@@ -65,29 +82,35 @@ class Pass:
 
     def execute(self, prepared: Plan) -> Outcome:
         """Do what :meth:`plan` said last; steps that fail are reported, the others done."""
-        remember(self._ledger, recall(self._ledger), self._draining)
-        former.note(self._ledger, OWNER, prepared.steps)
+        remember(self._ledger, OWNER, recall(self._ledger, OWNER), self._draining)
+        saved_sysctls.note(self._ledger, OWNER, prepared.steps)
         return execute(prepared, self._node.tables, self._ledger, OWNER, keep_going=True)
 
     def plan_back(self) -> Plan:
         """Return what gives sysctls back their former values."""
-        live = sysctls.read(former.names(self._ledger, OWNER))
-        back = former.wanted_back(self._ledger, OWNER, live)
+        live = sysctls.read(saved_sysctls.names(self._ledger, OWNER))
+        back = saved_sysctls.wanted_back(self._ledger, OWNER, live)
         return plan(live, back, back)
 
     def give_back(self, back: Plan) -> Outcome:
         """Do what :meth:`plan_back` said, and remember no former values any more."""
         outcome = execute(back, self._node.tables, self._ledger, OWNER, keep_going=True)
-        former.forget(self._ledger, OWNER)
+        saved_sysctls.forget(self._ledger, OWNER)
+        remember_holders(self._ledger, OWNER, dict.fromkeys(recall_holders(self._ledger, OWNER)))
         return outcome
+
+    def ask_adoption(self) -> None:
+        """Have the agent adopt, once."""
+        self._ledger.ask_adoption(OWNER)
 
     def forget(self, *, only_count: bool = False) -> int:
         """Strike everything of ours out of the ledger, and leave it in place; return how much it is."""
         items = [(kind, key) for kind, keys in self._ledger.owned(OWNER).items() for key in keys]
         if not only_count:
             self._ledger.forget(OWNER, items)
-            remember(self._ledger, recall(self._ledger), {})
-            former.forget(self._ledger, OWNER)
+            remember(self._ledger, OWNER, recall(self._ledger, OWNER), {})
+            remember_holders(self._ledger, OWNER, dict.fromkeys(recall_holders(self._ledger, OWNER)))
+            saved_sysctls.forget(self._ledger, OWNER)
         return len(items)
 
     @property

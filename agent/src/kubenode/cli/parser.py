@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From words to a command's options, and from errors to exit statuses."""
+"""Parse a command's options, and map errors to exit statuses."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any, NoReturn
 
 from ..engine.errors import EngineError
 from ..paths import CONFIG, RUN
-from . import COMMANDS, USAGE_ERROR
+from .commands import COMMANDS, USAGE_ERROR
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors have an exit status of their own."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and how it is done."""
+        """Print the usage and the error, and exit."""
         self.print_usage(sys.stderr)
         print(f"{self.prog}: {message}", file=sys.stderr)
         raise SystemExit(USAGE_ERROR)
@@ -56,26 +56,28 @@ def execute(command: str, words: Sequence[str]) -> int:
 
 
 def add_config(found: argparse.ArgumentParser) -> None:
-    """Add what every command takes that needs the configuration."""
+    """Add the options of all commands that read the configuration."""
     found.add_argument(
-        "--config", metavar="FILE", help=f"KubeProxyConfiguration, perhaps with AgentConfiguration (default: {CONFIG})"
+        "--config", metavar="FILE", help=f"file with KubeProxyConfiguration, optionally AgentConfiguration (default: {CONFIG})"
     )
-    found.add_argument("--node", metavar="NAME", help="the node's name (default: hostnameOverride, or the host name)")
+    found.add_argument("--node", metavar="NAME", help="name of the node (default: hostnameOverride, or the host name)")
 
 
 def add_run_dir(found: argparse.ArgumentParser) -> None:
-    """Add where ledger, lock and socket are."""
-    found.add_argument("--run-dir", metavar="DIR", default=RUN, help="where ledger, lock and socket are (default: %(default)s)")
+    """Add the option for the directory of ledger, lock and socket."""
+    found.add_argument(
+        "--run-dir", metavar="DIR", default=RUN, help="directory of ledger, lock and socket (default: %(default)s)"
+    )
 
 
 def add_objects(found: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """Add where the objects come from."""
+    """Add the option for the source of the objects."""
     usual = (
-        "" if required else " (default: the configuration's manifests, or the agent's copy of what the Kubernetes API said last)"
+        "" if required else " (default: the configuration's manifests, or the agent's copy of the Kubernetes API's last state)"
     )
     found.add_argument(
         "--objects",
         metavar="DIR|FILE",
         required=required,
-        help=f"manifests, as kubectl get svc,endpointslices,nodes -A -o json prints them{usual}",
+        help=f"manifests, in the format of kubectl get svc,endpointslices,nodes -A -o json{usual}",
     )

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Print what a node would hold.
+"""Print a node's desired state, offline.
 
-Needs no root, no kernel and no cluster: the same objects, configuration and node give the same text, sorted. Compare it in a
+Needs no root, no kernel and no cluster. The same objects, configuration and node give the same text, sorted. Compare it in a
 pull request, or with a node:
 
   kubectl get svc,endpointslices,nodes -A -o json >objects.json
@@ -19,11 +19,11 @@ Formats
 The node's addresses, zone and pod CIDRs come from its Node object, if it is among the objects. Node ports are served on the
 addresses given with --node-address, or else on those of the Node object.
 
-Rules are those of a node whose iptables knows --random-fully, as any since 1.6.2 (2018) does; --no-random-fully is for older ones.
+The rules use --random-fully, which iptables knows since 1.6.2 (2018). Use --no-random-fully for an older iptables.
 
-What is wrong with single objects is said on standard error; everything else is rendered.
+Errors in single objects go to standard error; all other objects are rendered.
 
-Exit status: 0 rendered, 1 not (objects or configuration cannot be read), 64 wrong usage.
+Exit status: 0 rendered, 1 objects or configuration cannot be read, 64 wrong usage.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from .parser import add_objects
 
     add_objects(parser, required=True)
-    parser.add_argument("--node", metavar="NAME", required=True, help="the node's name")
+    parser.add_argument("--node", metavar="NAME", required=True, help="name of the node")
     parser.add_argument("--config", metavar="FILE", help="KubeProxyConfiguration (default: kube-proxy's defaults)")
     parser.add_argument(
         "--node-address",
         metavar="IP",
         action="append",
         default=[],
-        help="an address of the node, primary ones first (repeatable)",
+        help="address of the node, primary address first (repeatable)",
     )
-    parser.add_argument("--no-random-fully", action="store_true", help="the node's iptables is older than 1.6.2")
+    parser.add_argument("--no-random-fully", action="store_true", help="make rules for an iptables older than 1.6.2")
     parser.add_argument("--format", choices=FORMATS, default="json", help="default: %(default)s")
 
 
@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> int:
 
     gc.disable()  # nothing of a whole cluster is garbage, and the process ends soon
 
-    from ..engine.desired.config import parse
-    from ..engine.desired.facts import NodeFacts
+    from ..engine.desired.node_facts import NodeFacts
+    from ..engine.desired.settings import parse
     from ..engine.errors import InputError
     from ..engine.model.net import canonical, family
     from ..engine.render import render

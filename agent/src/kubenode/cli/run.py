@@ -1,20 +1,20 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Be the node's service proxy.
+"""Run the node's service proxy.
 
-Follows Services and EndpointSlices, in the Kubernetes API or in a directory of manifests as the configuration says, and keeps virtual
-servers, sets, rules and addresses as kube-proxy's ipvs mode has them. Whatever is missing (configuration, objects, kernel modules) is
-waited for, and said in systemctl status.
+Watches Services and EndpointSlices, in the Kubernetes API or in a directory of manifests as configured. Reconciles virtual servers,
+sets, rules and addresses in the layout of kube-proxy's ipvs mode. Waits for a missing configuration, missing objects and missing kernel
+modules; systemctl status names them.
 
 Signals
   SIGHUP   read configuration and manifests again, compare everything with the kernel
   SIGUSR1  write the whole state to the log
-  SIGTERM  end; what the kernel holds stays in place and goes on balancing
+  SIGTERM  end; the kernel's state stays, and balancing continues
 
 When the loop hangs, systemd's watchdog sends SIGABRT: then the log says where it hung.
 
-Exit status: 0 ended by a signal, 1 cannot run at all, 64 wrong usage.
+Exit status: 0 ended by a signal, 1 cannot run, 64 wrong usage.
 """
 
 from __future__ import annotations
@@ -33,15 +33,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--manifests",
         metavar="DIR",
         default="",
-        help="objects come from the manifests in this directory, whatever the configuration says",
+        help="read the objects from the manifests in this directory; overrides the configuration",
     )
     parser.add_argument(
-        "--adopt", action="store_true", help="take over what has the right name and belongs to nobody (kube-proxy's)"
+        "--adopt",
+        action="store_true",
+        help="take over unowned items with the agent's names (kube-proxy's) at the start",
     )
     parser.add_argument("--log-level", choices=tuple(LEVELS), default="info", help="default: %(default)s")
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: %(default)s")
     add_run_dir(parser)
-    parser.add_argument("--state-dir", metavar="DIR", default=STATE, help="what outlives a reboot (default: %(default)s)")
+    parser.add_argument(
+        "--state-dir", metavar="DIR", default=STATE, help="directory of the files that outlive a reboot (default: %(default)s)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     faulthandler.enable()
     gc.disable()  # the first load makes a million objects that stay; the agent enables it again
     from ..daemon.agent import Agent
-    from ..daemon.wanted import Options
+    from ..daemon.inputs.desired_state import Options
     from ..log import Log
     from ..paths import CONFIG
 

@@ -3,15 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Show this node's virtual servers.
 
-For each: its owner in the ledger ("-" for what nobody claims), the port of the Service that it is for, scheduler, persistence; and
-its real servers with weight, active and inactive connections. Then what the agent could not use or do, and what on the node is not
-as it should be.
+For each: its owner in the ledger ("-" if unowned), its Service port, scheduler and persistence, and its real servers with weight,
+active and inactive connections. Then the objects that the agent could not use, the steps that failed, and the drift on the node.
 
   tcp 10.96.0.10:53 rr   agent   kube-system/kube-dns:dns-tcp
     -> 10.244.1.5:53     weight 1   active 2   inactive 14
-    -> 10.244.2.7:53     weight 0   active 1   inactive 0   draining
+    -> 10.244.2.7:53     weight 0   active 1   inactive 0   draining for 12 s, until its connections end
 
-Works with and without a running agent; without one, names and drift come from --objects or the configured manifests.
+The virtual server of a deleted Service stays, with "-" for the Service and weight 0, until its connections have ended, or at the most for
+gracefulTermination.maxDuration. A closed TCP connection counts for two minutes, a silent one for 15 (the kernel's timeouts).
+
+Works with and without a running agent. Without an agent, names and drift come from --objects or the configured manifests.
 
 Exit status: 0 shown, 1 the kernel's table cannot be read, 64 wrong usage.
 """
@@ -47,8 +49,9 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
 
     table = ipvs.read()
     connections = ipvs.read_connections()
-    names, problems, drift = _known(options)
-    owners = _owners(options.run_dir)
+    names, problems, drift, draining = _known(options)
+    owners, ignored = _owners(options.run_dir)
+    problems = [*ignored, *problems]
     reals: dict[Any, list[dict[str, Any]]] = {}
     for key, value in sorted(table["real_server"].items()):
         active, inactive = connections.get(key, (0, 0))
@@ -59,6 +62,7 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
                 "forward": value.forward,
                 "active": active,
                 "inactive": inactive,
+                "draining": draining.get(str(key)),
             }
         )
     servers = [
@@ -75,8 +79,8 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
     return {"virtual_servers": servers, "problems": problems, "drift": drift}
 
 
-def _owners(directory: str) -> dict[Any, str]:
-    """Return the owner of each virtual server; nothing if the ledger cannot be read."""
+def _owners(directory: str) -> tuple[dict[Any, str], list[str]]:
+    """Return the owner of each virtual server, and the rows of the ledger that cannot be read."""
     import os
     from contextlib import closing
 
@@ -84,16 +88,19 @@ def _owners(directory: str) -> dict[Any, str]:
     from ..engine.ledger import Ledger
 
     if not os.path.exists(os.path.join(directory, "ledger.db")):
-        return {}
+        return {}, []
     try:
         with closing(Ledger(directory)) as ledger:
-            return dict(ledger.others("").get("virtual_server", {}))
-    except LedgerError:
-        return {}
+            return dict(ledger.others("").get("virtual_server", {})), ledger.problems
+    except LedgerError as error:
+        return {}, [str(error)]
 
 
-def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list[str]]:
-    """Return the names of virtual servers, problems and drift: from the agent, or from manifests when there is none."""
+def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list[str], dict[str, dict[str, Any]]]:
+    """Return the names of virtual servers, problems and drift: from the agent, or from manifests when there is none.
+
+    And, only from the agent, for how many ``seconds`` each real server drains, and for how many it may at ``most`` (0: no bound).
+    """
     import os
 
     from ..engine.errors import EngineError
@@ -105,7 +112,8 @@ def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list
         if options.objects is None:
             status = question(socket, "status")
             last = status["last_full_sync"] or {"drift": []}
-            return question(socket, "names"), [item["text"] for item in status["problems"]], last["drift"]
+            draining = {item["real_server"]: {"seconds": item["seconds"], "most": item["most"]} for item in status["draining"]}
+            return question(socket, "names"), [item["text"] for item in status["problems"]], last["drift"], draining
     except EngineError as error:
         reason = str(error)
     else:
@@ -119,9 +127,18 @@ def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list
         with Pass(options.run_dir, found.config.graceful_max_duration) as work:
             drift = work.plan(want).lines()
         problems = [text for texts in found.problems.values() for text in texts] + list(source.problems.values())
-        return {str(key): found.port_of(key) for key in want["virtual_server"]}, problems, drift
+        return {str(key): found.port_of(key) for key in want["virtual_server"]}, problems, drift, {}
     except EngineError as error:
-        return {}, [text for text in (reason, str(error)) if text], []
+        return {}, [text for text in (reason, str(error)) if text], [], {}
+
+
+def _draining(real: dict[str, Any]) -> str:
+    """Say that a real server drains, and for how long it may drain."""
+    known = real["draining"]
+    if known:
+        bound = f"at most {known['most']:g} s" if known["most"] else "until its connections end"
+        return f"   draining for {known['seconds']} s, {bound}"
+    return "   draining" if real["weight"] == 0 and real["active"] + real["inactive"] else ""
 
 
 def _lines(view: dict[str, Any]) -> list[str]:
@@ -135,7 +152,7 @@ def _lines(view: dict[str, Any]) -> list[str]:
             text = (
                 f"  -> {real['real_server']:24} weight {real['weight']:<5} active {real['active']:<6} inactive {real['inactive']}"
             )
-            lines.append(text + ("   draining" if real["weight"] == 0 and real["active"] + real["inactive"] else ""))
+            lines.append(text + _draining(real))
     if not lines:
         lines.append("no virtual servers")
     lines.extend(f"problem: {text}" for text in view["problems"])

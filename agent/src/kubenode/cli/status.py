@@ -1,13 +1,14 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask the running agent how it is.
+"""Show whether the agent runs and the node is converged.
 
-Prints what it waits for, if it does; what the last full comparison did; what is draining; and everything that could not be used or
-done, with a name and a reason. With --wait it waits until the node is as wanted: for scripts that have just started or reloaded
-the agent. With --sync the agent compares everything at once.
+Prints the condition that the agent waits for, if any; the result of the last full comparison; draining real servers; and every object
+that could not be used and step that failed, with its name and a reason. With --wait, waits until the node is converged, for scripts
+that have just started or reloaded the agent. The wait ends early if the configuration or the kubeconfig has to be changed first.
+With --sync, the agent compares everything at once.
 
-Exit status: 0 the node is as wanted, 3 it is not (yet), 1 the agent cannot be asked, 64 wrong usage.
+Exit status: 0 the node is converged, 3 it is not converged (yet), 1 the agent does not answer, 64 wrong usage.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 _MOST = 20  # lines of one kind
+_SETTLED = 2.0  # seconds after which a blocked state is final: the operator must act
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,14 +27,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     parser.add_argument(
-        "--wait", metavar="SECONDS", type=seconds, default=0.0, help="wait until the node is as wanted, at most so long"
+        "--wait", metavar="SECONDS", type=seconds, default=0.0, help="wait at most SECONDS until the node is converged"
     )
-    parser.add_argument("--sync", action="store_true", help="compare everything with the kernel now")
+    parser.add_argument("--sync", action="store_true", help="let the agent compare everything with the kernel now")
     add_run_dir(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask."""
+    """Print the agent's status."""
     import json
     import os
     import time
@@ -43,12 +45,17 @@ def run(options: argparse.Namespace) -> int:
 
     socket = os.path.join(options.run_dir, SOCKET)
     end = time.monotonic() + options.wait
+    blocked, blocked_since = "", 0.0
     command = "sync" if options.sync else "status"
     while True:
         left = end - time.monotonic()
         try:
             answer = question(socket, command)
             if answer["converged"] or left <= 0:
+                break
+            if answer.get("blocked", "") != blocked or not blocked:
+                blocked, blocked_since = answer.get("blocked", ""), time.monotonic()
+            elif time.monotonic() - blocked_since > _SETTLED:
                 break
         except EngineError:
             if left <= 0:
@@ -62,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def seconds(text: str) -> float:
-    """Read a span of time; its name is in the message about what is none."""
+    """Parse a duration; ``name`` is used in the error message."""
     found = float(text)
     if not found >= 0:
         raise ValueError  # "not a number" is a number of Python's
@@ -73,6 +80,8 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     lines = [f"node {answer['node']}, agent {answer['version']}, pid {answer['pid']}"]
     if answer["waiting"]:
         lines.append(f"waiting: {answer['waiting']}")
+    if answer.get("blocked"):
+        lines.append(f"blocked: {answer['blocked']}; fix it; waiting does not help")
     lines.append(("as wanted: " if answer["converged"] else "not as wanted: ") + answer["summary"])
     last = answer["last_full_sync"]
     if last:
@@ -80,10 +89,11 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         lines.extend(_first(f"  drift healed: {text}" for text in last["drift"]))
     lines.extend(_first(f"draining for {item['seconds']} s: {item['real_server']}" for item in answer["draining"]))
     lines.extend(f"problem: {item['text']}" for item in answer["problems"])
+    lines.extend(_first(f"warning: {text}" for text in answer.get("warnings", ())))
     return lines
 
 
 def _first(lines: Iterable[str]) -> list[str]:
-    """Return as many lines as anybody wants to read, and how many more there are."""
+    """Return the first lines of a list, and how many more there are."""
     found = list(lines)
     return found if len(found) <= _MOST else [*found[:_MOST], f"  ... and {len(found) - _MOST} more (--format json has all)"]

@@ -14,18 +14,21 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from ..engine.errors import EngineError
+from ..engine.errors import EngineError, LockedError
+from ..engine.proxy.node import Node
 from ..log import Log
-from ..node import Node
 from ..paths import SOCKET
-from . import timeouts
-from .control import answers
-from .draining import Draining
+from . import tools
+from .inputs.desired_state import DesiredState, Options
 from .loop import Loop, Timer
-from .notify import Notifier
-from .reconcile import Reconciler, Report
+from .outputs.control import answers
+from .outputs.summary import summary
+from .outputs.systemd import Notifier
+from .pass_result import PassResult
 from .start import Start
-from .wanted import Options, Wanted
+from .sync import ipvs_timeouts as timeouts
+from .sync.drain_timer import DrainTimer
+from .sync.reconciler import Reconciler
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 _SOURCE_RETRY = 1.0
 _FIRST_RETRY = 1.0
 _STATUS_PAUSE = 1.0  # between two lines for systemd, which does a lot for each
+_LOCKED_RETRY = 0.5
+_LOCKED_QUIETLY = 10.0  # seconds that another process may hold the lock before it is a problem: a module with a large table does
 _UNASKED = ("event", "period", "kernel event", "events lost")  # reasons of passes that may have had nothing to do
 _MOST_STARTING = 300  # seconds that systemd is asked for while the first convergence goes on
 
@@ -49,24 +54,29 @@ class Agent:
         self.notifier = Notifier()
         self._start = Start(self.loop, self.notifier)
         self.started = time.time()
-        self.wanted = Wanted(options, log)
+        self.desired = DesiredState(options, log)
         self.reconciler = Reconciler(Node(), options.run)
         self.reconciler.adopt = options.adopt
         self.reconciler.progress = self._progress
+        self.reconciler.ledger.notice = lambda text: self.log.warning("ledger made anew", reason=text)
+        tools.bound(self.notifier.watchdog, self._progress)
         self.trouble = ""  # why the last pass did not get through
-        self.last: Report | None = None  # the last full pass
+        self.last: PassResult | None = None  # the last full pass
         self.failures: dict[str, str] = {}  # item -> why the kernel refused it
         self.conflicts: list[str] = []
         self._serving: Serving | None = None
         self._periodic: Timer | None = None
         self._retry: Timer | None = None
-        self._draining = Draining(self.loop, self.reconciler, lambda report: self._passed(report, "draining"), self._drain_failed)
+        self._draining = DrainTimer(
+            self.loop, self.reconciler, lambda report: self._passed(report, "draining"), self._drain_failed
+        )
         self._event: Timer | None = None
         self._telling: Timer | None = None
         self._told_at = 0.0
         self._alive_at = time.monotonic()
         self._backoff = _FIRST_RETRY
         self._synced_at = 0.0
+        self._locked_at = 0.0  # since when another process holds the node's lock, 0 if none does
         self._status = 0
 
     # life
@@ -95,7 +105,7 @@ class Agent:
         finally:
             if self._serving is not None:
                 self._serving.close()
-            self.wanted.close()
+            self.desired.close()
             self.reconciler.close()
             self.loop.close()
         return self._status
@@ -103,15 +113,17 @@ class Agent:
     def _begin(self) -> None:
         self.notifier.status("starting")
         self.notifier.extend(_MOST_STARTING)
-        self.wanted.configure()
+        self.desired.configure()
         self.full("start")
-        from .serving import Serving  # what has to wait until the node is served
+        from .memory import trim_regularly  # what has to wait until the node is served
+        from .serving import Serving
 
         self._serving = Serving(self)
         if self.last is not None:
             self._serving.passed(self.last, "start")
         self._serving.configured()
         self._start.begin()
+        trim_regularly(self.loop)
         if self.reconciler.synced and not self.waiting:
             self._start.end()
 
@@ -143,7 +155,7 @@ class Agent:
             self._alive()
 
     def _dump(self) -> None:
-        from .status import dump
+        from .outputs.status import dump
 
         dump(self)
 
@@ -152,7 +164,7 @@ class Agent:
         self.log.info("reloading")
         if self._start.over:
             self.notifier.reloading()
-        self.wanted.configure()
+        self.desired.configure()
         self.full("reload")
         if self._serving is not None:
             self._serving.configured()
@@ -162,7 +174,7 @@ class Agent:
     @property
     def waiting(self) -> str:
         """Say what nothing can be done without, "" if nothing is missing."""
-        return self.wanted.waiting or self.trouble
+        return self.desired.waiting or self.trouble
 
     # making it so
 
@@ -172,13 +184,17 @@ class Agent:
             self._serving.queued()
         if self._event is not None and self._event.pending:
             return
-        wait = self._synced_at + self.wanted.config.min_sync_period - time.monotonic()
+        wait = self._synced_at + self.desired.config.min_sync_period - time.monotonic()
         if wait > 0:
             self._event = self.loop.after(wait, self._changed)
         else:
             self._changed()
 
     def _changed(self) -> None:
+        if next(self.desired.settling(), None) is not None:
+            self._progress()
+            self._event = self.loop.after(0, self._changed)  # the rest when others had their turn
+            return
         self._pass(False, "event")
 
     def full(self, reason: str) -> None:
@@ -191,13 +207,13 @@ class Agent:
             self.full("period")
             return
         try:
-            timeouts.follow(self.wanted.config)
+            timeouts.follow(self.desired.config)
         except EngineError as error:
             self._trouble(error)
         else:
             self._compare(self.reconciler.compare())
 
-    def _compare(self, comparison: Generator[None, None, Report | None]) -> None:
+    def _compare(self, comparison: Generator[None, None, PassResult | None]) -> None:
         try:
             next(comparison)
         except StopIteration as end:
@@ -210,42 +226,55 @@ class Agent:
 
     def _trouble(self, error: EngineError) -> None:
         """Nothing is known about the node any more: say so, and try again."""
-        self.trouble = str(error)
         self.reconciler.known = False
+        if isinstance(error, LockedError):
+            self._locked_at = self._locked_at or time.monotonic()
+            if time.monotonic() - self._locked_at < _LOCKED_QUIETLY:
+                self._wait(_LOCKED_RETRY)
+                return
+        self.trouble = str(error)
         self.log.error("cannot converge", reason=self.trouble)
+        if isinstance(error, LockedError):
+            self._wait(_LOCKED_RETRY)
+            return
         self._wait(self._backoff)
-        self._backoff = min(self._backoff * 2, self.wanted.config.sync_period)
+        self._backoff = min(self._backoff * 2, self.desired.config.sync_period)
 
     def _pass(self, whole: bool, reason: str) -> None:
-        if self.wanted.waiting:
-            self.wanted.refresh()
-        if self.wanted.waiting:
+        if self.desired.waiting:
+            self.desired.refresh()
+        if self.desired.waiting:
             self._wait(_SOURCE_RETRY)
             return
-        if self.reconciler.hold and self.wanted.complete:
+        if self.reconciler.hold and self.desired.complete:
             whole = True  # what was kept because not everything was known can go now
-        self.reconciler.hold = not self.wanted.complete
-        self.reconciler.maximum = self.wanted.config.graceful_max_duration
+        self.reconciler.hold = not self.desired.complete
+        self.reconciler.maximum = self.desired.config.graceful_max_duration
         try:
             if whole:
-                timeouts.follow(self.wanted.config)
-            changes, everything = self.wanted.take()
+                timeouts.follow(self.desired.config)
+            for _left in self.desired.settling():
+                self._progress()
+            changes, everything = self.desired.take(self.reconciler.holders)
             self.reconciler.accept(changes, whole=everything)
+            self.reconciler.new_holders.update(self.desired.take_holders())
+            if self.reconciler.adopt:
+                self.desired.report()  # before it goes: what of kube-proxy's is not served any more
             report = self.reconciler.full() if whole else self.reconciler.changed()
         except EngineError as error:
             self._trouble(error)
             return
-        self.trouble = ""
+        self.trouble, self._locked_at = "", 0.0
         self._synced_at = time.monotonic()
-        self.wanted.report()
+        self.desired.report()
         if report is not None:
             self._passed(report, reason)
         elif self._serving is not None:  # nothing for the kernel, but perhaps for health checks and UDP flows
-            self._serving.passed(Report(False, [], [], [], [], 0.0, {}), reason)
+            self._serving.passed(PassResult(False, [], [], [], [], 0.0, {}), reason)
 
     def _wait(self, seconds: float) -> None:
         self._tell()
-        if self.wanted.elsewhere:
+        if self.desired.elsewhere:
             self._draining.rest()
         if self._serving is not None:
             self._serving.held_up()
@@ -253,11 +282,11 @@ class Agent:
             self._retry = self.loop.after(seconds, self._again)
 
     def _again(self) -> None:
-        if self.wanted.cluster is None:
-            self.wanted.configure()
+        if self.desired.cluster is None:
+            self.desired.configure()
         self.full("retry")
 
-    def _passed(self, report: Report, reason: str) -> None:
+    def _passed(self, report: PassResult, reason: str) -> None:
         """Remember and report what a pass did, and arrange for the next."""
         if report.full:
             self.last = report
@@ -265,8 +294,8 @@ class Agent:
             self.conflicts = [conflict.describe() for conflict in report.conflicts]
             if self._periodic is not None:
                 self._periodic.cancel()
-            self._periodic = self.loop.after(self.wanted.config.sync_period, self.look)
-        whose = self.wanted.objects
+            self._periodic = self.loop.after(self.desired.config.sync_period, self.look)
+        whose = self.desired.objects
         for step in report.done if self.failures else ():
             self.failures.pop(step.describe(), None)
         self.failures.update((failure.step.describe(), failure.message) for failure in report.failed)
@@ -276,6 +305,8 @@ class Agent:
         conflicts = self.log.first("left alone", report.conflicts)
         for conflict, its in zip(conflicts, whose(conflicts)):
             self.log.warning("left alone", **its, reason=conflict.describe())
+        for text in self.reconciler.ledger.problems():
+            self.log.warning("ledger row ignored", reason=text)
         if self.log.level >= 7:
             for step, its in zip(report.done, whose(report.done)):
                 self.log.debug("step", **its, step=step.describe(), reason=reason)
@@ -287,7 +318,7 @@ class Agent:
             say("converged", reason=reason, steps=len(report.done), seconds=f"{report.seconds:.3f}")
         if report.failed:
             self._wait(self._backoff)
-            self._backoff = min(self._backoff * 2, self.wanted.config.sync_period)
+            self._backoff = min(self._backoff * 2, self.desired.config.sync_period)
         elif self.reconciler.synced:
             self._backoff = _FIRST_RETRY
         if reason != "draining":
@@ -303,30 +334,14 @@ class Agent:
         wait = self._told_at + _STATUS_PAUSE - time.monotonic()
         if wait <= 0 or not self._start.over:
             self._told_at = time.monotonic()
-            self.notifier.status(f"waiting: {self.waiting}" if self.waiting else self.summary())
+            self.notifier.status(f"waiting: {self.waiting}" if self.waiting else summary(self))
         elif self._telling is None or not self._telling.pending:
             self._telling = self.loop.after(wait, self._tell)
 
-    def summary(self) -> str:
-        """Return the node's state in one line."""
-        want = self.reconciler.want
-        parts = [f"{len(want.get('virtual_server', ()))} virtual servers, {len(want.get('real_server', ()))} real servers"]
-        if self.reconciler.draining:
-            parts.append(f"{len(self.reconciler.draining)} draining")
-        problems = self.problem_count()
-        if problems:
-            parts.append(f"{problems} problem" + ("" if problems == 1 else "s") + " (kubenode status)")
-        if self.reconciler.hold:
-            parts.append("nothing is removed until all manifests can be read")
-        return "; ".join(parts)
-
-    def problem_count(self) -> int:
-        """Return how many things could not be used or done."""
-        found = len(self.wanted.problems) + len(self.failures) + len(self.conflicts)
-        found += len(self.wanted.source.problems) if self.wanted.source is not None else 0
-        return found + (len(self.wanted.cluster.problems) if self.wanted.cluster is not None else 0)
-
     def _drain_failed(self, error: EngineError) -> None:
+        if isinstance(error, LockedError):
+            self._trouble(error)
+            return
         self.log.error("cannot look after draining real servers", reason=str(error))
         self.reconciler.known = False
         self._wait(self._backoff)

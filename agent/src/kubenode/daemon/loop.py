@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The daemon's heartbeat: what waits for a file descriptor, a time or a signal, in one thread.
+"""Event loop of the daemon: file descriptors, timers and signals, in one thread.
 
-Signals only set flags and wake the loop; what they mean is done between two callbacks, never inside one.
+Signal handlers only set flags and wake the loop. The loop calls back for a signal between two other callbacks, never
+inside one.
 """
 
 from __future__ import annotations
@@ -75,20 +76,21 @@ class Loop:
         self.forget(file)
         self.after(seconds, lambda: None if file.fileno() < 0 else self.watch(file, callback))
 
-    def accept(self, listening: Any, callback: Callback) -> Any:
-        """Return the connection that waits at a listening socket, not blocking; None if there is none, or nothing to hold it with.
+    def accept(self, listening: Any, callback: Callback) -> tuple[Any, Any] | None:
+        """Return the connection that waits at a listening socket, not blocking, and its peer's address.
 
-        Then ``callback``, which watches the socket, is called again when there may be.
+        None if no connection waits, or no descriptor is free. Then ``callback``, which watches the socket, is called again when that may
+        have changed.
         """
         try:
-            connection, _peer = listening.accept()
+            connection, peer = listening.accept()
         except (BlockingIOError, ConnectionError):
             return None  # the client is gone already
         except OSError:
             self.rest(listening, callback)  # we are out of descriptors
             return None
         connection.setblocking(False)
-        return connection
+        return connection, peer
 
     def after(self, seconds: float, callback: Callback) -> Timer:
         """Call back once, in ``seconds`` or a little later."""

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When a start is over, for systemd: when the node is as wanted, or when that may not come before what waits for us.
+"""End of the agent's start, for systemd: the node has converged, or a short time has passed.
 
-Units that are ordered after ours (the kubelet's is) begin on a node that is served. But on a control plane's node the kubelet starts the API
-server that we may be waiting for, and nothing at boot should hang on what is missing: after a short time the start is over all the same.
+Units that are ordered after the agent's (the kubelet's is) start on a node that is served. But on a control plane's node the kubelet
+starts the API server that the agent may wait for. Boot must not hang on it, so the start ends after a short time in any case.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 
 from .loop import Loop, Timer
-from .notify import Notifier
+from .outputs.systemd import Notifier
 
 PATIENCE = 10.0  # seconds after the first attempt
 # Hardly anything here is garbage in cycles, and whatever is made anew in a large cluster is looked through for it: a change would wait.

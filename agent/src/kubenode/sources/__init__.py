@@ -1,4 +1,4 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the objects come from: Services, EndpointSlices and Nodes, as the Kubernetes API has them."""
+"""Sources of objects: Services, EndpointSlices and Nodes, in the form of the Kubernetes API."""

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hearing of changed files: inotify(7), through the C library.
+"""Watch files for changes: inotify(7), through the C library.
 
-Three calls and one struct, so no package: those there are (inotify_simple, watchdog) start ``ldconfig`` or threads for it.
+Three calls and one struct need no package. The existing packages (inotify_simple, watchdog) start ``ldconfig`` or
+threads.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ def follow(fake: FakeApiServer, tmp_path: Path) -> Iterator[Callable[..., Follow
     """Start sources; all of them end with the test."""
     started: list[Following] = []
 
-    def start(url: str = "", *, begin: bool = True, timing: object = FAST) -> Following:
-        found = Following(url or fake.url, tmp_path / "objects.snapshot", timing)
+    def start(url: str = "", *, begin: bool = True, timing: object = FAST, accessor: object = None) -> Following:
+        found = Following(url or fake.url, tmp_path / "objects.snapshot", timing, accessor)
         started.append(found)
         if begin:
             found.source.start()

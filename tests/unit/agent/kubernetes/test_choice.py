@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which source the configuration means: for the agent, and for the commands that work without it."""
+"""Source that the configuration selects, for the agent and for the commands that work without it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ import pytest
 from support.fake_apiserver import FakeApiServer
 
 from kubenode.cli.desired import usual_objects
-from kubenode.daemon.wanted import Options, Wanted
-from kubenode.engine.desired.config import Config
+from kubenode.daemon.inputs.desired_state import DesiredState, Options
+from kubenode.engine.desired.settings import Config
 from kubenode.log import Log
+from kubenode.manifests.directory import Manifests
 from kubenode.sources.kubernetes.source import Kubernetes
-from kubenode.sources.manifests import Manifests
 
-Configure = Callable[..., Wanted]
+Configure = Callable[..., DesiredState]
 
 
 @pytest.fixture
 def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Configure]:
-    from kubenode.engine.desired.facts import NodeFacts
+    from kubenode.engine.desired.node_facts import NodeFacts
 
-    monkeypatch.setattr("kubenode.daemon.wanted.facts", lambda name: NodeFacts(name, (), ("192.0.2.1",)))
-    made: list[Wanted] = []
+    monkeypatch.setattr("kubenode.daemon.inputs.desired_state.facts", lambda name: NodeFacts(name, (), ("192.0.2.1",)))
+    made: list[DesiredState] = []
 
-    def start(source: dict[str, Any] | None, manifests: str = "", **kube_proxy: Any) -> Wanted:
+    def start(source: dict[str, Any] | None, manifests: str = "", **kube_proxy: Any) -> DesiredState:
         file = tmp_path / "config.yaml"
         documents: list[dict[str, Any]] = [
             {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "ipvs", **kube_proxy}
@@ -39,7 +39,9 @@ def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Confi
             documents.append({"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration", "source": source})
         file.write_text("\n".join(map(json.dumps, documents)))
         if not made:
-            made.append(Wanted(Options(str(file), True, manifests, "", str(tmp_path), "node1", False), Log("error", write=str)))
+            made.append(
+                DesiredState(Options(str(file), True, manifests, "", str(tmp_path), "node1", False), Log("error", write=str))
+            )
         made[0].configure()
         return made[0]
 

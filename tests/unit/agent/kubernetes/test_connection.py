@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.agent_process import eventually
 from support.certificates import Authority
 from support.fake_apiserver import FakeApiServer
-from support.following import Fixed
+from support.following import FAST, NODE, Fixed
 
+from kubenode.log import Log
 from kubenode.sources.kubernetes.access import Access, Identity
 from kubenode.sources.kubernetes.api import Session
 from kubenode.sources.kubernetes.credentials import Credentials
-from kubenode.sources.kubernetes.errors import ApiError, RefusedError
+from kubenode.sources.kubernetes.errors import ApiError, RefusedError, UnusableError
+from kubenode.sources.kubernetes.source import Kubernetes
 
 SECRET = "s3cr3t-t0k3n"
 Serve = Callable[..., FakeApiServer]
@@ -58,13 +61,29 @@ def test_a_server_of_the_clusters_authority(serve: Serve, authority: Authority) 
 
 def test_a_server_of_somebody_elses(serve: Serve, authority: Authority) -> None:
     server = serve(by=Authority("other"))
-    with pytest.raises(ApiError, match="cannot be reached: its certificate is not good: "):
+    with pytest.raises(UnusableError, match="cannot be reached: its certificate is not good: "):
         get(Access(server.url, authority.pem.decode(), Identity()))
     with pytest.raises(ApiError, match="its certificate is not good"):
         get(Access(server.url, "", Identity()))  # the system's authorities do not know it either
     assert get(Access(server.url, authority.pem.decode(), Identity(), insecure=True)) == "1"
     assert server.requests[-1].path == "/version"
     assert len(server.requests) == 1  # nothing was asked of the wrong one
+
+
+def test_source_is_blocked_by_a_server_of_somebody_elses(serve: Serve, authority: Authority, tmp_path: Path) -> None:
+    """The role that waits for the agent ends its wait; a server that does not answer yet is waited for."""
+    server = serve(by=Authority("other"))
+    accessor = Fixed("")
+    accessor._access = Access(server.url, authority.pem.decode(), Identity())
+    source = Kubernetes("", "", NODE, str(tmp_path / "snapshot"), Log(write=lambda _line: None), timing=FAST, accessor=accessor)
+    try:
+        assert source.blocked == ""
+        source.start()
+        eventually(lambda: "certificate is not good" in source.blocked)
+        accessor._access = Access("https://127.0.0.1:1", authority.pem.decode(), Identity())
+        eventually(lambda: "connection refused" in source.waiting and source.blocked == "")
+    finally:
+        source.close()
 
 
 def test_a_server_of_another_name(serve: Serve, authority: Authority) -> None:
@@ -130,7 +149,7 @@ def test_tokens(fake: FakeApiServer) -> None:
     with pytest.raises(RefusedError, match="answers 401 Unauthorized: Unauthorized") as caught:
         get(Access(fake.url, "", Identity(token="old")))
     assert "old" not in str(caught.value)
-    with pytest.raises(ApiError, match="characters that no token has"):
+    with pytest.raises(ApiError, match="token has invalid characters"):
         get(Access(fake.url, "", Identity(token=f"{SECRET}\r\nX: y")))
 
 
@@ -164,7 +183,7 @@ def test_a_proxy_that_is_asked_for(serve: Serve, authority: Authority, address: 
         back = threading.Thread(target=pump, args=(target, client), daemon=True)
         back.start()
         pump(client, target)
-        back.join(5)
+        back.join(60)
         client.close()
         target.close()
 
@@ -173,7 +192,7 @@ def test_a_proxy_that_is_asked_for(serve: Serve, authority: Authority, address: 
     proxy_url = f"http://me:pw@127.0.0.1:{listener.getsockname()[1]}"
     access = Access(f"https://{spelled}:{server.port}", authority.pem.decode(), Identity(), proxy=proxy_url)
     assert get(access) == "1"
-    thread.join(5)
+    thread.join(60)
     listener.close()
     assert asked[0].startswith(f"CONNECT {spelled}:{server.port} HTTP/1.".encode())
     assert server.requests[-1].headers["host"] == f"{spelled}:{server.port}"

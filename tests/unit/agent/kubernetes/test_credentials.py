@@ -9,9 +9,10 @@ import fcntl
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
+from support.waiting import eventually
 
 from kubenode.sources.kubernetes.access import Identity
 from kubenode.sources.kubernetes.credentials import Credentials, Plugin
@@ -147,6 +148,15 @@ def test_a_plugin_that_is_not_there(tmp_path: Path) -> None:
         Credentials().resolve(identity)
 
 
+def unlocked(file: IO[str]) -> bool:
+    """Whether no process holds a lock on the file."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def test_a_plugin_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubenode.sources.kubernetes.credentials._PLUGIN_SECONDS", 0.5)
     script = "exec 3>$0; flock 3; sleep 300; true"  # sleep has the lock, too
@@ -154,12 +164,5 @@ def test_a_plugin_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monke
     identity = plugin(tmp_path, "", command="sh", arguments=("-c", script, str(lock)))
     with pytest.raises(AccessError, match=r"did not end within 0\.5 s"):
         Credentials().resolve(identity)
-    end = time.monotonic() + 10
     with lock.open() as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                assert time.monotonic() < end
-                time.sleep(0.01)
+        eventually(lambda: unlocked(file))

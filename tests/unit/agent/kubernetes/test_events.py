@@ -14,11 +14,12 @@ from support import objects
 from support.fake_apiserver import FakeApiServer
 from support.fake_apiserver_http import Answer
 from support.following import NODE, Fixed, Following
+from support.waiting import eventually
 
 from kubenode.sources.kubernetes.access import Identity
 from kubenode.sources.kubernetes.api import Session
 from kubenode.sources.kubernetes.credentials import Credentials
-from kubenode.sources.kubernetes.events import Events
+from kubenode.sources.kubernetes.event_recorder import Events
 
 BAD = ("Service", "ns1/bad")
 
@@ -36,7 +37,7 @@ def events(fake: FakeApiServer) -> Iterator[Events]:
     found.start()
     yield found
     found.stop()
-    found.join(5)
+    found.join(60)
     assert not found.is_alive()
 
 
@@ -44,16 +45,9 @@ def uid(_key: object) -> str:
     return "u1"
 
 
-def until(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 5
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_an_event_is_about_its_object(fake: FakeApiServer, events: Events) -> None:
     events.report({BAD: ("spec.ports is wrong",)}, uid)
-    until(lambda: bool(fake.events))
+    eventually(lambda: bool(fake.events))
     (event,) = fake.events
     assert event["regarding"] == {"apiVersion": "v1", "kind": "Service", "name": "bad", "namespace": "ns1", "uid": "u1"}
     assert (event["note"], event["type"], event["reason"]) == ("spec.ports is wrong", "Warning", "CannotServe")
@@ -63,17 +57,17 @@ def test_an_event_is_about_its_object(fake: FakeApiServer, events: Events) -> No
     assert fake.requests[-1].path == "/apis/events.k8s.io/v1/namespaces/ns1/events"
 
 
-def test_a_health_check_that_cannot_be_answered_has_kube_proxy_s_reason(fake: FakeApiServer, events: Events) -> None:
+def test_failed_health_check_event_has_kube_proxy_reason(fake: FakeApiServer, events: Events) -> None:
     events.report(
         {BAD: ("Service ns1/bad: spec.healthCheckNodePort is 32000, expected a port that the agent can listen on",)}, uid
     )
-    until(lambda: bool(fake.events))
+    eventually(lambda: bool(fake.events))
     assert fake.events[0]["reason"] == "FailedToStartServiceHealthcheck"
 
 
 def test_a_start_is_the_nodes(fake: FakeApiServer, events: Events) -> None:
     events.began()
-    until(lambda: bool(fake.events))
+    eventually(lambda: bool(fake.events))
     (event,) = fake.events
     assert event["regarding"] == {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": NODE}
     assert (event["reason"], event["type"], event["metadata"]["namespace"]) == ("Starting", "Normal", "default")
@@ -82,10 +76,10 @@ def test_a_start_is_the_nodes(fake: FakeApiServer, events: Events) -> None:
 def test_what_was_told_is_not_told_again_unless_it_came_again(fake: FakeApiServer, events: Events) -> None:
     for _time in range(3):
         events.report({BAD: ("a", "b")}, uid)
-    until(lambda: len(fake.events) == 2)
+    eventually(lambda: len(fake.events) == 2)
     events.report({BAD: ("b",)}, uid)
     events.report({BAD: ("a", "b")}, uid)
-    until(lambda: len(fake.events) == 3)
+    eventually(lambda: len(fake.events) == 3)
     assert [event["note"] for event in fake.events] == ["a", "b", "a"]
 
 
@@ -95,27 +89,27 @@ def test_a_storm_is_cut_short_and_the_rest_comes_later(fake: FakeApiServer) -> N
     events.start()
     many = {("Service", f"ns1/bad{number}"): ("bad",) for number in range(50)}
     events.report(many, uid)
-    until(lambda: len(fake.events) == 5)
+    eventually(lambda: len(fake.events) == 5)
     clock.now = 9.0
     events.report(many, uid)
     clock.now = 21.0
     events.report(many, uid)
-    until(lambda: len(fake.events) == 7)
+    eventually(lambda: len(fake.events) == 7)
     assert len({event["regarding"]["name"] for event in fake.events}) == 7
     events.stop()
-    events.join(5)
+    events.join(60)
 
 
 def test_a_long_note_is_cut_at_the_apis_limit(fake: FakeApiServer, events: Events) -> None:
     events.report({BAD: ("é" * 3000,)}, uid)
-    until(lambda: bool(fake.events))
+    eventually(lambda: bool(fake.events))
     assert 1000 < len(fake.events[0]["note"].encode()) <= 1024
 
 
 def test_an_api_that_does_not_want_them_is_left_alone(fake: FakeApiServer, events: Events) -> None:
     fake.script["/apis/events.k8s.io/v1/namespaces/ns1/events"] = [Answer(403, b"{}"), Answer(500, b"")]
     events.report({BAD: ("a", "b", "c")}, uid)
-    until(lambda: len(fake.events) == 1)
+    eventually(lambda: len(fake.events) == 1)
     assert events.dropped == 2
 
 
@@ -124,14 +118,14 @@ def test_nobody_answers_for_a_while(fake: FakeApiServer) -> None:
     events = Events(Session(Fixed(fake.url), Credentials()), NODE, Clock(), pause=0.02)
     events.start()
     events.report({BAD: ("a",)}, uid)
-    until(lambda: bool(fake.events))
+    eventually(lambda: bool(fake.events))
     fake.close()
     events.report({BAD: ("a", "b")}, uid)
     time.sleep(0.05)
     again = FakeApiServer(port=fake.port)
-    until(lambda: [event["note"] for event in again.events] == ["b"])
+    eventually(lambda: [event["note"] for event in again.events] == ["b"])
     events.stop()
-    events.join(5)
+    events.join(60)
     again.close()
     assert events.dropped == 0
 
@@ -142,13 +136,13 @@ def test_a_token_that_was_good_for_the_last_event_only(fake: FakeApiServer) -> N
     events = Events(Session(accessor, Credentials()), NODE, Clock())
     events.start()
     events.report({BAD: ("a",)}, uid)
-    until(lambda: bool(fake.events) and events._session._connection is None)
+    eventually(lambda: bool(fake.events) and events._session._connection is None)
     fake.users = {"new": "admin"}
     accessor._access = Fixed(fake.url, Identity(token="new")).access()
     events.report({BAD: ("a", "b")}, uid)
-    until(lambda: len(fake.events) == 2)
+    eventually(lambda: len(fake.events) == 2)
     events.stop()
-    events.join(5)
+    events.join(60)
 
 
 def test_ends_promptly_while_nobody_answers(fake: FakeApiServer) -> None:
@@ -156,9 +150,9 @@ def test_ends_promptly_while_nobody_answers(fake: FakeApiServer) -> None:
     events = Events(Session(Fixed(fake.url), Credentials()), NODE, Clock(), burst=3)
     events.start()
     events.report({BAD: ("a", "b", "c")}, uid)
-    until(lambda: events._queue.qsize() == 2)
+    eventually(lambda: events._queue.qsize() == 2)
     events.stop()
-    events.join(5)
+    events.join(60)
     assert not events.is_alive()
 
 
@@ -170,5 +164,5 @@ def test_the_source_tells_when_it_knows_everything(fake: FakeApiServer, follow: 
     following.complete()
     following.source.report({BAD: ("wrong",)})
     following.source.report({BAD: ("wrong",)})
-    until(lambda: len(fake.events) == 2)
+    eventually(lambda: len(fake.events) == 2)
     assert [(event["reason"], event["regarding"]["uid"]) for event in fake.events] == [("Starting", NODE), ("CannotServe", "u-7")]

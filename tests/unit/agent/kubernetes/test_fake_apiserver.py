@@ -43,7 +43,7 @@ class Reply(NamedTuple):
 
 
 def ask(fake: FakeApiServer, path: str, token: str = "", document: object = None) -> Reply:
-    connection = http.client.HTTPConnection("127.0.0.1", fake.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", fake.port, timeout=60)
     body = None if document is None else json.dumps(document)
     connection.request("GET" if body is None else "POST", path, body, {"Authorization": f"Bearer {token}"} if token else {})
     response = connection.getresponse()

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a kubeconfig and a service account say; what is wrong with them is told without their secrets."""
+"""Kubeconfig and service account as access to the API.
+
+Error messages contain no secrets.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from typing import Any
 import pytest
 
 from kubenode.sources.kubernetes.access import Identity
-from kubenode.sources.kubernetes.errors import AccessError
+from kubenode.sources.kubernetes.errors import AccessError, UnusableError
 from kubenode.sources.kubernetes.kubeconfig import Kubeconfig
 from kubenode.sources.kubernetes.service_account import ServiceAccount
 
@@ -101,7 +104,7 @@ def test_another_server_goes_first(path: Path) -> None:
     assert kubeconfig(path, document(), "https://192.0.2.99:6443/").access().server == "https://192.0.2.99:6443"
 
 
-def test_data_goes_before_files_and_files_are_relative_to_the_kubeconfig(path: Path) -> None:
+def test_kubeconfig_data_precedes_files_with_relative_paths(path: Path) -> None:
     user = {"client-certificate-data": b64(b"CERT"), "client-certificate": "c.pem", "client-key": "k.pem"}
     (path.parent / "ca.pem").write_text("CA FILE")
     access = kubeconfig(path, document(user, {"certificate-authority": "ca.pem"})).access()
@@ -180,8 +183,8 @@ def test_nobody(path: Path) -> None:
         (document(cluster={"proxy-url": "socks5://h:1080"}), "proxy-url is 'socks5://h:1080', expected http://HOST"),
         (document(cluster={"insecure-skip-tls-verify": "yes"}), "expected true or false"),
         (document(cluster={"certificate-authority-data": "*"}), "certificate-authority-data: expected base64"),
-        (document({"client-certificate": "c.pem"}), "a client certificate needs a client key"),
-        (document({"client-key-data": b64(SECRET.encode())}), "a client certificate needs a client key"),
+        (document({"client-certificate": "c.pem"}), "expected a client certificate with its client key"),
+        (document({"client-key-data": b64(SECRET.encode())}), "expected a client certificate with its client key"),
         (document({"token": [SECRET]}), "token: expected text"),
         (document({"username": "u", "password": SECRET}), "username is not supported, expected a token"),
         (document({"auth-provider": {"name": "gcp"}}), "auth-provider is not supported"),
@@ -223,3 +226,35 @@ def test_a_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_neither_kubeconfig_nor_pod(tmp_path: Path) -> None:
     with pytest.raises(AccessError, match="there is no kubeconfig and no service account"):
         ServiceAccount(SERVER, str(tmp_path)).access()
+
+
+def test_empty_authority_data_is_an_error(path: Path) -> None:
+    """The system's authorities have not signed what a cluster's own authority signs."""
+    text = problem(path, document(cluster={"certificate-authority-data": ""}))
+    assert "certificate-authority-data is empty, expected the cluster's authority in PEM" in text
+    assert kubeconfig(path, document()).access().authority == ""  # as the system's
+
+
+def test_empty_authority_file_is_an_error_until_it_is_filled(path: Path, tmp_path: Path) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.write_text("\n")
+    found = kubeconfig(path, document(cluster={"certificate-authority": "ca.crt"}))
+    with pytest.raises(UnusableError, match=r"certificate-authority .*ca\.crt is empty, expected the cluster's authority in PEM"):
+        found.access()
+    authority.write_text("PEM")
+    assert found.access().authority == "PEM"
+
+
+@pytest.mark.parametrize(
+    "cluster", [{"insecure-skip-tls-verify": True}, {"server": "http://192.0.2.10:8080"}], ids=["insecure", "http"]
+)
+def test_empty_authority_does_not_matter_where_none_is_asked(path: Path, cluster: dict[str, Any]) -> None:
+    kubeconfig(path, document(cluster={"certificate-authority-data": "", **cluster})).access()
+
+
+def test_missing_file_is_waited_for_and_a_wrong_one_is_not(path: Path) -> None:
+    with pytest.raises(AccessError) as caught:
+        Kubeconfig(str(path)).access()
+    assert not isinstance(caught.value, UnusableError)
+    with pytest.raises(UnusableError, match="current-context is not set"):
+        kubeconfig(path, {"kind": "Config"}).access()

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import resource
 import time
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -19,7 +21,7 @@ from support.following import FAST, NODE, NODES, SERVICES, SLICES, Fixed, Follow
 
 from kubenode.sources.kubernetes.api import Session
 from kubenode.sources.kubernetes.credentials import Credentials
-from kubenode.sources.kubernetes.errors import RefusedError
+from kubenode.sources.kubernetes.errors import RefusedError, TooLargeError
 
 Follow = Callable[..., Following]
 
@@ -48,18 +50,22 @@ def test_lists_page_by_page_then_watches_from_there(fake: FakeApiServer, follow:
 def test_asks_for_what_kube_proxy_asks_for(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     other = {"service.kubernetes.io/service-proxy-name": "other"}
+    headless = {"service.kubernetes.io/headless": ""}
     fake.put(objects.service("foreign", labels=other))
-    fake.put(objects.service("headless", labels={"service.kubernetes.io/headless": ""}))
+    fake.put(objects.service("labelled", labels=headless))
+    fake.put(objects.piece("foreign", labels=other))
+    fake.put(objects.piece("headless", labels=headless))
     fake.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "somebody-else"}})
     following = follow().complete()
-    assert {name for name in following.names if "Slice" not in name} == {"Service web0", f"Node {NODE}"}
-    selector = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
-    for path in (SERVICES, SLICES):
-        assert {request.query["labelSelector"] for request in fake.requests if request.path == path} == {selector}
+    assert {name for name in following.names if "Slice" not in name} == {"Service web0", "Service labelled", f"Node {NODE}"}
+    assert {"EndpointSlice foreign-4"} == {name for name in following.names if "Slice" in name and "web" not in name}
+    for path, label in ((SERVICES, "service-proxy-name"), (SLICES, "headless")):
+        selectors = {request.query["labelSelector"] for request in fake.requests if request.path == path}
+        assert selectors == {f"!service.kubernetes.io/{label}"}
     assert {request.query["fieldSelector"] for request in fake.requests if request.path == NODES} == {f"metadata.name={NODE}"}
     following.until(lambda: fake.watching(SERVICES))
     fake.put(objects.service("web0", labels=other))  # given to another proxy: gone for us
-    following.until(lambda: not services(following))
+    following.until(lambda: services(following) == {"Service labelled"})
 
 
 def test_objects_say_what_they_are_and_keep_only_what_matters(fake: FakeApiServer, follow: Follow) -> None:
@@ -197,3 +203,44 @@ def test_an_object_without_a_name_stops_nobody_else(fake: FakeApiServer, follow:
     following = follow().complete()
     assert services(following) == service_names(2)
     assert any("metadata.name is missing" in text for text in following.source.problems.values())
+
+
+def large(fake: FakeApiServer, name: str, mebibytes: int) -> None:
+    """Put a Service whose annotation has this size."""
+    service = objects.service(name)
+    service["metadata"]["annotations"] = {"large": "x" * (mebibytes << 20)}
+    fake.put(service)
+
+
+def test_a_page_that_is_too_large_is_asked_for_in_halves(fake: FakeApiServer, follow: Follow) -> None:
+    for number in range(6):
+        large(fake, f"a{number}", 6)
+    for number in range(20):
+        fake.put(objects.service(f"b{number:02}"))
+    following = follow(timing=FAST._replace(page=8, silence=60.0))
+    following.until(lambda: not following.source.waiting and not following.source.unknown, 60.0)
+    assert len(services(following)) == 26
+    limits = [request.query["limit"] for request in fake.asked(SERVICES)]
+    assert limits == ["8", "4", "2", "2", "2", "2", "4", "8", "8"]
+    assert SERVICES not in following.source.problems
+
+
+def test_an_object_larger_than_any_page_is_an_error(fake: FakeApiServer, follow: Follow) -> None:
+    fill(fake, 3)
+    large(fake, "large", 17)
+    following = follow(timing=FAST._replace(page=4, silence=60.0))
+    wanted = "the API's answer is larger than 16 MiB, though it was asked for one Service only"
+    following.until(lambda: wanted in following.source.problems.get(SERVICES, ""), 60.0)
+    assert {request.query["limit"] for request in fake.asked(SERVICES)} >= {"4", "2", "1"}
+
+
+def test_a_small_answer_that_unpacks_to_gigabytes_is_left_early(fake: FakeApiServer) -> None:
+    bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed = b"".join([*(bomb.compress(bytes(1 << 20)) for _piece in range(512)), bomb.flush()])
+    fake.script[SERVICES] = [Answer(200, packed, {"Content-Encoding": "gzip"})]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(TooLargeError, match="larger than 16 MiB"):
+        Session(Fixed(fake.url), Credentials()).get(SERVICES, {"limit": "1"})
+    assert (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40 << 10
+    )  # KiB: the space for an answer, and what unpacks it

@@ -102,9 +102,7 @@ def test_an_expired_watch_lists_again_and_tells_only_differences(fake: FakeApiSe
     following.until(lambda: not following.source.problems)
 
 
-def test_watches_that_the_api_ends_early_do_not_begin_anew_at_once(
-    fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watches_ended_early_by_the_api_back_off(fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
     """All nodes would, when an API server stops."""
     fill(fake, 1)
     following = follow(timing=FAST._replace(first_backoff=0.07)).complete()
@@ -125,7 +123,7 @@ def test_watches_that_the_api_ends_early_do_not_begin_anew_at_once(
     ],
     ids=["answer", "event"],
 )
-def test_nodes_whose_version_has_expired_do_not_list_again_at_once(
+def test_nodes_with_expired_version_delay_the_next_list(
     fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch, answer: Answer
 ) -> None:
     fill(fake, 1)

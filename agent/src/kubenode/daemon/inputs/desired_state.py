@@ -1,32 +1,37 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wanted of this node: the configuration, the source of objects, and the cluster that is made of them."""
+"""Desired state of this node, with its inputs: the configuration, the source of objects, and the cluster built from them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from ..configuration import ConfigurationError, load
-from ..engine.desired.cluster import Cluster
-from ..engine.desired.config import Config
-from ..engine.errors import EngineError
-from ..engine.model.families import possible
-from ..engine.plan import Conflict, Step
-from ..log import Log
-from ..node import facts
-from ..node import name as host_name
-from ..paths import SNAPSHOT
-from ..sources.documents import Object
-from ..sources.manifests import Changes, Manifests
+from ...configuration import ConfigurationError, load
+from ...engine.desired.cluster import Cluster
+from ...engine.desired.settings import Config
+from ...engine.errors import EngineError
+from ...engine.kernel.ipv6 import possible
+from ...engine.model.ipvs import VirtualServerKey
+from ...engine.plan import Conflict, Step
+from ...engine.proxy.node import facts
+from ...engine.proxy.node import name as host_name
+from ...log import Log
+from ...manifests.directory import Changes, Manifests
+from ...manifests.documents import Object
+from ...paths import SNAPSHOT
 
 _NOTHING = Changes([], [])
+_UNUSABLE = "object cannot be used as it is"
+_RESPELLED = "object is used, but not as it is written"
+_MENDED = "object problem resolved"
+Holders = Mapping[VirtualServerKey, tuple[str, str]]  # virtual server -> namespace and name of a Service
 
 
 class Options(NamedTuple):
-    """What the command line says; "" leaves it to the configuration file or to the node."""
+    """Options of the command line; "" leaves a value to the configuration file or to the node."""
 
     config: str
     config_required: bool
@@ -38,7 +43,7 @@ class Options(NamedTuple):
 
 
 class Source(Protocol):
-    """Where objects come from; :class:`~..sources.manifests.Manifests` says what the attributes mean."""
+    """Source of objects; :class:`~..sources.manifests.Manifests` documents the attributes."""
 
     about: str
     path: str
@@ -62,7 +67,7 @@ class Source(Protocol):
         """Return what changed."""
 
 
-class Wanted:
+class DesiredState:
     """The last good configuration, and what follows from it and from the objects. Nothing is known before :meth:`configure`.
 
     ``problems`` are the configuration file's, ``warnings`` too.
@@ -81,10 +86,17 @@ class Wanted:
 
     @property
     def waiting(self) -> str:
-        """Say what has to come before anything is known, "" if nothing has to."""
+        """Name what has to arrive before the desired state is known, "" if nothing is missing."""
         if self.cluster is None or self.source is None:
             return "a configuration that can be used: " + "; ".join(self.problems)
         return self.source.waiting or self.elsewhere
+
+    @property
+    def blocked(self) -> str:
+        """Name what the operator must change before the desired state is known, "" if nothing is missing or waiting may help."""
+        if self.cluster is None or self.source is None:
+            return "; ".join(self.problems) if os.path.exists(self._options.config) else ""
+        return str(getattr(self.source, "blocked", "")) if self.waiting else ""
 
     @property
     def elsewhere(self) -> str:
@@ -97,7 +109,7 @@ class Wanted:
 
     @property
     def complete(self) -> bool:
-        """Tell whether everything is known: only then may something be removed."""
+        """Tell whether the desired state is complete: only then may items be removed."""
         return self.source is not None and not self.source.unknown
 
     def configure(self) -> None:
@@ -114,7 +126,7 @@ class Wanted:
             self.problems = []
             for warning in warnings:
                 if warning not in self.warnings:
-                    self._log.warning("configuration", reason=warning)
+                    self._log.warning("configuration warning", reason=warning)
             self.warnings = warnings
         self.refresh()
 
@@ -126,13 +138,14 @@ class Wanted:
             self.close()
         self.config, self.cluster, self.source = config, cluster, source
         self._fresh = True
+        cluster.use_api_servers(getattr(source, "servers", ()))
         for item in source.objects():
             self._put(item)
 
     def _source(self, config: Config, node: str) -> Source:
         """Return the source that the configuration names: the present one, if it is that."""
         if config.source == "kubernetes" and not self._options.manifests:
-            from ..sources.kubernetes.source import Kubernetes, identity
+            from ...sources.kubernetes.source import Kubernetes, identity
 
             kubeconfig = config.kubernetes_kubeconfig or config.kubeconfig
             if self.source is not None and self.source.path == identity(kubeconfig, config.kubernetes_server, node):
@@ -155,6 +168,7 @@ class Wanted:
         if self.source is None or self.cluster is None:
             return _NOTHING
         changes = self.source.scan(names)
+        self.cluster.use_api_servers(getattr(self.source, "servers", ()))
         for key in changes.removed:
             self.cluster.remove(key.kind, key.namespace, key.name)
         for item in changes.put:
@@ -168,28 +182,52 @@ class Wanted:
             except EngineError as error:
                 metadata = item["metadata"]
                 name = "/".join(str(metadata[field]) for field in ("namespace", "name") if metadata.get(field))
-                self._log.error("object cannot be used", object=name, reason=str(error))
+                for reason in self._log.first("object cannot be used", [str(error)]):
+                    self._log.error("object cannot be used", object=name, reason=reason)
 
-    def take(self) -> tuple[Mapping[str, Mapping[Any, Any]], bool]:
-        """Return what changed in what is wanted since the last time, and whether that is all that is wanted."""
+    def settling(self) -> Iterator[int]:
+        """Work out in slices what changed, yielding how many Services are left: :meth:`take` costs little then."""
+        return iter(()) if self.cluster is None else self.cluster.settling()
+
+    def take(self, holders: Callable[[], Holders] = dict) -> tuple[Mapping[str, Mapping[Any, Any]], bool]:
+        """Return what changed in what is wanted since the last time, and whether that is all that is wanted.
+
+        ``holders`` returns the Services that held virtual servers when this was last written down: they hold them still.
+        """
         if self.cluster is None:
             return {}, False
+        if self._fresh:
+            self.cluster.resume(holders())
         fresh, self._fresh = self._fresh, False
         return possible(self.cluster.take()), fresh
 
+    def take_holders(self) -> Mapping[VirtualServerKey, tuple[str, str] | None]:
+        """Return the changed holders of virtual servers that several Services may claim (:meth:`.Cluster.take_holders`)."""
+        return {} if self.cluster is None else self.cluster.take_holders()
+
     def report(self) -> None:
-        """Write what cannot be used to the log, once each; and tell the source about objects, if it wants to know."""
+        """Log each problem and each remark about an object once, and report problems to the source.
+
+        A tenant who writes objects controls the number and length of these lines. They have a quota, and ``kubenode
+        status`` shows all of them.
+        """
         if self.source is None or self.cluster is None:
             return
         objects = self.cluster.problems
-        found = {text: ("object cannot be used as it is", str(name[1])) for name, texts in objects.items() for text in texts}
+        found = {text: (_UNUSABLE, str(name[1])) for name, texts in objects.items() for text in texts}
         found.update({text: (self.source.about, name) for name, text in self.source.problems.items()})
-        for text, (about, name) in found.items():
+        found.update({text: (_RESPELLED, str(name[1])) for name, texts in self.cluster.warnings.items() for text in texts})
+        fresh: dict[str, list[str]] = {}
+        for text, (about, _name) in found.items():
             if text not in self._reported:
-                self._log.error(about, object=name, reason=text)
-        for text, name in self._reported.items():
-            if text not in found:
-                self._log.info("no longer a problem", object=name, reason=text)
+                fresh.setdefault(about, []).append(text)
+        for about, texts in fresh.items():
+            say = self._log.warning if about == _RESPELLED else self._log.error
+            for text in self._log.first(about, texts):
+                say(about, object=found[text][1], reason=text)
+        gone = [text for text in self._reported if text not in found]
+        for text in self._log.first(_MENDED, gone) if gone else ():
+            self._log.info(_MENDED, object=self._reported[text], reason=text)
         self._reported = {text: name for text, (_about, name) in found.items()}
         tell = getattr(self.source, "report", None)
         if tell is not None:

@@ -1,36 +1,33 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kernel tells by itself, and what is done about it: what is ours is mended, what is the node's is followed."""
+"""React to kernel events: repair the agent's objects, track the node's addresses."""
 
 from __future__ import annotations
 
 import socket
 import time
-from typing import TYPE_CHECKING
 
-from ..engine.desired.node_addresses import DUMMY, LOOPBACK
-from ..engine.errors import EngineError
-from ..engine.model.link import AddressKey, RouteKey
-from .events import Events
+from ...engine.desired.node_addresses import DUMMY, LOOPBACK
+from ...engine.errors import EngineError
+from ...engine.kernel.nfnetlink.monitor import RuleEvents
+from ...engine.kernel.rtnetlink.monitor import Events
+from ...engine.model.link import AddressKey, RouteKey
+from ..interfaces import AgentControl
 from .pace import Pace
-from .rule_events import RuleEvents
-
-if TYPE_CHECKING:
-    from .agent import Agent
 
 _REST = 0.05  # seconds in which links, addresses and routes may change before that is heard, so that many are heard together
 _CALM = 0.2  # seconds after which changed rules, or addresses of the node, are looked at
 
 
-class Hearing:
-    """Hears nothing before :meth:`listen`.
+class KernelWatcher:
+    """Subscriptions to links, addresses, routes and rules; none is open before :meth:`listen`.
 
-    However often others change the node, or undo what we do: mending takes a tenth of the time at the most, and looking whether there is
-    something to mend, and following the node's addresses, a twentieth each.
+    Repairs take a tenth of the time at most, however often another process changes the node. Comparisons after rule events, and reading
+    the node's addresses, take a twentieth each.
     """
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: AgentControl) -> None:
         self._agent = agent
         self._events: Events | None = None
         self._rule_events: RuleEvents | None = None
@@ -38,25 +35,25 @@ class Hearing:
         self._mend = Pace(agent.loop, self._mend_now, self._cost, calm=0.0, share=0.1)
         self._follow = Pace(agent.loop, self._use_node, lambda: self._following, calm=_CALM, share=0.05)
         self._following = 0.0  # seconds that it took last
-        self._lost = False
+        self._events_lost = False
 
     def close(self) -> None:
-        """Hear no more."""
+        """Close all subscriptions."""
         for thing in (self._events, self._rule_events):
             if thing is not None:
                 thing.close()
 
     def listen(self) -> None:
-        """Open all ears that are not open yet.
+        """Open missing subscriptions.
 
         Raises:
-            OSError: one cannot be opened.
+            OSError: a subscription cannot be opened.
         """
         agent = self._agent
         if self._events is None:
             self._events = Events()
             agent.loop.watch(self._events, self._heard)
-        self._events.follow_routes(agent.wanted.config.vip_binding == "routes")
+        self._events.follow_routes(agent.desired.config.vip_binding == "routes")
         if self._rule_events is None:
             self._rule_events = RuleEvents()
             agent.loop.watch(self._rule_events, self._rules_changed)
@@ -65,13 +62,13 @@ class Hearing:
         return self._agent.last.seconds if self._agent.last is not None else 0.0
 
     def _heard(self) -> None:
-        """Links, addresses or routes changed: mend what is ours at once, follow what is the node's."""
+        """Links, addresses or routes changed: repair the agent's at once, track the node's."""
         if self._events is None:
             return
         self._agent.loop.rest(self._events, self._heard, _REST)
         events = self._events.read()
         if events is None:
-            self._lost = True
+            self._events_lost = True
             self._follow.soon()
             self._mend.soon()
             return
@@ -93,14 +90,14 @@ class Hearing:
             self._mend.soon()
 
     def _mend_now(self) -> None:
-        lost, self._lost = self._lost, False
+        lost, self._events_lost = self._events_lost, False
         self._agent.full("events lost" if lost else "kernel event")
 
     def _use_node(self) -> None:
-        """Look at the node's addresses again; they have come to rest, or keep changing."""
+        """Read the node's addresses again, once they have settled or at intervals while they change."""
         start = time.monotonic()
         try:
-            self._agent.wanted.use_node()
+            self._agent.desired.use_node()
         except EngineError as error:
             self._agent.log.error("the node's addresses cannot be read", reason=str(error))
         else:
@@ -108,7 +105,7 @@ class Hearing:
         self._following = time.monotonic() - start
 
     def _rules_changed(self) -> None:
-        """Somebody, we perhaps, changed rules: see in a moment what became of ours."""
+        """Rules changed, perhaps by the agent itself: compare the agent's rules in a moment."""
         if self._rule_events is None:
             return
         self._agent.loop.rest(self._rule_events, self._rules_changed, _CALM)

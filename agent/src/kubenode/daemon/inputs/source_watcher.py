@@ -1,22 +1,22 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hearing of changes in the source of objects: by inotify for manifests, by its own descriptor for one that has a descriptor."""
+"""Watch the source of objects: manifests by inotify, other sources by their own descriptor."""
 
 from __future__ import annotations
 
 import os
 from typing import Any, Callable
 
-from ..log import Log
-from ..sources.watch import Watch, WatchError
-from .loop import Loop, Timer
+from ...log import Log
+from ...sources.watch import Watch, WatchError
+from ..loop import Loop, Timer
 
 _DEBOUNCE = 0.02  # seconds in which further changes are gathered
 _RETRY = 1.0
 
 
-class Following:
+class SourceWatcher:
     """Follows one source at a time, and calls ``use`` with the names of what changed, a moment after it did."""
 
     def __init__(self, loop: Loop, log: Log, use: Callable[[Any], None]) -> None:
@@ -67,7 +67,7 @@ class Following:
         try:
             self._watch = Watch(_directory(self._source))
         except WatchError as error:
-            self._log.warning("changed manifests are not noticed", reason=str(error))
+            self._log.warning("manifests are not watched", reason=str(error))
             self._retry = self._loop.after(_RETRY, self._watch_directory)
             return
         self._loop.watch(self._watch, self._heard)

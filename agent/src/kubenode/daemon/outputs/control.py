@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The running agent's local socket: one line of JSON in, one line of JSON out.
+"""Local socket of the running agent: one line of JSON in, one line of JSON out.
 
 ``{"command": "status"}`` is answered by the function that is registered as ``status``; an error by ``{"error": "…"}``. Who may
-open the socket is decided by its file mode (0660).
+open the socket is decided by its file mode (0660). A question has at most four kilobytes and little nesting, and ten seconds to come.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from .loop import Loop
+from ..loop import Callback, Loop
 
 _SECONDS = 10.0
-_LIMIT = 65536
+_MOST_BYTES = 4096
+_MOST_BRACKETS = 16  # a question has one; json.loads recurses with each
+_MOST_CLIENTS = 32
 Command = Callable[[], Any]
 
 
@@ -33,6 +35,7 @@ class Control:
         self._loop = loop
         self._path = path
         self._commands = commands
+        self._finish: dict[int, Callable[[], None]] = {}  # of the open connections, the oldest first
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         try:
             os.unlink(path)
@@ -51,20 +54,27 @@ class Control:
         """Stop listening and remove the file."""
         self._loop.forget(self._socket)
         self._socket.close()
+        for finish in list(self._finish.values()):
+            finish()
         try:
             os.unlink(self._path)
         except OSError:
             pass
 
     def _accept(self) -> None:
-        connection = self._loop.accept(self._socket, self._accept)
-        if connection is None:
+        accepted = self._loop.accept(self._socket, self._accept)
+        if accepted is None:
             return
+        connection = accepted[0]
+        number = connection.fileno()
+        if len(self._finish) >= _MOST_CLIENTS:
+            next(iter(self._finish.values()))()
         received = bytearray()
         patience = self._loop.after(_SECONDS, lambda: finish())
 
         def finish() -> None:
             patience.cancel()
+            self._finish.pop(number, None)
             self._loop.forget(connection)
             connection.close()
 
@@ -76,35 +86,47 @@ class Control:
             except OSError:
                 data = b""
             received.extend(data)
-            if b"\n" in data:
+            if b"\n" in data or len(received) > _MOST_BYTES:
                 self._loop.forget(connection)
                 send(memoryview(self._answer(bytes(received))))
-            elif not data or len(received) > _LIMIT:
+            elif not data:
                 finish()
 
         def send(left: memoryview) -> None:
-            try:
-                left = left[connection.send(left) :]
-            except BlockingIOError:
-                pass
-            except OSError:
-                left = left[:0]
-            if left:
-                self._loop.watch(connection, lambda: send(left), write=True)
-            else:
-                finish()
+            self._send(connection, left, finish)
 
+        self._finish[number] = finish
         self._loop.watch(connection, read)
 
+    def _send(self, connection: socket.socket, left: memoryview, finish: Callback) -> None:
+        """Send until the client must be waited for, or nothing is left.
+
+        A nested function that named itself would be a reference cycle, and hold the connection until the garbage collector runs.
+        """
+        try:
+            left = left[connection.send(left) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            left = left[:0]
+        if left:
+            self._loop.watch(connection, lambda: self._send(connection, left, finish), write=True)
+        else:
+            finish()
+
     def _answer(self, line: bytes) -> bytes:
+        if len(line) > _MOST_BYTES or line.count(b"[") + line.count(b"{") > _MOST_BRACKETS:
+            return _line({"error": f'expected one line such as {{"command": "status"}}, of at most {_MOST_BYTES} bytes'})
         try:
             command = json.loads(line)["command"]
             function = self._commands[command]
         except (ValueError, KeyError, TypeError):
-            answer: Any = {"error": f"expected a command of {', '.join(self._commands)}"}
-        else:
-            answer = function()
-        return json.dumps(answer, default=str).encode() + b"\n"
+            return _line({"error": f"expected a command of {', '.join(self._commands)}"})
+        return _line(function())
+
+
+def _line(answer: Any) -> bytes:
+    return json.dumps(answer, default=str).encode() + b"\n"
 
 
 def ask(path: str, command: str, seconds: float = 30.0) -> Any:

@@ -39,7 +39,7 @@ class Metric:
 
     def lines(self) -> Iterable[str]:
         """Yield the samples."""
-        for labels, value in sorted(self.values.items()):
+        for labels, value in sorted(self.values.copy().items()):  # a copy: another thread may add values meanwhile
             yield f"{self.name}{braces(zip(self.labels, labels))} {number(value)}"
 
 
@@ -65,13 +65,13 @@ class Histogram:
     def lines(self) -> Iterable[str]:
         """Yield the samples: buckets count up, as the format wants it."""
         bounds = [number(bound) for bound in self.buckets] + ["+Inf"]
-        for labels, counts in sorted(self._counts.items()):
+        for labels, counts in sorted(self._counts.copy().items()):  # a copy: another thread may observe meanwhile
             pairs = list(zip(self.labels, labels))
             total = 0
-            for bound, count in zip(bounds, counts):
+            for bound, count in zip(bounds, list(counts)):
                 total += count
                 yield f"{self.name}_bucket{braces([*pairs, ('le', bound)])} {total}"
-            yield f"{self.name}_sum{braces(pairs)} {number(self._sums[labels])}"
+            yield f"{self.name}_sum{braces(pairs)} {number(self._sums.get(labels, 0.0))}"
             yield f"{self.name}_count{braces(pairs)} {total}"
 
 

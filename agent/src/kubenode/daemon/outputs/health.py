@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Is this node's proxy well? The answers of ``/healthz``, ``/livez``, the health check node ports, and of the metrics server.
+"""Health of this node's proxy: answers of ``/healthz``, ``/livez``, the health check node ports, and the metrics server.
 
-Paths, status codes, headers and bodies are kube-proxy's (Kubernetes 1.36), since load balancers and kubelets know those.
+Paths, status codes, headers and bodies are kube-proxy's (Kubernetes 1.36), since load balancers and kubelets expect
+those.
 """
 
 from __future__ import annotations
@@ -13,24 +14,27 @@ import time
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ..engine.desired.local import HealthCheck
-from ..engine.errors import InputError
-from ..log import Log
+from ...engine.desired.local_endpoints import HealthCheck
+from ...engine.errors import InputError
+from ...log import Log
+from ..loop import Loop, Timer
 from .exposition import CONTENT_TYPE
 from .http import JSON, NOT_FOUND, Response, Server
-from .loop import Loop, Timer
+from .http_thread import HttpThread
 from .metrics import FAMILIES, Metrics
 
 _NOSNIFF = ("X-Content-Type-Options", "nosniff")
 _PLAIN = "text/plain; charset=utf-8"
 _RETRY = 10.0  # seconds until an address that was taken is tried again
+_FRESH = 1.0  # seconds for which the text of the metrics is used again
 
 
 class Health:
-    """When the node was last in sync, and since when it is not.
+    """Time of the last sync, and since when the node is out of sync.
 
-    ``timeout`` is how long an update may wait (kube-proxy: twice the sync period). Until the first sync the proxy is not healthy, so that no
-    traffic is sent to it, but alive: to start it again would not help. ``clock`` measures; ``wall`` is only shown: setting it makes nobody ill.
+    ``timeout`` is how long an update may wait (kube-proxy: twice the sync period). Until the first sync the proxy is
+    not healthy, so that no traffic is sent to it, but alive, because a restart would not help. ``clock`` measures.
+    ``wall`` is only shown: wall-clock changes do not affect health.
     """
 
     def __init__(
@@ -44,19 +48,20 @@ class Health:
         self._queued: float | None = None
 
     def queued(self) -> None:
-        """Something has to be done."""
+        """Record that an update is pending."""
         if self._queued is None:
             self._queued = self._clock()
 
     def updated(self) -> None:
-        """All is done."""
+        """Record that all updates are done."""
         self._updated = self._wall()
         self._queued = None
 
     @property
     def healthy(self) -> bool:
         """Tell whether what the node does is fresh."""
-        return bool(self._updated) and (self._queued is None or self._clock() - self._queued <= self.timeout)
+        queued = self._queued  # read once: the agent's thread may change it at any moment
+        return bool(self._updated) and (queued is None or self._clock() - queued <= self.timeout)
 
     @property
     def alive(self) -> bool:
@@ -76,17 +81,25 @@ class Health:
 
 
 class Servers:
-    """The HTTP servers: one for health, one for metrics, one for each health check node port.
+    """HTTP servers: one for health, one for metrics, one for each health check node port.
 
-    An address that is taken is tried again and again. But if there is ``hard_fail``, it is told why one of the first two cannot listen.
-    ``problems`` says which Services have no health check because of that; ``unheard`` is called when it changes.
+    They answer in their own thread. The servers retry an address that is taken. With ``hard_fail``, that function gets
+    the reason why one of the first two cannot listen. ``ended`` is called if the thread ends.
+    ``problems`` lists the Services whose health check cannot listen; ``problems_changed`` is called when it changes. ``clock``
+    measures the age of the metrics' text.
     """
 
-    def __init__(self, loop: Loop, log: Log, health: Health, metrics: Metrics) -> None:
+    def __init__(
+        self, loop: Loop, log: Log, health: Health, metrics: Metrics, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._loop = loop
         self._log = log
         self._health = health
         self._metrics = metrics
+        self._clock = clock
+        self._text: tuple[float, Response] | None = None  # when it was made, and the metrics as an answer
+        self._http = HttpThread(loop, self._thread_ended, self._client_failed)
+        self.ended: Callable[[str], None] | None = None
         self._running: dict[tuple[str, str, int], Server] = {}
         self._wanted: dict[tuple[str, str, int], Callable[[str, str], Response]] = {}
         self._checks: Mapping[int, HealthCheck] = {}
@@ -94,7 +107,7 @@ class Servers:
         self._fixed: set[tuple[str, str, int]] = set()
         self._retry: Timer | None = None
         self.hard_fail: Callable[[str], None] | None = None
-        self.unheard: Callable[[], None] | None = None
+        self.problems_changed: Callable[[], None] | None = None
         self.problems: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def serve(self, healthz: tuple[str, int], metrics: tuple[str, int]) -> None:
@@ -118,13 +131,27 @@ class Servers:
         self._adjust()
 
     def close(self) -> None:
-        """Stop all servers."""
+        """Stop all servers and their thread."""
         self._wanted = {}
-        self._adjust()
+        self._http.stop()
+        while self._running:
+            self._running.popitem()[1].close()
+        self._http.close()
+
+    def _thread_ended(self) -> None:
+        if self.ended is not None:
+            self.ended("the thread that answers HTTP has ended; its error is in the log before this line")
+
+    def _client_failed(self, error: str) -> None:
+        self._log.error("HTTP request failed", reason=error)
+
+    def _listen(self, address: str, port: int, handler: Callable[[str, str], Response]) -> Server:
+        http = self._http
+        return http.call(lambda: Server(http.loop, address, port, handler, http.clients))
 
     def _adjust(self) -> None:
         for key in [key for key in self._running if key not in self._wanted]:
-            self._running.pop(key).close()
+            self._http.call(self._running.pop(key).close)
         missing = False
         problems: dict[tuple[str, str], tuple[str, ...]] = {}
         for key, handler in self._wanted.items():
@@ -132,7 +159,7 @@ class Servers:
             if key in self._running:
                 continue
             try:
-                self._running[key] = Server(self._loop, address, port, handler)
+                self._running[key] = self._listen(address, port, handler)
             except OSError as error:
                 missing = True
                 if self.hard_fail is not None and key in self._fixed:
@@ -147,8 +174,8 @@ class Servers:
                     self._log.error(f"cannot listen for {what}", address=address, port=port, reason=error.strerror)
         if problems != self.problems:
             self.problems = problems
-            if self.unheard is not None:
-                self.unheard()
+            if self.problems_changed is not None:
+                self.problems_changed()
         if missing and (self._retry is None or not self._retry.pending):
             self._retry = self._loop.after(_RETRY, self._adjust)
 
@@ -168,16 +195,25 @@ class Servers:
     def answer_metrics(self, _method: str, path: str) -> Response:
         """Answer on the metrics address, where ``/healthz`` only tells that somebody is there."""
         if path == "/metrics":
-            return Response(200, self._metrics.text(), CONTENT_TYPE)
+            return self._metrics_text()
         if path == "/proxyMode":
             return Response(200, "ipvs", _PLAIN, (_NOSNIFF,))
         if path == "/healthz":
             return Response(200, "ok", _PLAIN, (_NOSNIFF,))
         return NOT_FOUND
 
+    def _metrics_text(self) -> Response:
+        """Return the metrics' text, rendered at most once a second; more frequent requests get the same text."""
+        now = self._clock()
+        if self._text is None or now - self._text[0] >= _FRESH:
+            self._text = now, Response(200, self._metrics.text(), CONTENT_TYPE)
+        return self._text[1]
+
     def _checker(self, port: int) -> Callable[[str, str], Response]:
         def answer(_method: str, _path: str) -> Response:
-            check = self._checks[port]
+            check = self._checks.get(port)
+            if check is None:
+                return NOT_FOUND  # the port is about to be closed
             count = max(check.local_endpoints.values(), default=0)
             healthy = self._health.healthy
             document = {

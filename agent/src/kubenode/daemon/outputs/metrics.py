@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the agent measures.
+"""Metrics of the agent.
 
-``kubeproxy_*`` are kube-proxy's own, with its names, types, labels, buckets and help texts (Kubernetes 1.36), so that dashboards and alerts
-keep working; ``kubenode_*`` say what only this agent knows. Families are labelled ``IPv4`` and ``IPv6``.
+``kubeproxy_*`` are kube-proxy's own, with its names, types, labels, buckets and help texts (Kubernetes 1.36), so that
+dashboards and alerts keep working. ``kubenode_*`` are specific to this agent. Families are labelled ``IPv4`` and
+``IPv6``.
 """
 
 from __future__ import annotations
@@ -79,9 +80,7 @@ class Metrics:
         self.plan_steps = Metric("gauge", "kubenode_plan_steps", "Steps of the last full comparison's plan.")
         self.steps = Metric("counter", "kubenode_steps_total", "Steps done, by kind of item and verb.", ["kind", "verb"])
         self.failed_steps = Metric("counter", "kubenode_failed_steps_total", "Steps that the kernel refused.", ["kind", "verb"])
-        self.drift = Metric(
-            "counter", "kubenode_drift_healed_total", "Steps that put back what somebody else had changed.", ["kind"]
-        )
+        self.drift = Metric("counter", "kubenode_drift_healed_total", "Steps that reverted changes of another process.", ["kind"])
         self.apply_seconds = Histogram(
             "kubenode_apply_duration_seconds", "Writing to one table, in seconds.", ["table"], _SYNC_BUCKETS
         )
@@ -96,6 +95,17 @@ class Metrics:
         )
         self.problems = Metric(
             "gauge", "kubenode_problems", "Things that could not be used or done, by what they are about.", ["about"]
+        )
+        self.contested = Metric(
+            "gauge",
+            "kubenode_contested_virtual_servers",
+            "Virtual servers that one Service claims and another one holds, by the field of the claim.",
+            ["field"],
+        )
+        self.refused = Metric(
+            "gauge",
+            "kubenode_refused_addresses",
+            "Addresses of Services that may not be served, and Services that are too large.",
         )
         self.resident = Metric("gauge", "process_resident_memory_bytes", "Resident memory size in bytes.")
         self.cpu = Metric("counter", "process_cpu_seconds_total", "Total user and system CPU time spent in seconds.")

@@ -1,55 +1,62 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the agent says about itself: to ``kubenode status`` and ``show``, to the log (SIGUSR1), to the metrics."""
+"""Status of the agent, as data: for ``kubenode status`` and ``show``, the log (SIGUSR1) and the metrics."""
 
 from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .._version import VERSION
-from ..engine.model.ipvs import endpoint
+from ..._version import VERSION
+from ...engine.model.ipvs import endpoint
+from ..interfaces import AgentControl, AgentView
+from .summary import summary
 
-if TYPE_CHECKING:
-    from .agent import Agent
 
-
-def problems(agent: Agent) -> list[dict[str, str]]:
-    """Return everything that could not be used or done: what it is about, its name if it has one, and a sentence."""
-    found = [{"about": "configuration", "name": "", "text": text} for text in agent.wanted.problems]
-    if agent.wanted.source is not None:
-        if agent.wanted.source.waiting:
+def problems(agent: AgentView) -> list[dict[str, str]]:
+    """Return every object, setting and step that could not be used or done: ``about``, ``name`` ("" for none), ``text``."""
+    found = [{"about": "configuration", "name": "", "text": text} for text in agent.desired.problems]
+    if agent.desired.source is not None:
+        if agent.desired.source.waiting:
             found.append(
-                {"about": agent.wanted.source.about, "name": agent.wanted.source.path, "text": agent.wanted.source.waiting}
+                {"about": agent.desired.source.about, "name": agent.desired.source.path, "text": agent.desired.source.waiting}
             )
         found.extend(
-            {"about": agent.wanted.source.about, "name": name, "text": text}
-            for name, text in sorted(agent.wanted.source.problems.items())
+            {"about": agent.desired.source.about, "name": name, "text": text}
+            for name, text in sorted(agent.desired.source.problems.items())
         )
-    if agent.wanted.cluster is not None:
+    if agent.desired.cluster is not None:
         found.extend(
             {"about": kind, "name": name, "text": text}
-            for (kind, name), texts in sorted(agent.wanted.cluster.problems.items())
+            for (kind, name), texts in sorted(agent.desired.cluster.problems.items())
             for text in texts
         )
     if agent.trouble:
         found.append({"about": "node", "name": "", "text": agent.trouble})
     found.extend({"about": "kernel", "name": step, "text": text} for step, text in agent.failures.items())
+    found.extend({"about": "ledger", "name": "", "text": text} for text in agent.reconciler.ledger.problems())
     found.extend({"about": "conflict", "name": "", "text": text} for text in agent.conflicts)
     return found
 
 
-def counts(agent: Agent) -> dict[str, int]:
-    """Return how many problems there are, by what they are about."""
+def warnings(agent: AgentView) -> list[str]:
+    """Return warnings: settings that deserve a look, and objects that the agent reads otherwise than they are written."""
+    cluster = agent.desired.cluster
+    about_objects = cluster.warnings if cluster is not None else {}
+    return [*agent.desired.warnings, *(text for _name, texts in sorted(about_objects.items()) for text in texts)]
+
+
+def counts(agent: AgentView) -> dict[str, int]:
+    """Return the number of problems by subject."""
     found: dict[str, int] = {}
     for problem in problems(agent):
         found[problem["about"]] = found.get(problem["about"], 0) + 1
     return found
 
 
-def status(agent: Agent) -> dict[str, Any]:
+def status(agent: AgentView) -> dict[str, Any]:
     """Return the agent's state as plain data."""
     last = agent.last
     now = time.monotonic()
@@ -57,10 +64,11 @@ def status(agent: Agent) -> dict[str, Any]:
         "version": VERSION,
         "pid": os.getpid(),
         "started": agent.started,
-        "node": agent.wanted.cluster.facts.name if agent.wanted.cluster is not None else "",
+        "node": agent.desired.cluster.facts.name if agent.desired.cluster is not None else "",
         "waiting": agent.waiting,
+        "blocked": agent.desired.blocked,
         "converged": agent.reconciler.synced and not agent.waiting,
-        "summary": agent.summary(),
+        "summary": summary(agent),
         "items": {kind: len(items) for kind, items in sorted(agent.reconciler.want.items())},
         "last_full_sync": last
         and {
@@ -70,29 +78,30 @@ def status(agent: Agent) -> dict[str, Any]:
             "drift": [step.describe() for step in last.drift],
         },
         "draining": [
-            {"real_server": str(key), "seconds": round(now - since)} for key, since in sorted(agent.reconciler.draining.items())
+            {"real_server": str(key), "seconds": round(now - since), "most": agent.reconciler.maximum}
+            for key, since in sorted(agent.reconciler.draining.items())
         ],
         "holding_removals": agent.reconciler.hold,
         "problems": problems(agent),
-        "warnings": agent.wanted.warnings,
-        "owners": agent.reconciler.owners(),
+        "warnings": warnings(agent),
+        "owners": agent.reconciler.ledger.owners(),
     }
 
 
-def names(agent: Agent) -> dict[str, str]:
+def names(agent: AgentView) -> dict[str, str]:
     """Return which port of which Service each virtual server is for."""
-    cluster, servers = agent.wanted.cluster, agent.reconciler.want.get("virtual_server", {})
+    cluster, servers = agent.desired.cluster, agent.reconciler.want.get("virtual_server", {})
     return {str(key): cluster.port_of(key) for key in servers} if cluster is not None else {}
 
 
-def sync(agent: Agent) -> dict[str, Any]:
-    """Do a full pass now and say what came of it."""
-    agent.wanted.refresh()
+def sync(agent: AgentControl) -> dict[str, Any]:
+    """Run a full pass now and return the status after it."""
+    agent.desired.refresh()
     agent.full("asked for")
     return status(agent)
 
 
-def dump(agent: Agent) -> None:
+def dump(agent: AgentView) -> None:
     """Write the whole state to the log."""
     for name, value in status(agent).items():
         if name not in ("problems", "draining"):

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Telling systemd how we are (sd_notify(3)); nothing happens when no service manager asked."""
+"""Notify systemd of the agent's state (sd_notify(3)).
+
+Without ``NOTIFY_SOCKET`` nothing is sent.
+"""
 
 from __future__ import annotations
 

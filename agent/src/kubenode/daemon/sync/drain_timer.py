@@ -1,27 +1,32 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When draining real servers are looked after: often while some end, seldom while none does, and at the moment when one has drained too long."""
+"""Schedule the checks of draining real servers.
+
+Checks are frequent while connections end, and rare while none does. A check also runs when a real server reaches its
+maximum drain time.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import Callable
 
-from ..engine.errors import EngineError
-from .loop import Loop, Timer
-from .reconcile import A_TURN, Reconciler, Report
+from ...engine.errors import EngineError
+from ..loop import Loop, Timer
+from ..pass_result import PassResult
+from .reconciler import A_TURN, Reconciler
 
 _FIRST = 1.0  # seconds
 _NEXT = 0.1  # where more drain than have one turn
 _SHARE = 0.01  # of one processor, at most, for looking at connections that have not ended
 
 
-class Draining:
+class DrainTimer:
     """Looks after what drains from :meth:`watch` on until nothing does; ``passed`` gets what was done, ``failed`` why it could not be."""
 
     def __init__(
-        self, loop: Loop, reconciler: Reconciler, passed: Callable[[Report], None], failed: Callable[[EngineError], None]
+        self, loop: Loop, reconciler: Reconciler, passed: Callable[[PassResult], None], failed: Callable[[EngineError], None]
     ) -> None:
         self._loop = loop
         self._reconciler = reconciler

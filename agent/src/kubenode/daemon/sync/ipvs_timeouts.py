@@ -1,14 +1,17 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""IPVS's timeouts of connections: three numbers for the whole network namespace, which are no item of anybody's."""
+"""Connection timeouts of IPVS: three numbers for the whole network namespace.
+
+The ledger does not track them: they are no item of any owner.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..engine.desired.config import Config
+    from ...engine.desired.settings import Config
 
 
 def follow(config: Config) -> None:
@@ -20,7 +23,7 @@ def follow(config: Config) -> None:
     wanted = [int(seconds) for seconds in (config.tcp_timeout, config.tcp_fin_timeout, config.udp_timeout)]
     if not any(wanted):
         return
-    from ..engine.kernel.ipvs import control
+    from ...engine.kernel.ipvs import control
 
     have = control.get_timeouts()
     if any(want and want != is_ for want, is_ in zip(wanted, have)):

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making the node as wanted: full comparisons with the kernel, and changes applied on what we believe it holds.
+"""Reconcile the node with the desired state: full comparisons with the kernel, and changes applied to the believed state.
 
-A full comparison reads every table once. An event only plans the items that changed, with the same planner, against what was read
-then and has been written since; if the kernel disagrees, the next full comparison says so. One that nothing waits for reads in slices,
-between which events come, and plans only the items that differ.
+A full comparison reads every table once. An event plans only the changed items, against the believed state: the last
+full comparison and later writes. The next full comparison detects where the kernel disagrees. One that no change waits
+for reads in slices, between which events are handled, and plans only the items that differ.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ import contextlib
 import math
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping
-from typing import Any, Callable, NamedTuple, Protocol
+from typing import Any, Callable, Protocol
 
-from ..engine import former
-from ..engine.apply import execute
-from ..engine.errors import LedgerError
-from ..engine.kernel import Failure, finished
-from ..engine.ledger import Ledger, node_lock
-from ..engine.model import ReadState, State
-from ..engine.model.kinds import KINDS
-from ..engine.plan import Conflict, Plan, Step
-from ..paths import OWNER
-from . import termination
-from .differences import Differences, differing
-from .notes import recall, remember
-from .parts import deserving, only, spots, together
-from .planning import make_plan, named
+from ...engine.apply import execute
+from ...engine.errors import LedgerError
+from ...engine.kernel import finished
+from ...engine.ledger import Ledger
+from ...engine.model import ReadState, State
+from ...engine.model.kinds import KINDS
+from ...engine.plan import Plan, Step
+from ...engine.proxy import saved_sysctls
+from ...engine.proxy.diff import Differences, differing
+from ...engine.proxy.drain import policy as termination
+from ...engine.proxy.drain.store import Holders, recall, recall_holders, remember, remember_holders
+from ...engine.proxy.planning import make_plan, named
+from ...engine.proxy.scope import deserving, only, spots, together
+from ...paths import OWNER
+from ..pass_result import PassResult
+from .agent_ledger import AgentLedger
 
 Items = dict[str, dict[Any, Any]]  # kind -> key -> value
 Delta = Mapping[str, Mapping[Any, Any]]  # kind -> key -> value, or None for what is no longer wanted
@@ -54,21 +56,6 @@ class Tables(Protocol):
         """Return active and inactive connections of the real servers of these virtual servers at least."""
 
 
-class Report(NamedTuple):
-    """What a pass did: steps done and failed, what is somebody else's, and how long it took.
-
-    ``drift`` are the steps that nobody had asked for since the last pass: somebody else's changes, undone.
-    """
-
-    full: bool
-    done: list[Step]
-    failed: list[Failure]
-    conflicts: list[Conflict]
-    drift: list[Step]
-    seconds: float
-    tables: dict[str, float]  # seconds spent writing, by table
-
-
 class Reconciler:
     """Holds what is wanted, what we believe the kernel holds, and what is draining.
 
@@ -87,20 +74,19 @@ class Reconciler:
         self.failing: dict[str, set[Any]] = {}  # what was refused since the last full pass, or by it
         self.pending: dict[str, set[Any]] = {}  # wanted or unwanted since the last pass that got through
         self._node = node
-        self._directory = directory
+        self.ledger = AgentLedger(directory, self._known_items)
         self._clock = clock
         self._have: Items = {}
         self._owned: dict[str, set[Any]] = {}
         self._others: dict[str, dict[Any, str]] = {}
-        self._ledger: Ledger | None = None
         self._noted: dict[Any, float] | None = None
         self._written: dict[str, set[Any]] | None = None  # since a comparison in slices began
+        self.new_holders: dict[Any, tuple[str, str] | None] = {}  # changes that are not written down yet
         self._drained: Any = None  # the draining real server that had the last turn
 
     def close(self) -> None:
         """Close the ledger."""
-        if self._ledger is not None:
-            self._ledger.close()
+        self.ledger.close()
 
     @property
     def synced(self) -> bool:
@@ -121,18 +107,27 @@ class Reconciler:
                 else:
                     wanted[key] = value
 
-    def full(self) -> Report:
+    def holders(self) -> Holders:
+        """Return which Services held virtual servers when the ledger was written last.
+
+        Raises:
+            EngineError: it cannot be read.
+        """
+        return recall_holders(self.ledger.open(), OWNER)
+
+    def full(self) -> PassResult:
         """Compare everything with the kernel and make it right."""
         start = self._clock()
         known, self.known, self._written = self.known, False, None
         kept = self._kept()
-        with node_lock(self._directory):
+        with self.ledger.locked():
             self._have = finished(self._reading(), self.progress)
-            report = self._pass(self._open(), self._have, self.want, None, start)
-            self._give_up(self._open())
+            report = self._pass(self.ledger.open(), self._have, self.want, None, start)
+            self._give_up(self.ledger.open())
+            self._end_adoption(report)
         return self._concluded(report, kept if known else None)
 
-    def compare(self) -> Generator[None, None, Report | None]:
+    def compare(self) -> Generator[None, None, PassResult | None]:
         """Do what :meth:`full` does, in slices between which everything else may be called; None if that made it needless.
 
         What is written meanwhile is known better than what was read. The node's lock is only taken for the last slice.
@@ -153,13 +148,14 @@ class Reconciler:
         kept = self._kept()
         for kind, news in found.news.items():
             self._correct(kind, {key: value for key, value in news.items() if key not in written.get(kind, ())})
-        with node_lock(self._directory):
-            self._look_up(self._open())
+        with self.ledger.locked():
+            self._look_up(self.ledger.open())
             self._written, self.known = None, False
             part = None if self.adopt else deserving(found, self._have, self.want, self.draining, kept, self._others)
             have, want = (self._have, self.want) if part is None else (only(self._have, part), only(self.want, part))
-            report = self._pass(self._open(), have, want, part, start)._replace(full=True)
-            self._give_up(self._open())
+            report = self._pass(self.ledger.open(), have, want, part, start)._replace(full=True)
+            self._give_up(self.ledger.open())
+            self._end_adoption(report)
         return self._concluded(report, kept)
 
     def _looking(self) -> Generator[None, None, Differences]:
@@ -168,18 +164,25 @@ class Reconciler:
 
     def _reading(self) -> Generator[None, None, State]:
         """Read the ledger, then the node; what is claimed between two slices is added to what is owned by whoever claims it."""
-        self._look_up(self._open())
+        self._look_up(self.ledger.open())
+        self.adopt = self.adopt or self.ledger.open().is_adoption_asked(OWNER)
         yield
         return (yield from self._node.reading(self.want, named(self._owned, self.adopt)))
 
     def _look_up(self, ledger: Ledger) -> None:
-        """Learn who owns what, if anybody else has written that down: what we write ourselves we know."""
+        """Read the owners of items, if another process has written to the ledger."""
         if ledger.written_by_others() or not self.known:
+            ledger.forget_problems()
             self._owned = ledger.owned(OWNER)
             self._others = ledger.others(OWNER)
 
+    def _end_adoption(self, report: PassResult) -> None:
+        if self.adopt and not self.hold and not report.failed:
+            self.adopt = False
+            self.ledger.open().end_adoption(OWNER)
+
     def _give_up(self, ledger: Ledger) -> None:
-        """Claim no longer what somebody else removed and nobody wants: it is somebody else's if it comes again, and claims must not add up."""
+        """Release claims on items that another process removed and that are not desired, so that claims do not pile up."""
         gone = [
             (kind, key)
             for kind in _OF_SERVICES
@@ -191,7 +194,7 @@ class Reconciler:
                 self._owned[kind].discard(key)
 
     def _correct(self, kind: str, news: Mapping[Any, Any]) -> None:
-        """Believe what was read."""
+        """Replace the believed state by the state that was read."""
         items = self._have.setdefault(kind, {})
         for key, value in news.items():
             if value is None:
@@ -199,25 +202,26 @@ class Reconciler:
             else:
                 items[key] = value
 
-    def _concluded(self, report: Report, kept: Mapping[str, set[Any]] | None) -> Report:
+    def _concluded(self, report: PassResult, kept: Mapping[str, set[Any]] | None) -> PassResult:
         """Settle a full pass; ``kept`` is what was there for draining real servers before it, None if nothing was known before it."""
         if kept is not None:
             report = report._replace(drift=[step for step in report.done if not self._expected(step, kept)])
         return self._settle(report)
 
     def _expected(self, step: Step, kept: Mapping[str, set[Any]]) -> bool:
-        """Tell whether a step was asked for, or only ends what had been kept for draining real servers."""
+        """Tell whether a step was requested, retries a failed one, or only ends what draining real servers kept."""
         parent = KINDS[step.kind].parent
         asked = step.key in self.pending.get(step.kind, ()) or step.key in self.failing.get(step.kind, ())
         waited = parent is not None and parent[1](step.key) in self.failing.get(parent[0], ())
-        return asked or waited or (step.after is None and step.key in kept.get(step.kind, ()))
+        ends = step.after is None or termination.ends_fallback(step)
+        return asked or waited or (ends and step.key in kept.get(step.kind, ()))
 
     def bound(self) -> float:
         """Return when (on the clock) the first draining real server has drained as long as it may; infinity if never."""
         return min(self.draining.values(), default=math.inf) + self.maximum if self.maximum else math.inf
 
-    def changed(self) -> Report | None:
-        """Make pending changes true; None if there are none."""
+    def changed(self) -> PassResult | None:
+        """Apply pending changes; None if there are none."""
         pending = self.pending = {kind: keys for kind, keys in self.pending.items() if keys}
         if not pending:
             return None
@@ -226,7 +230,7 @@ class Reconciler:
             return self.full()
         return self._settle(self._partial(part))
 
-    def drain(self) -> Report | None:
+    def drain(self) -> PassResult | None:
         """Look whether connections of some draining real servers have ended, others each time; None if nothing is draining."""
         if not self.draining or not self.known:
             return None
@@ -239,7 +243,7 @@ class Reconciler:
         return None if self._fails(part) else self._noticed(self._partial(part))
 
     def _fails(self, part: Mapping[str, set[Any]]) -> bool:
-        """Tell whether something of it was refused: what hangs on that was left out, and is not known to be."""
+        """Tell whether the kernel refused a part of it; dependent steps were left out, so their items are unknown."""
         return any(not part.get(kind, set()).isdisjoint(keys) for kind, keys in self.failing.items())
 
     def _kept(self) -> dict[str, set[Any]]:
@@ -247,29 +251,32 @@ class Reconciler:
         servers = {key.server for key in self.draining}
         return {"real_server": set(self.draining), "virtual_server": servers, **spots(self._have, self.want, servers)}
 
-    def _partial(self, part: Mapping[str, set[Any]]) -> Report:
+    def _partial(self, part: Mapping[str, set[Any]]) -> PassResult:
         start = self._clock()
-        with node_lock(self._directory):
-            return self._pass(self._open(), only(self._have, part), only(self.want, part), part, start)
+        with self.ledger.locked():
+            return self._pass(self.ledger.open(), only(self._have, part), only(self.want, part), part, start)
 
-    def _pass(self, ledger: Ledger, have: State, want: State, part: Mapping[str, set[Any]] | None, start: float) -> Report:
+    def _pass(self, ledger: Ledger, have: State, want: State, part: Mapping[str, set[Any]] | None, start: float) -> PassResult:
         """Plan ``have`` against ``want``, both whole or both the same part, and carry it out."""
-        prepared, verdict = self._prepare(ledger, have, want)
-        elsewhere = {} if part is None else {key: since for key, since in self.draining.items() if key not in part["real_server"]}
+        draining = self._remembered(ledger)
+        elsewhere = {} if part is None else {key: since for key, since in draining.items() if key not in part["real_server"]}
+        prepared, verdict = self._prepare(ledger, have, want, elsewhere)
         self._remember(ledger, {**elsewhere, **verdict})
-        former.note(ledger, OWNER, prepared.steps)
+        remember_holders(ledger, OWNER, self.new_holders)
+        self.new_holders = {}
+        saved_sysctls.note(ledger, OWNER, prepared.steps)
         spent: dict[str, float] = {}
         outcome = execute(prepared, self._timed(spent), ledger, OWNER, keep_going=True)
         self._believe(outcome.done, prepared)
-        return Report(part is None, outcome.done, outcome.failed, prepared.conflicts, [], self._clock() - start, spent)
+        return PassResult(part is None, outcome.done, outcome.failed, prepared.conflicts, [], self._clock() - start, spent)
 
-    def _settle(self, report: Report) -> Report:
-        """What was to be done is done, but for what failed."""
+    def _settle(self, report: PassResult) -> PassResult:
+        """Clear the pending changes; a full pass also clears the failed items, and failures of this pass are added again."""
         self.known, self.pending = True, {}
         self.failing = {} if report.full else self.failing
         return self._noticed(report)
 
-    def _noticed(self, report: Report) -> Report:
+    def _noticed(self, report: PassResult) -> PassResult:
         """Remember what failed: each full pass tries it again, and an event that has to do with it is one."""
         for step in report.done:
             self.failing.get(step.kind, set()).discard(step.key)
@@ -277,7 +284,7 @@ class Reconciler:
             self.failing.setdefault(failure.step.kind, set()).add(failure.step.key)
         return report
 
-    def _prepare(self, ledger: Ledger, have: State, want: State) -> tuple[Plan, dict[Any, float]]:
+    def _prepare(self, ledger: Ledger, have: State, want: State, elsewhere: Collection[Any]) -> tuple[Plan, dict[Any, float]]:
         """Return the plan, and since when real servers are draining when it is done."""
         return make_plan(
             have,
@@ -290,18 +297,19 @@ class Reconciler:
             maximum=self.maximum,
             hold=self.hold,
             adopt=self.adopt,
+            elsewhere=elsewhere,
         )
 
     def _remembered(self, ledger: Ledger) -> dict[Any, float]:
-        """Return since when real servers are draining, from before a restart too."""
+        """Return the drain start times, including those from before a restart."""
         if self._noted is None:
-            self._noted = recall(ledger)
+            self._noted = recall(ledger, OWNER)
             self.draining = dict(self._noted)
         return self.draining
 
     def _remember(self, ledger: Ledger, draining: dict[Any, float]) -> None:
-        """Take note of what drains before it begins."""
-        remember(ledger, self._noted or {}, draining)
+        """Persist the drain start times before the drain begins."""
+        remember(ledger, OWNER, self._noted or {}, draining)
         self._noted = dict(draining)
         self.draining = draining
 
@@ -321,17 +329,9 @@ class Reconciler:
         for kind, keys in prepared.adopted.items():
             self._owned.setdefault(kind, set()).update(keys)
 
-    def owners(self) -> dict[str, int]:
-        """Return how many keys each owner of the ledger claims; nothing if it was never opened or cannot be read, which passes report."""
-        try:
-            return self._ledger.owners() if self._ledger is not None else {}
-        except LedgerError:
-            return {}
-
-    def _open(self) -> Ledger:
-        if self._ledger is None:
-            self._ledger = Ledger(self._directory)
-        return self._ledger
+    def _known_items(self) -> list[tuple[str, Any]]:
+        self._noted = {}  # what drains is written down with the next pass
+        return [(kind, key) for kind, keys in self._owned.items() for key in keys if key in self._have.get(kind, ())]
 
     def _timed(self, spent: dict[str, float]) -> dict[str, Any]:
         """Return the tables' functions, each of which adds the seconds it takes to ``spent``."""

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Kubernetes API as a source of objects: the standard library's HTTP and TLS, and a list and watch of our own.
+"""Source of objects from the Kubernetes API: the standard library's HTTP and TLS, and kubenode's own list and watch.
 
-``source`` is what the agent sees. Behind it ``reflector`` keeps one resource up to date in a thread of its own, through ``api`` and
-``connection``, with what ``kubeconfig``, ``service_account`` and ``credentials`` say about where the API is and who we are; ``store`` holds
-what is known, ``snapshot`` keeps it on disk, ``events`` tells the cluster what cannot be served.
+``source`` is the agent's interface. ``reflector`` keeps one resource up to date in its own thread, through ``api`` and
+``connection``. ``kubeconfig``, ``service_account`` and ``credentials`` provide the API's address and the agent's
+identity. ``store`` holds the objects, ``snapshot`` keeps them on disk, and ``event_recorder`` sends Kubernetes Events
+about objects that cannot be served.
 """

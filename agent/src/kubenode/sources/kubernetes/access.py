@@ -1,22 +1,35 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the API is and who we are: what kubeconfig and service account have in common."""
+"""Address of the API and identity of the agent: types and helpers that kubeconfig and service account share."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from .errors import AccessError
 
-if TYPE_CHECKING:
-    from .credentials import Plugin
+
+class Plugin(NamedTuple):
+    """A command that prints an ExecCredential (kubernetes: client-go credential plugins). ``where`` names it in messages."""
+
+    command: str
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    version: str
+    hint: str
+    cluster: Mapping[str, Any] | None
+    where: str
 
 
 class Identity(NamedTuple):
-    """Who we are: a token, or a certificate and its key (each a file's path, or PEM), or a plugin that knows. May be nothing."""
+    """Identity of the agent: a token, or a certificate and its key, or a plugin. May be empty.
+
+    Certificate and key are each a file's path, or PEM.
+    """
 
     token: str = ""
     token_file: str = ""
@@ -62,8 +75,9 @@ def read_file(path: str, what: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except OSError as error:
-        raise AccessError(f"{what} {path} cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte in it, or half of a character
+        name, reason = (path, error.strerror) if isinstance(error, OSError) else (ascii(path), "no file can have this name")
+        raise AccessError(f"{what} {name} cannot be read: {reason}") from None
 
 
 def signature(path: str) -> tuple[int, int, int] | None:

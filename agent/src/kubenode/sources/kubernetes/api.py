@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Asking the API: JSON documents, pages of lists, streams of watch events; all that can go wrong becomes an ApiError."""
+"""Requests to the API: JSON documents, pages of lists, streams of watch events. Every failure is raised as an ApiError."""
 
 from __future__ import annotations
 
@@ -10,45 +10,55 @@ import socket
 import ssl
 import time
 import zlib
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from http.client import HTTPException, HTTPResponse, IncompleteRead, RemoteDisconnected
 from typing import Any
 from urllib.parse import urlencode
 
 from ..._version import VERSION
-from ..documents import smaller_endpoint
+from ...manifests.documents import decode
 from .access import Accessor
 from .connection import Connection
 from .credentials import Credentials
-from .errors import ApiError, BrokenOffError, RefusedError, UnreachableError
+from .errors import ApiError, BrokenOffError, RefusedError, TooLargeError, UnreachableError, UnusableError
 
 _USER_AGENT = f"kubenode-agent/{VERSION}"
 _READ_SECONDS = 30.0  # without a single byte, when an answer is due
 _ANSWER_SECONDS = 180.0  # for a whole page, however slowly it comes
 _CHUNK = 65536
-_MOST_PAGE = 256 << 20
+_MOST_PAGE = 16 << 20  # what is decoded takes several times as much
+_MOST_LIST = 256 << 20  # of a list that can only be had as a whole
 _MOST_LINE = 16 << 20  # etcd holds objects of 1.5 MiB
+_MIB = 1 << 20
 _MOST_MESSAGE = 300
 _GZIP = 31  # zlib's word for it
 _LONGEST_WAIT = 60.0  # seconds; a proxy's page for maintenance may ask for an hour
-
-decode = json.JSONDecoder(object_hook=smaller_endpoint).decode
 
 
 class Session:
     """One thread's conversations with the API, on one connection that is kept while it works.
 
-    Every method raises ApiError, after which the next request connects anew.
+    Every method raises ApiError, after which the next request connects anew. ``connected`` gets the peer's address with each request.
+    ``filled`` is how much of the space for an answer the last one took, from 0 to 1.
     """
 
-    def __init__(self, accessor: Accessor, credentials: Credentials) -> None:
+    filled = 0.0
+
+    def __init__(
+        self, accessor: Accessor, credentials: Credentials, connected: Callable[[str], None] = lambda _address: None
+    ) -> None:
+        self._connected = connected
         self._accessor = accessor
         self._credentials = credentials
         self._connection: Connection | None = None
         self._closed = False
 
     def get(self, path: str, query: Mapping[str, str]) -> Any:
-        """Return the JSON document at a path, which may come packed: a list shrinks to a fifth."""
+        """Return the JSON document at a path, which may come packed: a list shrinks to a fifth.
+
+        Raises:
+            TooLargeError: it is larger than 16 MiB, or than 256 MiB for a query with the limit 0.
+        """
         return self._document("GET", path, query, None, {"Accept-Encoding": "gzip"})
 
     def post(self, path: str, document: Any) -> Any:
@@ -112,8 +122,11 @@ class Session:
         self, method: str, path: str, query: Mapping[str, str], body: bytes | None, headers: Mapping[str, str] | None = None
     ) -> Any:
         response = self._send(method, path, query, body, headers or {})
+        most = _MOST_LIST if query.get("limit") == "0" else _MOST_PAGE
         try:
-            return decode(_body(response).decode())
+            body = _body(response, most)
+            self.filled = len(body) / most
+            return decode(body.decode())
         except (socket.timeout, TimeoutError):
             raise self._broken(f"the API has sent nothing for {_READ_SECONDS:g} s") from None
         except (OSError, HTTPException) as error:
@@ -128,7 +141,7 @@ class Session:
         self, method: str, path: str, query: Mapping[str, str], body: bytes | None, more: Mapping[str, str]
     ) -> HTTPResponse:
         if self._closed:
-            raise ApiError("we are stopping")
+            raise ApiError("the agent is stopping")
         address = f"{path}?{urlencode(query)}" if query else path
         headers = {"User-Agent": _USER_AGENT, **({"Content-Type": "application/json"} if body is not None else {}), **more}
         try:
@@ -136,10 +149,12 @@ class Session:
                 access = self._accessor.access()
                 self._connection = Connection(access, self._credentials.resolve(access.identity), _READ_SECONDS)
             self._connection.send_request(method, address, headers, body)
+            self._connected(self._connection.peer)
             response = self._connection.getresponse()
         except (OSError, HTTPException, ValueError) as error:
             self.drop()
-            raise UnreachableError(f"the API cannot be reached: {_reason(error)}") from None
+            kind = UnusableError if isinstance(error, ssl.SSLCertVerificationError) and _is_untrusted(error) else UnreachableError
+            raise kind(f"the API cannot be reached: {_reason(error)}") from None
         except ApiError:
             self.drop()
             raise
@@ -150,12 +165,12 @@ class Session:
     def _refusal(self, response: HTTPResponse) -> RefusedError:
         reason, message = "", response.reason or ""
         try:
-            status = json.loads(_body(response))
+            status = json.loads(_body(response, _MOST_PAGE))
             causes = (status.get("details") or {}).get("causes") or ()
             too_large = any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)
             reason = "ResourceVersionTooLarge" if too_large else str(status.get("reason") or "")
             message = str(status.get("message") or message)
-        except (OSError, HTTPException, ValueError, AttributeError, TypeError, ApiError):
+        except (OSError, HTTPException, ValueError, AttributeError, TypeError, RecursionError, ApiError):
             pass  # a proxy's page, or nothing: the status has to do
         finally:
             self.drop()
@@ -170,13 +185,13 @@ class Session:
         return ApiError(text)
 
 
-def _body(response: HTTPResponse) -> bytes:
+def _body(response: HTTPResponse, most: int) -> bytes:
     """Return the whole body; the connection can be used again if it was whole."""
     with response:
-        return _read(response)
+        return _read(response, most)
 
 
-def _read(response: HTTPResponse) -> bytes:
+def _read(response: HTTPResponse, most: int) -> bytes:
     end = time.monotonic() + _ANSWER_SECONDS
     packed = zlib.decompressobj(_GZIP) if response.headers.get("Content-Encoding") == "gzip" else None
     parts: list[bytes] = []
@@ -188,21 +203,27 @@ def _read(response: HTTPResponse) -> bytes:
                 raise IncompleteRead(b"", response.length)
             return b"".join(parts)
         if packed:
-            data = _unpacked(packed, data)
+            data = _unpacked(packed, data, most - size + 1)
         parts.append(data)
         size += len(data)
-        if size > _MOST_PAGE:
-            raise ApiError(f"the API's answer is larger than {_MOST_PAGE >> 20} MiB")
+        if size > most:
+            raise TooLargeError(f"the API's answer is larger than {most // _MIB} MiB")
         if time.monotonic() > end:
             raise ApiError(f"the API's answer is not complete after {_ANSWER_SECONDS:g} s")
 
 
-def _unpacked(packed: Any, data: bytes) -> bytes:
+def _unpacked(packed: Any, data: bytes, most: int) -> bytes:
+    """Unpack no more than ``most`` bytes: a kilobyte may hold a megabyte."""
     try:
-        found: bytes = packed.decompress(data)
+        found: bytes = packed.decompress(data, most)
     except zlib.error:
         raise ApiError("the API's answer is not gzip, as it says") from None
     return found
+
+
+def _is_untrusted(error: ssl.SSLCertVerificationError) -> bool:
+    """Tell whether no authority that we know has signed the certificate; not whether a clock is wrong."""
+    return error.verify_code in (18, 19, 20, 21)  # X509_V_ERR_: self-signed, self-signed in the chain, no issuer, no chain
 
 
 def _reason(error: Exception) -> str:

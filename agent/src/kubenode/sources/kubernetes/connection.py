@@ -50,6 +50,7 @@ class Connection(HTTPConnection):
         self._read_seconds = read_seconds
         self._name = access.server_name or host
         self._context = _context(access, identity) if secure else None
+        self.peer = ""  # the address of the API server, or of the proxy before it, once connected
         self._socket: Any = None  # stays when http.client lets go of its own because an answer ends the connection
         self._headers = {"Accept": "application/json"}
         if identity.token:
@@ -62,6 +63,7 @@ class Connection(HTTPConnection):
             self._tunnel_host = f"[{host}]"  # before Python 3.12 it is asked for without brackets
         super().connect()
         self._tunnel_host = host
+        self.peer = str(self.sock.getpeername()[0])
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _KEEPALIVE:
             option = getattr(socket, name, None)
@@ -152,5 +154,5 @@ def _proxy_headers(proxy: Any) -> dict[str, str]:
 
 def _one_line(token: str) -> str:
     if not token.isascii() or not token.isprintable():
-        raise AccessError("the token has characters that no token has")
+        raise AccessError("the token has invalid characters, expected printable ASCII")
     return token

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who we are, for one connection: tokens that rotate, certificates that need not be files, plugins that are asked.
+"""Credentials for one connection: rotating tokens, certificates in files or in memory, credential plugins.
 
-Nothing of it ever goes into a message.
+No credential ever appears in a message.
 """
 
 from __future__ import annotations
@@ -13,27 +13,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
-from .access import Identity, read_file
+from .access import Identity, Plugin, read_file
 from .errors import AccessError
 
 _PLUGIN_SECONDS = 60.0
 _EARLY = 10.0  # seconds before its end at which a credential is not used any more
 _VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-
-
-class Plugin(NamedTuple):
-    """A command that prints an ExecCredential (kubernetes: client-go credential plugins). ``where`` names it in messages."""
-
-    command: str
-    arguments: tuple[str, ...]
-    environment: dict[str, str]
-    version: str
-    hint: str
-    cluster: Mapping[str, Any] | None
-    where: str
 
 
 class _Issued(NamedTuple):
@@ -133,7 +120,7 @@ def _credential(printed: bytes, plugin: Plugin) -> tuple[Identity, float]:
         token, certificate, key = (status.get(name) or "" for name in ("token", "clientCertificateData", "clientKeyData"))
         ends = status.get("expirationTimestamp") or ""
         identity = Identity(token=token.strip(), certificate=certificate.encode("ascii"), key=key.encode("ascii"))
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise AccessError(f"{plugin.where}: {plugin.command} printed no ExecCredential with a status") from None
     wanted = plugin.version or version
     if version != wanted or version not in _VERSIONS:
@@ -146,8 +133,8 @@ def _credential(printed: bytes, plugin: Plugin) -> tuple[Identity, float]:
 def _seconds(timestamp: str, plugin: Plugin) -> float:
     import calendar
 
-    head, _point, _fraction = timestamp.rstrip("Z").partition(".")
     try:
+        head, _point, _fraction = timestamp.rstrip("Z").partition(".")
         return float(calendar.timegm(time.strptime(head, "%Y-%m-%dT%H:%M:%S")))
-    except (ValueError, TypeError):
+    except (AttributeError, OverflowError, ValueError, TypeError):
         raise AccessError(f"{plugin.where}: {plugin.command}: expirationTimestamp is not a time in UTC") from None

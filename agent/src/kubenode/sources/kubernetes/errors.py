@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can go wrong between us and the API; every text is meant for people, and none holds a secret."""
+"""Errors between the agent and the API.
+
+Every text is meant for operators, and none holds a secret.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,24 @@ class ApiError(Exception):
     """The API cannot be asked, or does not answer as it must: to be tried again later."""
 
 
+class TooLargeError(ApiError):
+    """The API's answer is larger than what is held in memory at a time: ask for less."""
+
+
 class UnreachableError(ApiError):
-    """Nobody answers where the API should be: it may come back as another one, or as it was before."""
+    """The API's address does not answer. The API may return as another server, or unchanged."""
 
 
 class BrokenOffError(ApiError):
-    """A stream ended without its end: the connection did, or somebody between us and the API ended it."""
+    """A stream broke off: the connection ended, or a proxy between the agent and the API ended it."""
 
 
 class AccessError(ApiError):
-    """Where the API is, or who we are, cannot be told: kubeconfig, service account, certificates, a credential plugin."""
+    """The API's address or the agent's identity is not available: kubeconfig, service account, certificates, credential plugin."""
+
+
+class UnusableError(AccessError):
+    """The API's configuration cannot work as it is: waiting does not help, the operator has to change it."""
 
 
 class RefusedError(ApiError):
@@ -40,7 +51,7 @@ class RefusedError(ApiError):
 
 
 class ExpiredError(ApiError):
-    """What we know is too old to go on from: list again."""
+    """The resource version is too old to continue from: list again."""
 
 
 _ADVICE = {

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Telling the cluster: events (events.k8s.io/v1) on objects that cannot be served, and one on the node when we start.
+"""Send Kubernetes Events (events.k8s.io/v1) about objects that cannot be served, and one about the node at the agent's start.
 
-Best effort, in a thread of its own: what cannot be sent is dropped, one sentence about one object is sent once, and a storm is cut short.
+Best effort, in its own thread: an event that cannot be sent is dropped, one sentence about one object is sent once, and
+bursts are limited.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..._version import VERSION
-from ..documents import API_VERSIONS, ObjectKey
+from ...manifests.documents import API_VERSIONS, ObjectKey
 from .api import Session
 from .errors import ApiError, RefusedError
 

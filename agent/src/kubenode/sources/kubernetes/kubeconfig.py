@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading a kubeconfig (kubernetes: client-go/tools/clientcmd), of which the current context counts."""
+"""Read a kubeconfig (kubernetes: client-go/tools/clientcmd). Only its current context is used."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ..documents import DocumentError, documents
-from .access import Access, Identity, check_url, read_file, signature
-from .credentials import Plugin
-from .errors import AccessError
+from ...manifests.documents import DocumentError, documents
+from .access import Access, Identity, Plugin, check_url, read_file, signature
+from .errors import AccessError, UnusableError
 
 # Ways to say who one is that are gone from Kubernetes or make no sense for a node.
 _UNSUPPORTED = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
 # What a plugin is told of its cluster, and the extension of the cluster that is meant for it (client-go: ExecCredential's spec.cluster).
 _TOLD = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
+_AUTHORITY_EXPECTED = "expected the cluster's authority in PEM (without the field, the system's authorities count)"
 _FOR_PLUGINS = "client.authentication.k8s.io/exec"
 
 
@@ -42,15 +42,23 @@ class Kubeconfig:
         """Return what the file says now, with its authority's present certificates.
 
         Raises:
-            AccessError: the file, or one that it names, cannot be used.
+            UnusableError: what the file says cannot be used.
+            AccessError: the file, or one that it names, cannot be read.
         """
         current = signature(self.path)
         if self._access is None or current is None or current != self._signature:
-            self._access, self._authority_file = self._parse(read_file(self.path, "kubeconfig"))
+            data = read_file(self.path, "kubeconfig")
+            try:
+                self._access, self._authority_file = self._parse(data)
+            except AccessError as error:
+                raise UnusableError(str(error)) from None
             self._signature = current
         if not self._authority_file:
             return self._access
-        return self._access._replace(authority=_text(read_file(self._authority_file, "certificate authority")))
+        authority = _text(read_file(self._authority_file, "certificate authority"))
+        if not authority.strip() and _is_verified(self._access):
+            raise UnusableError(f"{self.name}: certificate-authority {self._authority_file} is empty, {_AUTHORITY_EXPECTED}")
+        return self._access._replace(authority=authority)
 
     def _parse(self, data: bytes) -> tuple[Access, str]:
         try:
@@ -86,6 +94,9 @@ class Kubeconfig:
             server_name=self._field(cluster, "tls-server-name", ""),
             proxy=check_url(proxy, f"{self.name}: proxy-url", ("http",)) if proxy else "",
         )
+        if cluster.get("certificate-authority-data") == "" and not file and _is_verified(access):
+            # client-go would trust all authorities of the system, of which none has signed what a cluster's own authority signs
+            raise AccessError(f"{self.name}: certificate-authority-data is empty, {_AUTHORITY_EXPECTED}")
         return access, file
 
     def _identity(self, user: Mapping[str, Any], name: str, cluster: Mapping[str, Any]) -> Identity:
@@ -99,7 +110,9 @@ class Kubeconfig:
             for data, field in ((certificate, "client-certificate"), (key, "client-key"))
         ]
         if bool(certificate or files[0]) != bool(key or files[1]):
-            raise AccessError(f"{self.name}: user {name}: a client certificate needs a client key, and the other way round")
+            raise AccessError(
+                f"{self.name}: user {name}: expected a client certificate with its client key, found only one of them"
+            )
         # as in client-go, a file that can be read again goes before a token that was written down
         token_file = self._path(self._field(user, "tokenFile", ""))
         plugin = self._plugin(user.get("exec"), name, cluster)
@@ -178,6 +191,11 @@ class Kubeconfig:
     def _path(self, path: str) -> str:
         """Return a path that was given relative to the kubeconfig's directory."""
         return os.path.join(os.path.dirname(os.path.abspath(self.path)), path) if path else ""
+
+
+def _is_verified(access: Access) -> bool:
+    """Tell whether the API has to show a certificate that an authority has signed."""
+    return access.server.startswith("https://") and not access.insecure
 
 
 def _text(data: bytes) -> str:

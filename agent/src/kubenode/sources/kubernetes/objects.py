@@ -1,17 +1,20 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which objects are read from the API, and what is kept of them."""
+"""Objects that are read from the API, and the parts of them that are kept."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, NamedTuple
 
-from ..documents import API_VERSIONS, Object, ObjectKey, key_of, lean
+from ...engine.kubernetes.fields import HEADLESS_LABEL, SERVICE_PROXY_LABEL
+from ...manifests.documents import API_VERSIONS, Object, ObjectKey, key_of, lean
 
-# kube-proxy's: what has another proxy, and what needs none (kubernetes: cmd/kube-proxy/app/server.go)
-_OURS = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
+# kube-proxy's since 1.36 (kubernetes: cmd/kube-proxy/app/server.go), but for its fieldSelector spec.clusterIP!=None, which API servers
+# before 1.31 refuse: headless Services are read and left out.
+_NO_OTHER_PROXY = f"!{SERVICE_PROXY_LABEL}"
+_NOT_HEADLESS = f"!{HEADLESS_LABEL}"
 _DROPPED = ("resourceVersion", "generation", "selfLink", "generateName", "finalizers")
 
 encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -28,8 +31,8 @@ class Resource(NamedTuple):
 def resources(node: str) -> tuple[Resource, ...]:
     """Return what is listed and watched for a node."""
     return (
-        Resource("Service", "/api/v1/services", {"labelSelector": _OURS}),
-        Resource("EndpointSlice", "/apis/discovery.k8s.io/v1/endpointslices", {"labelSelector": _OURS}),
+        Resource("Service", "/api/v1/services", {"labelSelector": _NO_OTHER_PROXY}),
+        Resource("EndpointSlice", "/apis/discovery.k8s.io/v1/endpointslices", {"labelSelector": _NOT_HEADLESS}),
         Resource("Node", "/api/v1/nodes", {"fieldSelector": f"metadata.name={node}"}),
     )
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeping one resource up to date, in a thread: list it page by page, then watch it from there (kubernetes: client-go's Reflector).
+"""Reflector: list one resource page by page, then watch it, in a thread (kubernetes: client-go's Reflector).
 
-What is known stays while the API is away, and while it is listed again: a list only says what to put, and at its end what is gone.
-All waiting is measured by the monotonic clock.
+Known objects stay while the API is away, and during a new list. A list only adds and updates; objects are removed at
+its end. All waiting is measured by the monotonic clock.
 """
 
 from __future__ import annotations
@@ -15,12 +15,21 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..documents import ObjectKey
-from .api import Session, decode
-from .errors import ApiError, BrokenOffError, ExpiredError, RefusedError, UnreachableError
+from ...manifests.documents import ObjectKey, decode
+from .api import Session
+from .errors import (
+    ApiError,
+    BrokenOffError,
+    ExpiredError,
+    RefusedError,
+    TooLargeError,
+    UnreachableError,
+    UnusableError,
+)
 from .objects import Resource, understood
 from .store import Store
 
+_ROOM = 0.25  # of the space for a page: one that leaves more than the rest free may be doubled
 _PASSING = (401, 403, 408, 429)  # refusals that say nothing about where we were
 
 
@@ -52,6 +61,7 @@ class Reflector(threading.Thread):
         self.listed = False
         self.tried = False
         self.trouble = ""
+        self.is_blocked = False  # the trouble stays until somebody changes something
         self.odd: dict[str, str] = {}  # objects that cannot be told apart from others: name -> why
         self._session = session
         self._store = store
@@ -61,6 +71,7 @@ class Reflector(threading.Thread):
         self._was_away = False
         self._continued = False  # the page that was asked for last was not the first
         self._failures = 0
+        self._limit = self._timing.page  # objects of the next page
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -103,6 +114,7 @@ class Reflector(threading.Thread):
             # the API forgot the version (restored from a backup, another server), or never knew the request: begin again
             if trouble.reason == "ResourceVersionTooLarge" or (trouble.status not in _PASSING and trouble.status < 500):
                 self._version = ""
+        self.is_blocked = isinstance(trouble, UnusableError)
         self._tell(str(trouble))
         most = self._backoff()
         if isinstance(trouble, RefusedError) and trouble.status == 410:
@@ -131,20 +143,20 @@ class Reflector(threading.Thread):
 
         A token to continue may expire while we read: then from the start, and the next time without pages.
         """
-        for limit in (self._timing.page, self._timing.page, 0):
+        for whole in (False, False, True):
             try:
-                return self._pages(limit)
+                return self._pages(whole)
             except RefusedError as refusal:
-                if not limit or refusal.status not in (400, 410) or not self._continued:
+                if whole or refusal.status not in (400, 410) or not self._continued:
                     raise
         raise ExpiredError("the list cannot be read to its end")
 
-    def _pages(self, limit: int) -> str:
+    def _pages(self, whole: bool) -> str:
         seen: set[ObjectKey] = set()
         odd: dict[str, str] = {}
         following = ""
         while True:
-            metadata = self._page(limit, following, seen, odd)
+            metadata = self._page(0, following, seen, odd) if whole else self._fitting_page(following, seen, odd)
             following = str(metadata.get("continue") or "")
             if not following:
                 break
@@ -154,6 +166,20 @@ class Reflector(threading.Thread):
         self.odd = odd
         self._store.keep_only(self.resource.kind, seen)
         return version
+
+    def _fitting_page(self, following: str, seen: set[ObjectKey], odd: dict[str, str]) -> dict[str, Any]:
+        """Take a page in that is small enough; the next one may be larger again if this one left room for that."""
+        while True:
+            try:
+                metadata = self._page(self._limit, following, seen, odd)
+            except TooLargeError as error:
+                if self._limit == 1:
+                    raise ApiError(f"{error}, though it was asked for one {self.resource.kind} only") from None
+                self._limit = max(1, self._limit // 2)
+            else:
+                if self._session.filled < _ROOM:
+                    self._limit = min(2 * self._limit, self._timing.page)
+                return metadata
 
     def _page(self, limit: int, following: str, seen: set[ObjectKey], odd: dict[str, str]) -> dict[str, Any]:
         """Take a page in; return its metadata and keep nothing else of it: pages may be large."""
@@ -167,11 +193,12 @@ class Reflector(threading.Thread):
     def _take(self, item: Any, seen: set[ObjectKey], odd: dict[str, str]) -> None:
         try:
             key, kept = understood(self.resource.kind, item)
-        except ValueError as error:
-            odd[str(error)] = f"an object of the API cannot be used: {error}"
+            self._store.put(key, kept)
+        except Exception as error:  # whatever it holds, it is one object of many
+            reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            odd[reason] = f"an object of the API cannot be used: {reason}"
             return
         seen.add(key)
-        self._store.put(key, kept)
 
     # watch
 
@@ -218,10 +245,11 @@ class Reflector(threading.Thread):
             self._pause(timing.first_backoff)
 
     def _ask_for_version(self) -> None:
-        """Make sure that the API has come as far as we have.
+        """Make sure that the API server has reached the resource version that we know.
 
-        One that was restored from a backup sends nothing to a watch from a version that it will only have later, and nobody is told of what it
-        did before it has that version again. Asked for a list of at least that version, it says ResourceVersionTooLarge.
+        An API server that was restored from a backup sends nothing to a watch from a later version, and its changes
+        until that version stay unseen. To a request for a list of at least that version, it answers
+        ResourceVersionTooLarge.
         """
         query = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}
         self._session.get(self.resource.path, {**self.resource.selector, **query})
@@ -239,7 +267,7 @@ class Reflector(threading.Thread):
             key, kept = understood(self.resource.kind, item)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             self._version = ""  # an event may be lost: only a list can tell
-            raise ApiError(f"the API sends what is no watch event ({type(error).__name__})") from None
+            raise ApiError(f"the API sent an invalid watch event ({type(error).__name__})") from None
         if kind in ("ADDED", "MODIFIED"):
             self._store.put(key, kept)
         elif kind == "DELETED":

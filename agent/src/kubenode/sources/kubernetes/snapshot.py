@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects on disk, for a start while the API is away.
+"""Snapshot of the objects on disk, for a start while the API is away.
 
-One JSON document a line: a header with format, version, node, time, number and checksum, then the objects. It is read back whole or not at
-all; and ``kubenode plan --objects FILE`` reads it too, since to it the header is an object of a kind that is none of its business.
+One JSON document a line: a header with format, version, node, time, number and checksum, then the objects. It is read
+back whole or not at all. ``kubenode plan --objects FILE`` reads it too, and skips the header as an object of an unknown
+kind.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..documents import Object, ObjectKey, key_of
-from .api import decode
+from ...manifests.documents import Object, ObjectKey, decode, key_of
 
 API_VERSION = "kubenode.ipvs/v1alpha1"
 KIND = "ObjectsSnapshot"
@@ -31,14 +31,15 @@ class SnapshotError(Exception):
 
 
 class Snapshot(NamedTuple):
-    """What was on disk: when it was written (seconds since the epoch), the API's URL, and the objects with their texts."""
+    """Stored snapshot: its time (seconds since the epoch), the API's URL, the objects with their texts, the API servers' addresses."""
 
     written: float
     server: str
     objects: list[tuple[ObjectKey, bytes, Object]]
+    peers: list[str]
 
 
-def write(path: str, node: str, server: str, texts: Sequence[bytes]) -> int:
+def write(path: str, node: str, server: str, texts: Sequence[bytes], peers: Sequence[str] = ()) -> int:
     """Put a snapshot in place of the last one, at once and lasting; return its size.
 
     Raises:
@@ -53,6 +54,7 @@ def write(path: str, node: str, server: str, texts: Sequence[bytes]) -> int:
         "format": FORMAT,
         "node": node,
         "server": server,
+        "peers": list(peers),
         "written": round(time.time(), 3),
         "objects": len(texts),
         "sha256": digest.hexdigest(),
@@ -101,14 +103,16 @@ def read(path: str, node: str) -> Snapshot:
         header = json.loads(first)
         given = {name: header[name] for name in ("kind", "format", "node", "written", "server", "objects", "sha256")}
         written = float(given["written"])
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         raise SnapshotError(f"{path} is not a snapshot") from None
     for name, wanted in (("kind", KIND), ("format", FORMAT), ("node", node)):
         if given[name] != wanted:
-            raise SnapshotError(f"the snapshot {path} is not for us: its {name} is {given[name]!r}, expected {wanted!r}")
+            raise SnapshotError(f"the snapshot {path} is not for this agent: its {name} is {given[name]!r}, expected {wanted!r}")
     if hashlib.sha256(body).hexdigest() != given["sha256"]:
-        raise SnapshotError(f"the snapshot {path} is damaged: its checksum does not fit")
-    return Snapshot(written, str(given["server"]), [_object(path, text) for text in body.splitlines()])
+        raise SnapshotError(f"the snapshot {path} is damaged: its checksum does not match")
+    peers = header.get("peers")  # a release before this one wrote none
+    addresses = [str(peer) for peer in peers] if isinstance(peers, list) else []
+    return Snapshot(written, str(given["server"]), [_object(path, text) for text in body.splitlines()], addresses)
 
 
 def _object(path: str, text: bytes) -> tuple[ObjectKey, bytes, Object]:
@@ -118,7 +122,7 @@ def _object(path: str, text: bytes) -> tuple[ObjectKey, bytes, Object]:
     except (ValueError, RecursionError):
         key = None
     if key is None:
-        raise SnapshotError(f"the snapshot {path} holds what is no object of ours")
+        raise SnapshotError(f"the snapshot {path} has an object of an unexpected form")
     return key, text, item
 
 

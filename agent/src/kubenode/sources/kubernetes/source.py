@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Kubernetes API as the agent's source: Services, EndpointSlices and the node's own Node object, listed and watched.
+"""Kubernetes API as the agent's source: Services, EndpointSlices and the node's own Node object, listed and watched.
 
-The same face as :class:`~..manifests.Manifests`, and a descriptor to wait for.
+It has the interface of :class:`~..manifests.Manifests`, and a descriptor to wait for.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..documents import Object, ObjectKey
-from ..manifests import Changes
+from ...manifests.directory import Changes
+from ...manifests.documents import Object, ObjectKey
 from . import snapshot
 from .access import Access, Accessor
 from .api import Session
 from .credentials import Credentials
-from .errors import AccessError
+from .errors import AccessError, UnusableError
 from .kubeconfig import Kubeconfig
 from .objects import resources
+from .peers import Peers, host
 from .reflector import Reflector, Timing
 from .service_account import ServiceAccount
 from .store import Store
 
 if TYPE_CHECKING:
     from ...log import Log
-    from .events import Events
+    from .event_recorder import Events
 
 _NEEDED = ("Service", "EndpointSlice")
 _RESTORE_AFTER = 3.0  # seconds without complete lists and without an error: an API that is slow, or a network that drops
@@ -79,8 +80,9 @@ class Kubernetes:
         self._accessor = accessor or (Kubeconfig(kubeconfig, server) if kubeconfig else ServiceAccount(server))
         self._credentials = Credentials()
         self._store = Store(self._wake)
+        self._peers = Peers()
         self._reflectors = [
-            Reflector(resource, Session(self._accessor, self._credentials), self._store, self._wake, timing)
+            Reflector(resource, Session(self._accessor, self._credentials, self._connected), self._store, self._wake, timing)
             for resource in resources(node)
         ]
         self._keeper = snapshot.Keeper(self._save, interval)
@@ -126,12 +128,33 @@ class Kubernetes:
             pass
 
     @property
+    def servers(self) -> frozenset[str]:
+        """Return the addresses of the API servers, as far as they are known: by the configuration, connections, the snapshot."""
+        try:
+            access = self._accessor.access()
+            self._peers.add((host(access.server), host(access.proxy)))
+        except AccessError:
+            pass  # whoever wants to connect reports it
+        return self._peers.addresses
+
+    @property
     def waiting(self) -> str:
         """Say why nothing can be known yet."""
         if self._complete or self._restored:
             return ""
         trouble = next((reflector.trouble for reflector in self._needed() if reflector.trouble), "")
         return f"the Kubernetes API: {trouble or 'its lists are being read'}"
+
+    @property
+    def blocked(self) -> str:
+        """Name what the operator must change before anything can be known, "" if waiting may help."""
+        try:
+            self._accessor.access()  # as it is now, not as it was at the last attempt
+        except UnusableError as error:
+            return str(error)
+        except AccessError:
+            return ""  # a file is not there yet
+        return next((reflector.trouble for reflector in self._needed() if reflector.trouble and reflector.is_blocked), "")
 
     @property
     def unknown(self) -> set[str]:
@@ -171,7 +194,7 @@ class Kubernetes:
             if all(reflector.listed for reflector in needed) and self._node_tried():
                 self._complete = True
                 self._keeper.changed()
-                self._log.info("the Kubernetes API's lists are complete", objects=len(self._store))
+                self._log.info("completed the lists of the Kubernetes API", objects=len(self._store))
             elif not self._restore_tried and (
                 any(reflector.trouble for reflector in needed) or time.monotonic() - self._started > _RESTORE_AFTER
             ):
@@ -190,7 +213,7 @@ class Kubernetes:
         if not self._complete:
             return
         if self._events is None:
-            from .events import Events
+            from .event_recorder import Events
 
             self._events = Events(Session(self._accessor, self._credentials), self.node)
             self._events.start()
@@ -203,7 +226,10 @@ class Kubernetes:
         return [reflector for reflector in self._reflectors if reflector.resource.kind in _NEEDED]
 
     def _node_tried(self) -> bool:
-        """Tell whether the Node was read, or cannot be: its zone and networks matter to the first pass, but nobody waits for them for ever."""
+        """Tell whether the Node was read, or cannot be read.
+
+        The first pass needs the Node's zone and networks, but does not wait for them for ever.
+        """
         return all(reflector.tried for reflector in self._reflectors)
 
     def _own_node(self) -> Object | None:
@@ -212,6 +238,10 @@ class Kubernetes:
     def _uid(self, key: ObjectKey) -> str:
         found = self._store.find(key)
         return str(found["metadata"].get("uid") or "") if found is not None else ""
+
+    def _connected(self, address: str) -> None:
+        if self._peers.add((address,)):
+            self._wake()
 
     def _wake(self) -> None:
         try:
@@ -224,8 +254,9 @@ class Kubernetes:
         try:
             found = snapshot.read(self._state, self.node)
         except snapshot.SnapshotError as error:
-            self._log.warning("there is nothing to restore while the Kubernetes API is away", reason=str(error))
+            self._log.warning("restored no state while the Kubernetes API is unreachable", reason=str(error))
             return
+        self._peers.add((host(found.server), *found.peers))
         listed = {reflector.resource.kind for reflector in self._reflectors if reflector.listed}
         for key, text, item in found.objects:
             if key.kind not in listed:
@@ -235,7 +266,7 @@ class Kubernetes:
             f"until the Kubernetes API's lists are complete: {len(found.objects)} objects as they were at {written} "
             f"are restored from {self._state}"
         )
-        self._log.warning("the last state is restored", reason=self._restored, server=found.server)
+        self._log.warning("restored the last state from the snapshot", reason=self._restored, server=found.server)
 
     def _save(self) -> int:
         server = ""
@@ -243,7 +274,7 @@ class Kubernetes:
             server = self._accessor.access().server
         except AccessError:
             pass  # for people only
-        return snapshot.write(self._state, self.node, server, self._store.texts())
+        return snapshot.write(self._state, self.node, server, self._store.texts(), sorted(self._peers.addresses))
 
     def _warn(self) -> None:
         """Say once what is unwise about the way we reach the API."""
@@ -255,11 +286,11 @@ class Kubernetes:
             return
         self._looked_at = True
         for warning in _unwise(access):
-            self._log.warning("access to the Kubernetes API", server=access.server, reason=warning)
+            self._log.warning("insecure access to the Kubernetes API", server=access.server, reason=warning)
 
 
 def _unwise(access: Access) -> Iterator[str]:
     if access.insecure:
-        yield "insecure-skip-tls-verify: whoever stands between can say what this node balances"
+        yield "insecure-skip-tls-verify is true: an attacker on the network path can change this node's virtual servers"
     if access.server.startswith("http://"):
-        yield "the server is http://: nothing is encrypted, and whoever stands between can say what this node balances"
+        yield "server is http://, expected https://: an attacker on the network path can read and change all objects"

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is known of the API's objects, each as text, and what has changed since somebody last asked.
+"""Store of the API's objects, each as text, with the changes since the last call of ``take``.
 
-As text an object takes a fifth of the memory, can be compared whole, and is what the snapshot holds. Of many changes to
-one object only the last is kept: a flood costs what the objects are worth.
+As text an object takes a fifth of the memory, can be compared whole, and has the snapshot's form. Of many changes to
+one object only the last is kept, so a burst of events costs no more than the objects.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from ..documents import Object, ObjectKey
-from ..manifests import Changes
-from .api import decode
+from ...manifests.directory import Changes
+from ...manifests.documents import Object, ObjectKey, decode
 from .objects import encode
 
 

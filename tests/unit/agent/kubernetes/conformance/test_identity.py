@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who we are, and what we may: tokens that rotate, plugins, strangers; what the role's manifest allows is enough."""
+"""Identity and rights of the agent: rotating tokens, plugins, untrusted servers.
+
+The rights in the role's manifest are sufficient.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from support.cluster import Cluster, node, service
 from support.fake_apiserver_answers import Object
 from support.following import NODES, SERVICES, SLICES, Following
 
-from kubenode.sources.documents import ObjectKey
+from kubenode.manifests.documents import ObjectKey
 from kubenode.sources.kubernetes.access import Identity
 from kubenode.sources.kubernetes.credentials import Plugin
 

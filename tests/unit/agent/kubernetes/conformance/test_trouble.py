@@ -12,7 +12,7 @@ import pytest
 from support.cluster import Cluster, service
 from support.following import FAST, SERVICES, SLICES, Following
 
-from kubenode.sources.documents import ObjectKey
+from kubenode.manifests.documents import ObjectKey
 
 Follow = Callable[..., Following]
 

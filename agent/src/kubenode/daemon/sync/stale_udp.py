@@ -1,0 +1,130 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Delete stale UDP flows, those that no endpoint of their service answers, so that their next packet is balanced again.
+
+A client that keeps sending from one port keeps its flow alive for ever (kubernetes/kubernetes#76664). A flow is judged
+as kube-proxy does (``CleanStaleEntries``): by original destination and reply source, and by all serving endpoints,
+chosen or not. A flow stays if a terminating endpoint answers it, or an endpoint that a traffic policy excludes. It also
+stays if no endpoint serves the service.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...engine.errors import EngineError
+from ...engine.plan import Step
+from ..loop import Loop
+
+if TYPE_CHECKING:
+    from ...engine.kernel.nfnetlink.conntrack import Flow
+
+AddressPort = tuple[str, int]  # address, port
+Serving = Mapping[Any, frozenset[AddressPort]]  # virtual server -> who may answer
+
+
+def touched(steps: Iterable[Step]) -> set[Any]:
+    """Return the UDP virtual servers of which a real server came or went."""
+    return {step.key.server for step in steps if step.kind == "real_server" and step.key.server.protocol == "udp"}
+
+
+def stale(flows: Iterable[Flow], serving: Serving) -> list[Flow]:
+    """Return the flows to one of these virtual servers that none of its endpoints answers."""
+    answering = {(server.address, server.port): places for server, places in serving.items()}
+    found = []
+    for flow in flows:
+        mine = answering.get((flow.destination, flow.destination_port))
+        if mine is not None and (flow.reply_source, flow.reply_source_port) not in mine:
+            found.append(flow)
+    return found
+
+
+class FlowCleaner:
+    """Deletes stale UDP flows in slices, between which the loop serves everything else.
+
+    Args:
+        loop: the agent's loop.
+        cleaned: gets family, number of deleted flows, their virtual servers and seconds, when a family has been looked through.
+        failed: gets the virtual servers of which flows may be left, and the reason.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        cleaned: Callable[[int, int, set[Any], float], None],
+        failed: Callable[[set[Any], EngineError], None],
+    ) -> None:
+        self._loop = loop
+        self._cleaned = cleaned
+        self._failed = failed
+        self._serving: dict[Any, frozenset[AddressPort]] = {}  # what is being looked for
+        self._next: dict[Any, frozenset[AddressPort]] = {}  # what came after the beginning
+        self._work: Generator[None, None, None] | None = None
+
+    @property
+    def pending(self) -> set[Any]:
+        """Return the virtual servers whose flows are not cleaned yet."""
+        return {*self._serving, *self._next}
+
+    def clean(self, serving: Serving) -> None:
+        """Delete the stale flows to these virtual servers.
+
+        A running deletion continues with the new endpoints, and is repeated for these virtual servers.
+        """
+        for server in self._serving.keys() & serving.keys():
+            self._serving[server] = serving[server]
+        self._next.update(serving)
+        if self._work is None and self._next:
+            self._begin()
+
+    def forget(self, servers: Iterable[Any]) -> None:
+        """Leave the flows to these virtual servers alone: no endpoint serves them."""
+        for server in servers:
+            self._serving.pop(server, None)
+            self._next.pop(server, None)
+
+    def close(self) -> None:
+        """Stop, whatever is left."""
+        if self._work is not None:
+            self._work.close()
+            self._work = None
+
+    def _begin(self) -> None:
+        self._serving, self._next = self._next, {}
+        self._work = self._cleaning()
+        self._slice()
+
+    def _slice(self) -> None:
+        if self._work is None:
+            return
+        try:
+            next(self._work)
+        except StopIteration:
+            self._work = None
+            self._serving = {}
+            if self._next:
+                self._loop.after(0, lambda: self._begin() if self._work is None and self._next else None)
+        except EngineError as error:
+            left = self.pending
+            self._work, self._serving, self._next = None, {}, {}
+            self._failed(left, error)
+        else:
+            self._loop.after(0, self._slice)
+
+    def _cleaning(self) -> Generator[None, None, None]:
+        from ...engine.kernel.nfnetlink import conntrack
+
+        for family in sorted({server.family for server in self._serving}):
+            start, count = time.monotonic(), 0
+            touched_servers: set[Any] = set()
+            places = {(server.address, server.port): server for server in self._serving if server.family == family}
+            for flows in conntrack.reading_udp_flows(family, places.keys()):
+                old = stale(flows, self._serving)
+                if old:
+                    count += conntrack.delete(old)
+                    touched_servers.update(places[flow.destination, flow.destination_port] for flow in old)
+                yield
+            self._cleaned(family, count, touched_servers, time.monotonic() - start)

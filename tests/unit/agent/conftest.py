@@ -1,0 +1,10 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures of the agent's tests."""
+
+from __future__ import annotations
+
+from support.idle_agent import agent, clock
+
+__all__ = ["agent", "clock"]

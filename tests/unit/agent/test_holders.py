@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claims of several Services in a real agent: the holder outlives a restart, the loser is named, large changes go in slices."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import objects as make
+from support.driver import FakeNode
+
+from kubenode.daemon.agent import Agent
+from kubenode.daemon.inputs.desired_state import Options
+from kubenode.daemon.outputs import status
+from kubenode.daemon.sync.reconciler import Reconciler
+from kubenode.engine.model.ipvs import VirtualServerKey
+from kubenode.log import Log
+
+OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+CONFIG = {"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration"}
+KEY = VirtualServerKey("tcp", "203.0.113.7", 80, 4)
+
+
+class Node:
+    """An agent whose reconciler writes to a kernel of paper, and its manifests."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: list[str] = []
+        (path / "config.yaml").write_text(json.dumps(CONFIG))
+        (path / "manifests").mkdir(exist_ok=True)
+        options = Options(str(path / "config.yaml"), True, str(path / "manifests"), str(path), str(path), "n1", False)
+        self.agent = Agent(options, Log(write=self.lines.append, journal=True))
+        self.kernel = FakeNode()
+        self.agent.reconciler = Reconciler(self.kernel, str(path))
+        self.agent.desired.configure()
+
+    def write(self, *items: dict[str, Any]) -> None:
+        for item in items:
+            (self.path / f"manifests/{item['metadata']['name']}.json").write_text(json.dumps(item))
+
+    def change(self, *items: dict[str, Any]) -> None:
+        self.write(*items)
+        self.agent.desired.refresh()
+        self.agent._pass(False, "event")
+
+    def port(self) -> str:
+        assert self.agent.desired.cluster is not None
+        return self.agent.desired.cluster.port_of(KEY)
+
+    def close(self) -> None:
+        self.agent.reconciler.close()
+        self.agent.loop.close()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    found = Node(tmp_path)
+    yield found
+    found.close()
+
+
+def attacker(*external_ips: str) -> dict[str, Any]:
+    return make.service("attacker", ["10.96.0.66"], externalIPs=list(external_ips), created=OLD)
+
+
+def victim() -> dict[str, Any]:
+    return make.service("victim", ["10.96.0.1"], externalIPs=[KEY.address], created=NEW)
+
+
+def test_holder_outlives_a_restart_and_the_loser_is_named(node: Node, tmp_path: Path) -> None:
+    node.agent.full("start")
+    node.change(attacker(), victim())
+    assert node.port() == "ns1/victim:p80"
+    node.change(attacker(KEY.address))
+    assert node.port() == "ns1/victim:p80"
+    text = (
+        "Service ns1/attacker: spec.externalIPs is 'tcp 203.0.113.7:80', "
+        "expected an address and port that no other Service holds (Service ns1/victim does, by spec.externalIPs)"
+    )
+    assert status.problems(node.agent) == [{"about": "Service", "name": "ns1/attacker", "text": text}]
+    assert any(text in line for line in node.lines)
+    node.close()
+    again = Node(tmp_path)
+    try:
+        again.agent.full("start")
+        assert again.port() == "ns1/victim:p80"
+        assert status.problems(again.agent)[0]["name"] == "ns1/attacker"
+    finally:
+        again.close()
+
+
+def test_refused_address_is_named_before_a_takeover(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.agent.reconciler.adopt = True
+    node.write(attacker("127.0.0.1"))
+    node.agent.desired.refresh()
+    said: list[bool] = []
+    real = node.kernel.read
+
+    def read(want: Any, owned: Any) -> Any:
+        said.append(any("spec.externalIPs is '127.0.0.1'" in line for line in node.lines))
+        return real(want, owned)
+
+    monkeypatch.setattr(node.kernel, "read", read)
+    node.agent.full("start")
+    assert said == [True]
+
+
+def test_large_change_lets_others_have_their_turn(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of the loop are counted; the watchdog is fed with each."""
+    node.agent.full("start")
+    fed: list[int] = []
+    monkeypatch.setattr(node.agent, "_progress", lambda: fed.append(1))
+    node.write(
+        *(
+            make.service(f"s{number}", ["10.96.1.1"], externalIPs=[f"203.{number}.{low >> 8}.{low & 255}" for low in range(1500)])
+            for number in range(4)
+        )
+    )
+    node.agent.desired.refresh()
+    turns: list[float] = []
+
+    def turn() -> None:
+        turns.append(time.monotonic())
+        cluster = node.agent.desired.cluster
+        assert cluster is not None
+        if node.agent.reconciler.want.get("virtual_server"):
+            node.agent.loop.stop()
+        else:
+            node.agent.loop.after(0, turn)
+
+    node.agent._synced_at = 0.0
+    node.agent.loop.after(0, turn)
+    node.agent.loop.after(0, node.agent.changed)
+    node.agent.loop.run()
+    assert len(turns) >= 5
+    assert len(fed) >= 5
+    assert len(node.agent.reconciler.want["virtual_server"]) == 4 * 1500 + 1

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reactions to kernel events: their share of the time, bursts, lost events."""
+
+from __future__ import annotations
+
+import pytest
+from support.idle_agent import NOTHING, Clock
+
+from kubenode.daemon.agent import Agent
+from kubenode.daemon.inputs.kernel_watcher import KernelWatcher
+from kubenode.daemon.loop import Timer
+
+
+@pytest.mark.parametrize(("does", "pace", "pauses"), [("look", "_look", (0.2, 60.0)), ("full", "_mend", (0.0, 30.0))])
+def test_kernel_events_are_repaired_at_a_bounded_share(
+    agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch, does: str, pace: str, pauses: tuple[float, float]
+) -> None:
+    """Somebody may undo what we do as soon as we have done it."""
+    done: list[str] = []
+    monkeypatch.setattr(agent, does, lambda *_reason: done.append(does))
+    agent.last = NOTHING._replace(seconds=3.0)
+    hearing = KernelWatcher(agent)
+    for pause in pauses:  # the second comparison of three seconds in a row
+        for _time in range(100):
+            getattr(hearing, pace).soon()
+        (timer,) = due(agent)
+        assert timer.when - clock.now == pytest.approx(pause)
+        callback = timer.callback
+        timer.cancel()
+        assert callback is not None
+        callback()
+    assert done == [does] * 2
+
+
+def due(agent: Agent) -> list[Timer]:
+    return sorted((timer for _when, _number, timer in agent.loop._timers if timer.pending), key=lambda timer: timer.when)
+
+
+def test_node_addresses_are_read_at_a_bounded_share(agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To list those of a node with thousands of virtual addresses takes its time."""
+    hearing = KernelWatcher(agent)
+    monkeypatch.setattr(agent.desired, "use_node", lambda: setattr(clock, "now", clock.now + 0.03))
+    monkeypatch.setattr(agent, "changed", lambda: None)
+    for pause in (0.2, 0.57):  # 0.6 s after the last one began
+        for _time in range(100):
+            hearing._follow.soon()
+        (timer,) = due(agent)
+        assert timer.when - clock.now == pytest.approx(pause)
+        callback = timer.callback
+        timer.cancel()
+        assert callback is not None
+        callback()
+
+
+class Deaf:
+    """More events than any queue holds."""
+
+    def fileno(self) -> int:
+        return -1
+
+    def read(self) -> None:
+        return None
+
+
+def test_bursts_of_kernel_events_are_read_together(agent: Agent) -> None:
+    """To be woken for each of hundreds a second would cost more than to hear of all of them."""
+    assert agent._serving is not None
+    hearing = agent._serving._kernel_watcher
+    assert hearing._events is not None
+    assert hearing._rule_events is not None
+    ears = {hearing._events.fileno(): hearing._heard, hearing._rule_events.fileno(): hearing._rules_changed}
+    for number, hear in ears.items():
+        assert number in agent.loop._selector.get_map()
+        hear()
+        assert number not in agent.loop._selector.get_map()
+        timer = due(agent)[-1]
+        assert timer.callback is not None
+        timer.callback()
+        assert number in agent.loop._selector.get_map()
+
+
+def test_lost_events_cause_one_comparison(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(agent, "full", done.append)
+    hearing = KernelWatcher(agent)
+    monkeypatch.setattr(hearing, "_events", Deaf())
+    for _time in range(100):
+        hearing._heard()
+    assert done == []
+    (mending,) = [timer for timer in due(agent) if timer.callback == hearing._mend._now]
+    assert mending.callback is not None
+    mending.callback()
+    assert done == ["events lost"]
