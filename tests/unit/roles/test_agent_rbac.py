@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from kubenode.sources.kubernetes import events
+from kubenode.sources.kubernetes import event_recorder as events
 from kubenode.sources.kubernetes.objects import resources
 
 MANIFEST = Path(__file__).resolve().parents[3] / "roles/agent/files/rbac.yaml"
@@ -53,4 +53,9 @@ def test_it_is_the_agents_alone() -> None:
     binding = items()["ClusterRoleBinding"]
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}]
     assert binding["roleRef"]["name"] == items()["ClusterRole"]["metadata"]["name"]
-    assert items()["Secret"]["metadata"]["annotations"] == {"kubernetes.io/service-account.name": account["name"]}
+
+
+def test_manifest_has_no_credential() -> None:
+    """A token in it would be the same for all nodes, and would not expire."""
+    assert items().keys() == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+    assert items()["ServiceAccount"]["automountServiceAccountToken"] is False

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role kubeadm makes of what a real kubeadm and kubectl say, as it was recorded: its own expressions, on their words.
+"""Interpretation of recorded answers of a real kubeadm and kubectl by the expressions of the role kubeadm.
 
-With KUBENODE_TEST_KUBEADM=/path/to/kubeadm, as root, they are asked as well, and with KUBENODE_TEST_KUBECONFIG for a cluster for tests what
-needs one, too: see tests/support/kubeadm_real.py.
+With KUBENODE_TEST_KUBEADM=/path/to/kubeadm, as root, the real programs are run too. With KUBENODE_TEST_KUBECONFIG, of a
+cluster for tests, so are the commands that need a cluster. See tests/support/kubeadm_real.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role prepare tells NetworkManager, systemd-networkd and firewalld."""
+"""Settings that the role prepare gives to NetworkManager, systemd-networkd and firewalld."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _node, _packages
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import facts as _node
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import packages as _packages
 
 ROLE = Path(__file__).parents[3] / "roles/prepare"
 COMMANDS = ["ipset", "ipvsadm", "iptables-restore", "conntrack", "modprobe"]
@@ -161,7 +162,7 @@ def test_all_reasons_are_told_at_once(render: Any, lacks: dict[str, list[str]], 
         assert word in sentence
 
 
-def test_an_unknown_distribution_is_refused_only_for_what_it_lacks(render: Any) -> None:
+def test_unknown_distribution_needs_its_missing_commands_only(render: Any) -> None:
     assert render("prepare_refusals", GENTOO, {}) == []
     assert render("prepare_packages_needed", GENTOO, {"commands": COMMANDS}) == []
     *lacking, why = render("prepare_refusals", GENTOO, {"commands": ["ipset", "modprobe"]})
