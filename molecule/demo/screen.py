@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the demo prints of itself: headings with the time since it began, notes, checks that passed, and the end."""
+"""Output of the demo: headings with the time since its start, notes, passed checks, the end."""
 
 from __future__ import annotations
 

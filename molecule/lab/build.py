@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How an image is built: a tree by mmdebstrap, settings into it, a file system of it; and what will be served with it."""
+"""Build of an image: a tree by mmdebstrap, its settings, a file system; and the package repository beside it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where Debian packages come from: the mirrors that this machine's own apt is configured with, for any release."""
+"""Mirrors of Debian packages: those of this machine's own apt configuration, for any release."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node's disk is made of: one recipe per release, as data. Its digest names the image.
+"""Recipes of node images, one per release, as data. The digest of a recipe names its image.
 
 A node is a small Debian as a cloud provider would hand it out: reachable by ssh, Python installed, nothing of ours.
 """

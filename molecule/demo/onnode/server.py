@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a pod runs: answers HTTP requests, and datagrams on the same port, with its own name and the client it saw.
+"""Server of a pod: answers HTTP requests, and datagrams on the same port, with the pod's name and the client's address.
 
 Arguments: the pod's name, the port. An answer is ``{"pod": NAME, "client": ADDRESS}``; over HTTP as the body of a 200.
 Bare sockets, because a node's Python takes seconds to import ``http.server``.

@@ -6,6 +6,7 @@ python broken.py GOOD DIRECTORY
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import sys
 import tarfile
@@ -19,6 +20,13 @@ BEGINNINGS = {
 }
 
 
+def with_manifest(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the files with a manifest that fits them."""
+    others = {path: data for path, data in files.items() if path != "SHA256SUMS"}
+    lines = [f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in others.items()]
+    return {**others, "SHA256SUMS": "".join(lines).encode()}
+
+
 def main() -> None:
     """Write one bundle for each beginning."""
     with tarfile.open(sys.argv[1]) as good:
@@ -27,7 +35,7 @@ def main() -> None:
         shebang, _newline, rest = files["bin/kubenode"].partition(b"\n")
         raw = io.BytesIO()
         with tarfile.open(fileobj=raw, mode="w") as bundle:
-            for path, data in {**files, "bin/kubenode": shebang + b"\n" + beginning + rest}.items():
+            for path, data in with_manifest({**files, "bin/kubenode": shebang + b"\n" + beginning + rest}).items():
                 member = tarfile.TarInfo(path)
                 member.size = len(data)
                 member.mode = 0o755 if path.startswith("bin/") else 0o644
