@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent on clusters of growing size. kube-proxy's figures were recorded once, on a node of the same kind."""
+"""Measure the agent on clusters of growing size. kube-proxy is not there: see ``kube_proxy.py``."""
 
 from __future__ import annotations
 
@@ -24,22 +24,18 @@ class Size(NamedTuple):
     events: int
     steady: int = 0  # seconds
     cold_bar: float | None = None
-    cold_peer: str = ""
     event_bar: float | None = None
-    event_peer: str = ""
     cpu_bar: float | None = None
-    cpu_peer: str = ""
     memory_bar: float | None = None
-    memory_peer: str = ""
 
 
 SIZES = (
     Size(100, 5, 7, 60),
     Size(200, 5, 7, cold_bar=4),
-    Size(202, 5, 7, 0, 3, "kube-proxy 1.36: 34.7 s", 0.1, "kube-proxy 1.36: 2.4 s"),
-    Size(1002, 5, 7, 60, 8, "kube-proxy 1.36: 187 s", 0.1, "kube-proxy 1.36: 5.5 s", 1, "kube-proxy 1.36: 5 s", 60, "kube-proxy 1.36: 79 MB"),
+    Size(202, 5, 7, cold_bar=3, event_bar=0.1),
+    Size(1002, 5, 7, 60, cold_bar=8, event_bar=0.1, cpu_bar=1, memory_bar=60),
     Size(10000, 1, 7, 60),
-)  # fmt: skip
+)
 
 
 def measure(node: Node) -> list[Row]:
@@ -49,14 +45,10 @@ def measure(node: Node) -> list[Row]:
         arguments = (size.services, ENDPOINTS, size.starts, size.events, size.steady)
         result = json.loads(node.python("agent.py", *map(str, arguments)))
         of = f"{size.services:,} services x {ENDPOINTS} endpoints"
-        rows["cold"].append(Row(f"cold start to everything in place, {of}", size.cold_peer, result["cold"], bar=size.cold_bar))
-        rows["event"].append(
-            Row(f"an endpoint is added, until IPVS has it, {of}", size.event_peer, result["event"], bar=size.event_bar)
-        )
+        rows["cold"].append(Row(f"cold start to everything in place, {of}", "", result["cold"], bar=size.cold_bar))
+        rows["event"].append(Row(f"an endpoint is added, until IPVS has it, {of}", "", result["event"], bar=size.event_bar))
         if size.steady:
             cpu, memory = [result["cpu_per_minute"]], [result["memory"]]
-            rows["cpu"].append(Row(f"CPU in a minute in which nothing changes, {of}", size.cpu_peer, cpu, bar=size.cpu_bar))
-            rows["memory"].append(
-                Row(f"resident memory at its largest, {of}", size.memory_peer, memory, bar=size.memory_bar, unit="MiB")
-            )
+            rows["cpu"].append(Row(f"CPU in a minute in which nothing changes, {of}", "", cpu, bar=size.cpu_bar))
+            rows["memory"].append(Row(f"resident memory at its largest, {of}", "", memory, bar=size.memory_bar, unit="MiB"))
     return [row for group in rows.values() for row in group]

@@ -24,10 +24,10 @@ from typing import Any
 
 from objects import NODE, Object, cluster
 
-from kubenode.daemon.reconcile import A_TURN, Reconciler
+from kubenode.daemon.sync.reconciler import A_TURN, Reconciler
 from kubenode.engine.desired.cluster import Cluster
-from kubenode.engine.desired.config import Config
-from kubenode.engine.desired.facts import NodeFacts
+from kubenode.engine.desired.node_facts import NodeFacts
+from kubenode.engine.desired.settings import Config
 from kubenode.engine.kernel import Result
 from kubenode.engine.kernel.ipvs.codec import pack_real, pack_server
 from kubenode.engine.model.kinds import KINDS

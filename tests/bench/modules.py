@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ``ipsets`` and ``iptables_chains`` themselves take on the node for large tables: against the kernel's tools."""
+"""Duration of ``ipsets`` and ``iptables_chains`` on the node for large tables, compared with the kernel's tools."""
 
 from __future__ import annotations
 

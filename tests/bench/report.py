@@ -1,12 +1,14 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was measured, as rows, and the page that they become: docs/reference/benchmarks.md."""
+"""Measurements as rows, and the page rendered from them: docs/reference/benchmarks.md."""
 
 from __future__ import annotations
 
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
+
+from . import kube_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,6 +78,9 @@ _INTRODUCTION = """\
 Written by `make bench`; not edited by hand. Peers run on the same node in the same run, ours and theirs taking turns, and medians
 are compared: on a lab node system calls cost about ten times what they cost on metal, so the ratios carry over, the seconds do not.
 
+One section is of another run: [Beside kube-proxy](#beside-kube-proxy-another-run). Its figures are comparable with each other, not with those of
+the other sections. Rows with `-` under *theirs* have no peer in this run.
+
 """
 
 
@@ -89,4 +94,4 @@ def page(machine: Mapping[str, str], sections: Mapping[str, Sequence[Row]]) -> s
     text = _INTRODUCTION + "| | |\n| --- | --- |\n" + "".join(f"| {name} | {what} |\n" for name, what in machine.items())
     for title, rows in sections.items():
         text += f"\n## {title}\n\n{markdown(rows)}"
-    return text
+    return f"{text}\n## Beside kube-proxy: another run\n\n{kube_proxy.markdown()}"

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Ansible takes: the wall time of tasks, from a task's banner to the next, and time and CPU of whole playbooks."""
+"""Duration of Ansible tasks and playbooks.
+
+A task's wall time lasts from its banner to the next. A playbook has wall time and CPU time.
+"""
 
 from __future__ import annotations
 

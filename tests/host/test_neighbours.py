@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role prepare tells firewalld, NetworkManager and networkd, told to the real ones: in a root directory, on this machine's kernel."""
+"""Settings that the role prepare gives to firewalld, NetworkManager and networkd.
+
+The real daemons read them, in a root directory, on this machine's kernel.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
         process.wait()
 
 
-def test_firewalld_lets_through_what_is_balanced_and_nothing_else(node: Node) -> None:
+def test_firewalld_admits_balanced_traffic_only(node: Node) -> None:
     for port in (80, 30080, 8080):
         node.start("nc", "-lk", "0.0.0.0", str(port))
         node.until("ss", "-Hlnt", "sport", "=", f"{port}", shows=f":{port}")
@@ -111,7 +114,7 @@ def test_firewalld_lets_through_what_is_balanced_and_nothing_else(node: Node) ->
     assert [node.reached(*each) for each in asked] == [True, True, False]
 
 
-def test_network_manager_leaves_the_link_alone_through_its_own_restart(node: Node) -> None:
+def test_network_manager_restart_leaves_the_link_alone(node: Node) -> None:
     node.start("NetworkManager", "--no-daemon")
     node.until("nmcli", "-g", "DEVICE,STATE", "device", shows="kube-ipvs0:connected")
     node.tell("network_manager.conf.j2")

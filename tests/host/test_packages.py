@@ -133,7 +133,7 @@ def test_older_files_do_not_take_a_node_back(node: Node) -> None:
     assert missing["msg"] == "nothing not among the packages of here"
 
 
-def test_a_package_that_is_not_there_is_named_and_nothing_is_installed(node: Node) -> None:
+def test_missing_package_is_named_and_nothing_installed(node: Node) -> None:
     for source in ({}, {"mirror": node.mirror}):
         result = node.packages(OTHER.name, "nothing", **source)
         assert result["failed"]
@@ -142,7 +142,7 @@ def test_a_package_that_is_not_there_is_named_and_nothing_is_installed(node: Nod
         assert node.installed(OTHER.name) == set()
 
 
-def test_a_directory_that_cannot_be_written_is_named_and_nothing_is_tried(node: Node) -> None:
+def test_read_only_directory_is_named_and_nothing_tried(node: Node) -> None:
     for directory in ("/usr", "/etc", "/var/lib"):
         node.root.run("sh", "-c", 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"', "sh", directory)
         for check in (True, False):
@@ -153,7 +153,7 @@ def test_a_directory_that_cannot_be_written_is_named_and_nothing_is_tried(node: 
     assert node.packages(OTHER.name)["changed"]
 
 
-def test_a_disk_without_space_is_told_and_the_package_is_not_installed(node: Node) -> None:
+def test_full_disk_is_reported_and_package_not_installed(node: Node) -> None:
     """What it depends on fits, itself does not."""
     place, large = node.directory / "large", Package("large", "/opt/full/large", requires=OTHER.name)
     node.build(place, large, OTHER)
@@ -192,7 +192,7 @@ def test_without_a_network_the_repository_is_named(node: Node) -> None:
 
 
 @pytest.mark.parametrize("place", ["redhat", "suse", "arch"], indirect=True)
-def test_a_mirror_without_signatures_is_refused_where_the_node_wants_them(node: Node) -> None:
+def test_unsigned_mirror_is_refused_if_node_checks_signatures(node: Node) -> None:
     node.root.write(*node.family.checks_signatures)
     result = node.packages(OTHER.name, mirror=node.mirror)
     assert result["failed"]
@@ -201,7 +201,7 @@ def test_a_mirror_without_signatures_is_refused_where_the_node_wants_them(node: 
 
 
 @pytest.mark.parametrize("place", ["redhat"], indirect=True)
-def test_a_mirror_is_checked_with_the_keys_that_the_distribution_brought(node: Node) -> None:
+def test_mirror_is_checked_with_keys_of_the_distribution(node: Node) -> None:
     node.root.write(*node.family.checks_signatures)
     node.root.run("gpg", "--batch", "--passphrase", "", "--quick-generate-key", "own", "rsa2048", "sign")
     node.root.write("/etc/pki/rpm-gpg/RPM-GPG-KEY-own", node.root.run("gpg", "--armor", "--export", "own"))
@@ -216,7 +216,7 @@ def test_a_mirror_is_checked_with_the_keys_that_the_distribution_brought(node: N
 
 
 @pytest.mark.parametrize("place", ["redhat"], indirect=True)
-def test_kernel_modules_of_the_running_kernel_come_beside_those_of_the_next(node: Node) -> None:
+def test_modules_of_running_and_next_kernel_coexist(node: Node) -> None:
     name = kernel_modules(KERNEL).name
     place = node.directory / "kernels"
     node.build(place, kernel_modules(KERNEL), kernel_modules(NEXT_KERNEL))
@@ -231,7 +231,7 @@ def test_kernel_modules_of_the_running_kernel_come_beside_those_of_the_next(node
 
 
 @pytest.mark.parametrize("place", ["suse"], indirect=True)
-def test_a_conflict_with_what_is_installed_is_told_and_nothing_is_removed(node: Node) -> None:
+def test_package_conflict_is_reported_and_nothing_removed(node: Node) -> None:
     base = Package(
         "kernel-default-base", "/usr/lib/modules/base", "6.4.0-150600.21", relations="Conflicts: kernel-default = 6.4.0-150600.21"
     )

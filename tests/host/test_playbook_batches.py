@@ -51,7 +51,7 @@ def play(name: str, site: Path, *options: str) -> tuple[int, set[str], dict[str,
 
 
 @pytest.mark.parametrize("how", ["failing", "away"])
-def test_the_nodes_of_a_batch_end_their_move_and_the_next_batch_does_not_begin(tmp_path: Path, how: str) -> None:
+def test_failed_batch_completes_and_next_batch_does_not_begin(tmp_path: Path, how: str) -> None:
     status, moved, failed = play("migrate", tmp_path, "-e", "kubenode_serial=2", "-e", f"{how}=n1")
     assert (status != 0, moved, set(failed)) == (True, {"n2"}, {"n1", "n3", "n4"})
     assert failed["n3"] == "n1 failed, so n3 is left as it is."

@@ -44,7 +44,7 @@ def vault(site: Path, *words: str) -> str:
     return subprocess.run(command, cwd=site, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_state_file_is_looked_for_where_one_stands_and_may_be_from_a_vault(tmp_path: Path) -> None:
+def test_state_file_is_found_and_may_be_vaulted(tmp_path: Path) -> None:
     (tmp_path / "states").mkdir()
     (tmp_path / "password").write_text("secret")
     for name in ("edge.yml", "states/edge.yaml", "sealed.yml"):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from support.namespace import fresh, sh
 
-from kubenode.daemon.rule_events import RuleEvents
+from kubenode.engine.kernel.nfnetlink.monitor import RuleEvents
 
 
 @pytest.fixture

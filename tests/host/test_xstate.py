@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What lets the lab's kernel run on processors with more register state than it knows: ``molecule/lab/xstate.c``."""
+"""Limit of the register state (``molecule/lab/xstate.c``), with which the lab's kernel runs on newer processors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the tests of traffic share: one cluster network, and for each of their files an agent of its own."""
+"""Fixtures of the traffic tests: one cluster network, and an agent for each test file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,13 @@ _MODULES += ("dummy", "veth", "bridge", "br_netfilter", "sctp")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Say how long the soak test goes on (`make soak`), and how much is tried of what there is no end of."""
     parser.addoption(
-        "--soak", type=int, default=45, metavar="SECONDS", help="how long test_agent_soak.py goes on (%(default)s s)"
+        "--soak", type=int, default=20, metavar="SECONDS", help="how long test_agent_soak.py goes on (%(default)s s)"
     )
+    parser.addoption("--every-fault", action="store_true", help="each error at each system call (test_faults_everywhere.py)")
+    parser.addoption(
+        "--kills", type=int, default=3, metavar="N", help="at how many moments each of test_kills.py kills (%(default)s)"
+    )
+    parser.addoption("--kill-seed", default="20261124", metavar="SEED[/N]", help="seed of test_kills.py, and its first round")
     parser.addoption("--faults", type=int, default=1, metavar="N", help="at how many places each fault strikes (%(default)s)")
 
 

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 from dataclasses import dataclass, field
 from typing import Any
 
 from support import objects
+from support.agent_bundles import bundle
 
 # What a task does on the node; any other text is a part of what it shows. ``PROVES`` is what a run after the change still says.
 CHANGES, STAYS, READS, PROVES = "changes", "is there already", "", "have it prove itself"
@@ -37,17 +36,6 @@ class Example:
     after: list[list[str]] = field(default_factory=list)
 
 
-def bundle() -> bytes:
-    """A release of an agent that has nothing against any node."""
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        for name, text in (("bin/kubenode", "import sys\n"), ("lib/kubenode/__init__.py", "")):
-            member = tarfile.TarInfo(name)
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text.encode()))
-    return data.getvalue()
-
-
 def commands(text: str) -> list[list[str]]:
     return [line.split() for line in text.strip().splitlines()]
 
@@ -67,7 +55,7 @@ WEB = {"protocol": "tcp", "address": "192.0.2.80", "port": 80, "real_servers": [
 EXAMPLES: dict[str, Example] = {
     "plugins/modules/agent_install.py": Example(
         {"Install the agent": PROVES, "Say that it works": CHANGES, "Or go back to what worked before": STAYS},
-        {"files/kubenode-agent.tar.gz": bundle()},
+        {"files/kubenode-agent.tar.gz": bundle("import sys\n")},
         commands("mount -t tmpfs memory /usr/local/bin"),
         variables={"agent_config": {"source": {"files": {"path": "/etc/kubenode/manifests"}}}},
         after=commands("rm -r /opt/kubenode /etc/kubenode\numount /usr/local/bin"),

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a module returns against the RETURN of its documentation: nothing else, all that is always returned, in the documented types."""
+"""Compare a module's result with the RETURN block of its documentation.
+
+A result has no undocumented key, has every key that is always returned, and has the documented types.
+"""
 
 from __future__ import annotations
 

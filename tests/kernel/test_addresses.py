@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyroute2 import IPRoute
 
-from kubenode.engine.kernel import addresses
+from kubenode.engine.kernel.rtnetlink import addresses
 from kubenode.engine.model.link import AddressKey, Link
 from kubenode.engine.plan import Step
 

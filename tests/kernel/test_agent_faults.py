@@ -128,7 +128,7 @@ def use() -> int:
             client.connect_ex((STEADY, 80))
         return used()  # statistics are added up every two seconds
 
-    return int(eventually(sent, 20))
+    return int(eventually(sent))
 
 
 @pytest.mark.parametrize("row", [*TABLE, *KILLED], ids=lambda row: f"{row[0]}-{row[1]}")
@@ -174,8 +174,8 @@ def test_a_running_agent(running: AgentProcess, row: tuple[str, str, int], each:
             agent.kill(signal.SIGHUP)
             agent.ask("status")  # is answered, or not even that, after the reload
         try:
-            eventually(lambda items=items: agent.converged(20)["items"]["virtual_server"] == len(items) + 2, 10)
-            eventually(lambda: not agent.converged(20)["draining"])
+            eventually(lambda items=items: agent.converged()["items"]["virtual_server"] == len(items) + 2)
+            eventually(lambda: not agent.converged()["draining"])
             assert agent.plan() == []
             assert used() >= before
         except AssertionError as error:

@@ -73,13 +73,12 @@ TWO = ["10.244.1.1:8080", "10.244.1.2:8080"]
 
 
 def test_the_api_says_what_the_node_holds(agent: AgentProcess, api: FakeApiServer) -> None:
+    agent.use_api(api.url, {"ipvs": {"syncPeriod": "1h"}})  # what the API says is served at once, not with the next full sync
     start(agent)
     assert real_servers() == TWO
     eventually(lambda: api.watching(SLICES))
-    begun = time.monotonic()
     endpoints(api, 3)
-    eventually(lambda: "0AF40103:1F90" in Path("/proc/net/ip_vs").read_text(), 2)
-    assert time.monotonic() - begun < 10
+    eventually(lambda: "0AF40103:1F90" in Path("/proc/net/ip_vs").read_text())
     api.delete("Service", "ns1", "web")
     eventually(lambda: real_servers() == [])
     eventually(lambda: [event["reason"] for event in api.events] == ["Starting"])
@@ -145,7 +144,7 @@ def test_a_quiet_agent_does_nothing(agent: AgentProcess, api: FakeApiServer) -> 
         subprocess.run(["timeout", "--preserve-status", "--signal=INT", "3", *words], check=False)
         return 0 < len(calls.read_text().splitlines()) < 100
 
-    eventually(quiet, 30)  # what a start still has to do on a slow machine comes first
+    eventually(quiet)  # what a start still has to do on a slow machine comes first
 
 
 def test_nothing_is_removed_before_both_lists_are_complete(agent: AgentProcess, api: FakeApiServer) -> None:
@@ -163,9 +162,7 @@ def test_nothing_is_removed_before_both_lists_are_complete(agent: AgentProcess, 
     eventually(lambda: real_servers() == TWO[:1])  # after it has drained
 
 
-def test_a_start_while_the_api_is_away_restores_and_its_return_changes_only_what_differs(
-    agent: AgentProcess, api: FakeApiServer
-) -> None:
+def test_start_without_api_restores_and_return_changes_little(agent: AgentProcess, api: FakeApiServer) -> None:
     endpoints(api, 1, "other", "10.96.0.11")
     start(agent)
     agent.stop()
@@ -182,7 +179,7 @@ def test_a_start_while_the_api_is_away_restores_and_its_return_changes_only_what
         again.objects = api.objects
         again.delete("Service", "ns1", "other")
         endpoints(again, 3)
-        eventually(lambda: real_servers() == [*TWO, "10.244.1.3:8080"] and real_servers("10.96.0.11") == [], 40)
+        eventually(lambda: real_servers() == [*TWO, "10.244.1.3:8080"] and real_servers("10.96.0.11") == [])
         eventually(lambda: problems(agent) == {})
         assert not agent.ask("status")["holding_removals"]
     finally:
@@ -192,7 +189,7 @@ def test_a_start_while_the_api_is_away_restores_and_its_return_changes_only_what
 def test_kill_while_the_api_is_away_and_back(agent: AgentProcess, api: FakeApiServer) -> None:
     """Whatever moment it is killed at, there is a snapshot that is whole."""
     start(agent)
-    eventually(lambda: (agent.directory / "state/objects").exists(), 15)
+    eventually(lambda: (agent.directory / "state/objects").exists())
     for number in range(3, 6):
         endpoints(api, number)
         time.sleep(0.05 * number)

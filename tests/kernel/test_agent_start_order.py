@@ -58,7 +58,7 @@ def test_no_ip_vs_yet(agent: AgentProcess, manager: ServiceManager) -> None:
         subprocess.run(["modprobe", "-r", *users, "ip_vs"], check=False, capture_output=True)
         return not Path("/sys/module/ip_vs").exists()
 
-    eventually(gone, 30)
+    eventually(gone)
     try:
         helper.write_text("/bin/false")  # nor does the kernel load it by itself
         agent.start(wait=False, environment=manager.environment)
@@ -96,7 +96,7 @@ def test_no_api_yet(agent: AgentProcess, manager: ServiceManager) -> None:
     agent.kill(signal.SIGHUP)  # which is not the end of the start
     eventually(lambda: "reloading" in agent.log.read_text())
     assert not manager.ready
-    eventually(lambda: manager.ready, 30)  # the kubelet, which may have to start the API server, waits for us
+    eventually(lambda: manager.ready)  # the kubelet, which may have to start the API server, waits for us
     assert manager.status.startswith("waiting: ")
     api = FakeApiServer(port=port)
     try:

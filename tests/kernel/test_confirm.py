@@ -145,7 +145,7 @@ def clean() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("module", ALL)
-def test_what_nobody_confirms_is_undone_and_the_ledger_is_as_before(module: str) -> None:
+def test_unconfirmed_change_is_undone_and_ledger_restored(module: str) -> None:
     run(module, **BEFORE[module])
     before = node()
     result = run(module, **TASKS[module], confirm_timeout=1)
@@ -203,7 +203,7 @@ def test_a_task_that_dies_when_all_is_done_is_undone(module: str, monkeypatch: p
 
 
 def test_a_task_that_dies_in_the_middle_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ansible_collections.kubenode.ipvs.plugins.module_utils import _files
+    from ansible_collections.kubenode.ipvs.plugins.module_utils._module import files as _files
 
     before = node()
     monkeypatch.setattr(_files, "write", die)  # after the live value, before the file
@@ -213,7 +213,7 @@ def test_a_task_that_dies_in_the_middle_is_undone(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_task_that_dies_while_a_real_server_drains_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ansible_collections.kubenode.ipvs.plugins.module_utils import _ipvs_drain
+    from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import ipvs_drain as _ipvs_drain
 
     run("ipvs_services", **BEFORE["ipvs_services"])
     before = node()
@@ -258,6 +258,7 @@ def test_what_a_reboot_leaves_keeps_nobody_waiting() -> None:
     (guard,) = guards()
     os.kill(guard, signal.SIGKILL)
     shutil.rmtree("/run/kubenode")
+    shutil.rmtree("/run/kubenode-confirm")
     FORWARD.write_text("0")
     sh("sysctl", "--load", "/etc/sysctl.d/90-kubenode-ansible.conf")
     assert run("node_check")["unconfirmed"] == []

@@ -15,9 +15,10 @@ import pytest
 from support.nobody import said_to_nobody
 
 from kubenode.engine.errors import MissingError
-from kubenode.engine.kernel import conntrack, ipvs
-from kubenode.engine.kernel.conntrack import Flow
+from kubenode.engine.kernel import ipvs
 from kubenode.engine.kernel.ipvs import control
+from kubenode.engine.kernel.nfnetlink import conntrack
+from kubenode.engine.kernel.nfnetlink.conntrack import Flow
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.plan import Step
 
@@ -60,7 +61,7 @@ def sockets() -> Iterator[ExitStack]:
 def bound(sockets: ExitStack, family: int, address: str, port: int = 0) -> socket.socket:
     made = sockets.enter_context(socket.socket(DOMAIN[family], socket.SOCK_DGRAM))
     made.bind((address, port))
-    made.settimeout(5)
+    made.settimeout(60)
     return made
 
 
@@ -86,7 +87,7 @@ def through_ipvs(sockets: ExitStack, family: int) -> tuple[socket.socket, socket
     return client, server
 
 
-def test_a_flow_through_ipvs_has_the_real_server_as_its_reply_source(family: int, sockets: ExitStack) -> None:
+def test_ipvs_flow_has_real_server_as_reply_source(family: int, sockets: ExitStack) -> None:
     vip, pod, _host = ADDRESSES[family]
     client, _server = through_ipvs(sockets, family)
     port = client.getsockname()[1]
@@ -152,7 +153,7 @@ def test_without_the_right_it_is_said(family: int) -> None:
     flow = Flow(family, "10.0.0.1", 1, "10.0.0.2", 2, "10.0.0.2", 2, b"")
     said = said_to_nobody(lambda: conntrack.udp_flows(family), lambda: conntrack.delete([flow, flow]))
     assert said == [
-        "connection tracking may not be read: the right CAP_NET_ADMIN is needed (run as root)",
+        "connection tracking may not be read: the capability CAP_NET_ADMIN is needed (run as root)",
         "UDP flow from 10.0.0.1 port 1 to 10.0.0.2 port 2 cannot be deleted: Operation not permitted",
     ]
 

@@ -19,8 +19,8 @@ from support.namespace import fresh, sh
 
 from kubenode.engine.apply import execute
 from kubenode.engine.desired.cluster import Cluster
-from kubenode.engine.desired.config import Config
-from kubenode.engine.desired.facts import NodeFacts
+from kubenode.engine.desired.node_facts import NodeFacts
+from kubenode.engine.desired.settings import Config
 from kubenode.engine.kernel.tables import TABLES
 from kubenode.engine.ledger import Ledger
 from kubenode.engine.model import State

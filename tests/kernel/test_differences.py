@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where we differ from kube-proxy if asked to, with packets: one node, one pod on it, one client next to it, a real kernel."""
+"""Optional differences from kube-proxy, tested with packets: one node, one pod on it, one client next to it, a real kernel."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from support.namespace import fresh, sh
 
 from kubenode.engine.apply import execute
 from kubenode.engine.desired.cluster import Cluster
-from kubenode.engine.desired.config import Config
-from kubenode.engine.desired.facts import NodeFacts
+from kubenode.engine.desired.node_facts import NodeFacts
+from kubenode.engine.desired.settings import Config
 from kubenode.engine.kernel.tables import TABLES
 from kubenode.engine.ledger import Ledger
 from kubenode.engine.plan import plan

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 from collections.abc import Iterator
 
@@ -58,6 +59,16 @@ def test_counters_and_other_tables_make_no_difference() -> None:
     assert rules() == before
     sh("iptables -t mangle -N FOREIGN && iptables -t mangle -X FOREIGN")
     assert rules() == before
+
+
+def test_no_reference_cycles_are_left() -> None:
+    """The agent asks at each comparison, and its garbage collector runs seldom."""
+    rules()
+    gc.collect()
+    for number in range(3):
+        rules()
+        sh(f"iptables -N OURS{number}")  # entries of another length
+    assert gc.collect() == 0
 
 
 def test_what_cannot_be_asked_is_none() -> None:

@@ -128,7 +128,7 @@ def test_a_failure_names_its_member_and_the_rest_is_done() -> None:
     assert set(members("PORTS")) == {"30080", *(str(port) for port in range(100, 110))}
 
 
-def test_without_keep_going_it_stops_at_the_failure_and_says_truly_what_is_done() -> None:
+def test_apply_without_keep_going_stops_at_failure() -> None:
     make(WANT)
     first = [Step("member", MemberKey("PORTS", str(port)), None, "") for port in range(100, 105)]
     bad = Step("member", MemberKey("SERVICES", "10.300.0.1,tcp:80"), None, "")
@@ -139,7 +139,7 @@ def test_without_keep_going_it_stops_at_the_failure_and_says_truly_what_is_done(
     assert set(members("PORTS")) == {"30080", "100", "101", "102", "103", "104"}
 
 
-def test_a_set_that_cannot_be_made_takes_its_members_along_and_nobody_else() -> None:
+def test_failed_set_fails_only_its_own_members() -> None:
     sh("ipset", "create", "SERVICES", "hash:mac")
     steps = plan({}, WANT, {}).steps
     result = ipset.apply(steps, keep_going=True)
@@ -221,7 +221,7 @@ class TestAnotherHeader:
         assert ipset.read()["member"] == want["member"]
         assert list(ipset.read(members=False)["set"]) == ["S"]
 
-    def test_the_same_while_a_rule_uses_it_is_refused_and_the_set_stays(self) -> None:
+    def test_type_change_of_set_in_use_is_refused_and_set_stays(self) -> None:
         make({"set": {"S": IPS}, "member": {MemberKey("S", "10.0.0.7"): ""}})
         sh("iptables", "-A", "INPUT", "-m", "set", "--match-set", "S", "src", "-j", "ACCEPT")
         before = sh("ipset", "save")

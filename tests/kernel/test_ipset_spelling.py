@@ -15,8 +15,9 @@ from support.set_members import cases, member
 from kubenode.engine.errors import InputError
 from kubenode.engine.kernel import ipset
 from kubenode.engine.model.ipset import same_set
-from kubenode.engine.model.ipset_header import header
-from kubenode.engine.model.ipset_member import Speller, pairs
+from kubenode.engine.model.member_options import pairs
+from kubenode.engine.syntax.ipset_header import header
+from kubenode.engine.syntax.ipset_member import Speller
 
 EXAMPLES = 60
 

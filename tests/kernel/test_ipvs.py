@@ -115,7 +115,7 @@ def merged(first: dict[str, dict[Any, Any]], second: dict[str, dict[Any, Any]]) 
 
 @random_tables
 @given(ipvs_tables.tables(), ipvs_tables.tables())
-def test_plan_and_apply_lead_from_any_table_to_any_other_and_back(
+def test_plan_and_apply_convert_any_table_to_any_other(
     first: dict[str, dict[Any, Any]], second: dict[str, dict[Any, Any]]
 ) -> None:
     control.flush()
@@ -173,7 +173,7 @@ def test_a_table_that_proc_does_not_show_is_read_by_netlink(monkeypatch: pytest.
     assert ipvs.read() == state
 
 
-def test_a_thread_in_another_network_namespace_has_a_table_of_its_own() -> None:
+def test_thread_in_other_netns_has_its_own_table() -> None:
     """Both by netlink and by proc: what it reads and writes is its own, and ours stays."""
     ours = {"virtual_server": {WEB: VirtualServer()}, "real_server": {REAL: RealServer(5)}}
     theirs = {"virtual_server": {WEB: VirtualServer("wlc")}, "real_server": {REAL: RealServer(7)}}
@@ -195,7 +195,7 @@ def test_a_thread_in_another_network_namespace_has_a_table_of_its_own() -> None:
     assert ipvs.read() == ours
 
 
-def test_creating_what_exists_changes_it_and_changing_what_is_gone_creates_it() -> None:
+def test_create_of_existing_and_change_of_missing_item_succeed() -> None:
     write({"virtual_server": {WEB: VirtualServer("rr")}, "real_server": {REAL: RealServer(1)}})
     write({"virtual_server": {WEB: VirtualServer("wlc", 1, 60)}, "real_server": {REAL: RealServer(5)}})
     assert ipvs.read() == {"virtual_server": {WEB: VirtualServer("wlc", 1, 60)}, "real_server": {REAL: RealServer(5)}}

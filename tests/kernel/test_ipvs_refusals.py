@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kernel refuses of an IPVS table: each refusal names its item and its reason, and stops nothing else."""
+"""Refusals of the kernel's IPVS table.
+
+Each refusal names its item and its reason, and stops no other item.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,7 @@ def test_done_is_exactly_what_was_done(position: int) -> None:
     assert ipvs.read() == NOTHING
 
 
-def test_refusals_that_are_lost_in_a_full_queue_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_lost_in_a_full_queue_are_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every message is refused with EEXIST, and the socket's queue holds few of them; still every item is changed."""
     steps = [
         create(VirtualServerKey("tcp", f"10.96.{number >> 8}.{number & 255}", 80, 4), VirtualServer()) for number in range(600)
@@ -125,8 +128,8 @@ def test_refusals_that_are_lost_in_a_full_queue_are_asked_for_again(monkeypatch:
 def test_without_the_right_it_is_said() -> None:
     said = said_to_nobody(ipvs.read, lambda: ipvs.apply([create(WEB, VirtualServer())]).failed[0].message)
     assert said == [
-        "IPVS may not be used: the right CAP_NET_ADMIN is needed (run as root)",
-        "virtual server tcp 10.96.0.10:80: the right CAP_NET_ADMIN is needed (run as root)",
+        "IPVS may not be used: the capability CAP_NET_ADMIN is needed (run as root)",
+        "virtual server tcp 10.96.0.10:80: the capability CAP_NET_ADMIN is needed (run as root)",
     ]
 
 

@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import hashlib
 import os
 import re
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
+from support.agent_bundles import Member, bundle, manifest, packed
 
 GOOD = "import sys\n"
 UNFIT = "import sys\nprint('ok    here')\nprint('FAIL  no such thing: ' + sys.argv[-1])\nsys.exit(1)\n"
@@ -36,15 +36,15 @@ class Node:
         self, digest: str, config: str, unit: str = "unit", program: str = GOOD, cut: int | None = None, **options: Any
     ) -> dict[str, Any]:
         """Install a release whose command is ``program``; of its bundle, the first ``cut`` bytes are there."""
-        bundle = self.bundles / f"{digest}.tar.gz"
-        with tarfile.open(bundle, "w:gz") as archive:
-            for name, text in (("bin/kubenode", program), ("lib/kubenode/__init__.py", "")):
-                member = tarfile.TarInfo(name)
-                member.size = len(text)
-                archive.addfile(member, io.BytesIO(text.encode()))
-        bundle.write_bytes(bundle.read_bytes()[:cut])
+        return self.install_bundle(digest, bundle(program)[:cut], config, unit, **options)
+
+    def install_bundle(self, digest: str, data: bytes, config: str, unit: str = "unit", **options: Any) -> dict[str, Any]:
+        """Install a bundle as it is."""
+        path = self.bundles / f"{digest}.tar.gz"
+        path.write_bytes(data)
         files = {str(self.config): config, str(self.unit): unit}
-        return self.run(state="present", digest=digest, bundle=str(bundle), files=files, **options)
+        options = {"sha256": hashlib.sha256(data).hexdigest(), **options}
+        return self.run(state="present", digest=digest, bundle=str(path), files=files, **options)
 
     def run(self, **arguments: Any) -> dict[str, Any]:
         places = {"directory": str(self.directory), "command": str(self.directory.parent / "bin/kubenode")}
@@ -83,7 +83,7 @@ def test_what_a_running_agent_needs(node: Node) -> None:
     assert node.state() == ("a", "two", "another unit")
 
 
-def test_a_release_or_a_configuration_that_is_unfit_changes_nothing(node: Node) -> None:
+def test_unfit_release_or_configuration_changes_nothing(node: Node) -> None:
     proven(node, "a", "one")
     with pytest.raises(ModuleError, match=rf"^the agent cannot work here: FAIL  no such thing: {node.config}$"):
         node.install("b", "two", "another unit", UNFIT)
@@ -98,7 +98,7 @@ def test_beside_kube_proxy_the_release_is_asked_so(node: Node) -> None:
     assert node.install("a", "one", program=program, beside_kube_proxy=True)["needs"] == "restart"
 
 
-def test_back_to_what_worked_last_however_many_attempts_there_were(node: Node) -> None:
+def test_rollback_after_many_attempts_restores_last_proven(node: Node) -> None:
     proven(node, "a", "one", "unit")
     node.install("b", "two", "unit")
     assert node.install("c", "two", "another unit")["former"] == "a"
@@ -248,6 +248,94 @@ def test_a_release_that_cannot_be_removed_is_named(node: Node) -> None:
 @pytest.mark.parametrize("kept", [5, 60], ids=["its head", "its middle"])
 def test_a_bundle_that_was_cut_off_changes_nothing(node: Node, kept: int) -> None:
     proven(node, "a", "one")
-    with pytest.raises(ModuleError, match=r"^bundle cannot be unpacked in .*; the current release goes on$"):
+    with pytest.raises(ModuleError, match=r"^bundle for \S+/releases/b: cannot be unpacked: .*, the current release goes on$"):
         node.install("b", "two", cut=kept)
     assert (node.state()[:2], node.releases()) == (("a", "one"), {"a"})
+
+
+FILES = {"bin/kubenode": GOOD.encode(), "lib/kubenode/__init__.py": b"", "lib/kubenode/a.py": b"A = 1\n"}
+EVIL = b"import os\n"
+EVIL_DIGEST, A_DIGEST = (hashlib.sha256(data).hexdigest() for data in (EVIL, FILES["lib/kubenode/a.py"]))
+PLAIN = [Member(name, data) for name, data in {**FILES, "SHA256SUMS": manifest(FILES)}.items()]
+WITHOUT_A = [member for member in PLAIN if member.name != "lib/kubenode/a.py"]
+NOT_VERIFIED: dict[str, tuple[list[Member], str]] = {
+    "tampered": (
+        [*WITHOUT_A, Member("lib/kubenode/a.py", EVIL)],
+        rf"lib/kubenode/a\.py has SHA-256 {EVIL_DIGEST}, expected {A_DIGEST} \(SHA256SUMS\)",
+    ),
+    "missing": (WITHOUT_A, rf"lib/kubenode/a\.py is missing, expected SHA-256 {A_DIGEST} \(SHA256SUMS\)"),
+    "additional": (
+        [*PLAIN, Member("lib/sitecustomize.py", EVIL)],
+        r"lib/sitecustomize\.py has no line in SHA256SUMS, expected only files that have one",
+    ),
+    "additional, compiled": (
+        [*PLAIN, Member("lib/kubenode/__pycache__/a.pyc", EVIL)],
+        r"lib/kubenode/__pycache__ is in a bundle, expected no compiled files",
+    ),
+    "symbolic link": (
+        [*WITHOUT_A, Member("lib/kubenode/a.py", link="/etc/passwd")],
+        r"lib/kubenode/a\.py is not a plain file or directory",
+    ),
+    "hard link": ([*PLAIN, Member("lib/b.py", link="bin/kubenode", hard=True)], r"lib/b\.py is not a plain file or directory"),
+    "parent directory": ([*PLAIN, Member("lib/../../../evil", EVIL)], r"'lib/\.\./\.\./\.\./evil' is not a relative path inside"),
+    "leading parent": ([*PLAIN, Member("../evil", EVIL)], r"'\.\./evil' is not a relative path inside of the release"),
+    "absolute": ([*PLAIN, Member("/tmp/evil", EVIL)], r"'/tmp/evil' is not a relative path inside of the release"),
+    "twice": ([*PLAIN, Member("bin/kubenode", EVIL)], r"bin/kubenode is in it twice"),
+    "no manifest": (PLAIN[:-1], r"SHA256SUMS is missing, expected one line 'SHA-256  NAME' for each file"),
+    "broken manifest": (
+        [*PLAIN[:-1], Member("SHA256SUMS", b"hello\n")],
+        r"SHA256SUMS line 1 is 'hello', expected 'SHA-256  NAME'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_VERIFIED)
+def test_a_bundle_that_is_not_as_its_manifest_says_is_refused(node: Node, name: str) -> None:
+    members, reason = NOT_VERIFIED[name]
+    proven(node, "a", "one")
+    before = all_of(node)
+    with pytest.raises(ModuleError, match=rf"^bundle for \S+/releases/b: {reason}.*; nothing was changed, the current release"):
+        node.install_bundle("b", packed(members), "two", "another unit")
+    assert all_of(node) == before
+
+
+def test_a_bundle_changed_on_its_way_is_refused(node: Node) -> None:
+    proven(node, "a", "one")
+    before, data = all_of(node), packed(PLAIN)
+    found, expected = hashlib.sha256(data + b"x").hexdigest(), hashlib.sha256(data).hexdigest()
+    with pytest.raises(
+        ModuleError, match=rf"b\.tar\.gz has SHA-256 {found}, expected {expected}: it was changed or cut on its way"
+    ):
+        node.install_bundle("b", data + b"x", "two", sha256=expected)
+    with pytest.raises(ModuleError, match=r"missing parameter.* 'bundle': sha256"):
+        node.run(state="present", digest="b", bundle="/nowhere")
+    assert all_of(node) == before
+
+
+def test_a_release_damaged_on_disk_is_unpacked_again(node: Node) -> None:
+    data = packed(PLAIN)
+    node.install_bundle("a", data, "one")
+    node.run(state="proven")
+    path = node.directory / "releases/a/lib/kubenode/a.py"
+    path.write_bytes(EVIL)
+    damaged = f"lib/kubenode/a.py has SHA-256 {EVIL_DIGEST}, expected {A_DIGEST} (SHA256SUMS)"
+    foreseen = node.install_bundle("a", data, "one", check=True)
+    assert foreseen["lines"][0] == f"unpack release a again: {damaged}"
+    assert path.read_bytes() == EVIL
+    done = node.install_bundle("a", data, "one")
+    assert (done["lines"], done["needs"]) == (foreseen["lines"], "restart")
+    assert path.read_bytes() == FILES["lib/kubenode/a.py"]
+    node.run(state="proven")
+    assert node.install_bundle("a", data, "one")["changed"] is False
+    assert node.releases() == {"a"}
+
+
+def test_a_release_is_readable_whatever_the_umask(node: Node) -> None:
+    umask = os.umask(0o077)
+    try:
+        node.install("a", "one")
+    finally:
+        os.umask(umask)
+    release = node.directory / "releases/a"
+    assert {oct(path.stat().st_mode & 0o777) for path in [release, *release.rglob("*")] if path.is_dir()} == {"0o755"}
+    assert {oct(path.stat().st_mode & 0o777) for path in (release / "lib").rglob("*") if path.is_file()} == {"0o644"}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wrong with the node, not with the task: one clear message, and nothing half done."""
+"""Faults of the node, not of the task: one clear message, and no partial change."""
 
 from __future__ import annotations
 

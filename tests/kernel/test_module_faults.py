@@ -24,7 +24,11 @@ from support.namespace import fresh, sh
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 
 KERNEL_MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
-NO_MEMORY, NO_SPACE, NO_RIGHT = "Cannot allocate memory", "No space left on device|disk is full", "no right|the right|permitted"
+NO_MEMORY, NO_SPACE, NO_RIGHT = (
+    "Cannot allocate memory",
+    "No space left on device|disk is full",
+    "no right|CAP_NET_ADMIN|permitted",
+)
 REFUSED = "the kernel refused the changes of table"  # iptables-restore does not say why
 ESTABLISHED = "net.netfilter.nf_conntrack_tcp_timeout_established"
 Arguments = dict[str, Any]

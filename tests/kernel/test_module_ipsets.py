@@ -66,7 +66,7 @@ def test_single_members_come_and_go() -> None:
 def test_foreign_sets_are_left_alone() -> None:
     subprocess.run(["ipset", "restore"], input="create foreign hash:ip\nadd foreign 192.0.2.1\n", text=True, check=True)
     before = saved("foreign")
-    with pytest.raises(ModuleError, match=r"set foreign .*was not made by us"):
+    with pytest.raises(ModuleError, match=r"set foreign .*has no owner"):
         run("ipsets", sets=[{"name": "foreign", "state": "absent"}])
     with pytest.raises(ModuleError, match=r"foreign"):
         run("ipsets", sets=[{"name": "foreign", "type": "hash:ip", "members": []}])
@@ -227,7 +227,7 @@ def test_members_that_match_nothing_come_and_go() -> None:
     assert not subprocess.run(["ipset", "-q", "test", "s", "10.1.2.3"], check=False).returncode
 
 
-def test_a_member_whose_timeout_runs_is_as_wanted_and_one_without_is_not() -> None:
+def test_member_with_running_timeout_needs_no_change() -> None:
     wanted = {"name": "s", "type": "hash:ip", "timeout": 0, "members": ["192.0.2.1 timeout 300", "192.0.2.2"]}
     sets(wanted)
     subprocess.run(["ipset", "-exist", "add", "s", "192.0.2.1", "timeout", "100"], check=True)
@@ -250,7 +250,7 @@ def test_a_member_whose_timeout_runs_is_as_wanted_and_one_without_is_not() -> No
         ({"type": "bitmap:ip", "range": "192.0.2.0/24"}, "bitmap:ip"),
     ],
 )
-def test_a_set_made_with_other_options_is_exchanged_and_exchanged_back(options: dict[str, Any], found: str) -> None:
+def test_set_with_other_options_is_exchanged_both_ways(options: dict[str, Any], found: str) -> None:
     plain = {"name": "s", "type": "hash:ip"}
     sets(plain)
     result = sets({**plain, **options})

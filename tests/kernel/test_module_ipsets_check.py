@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ipset or the kernel would refuse is refused in check mode, too; the message says where it stands."""
+"""Check mode refuses everything that ipset or the kernel would refuse.
+
+The message names the position.
+"""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_no_packet_finds_no_set(options: dict[str, Any]) -> None:
     assert packets.refused == 0
 
 
-def test_a_type_that_the_kernel_does_not_exchange_is_refused_and_no_packet_notices() -> None:
+def test_unexchangeable_type_is_refused_without_packet_loss() -> None:
     with Packets() as packets:
         eventually(lambda: packets.sent)
         with pytest.raises(ModuleError, match="rules of iptables or other sets refer to it"):

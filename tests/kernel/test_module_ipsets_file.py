@@ -15,7 +15,7 @@ from kernel.modules import ModuleError, run
 from support.module_ipsets import saved, sets
 from support.set_members import cases, member
 
-from kubenode.engine.model.ipset_header import header
+from kubenode.engine.syntax.ipset_header import header
 
 pytestmark = pytest.mark.usefixtures("no_sets_left")
 

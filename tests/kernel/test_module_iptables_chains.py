@@ -153,9 +153,9 @@ def test_jumps_that_are_not_mentioned_stay() -> None:
 
 def test_foreign_chains_are_left_alone() -> None:
     before = rules()
-    with pytest.raises(ModuleError, match="chain IPv4 filter FOREIGN exists already and was not made by us"):
+    with pytest.raises(ModuleError, match="chain IPv4 filter FOREIGN exists already and has no owner"):
         run("iptables_chains", chains=[{"name": "FOREIGN", "rules": ["-j DROP"]}])
-    with pytest.raises(ModuleError, match="chain IPv4 filter FOREIGN was not made by us and is not removed"):
+    with pytest.raises(ModuleError, match="chain IPv4 filter FOREIGN has no owner and is not removed"):
         run("iptables_chains", chains=[{"name": "FOREIGN", "state": "absent"}])
     run("iptables_chains", chains=[{"name": "THEIRS"}], owner="other")
     with pytest.raises(ModuleError, match="chain IPv4 filter THEIRS belongs to owner 'other'"):
@@ -269,7 +269,7 @@ def test_rules_as_fields(fields: dict[str, Any], saved: str) -> None:
     assert not chains({"name": "MINE", "rules": [saved, {"jump": "RETURN"}]})["changed"]
 
 
-def test_rules_stand_in_the_order_of_the_task_and_what_it_does_not_name_goes() -> None:
+def test_rules_follow_task_order_and_unlisted_rules_go() -> None:
     three = ["-s 192.0.2.1/32 -j ACCEPT", "-s 192.0.2.2/32 -j ACCEPT", "-j DROP"]
     chains({"name": "MINE", "rules": three})
     subprocess.run(["iptables", "-A", "MINE", "-j", "LOG"], check=True)
@@ -287,7 +287,7 @@ def test_counters_of_foreign_rules_stay() -> None:
     assert "[7:700] -A FOREIGN -s 203.0.113.0/24 -j DROP" in saved
 
 
-def test_a_run_that_changes_nothing_starts_one_process_for_each_family(started: Started) -> None:
+def test_unchanged_run_starts_one_process_a_family(started: Started) -> None:
     both = {"name": "MINE", "families": ["ipv4", "ipv6"], "rules": [f"-p tcp --dport {port} -j ACCEPT" for port in range(1, 200)]}
     chains(both)
     with started:

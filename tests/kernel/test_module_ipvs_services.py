@@ -249,15 +249,13 @@ def test_foreign_virtual_servers_are_left_alone() -> None:
     subprocess.run(["ipvsadm", "-R"], input="-A -t 192.0.2.80:80 -s wrr\n-A -u 192.0.2.9:53 -s rr\n", text=True, check=True)
     before = saved()
     for arguments in ({}, {"purge": "owned"}):
-        with pytest.raises(ModuleError, match=r"^virtual server tcp 192\.0\.2\.80:80 exists already and was not made by us"):
+        with pytest.raises(ModuleError, match=r"^virtual server tcp 192\.0\.2\.80:80 exists already and has no owner"):
             run("ipvs_services", services=[{**WEB, "real_servers": REALS}], **arguments)
     subprocess.run(["ipvsadm", "-a", "-u", "192.0.2.9:53", "-r", "198.51.100.1:53", "-m"], check=True)
     before = saved()
-    with pytest.raises(
-        ModuleError, match=r"^virtual server udp 192\.0\.2\.9:53 was not made by us and keeps its real server 198"
-    ):
+    with pytest.raises(ModuleError, match=r"^virtual server udp 192\.0\.2\.9:53 has no owner and keeps its real server 198"):
         run("ipvs_services", services=[{"protocol": "udp", "address": "192.0.2.9", "port": 53, "real_servers": []}])
-    with pytest.raises(ModuleError, match="was not made by us and is not removed"):
+    with pytest.raises(ModuleError, match="has no owner and is not removed"):
         run("ipvs_services", services=[{**WEB, "state": "absent"}])
     assert saved() == before
     result = services({**WEB, "real_servers": REALS[:1]}, adopt=True)

@@ -96,9 +96,9 @@ def test_the_information_can_be_given_back() -> None:
 
 def test_whose_a_daemon_is() -> None:
     control.start_daemon("master", SyncDaemon("lo", 9))
-    with pytest.raises(ModuleError, match=r"^IPVS synchronisation daemon master exists already and was not made by us"):
+    with pytest.raises(ModuleError, match=r"^IPVS synchronisation daemon master exists already and has no owner"):
         run("ipvs_services", sync_daemons=[MASTER])
-    with pytest.raises(ModuleError, match=r"^IPVS synchronisation daemon master was not made by us and is not removed"):
+    with pytest.raises(ModuleError, match=r"^IPVS synchronisation daemon master has no owner and is not removed"):
         run("ipvs_services", sync_daemons=[{"role": "master", "state": "absent"}])
     converge("ipvs_services", sync_daemons=[], purge="owned")
     converge("ipvs_services", purge="all")

@@ -171,7 +171,7 @@ def test_live_parameters_are_compared_as_the_kernel_reads_them() -> None:
         assert bool(result["warnings"]) == different
 
 
-def test_what_modprobe_is_told_not_to_load_fails_and_leaves_nothing() -> None:
+def test_module_disabled_in_modprobe_fails_and_leaves_nothing() -> None:
     foreign = Path("/etc/modprobe.d/hardened.conf")
     foreign.write_text("install ip_vs_fo /bin/true\n")
     try:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from kernel.modules import ModuleError, converge, run
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _sysctls_task
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import sysctls as _sysctls_task
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import KernelError
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING, Ledger
 

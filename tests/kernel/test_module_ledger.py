@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the modules remember on disk goes when there is nothing left to remember."""
+"""Ledgers of the modules on disk are removed with their last entry."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from kernel.modules import run
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _node
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import facts as _node
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From one random state to another with each converging module: foreseen exactly, undone exactly, and then nothing is left to do."""
+"""Random state changes by each converging module.
+
+Check mode predicts a change exactly, undo reverts it exactly, and a second run changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ from support.namespace import fresh, sh
 from support.random_cluster import FACTS, RandomCluster
 from support.set_members import cases, member
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _guard
+from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import guard as _guard
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel import Failure, Result
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.plan import Step
 from kubenode.engine.desired.cluster import Cluster
-from kubenode.engine.desired.config import Config
+from kubenode.engine.desired.settings import Config
 
 SEED = 20261122
 TURNS = 2

@@ -73,7 +73,7 @@ def as_recorded(recording: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("path", recorded.RECORDINGS, ids=lambda path: path.stem)
-def test_what_is_there_is_what_render_says_and_absent_takes_it_all_away(path: Path, tmp_path: Path) -> None:
+def test_present_matches_render_and_absent_removes_all(path: Path, tmp_path: Path) -> None:
     recording = recorded.load(path)
     recorded_addresses(recording)
     sh("ipvsadm", "-A", "-t", "203.0.113.250:443", "-s", "wrr")
@@ -119,7 +119,7 @@ def former() -> Iterator[None]:
     run("sysctls", purge="owned")
 
 
-def test_absent_gives_sysctls_their_former_values_back_when_nothing_serves_any_more(former: None) -> None:
+def test_absent_restores_sysctls_after_last_service(former: None) -> None:
     for count in (2, 1):  # another run knows them still
         proxy(*web(count))
     assert sysctls() == {**FORMER, "net.ipv4.ip_forward": "1", "net.ipv4.vs.conntrack": "1"}
@@ -156,7 +156,7 @@ def test_kube_proxys_state_is_taken_over_only_if_told() -> None:
     sh("ip", "addr", "add", "10.96.9.9/32", "dev", "kube-ipvs0")
     config = {"clusterCIDR": recording["config"]["clusterCIDR"], **QUIET}
     before = dump()
-    with pytest.raises(ModuleError, match=r"exists already and was not made by us.*nothing was changed"):
+    with pytest.raises(ModuleError, match=r"exists already and has no owner.*nothing was changed"):
         run(
             "service_proxy",
             objects=[*recording["objects"], *web()],
@@ -227,3 +227,35 @@ def test_one_object_in_two_places(tmp_path: Path) -> None:
         ModuleError, match=r"in objects and in .*: Service ns1/web, EndpointSlice ns1/web-4; name each object once"
     ):
         run("service_proxy", objects=web(), src=str(tmp_path), node_name="n1")
+
+
+def test_kube_ipvs0_has_no_queue_as_kube_proxys() -> None:
+    proxy(*web())
+    (link,) = json.loads(sh("ip", "-j", "link", "show", "kube-ipvs0"))
+    assert "txqlen" not in link
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000], ids=["digits", "brackets"])
+def test_poisonous_object_is_named_and_nothing_changed(value: str) -> None:
+    poison = objects.piece("web", name="poison", annotations={"kubenode.ipvs/weight": value})
+    before = dump()
+    with pytest.raises(
+        ModuleError, match=r"EndpointSlice ns1/poison: annotation kubenode\.ipvs/weight is .*nothing was changed"
+    ) as caught:
+        run("service_proxy", objects=[*web(), poison], node_name="n1", config=QUIET)
+    assert len(str(caught.value)) < 1500
+    assert dump() == before
+
+
+def test_invalid_object_is_skipped_with_a_warning() -> None:
+    poison = objects.piece("web", name="poison", annotations={"kubenode.ipvs/weight": "9" * 5000})
+    result = proxy(*web(), poison, invalid_objects="skip")
+    assert f"-A -t {VIP}:80" in sh("ipvsadm", "-Sn")
+    (warning,) = [text for text in result["warnings"] if "ns1/poison" in text]
+    assert warning.startswith("left out: EndpointSlice ns1/poison: annotation kubenode.ipvs/weight is ")
+
+
+def test_respelled_address_is_served_with_a_warning() -> None:
+    result = proxy(*web(ip="010.096.000.010"))
+    assert f"-A -t {VIP}:80" in sh("ipvsadm", "-Sn")
+    assert [text for text in result["warnings"] if "which is read as 10.96.0.10 (write it like that)" in text]

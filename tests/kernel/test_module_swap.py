@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from kernel.modules import ModuleError, run
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils import _swap
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host import swap as _swap
 
 FOREIGN = "# /dev/zram1 none swap\nUUID=1 / ext4 defaults 0 1\n"
 

@@ -84,7 +84,7 @@ def test_numbers_are_compared_as_the_kernel_reads_them(name: str, given: int | s
     assert f"{name} = {given}\n" in FILE.read_text()
 
 
-def test_a_name_that_the_kernel_does_not_know_is_what_the_message_is_about() -> None:
+def test_unknown_sysctl_is_named_in_the_error() -> None:
     message = r"^sysctl net\.ipv4\.tcp_congestion_control: the kernel has nothing by the name 'nosuch' \(a kernel module"
     with pytest.raises(ModuleError, match=message):
         run("sysctls", sysctls={"net.ipv4.tcp_congestion_control": "nosuch"})
@@ -117,7 +117,7 @@ def test_files_that_have_the_last_word_are_named() -> None:
         other.unlink()
 
 
-def test_a_line_of_a_parameter_that_is_gone_does_not_stop_the_others() -> None:
+def test_line_of_missing_parameter_does_not_stop_others() -> None:
     subprocess.run(["modprobe", "br_netfilter"], check=True)
     run("sysctls", sysctls={"net.bridge.bridge-nf-call-iptables": 1})
     subprocess.run(["rmmod", "br_netfilter"], check=True)

@@ -103,9 +103,9 @@ def test_foreign_links_and_addresses_are_left_alone() -> None:
     links({"name": "lo", "addresses": ["192.0.2.7"]})
     assert shown("lo") == ("UP", ["127.0.0.1/8", "192.0.2.7/32", "::1/128"])
     for link in ("foreign", "lo"):
-        with pytest.raises(ModuleError, match=f"link {link} was not made by us and is not removed"):
+        with pytest.raises(ModuleError, match=f"link {link} has no owner and is not removed"):
             run("virtual_addresses", links=[{"name": link, "state": "absent"}])
-    with pytest.raises(ModuleError, match="link foreign exists already and was not made by us"):
+    with pytest.raises(ModuleError, match="link foreign exists already and has no owner"):
         run("virtual_addresses", links=[{"name": "foreign", "up": True}])
     links(purge="owned")
     assert shown("foreign") == ("DOWN", ["192.0.2.1/32", "192.0.2.2/32"])

@@ -18,7 +18,7 @@ from support.namespace import sh
 
 from kubenode.cli import main
 from kubenode.engine.errors import EngineError, KernelError
-from kubenode.engine.kernel import addresses
+from kubenode.engine.kernel.rtnetlink import addresses
 from kubenode.engine.kernel.scratch import ScratchError, in_scratch
 
 

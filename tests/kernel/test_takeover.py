@@ -131,7 +131,7 @@ def as_recorded(recording: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("path", recorded.RECORDINGS, ids=lambda path: path.stem)
-def test_what_is_as_wanted_is_taken_over_without_a_step_and_given_back_as_it_is(path: Path, agent: AgentProcess) -> None:
+def test_converged_items_are_adopted_and_released_unchanged(path: Path, agent: AgentProcess) -> None:
     recording = recorded_node(path, agent)
     assert plan(agent) == []
     agent.start("--adopt")
@@ -147,7 +147,7 @@ def test_what_is_as_wanted_is_taken_over_without_a_step_and_given_back_as_it_is(
     assert agent.ask("status")["last_full_sync"]["steps"] == 0
 
 
-def test_what_kube_proxy_left_goes_and_what_is_somebody_elses_stays(agent: AgentProcess) -> None:
+def test_takeover_removes_kube_proxy_items_and_no_foreign_ones(agent: AgentProcess) -> None:
     recording = recorded_node(recorded.GOLDEN / "clustercidr-0.json", agent)
     theirs = ["-A -t 203.0.113.250:443 -s wrr", "-a -t 203.0.113.250:443 -r 203.0.113.251:8443 -m -w 7"]
     sh("ipvsadm", "-R", text="\n".join(theirs) + "\n")
@@ -207,7 +207,7 @@ def switch(agent: AgentProcess, traffic: list[Steady]) -> None:
         assert (client.failures, client.retransmitted) == ([], 0)
 
 
-def test_whether_the_agent_can_follow_is_asked_while_kube_proxy_runs(agent: AgentProcess, tmp_path: Path) -> None:
+def test_agent_prerequisites_are_checked_beside_kube_proxy(agent: AgentProcess, tmp_path: Path) -> None:
     program = tmp_path / "kube-proxy"
     shutil.copy("/bin/sleep", program)
     words = ("check", "--run-dir", str(agent.run))
@@ -235,8 +235,13 @@ def test_from_ipvs_mode_under_traffic(agent: AgentProcess, servers: Servers) -> 
 
 
 def connections() -> int:
-    """How many connections IPVS has balanced so far."""
-    return sum(int(line.split()[2]) for line in sh("ipvsadm", "-Ln", "--stats", "--exact").splitlines() if line.startswith("TCP"))
+    """Return how many connections IPVS has balanced so far.
+
+    From the counters of each processor, which IPVS increases with the connection. What ``ipvsadm --stats`` shows is their sum of up to two
+    seconds ago: connections of before would seem to come later.
+    """
+    lines = Path("/proc/thread-self/net/ip_vs_stats_percpu").read_text().split("~")[0].splitlines()[2:]
+    return sum(int(line.split()[1], 16) for line in lines if line.strip())
 
 
 def test_from_iptables_mode_under_traffic_and_back(agent: AgentProcess, servers: Servers, tmp_path: Path) -> None:

@@ -57,9 +57,7 @@ def cluster(bare_cluster: Cluster) -> Cluster:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("where", ["client1", "p3"])
-def test_external_policy_local_keeps_the_client_and_stays_on_the_node(
-    cluster: Cluster, family: int, where: str, protocol: str
-) -> None:
+def test_external_policy_local_keeps_client_address_and_node(cluster: Cluster, family: int, where: str, protocol: str) -> None:
     for target in (
         node_port(30020, family, protocol),
         external_ip(LOCAL, family, protocol=protocol),
@@ -149,11 +147,11 @@ def test_source_ranges_are_for_the_load_balancer_only(cluster: Cluster, family: 
 # conditions of endpoints
 
 
-def test_a_terminating_endpoint_gets_nothing_while_another_is_ready(cluster: Cluster, family: int) -> None:
+def test_terminating_endpoint_beside_ready_one_gets_nothing(cluster: Cluster, family: int) -> None:
     assert asked("client1", cluster_ip(TERMINATING, family)) == {f"p2 sees {GATEWAY[family]}": 4}
 
 
-def test_a_terminating_endpoint_that_still_serves_is_the_last_resort(cluster: Cluster, family: int) -> None:
+def test_serving_terminating_endpoint_is_the_last_resort(cluster: Cluster, family: int) -> None:
     assert asked("client1", cluster_ip(LAST_RESORT, family)) == {f"p1 sees {GATEWAY[family]}": 4}
 
 
@@ -183,7 +181,7 @@ def test_topology_hints(cluster: Cluster, family: int, number: int, names: list[
 # the last test: it changes the configuration
 
 
-def test_without_fallback_a_local_policy_without_local_endpoints_refuses(cluster: Cluster, family: int) -> None:
+def test_local_policy_without_fallback_or_endpoint_refuses(cluster: Cluster, family: int) -> None:
     if cluster.weights(node_port(30021, family)):
         cluster.reconfigure(localFallback="drop")
     for where, target in zip(("client1", "p3", "client1"), without_local(family), strict=True):

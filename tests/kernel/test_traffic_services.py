@@ -33,6 +33,8 @@ def cluster(bare_cluster: Cluster) -> Cluster:
     cluster.write("other", service(OTHER_PROXY, ["p1"], labels=other))
     ingress = [{"ip": APPLIANCE_IP[family].format(1), "ipMode": "Proxy"} for family in (4, 6)]
     cluster.write("appliance", service(APPLIANCE, ["p1"], node_port=30014, kind="LoadBalancer", ingress=ingress))
+    allowed = [f"{HOSTS[NODE].ip[family]}/{length}" for family, length in ((4, 32), (6, 128))]
+    cluster.configure(allowedExternalIPs=[*allowed, "198.51.100.0/24", "2001:db8:51::/64"])
     cluster.start()
     return cluster
 
@@ -147,7 +149,7 @@ def test_of_two_services_with_one_node_port_the_older_is_served(cluster: Cluster
     (problem,) = cluster.agent.ask("status")["problems"]
     assert (problem["name"], f"svc{OLDER}" in problem["text"]) == (f"ns1/svc{YOUNGER}", True)
     cluster.remove("older", cluster_ip(OLDER, family))
-    eventually(lambda: ask("client1", target) == f"p2 sees {GATEWAY[family]}", 5)
+    eventually(lambda: ask("client1", target) == f"p2 sees {GATEWAY[family]}")
     eventually(lambda: cluster.agent.ask("status")["problems"] == [])
     cluster.remove("younger", target)
 
@@ -162,6 +164,12 @@ def test_an_external_address_that_is_the_node_s_own(cluster: Cluster, family: in
     assert ask("client1", target) == f"p1 sees {GATEWAY[family]}"
     assert f" {mine}/" not in cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
     cluster.remove("own", target)
+    loopback = {4: "127.0.0.2", 6: "::1"}[family]
+    cluster.write("own", service(OWN, ["p1"], externalIPs=[loopback]))
+    cluster.becomes(cluster_ip(OWN, family), {"p1": 1})
+    (problem,) = cluster.agent.ask("status")["problems"]
+    assert f"spec.externalIPs is '{loopback}', expected an address in one of the networks" in problem["text"]
+    cluster.remove("own", cluster_ip(OWN, family))
     assert f" {mine}/" in cluster.run("ip", "addr", "show", "dev", "eth0")
 
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What settings do to traffic; each is given to the running agent by a reload. And what others have made, which is left alone."""
+"""Effects of settings on traffic, each given to the running agent by a reload.
+
+Also: items that other software has created are left alone.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def masqueraded(family: int) -> dict[str, int]:
 # the defaults
 
 
-def test_ports_of_the_node_itself_are_not_reached_through_virtual_addresses(cluster: Cluster, family: int) -> None:
+def test_host_ports_are_unreachable_through_virtual_addresses(cluster: Cluster, family: int) -> None:
     client = HOSTS["client1"].ip[family]
     assert ask("client1", Target(HOSTS[NODE].ip[family], HOST_PORT)) == f"host sees {client}"
     found = {"p3": cluster_ip(WEB, family), "client1": external_ip(WEB, family), "client2": balancer_ip(WEB, family)}

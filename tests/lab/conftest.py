@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "molecule"))
+sys.path[:0] = [str(ROOT / "molecule"), str(ROOT / "tests")]
 
 from lab import naming, netns  # noqa: E402
+from support.waiting import eventually  # noqa: E402
 
 
 class Clone(NamedTuple):
@@ -80,10 +80,7 @@ class Clone(NamedTuple):
 
     def wait_for(self, what: Callable[[], object]) -> None:
         """Wait until ``what`` is true, so that an interruption comes when there is something to interrupt."""
-        deadline = time.monotonic() + 120
-        while not what():
-            assert time.monotonic() < deadline, "what was to be interrupted did not begin"
-            time.sleep(0.05)
+        eventually(what, pause=0.05)
 
     def building(self) -> bool:
         """Tell whether an image is being built."""

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the tests against programs of others have to be told: where the program is. They are not part of `make test`."""
+"""Paths of the third-party programs that these tests run.
+
+The tests are not part of `make test`.
+"""
 
 from __future__ import annotations
 

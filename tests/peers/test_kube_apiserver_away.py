@@ -18,7 +18,7 @@ from support.kube_apiserver import ROLE, KubeApiServer
 from support.namespace import sh
 from support.served import SLOW, problems, real_servers, serve, start, steps, steps_since
 
-from kubenode.sources.documents import ObjectKey
+from kubenode.manifests.documents import ObjectKey
 
 ONE_MORE = {"virtual_server create": 1, "real_server create": 1, "address create": 1, "member create": 2}
 

@@ -16,7 +16,7 @@ from support.cluster import Cluster, node, piece, service
 from support.kube_apiserver import ROLE
 from support.served import SLOW, place, problems, real_servers, start, virtual_servers
 
-from kubenode.sources.documents import ObjectKey
+from kubenode.manifests.documents import ObjectKey
 
 pytestmark = pytest.mark.parametrize("only_api", ["::1"], indirect=True, scope="session")
 FOUR, SIX = ["192.0.2.77:8080"], ["[2001:db8::77]:8080"]

@@ -93,7 +93,12 @@ def shown() -> dict[str, Any]:
 
 def wanted(config: dict[str, Any], objects: Objects) -> dict[str, Any]:
     """The same tables, as we want them of the node as it is."""
-    recording = {"config": config, "objects": objects, "state": {"node": sh("ip", "-json", "address")}}
+    recording = {
+        "config": config,
+        "agent": [plain_cluster.ALLOWED],
+        "objects": objects,
+        "state": {"node": sh("ip", "-json", "address")},
+    }
     state = recorded.cluster(recording).state()
     sets, members = recorded.sets(render(state, "ipset"))
     return {

@@ -19,7 +19,7 @@ from ansible.plugins.loader import init_plugin_loader, lookup_loader
 from support.cluster import Cluster, node, piece, service
 from support.kube_apiserver import PROXY, ROLE, KubeApiServer
 
-from kubenode.sources.documents import ObjectKey, key_of
+from kubenode.manifests.documents import ObjectKey, key_of
 
 COLLECTION = Path(__file__).parents[2] / "collection"
 PAGE = 500  # objects that kubectl asks for at once

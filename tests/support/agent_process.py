@@ -11,28 +11,16 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from .namespace import each
+from .waiting import PATIENCE, eventually
 
 ROOT = Path(__file__).parents[2]
 NODE = "node1"
-
-
-def eventually(what: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """Return the first true answer; fail with the last one."""
-    end = time.monotonic() + seconds
-    while True:
-        answer = what()
-        if answer:
-            return answer
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s: {what.__doc__ or what}")
-        time.sleep(0.02)
 
 
 class AgentProcess:
@@ -120,7 +108,7 @@ class AgentProcess:
         if wait:
             self.converged()
 
-    def converged(self, seconds: float = 10.0) -> dict[str, Any]:
+    def converged(self, seconds: float = PATIENCE) -> dict[str, Any]:
         """Wait until the agent says that the node is as wanted."""
 
         def asked() -> Any:
@@ -137,7 +125,7 @@ class AgentProcess:
 
     def ask(self, command: str) -> Any:
         """Ask the running agent; None if it does not answer."""
-        from kubenode.daemon.control import ask
+        from kubenode.daemon.outputs.control import ask
 
         try:
             return ask(str(self.run / "agent.sock"), command)
@@ -153,7 +141,7 @@ class AgentProcess:
         """End the agent and return its status."""
         assert self.process is not None
         self.kill(number)
-        status = self.process.wait(20)
+        status = self.process.wait(PATIENCE)
         self.process = None
         return status
 
@@ -175,12 +163,12 @@ class AgentProcess:
 
 def metrics() -> str:
     """What an agent's metrics say that has them at 127.0.0.1:10249."""
-    with urllib.request.urlopen("http://127.0.0.1:10249/metrics", timeout=30) as answer:
+    with urllib.request.urlopen("http://127.0.0.1:10249/metrics", timeout=PATIENCE) as answer:
         return str(answer.read(), "utf-8")
 
 
 def dump() -> dict[str, str]:
-    """Everything that the native tools say about this namespace, without counters."""
+    """Return what the native tools show of this namespace, without counters and without what the kernel decides by itself."""
     ipvs, sets, v4, v6, addresses, links = each(
         "ipvsadm -Sn", "ipset save", "iptables-save", "ip6tables-save", "ip -o addr", "ip -o link"
     )
@@ -191,7 +179,7 @@ def dump() -> dict[str, str]:
         "ip6tables": _rules(v6),
         # Which links have finished detecting duplicates is a matter of seconds, not of what was done to the node.
         "addresses": addresses.replace(" tentative", ""),
-        "links": links,
+        "links": _links(links),
     }
 
 
@@ -204,6 +192,12 @@ def _plain(dumped: dict[str, str]) -> list[str]:
     lines = [line.split(": ", 1)[1] for line in dumped["addresses"].splitlines()]
     lines += [line.split(": ", 1)[1].split(" mtu")[0].split("@")[0] for line in dumped["links"].splitlines()]
     return sorted(lines)
+
+
+def _links(listed: str) -> str:
+    """Leave out what follows from the carrier, which the kernel notices up to a second late, and names of other namespaces."""
+    listed = re.sub(r"(?<=[<,])(?:NO-CARRIER|LOWER_UP|DORMANT),?|,(?:NO-CARRIER|LOWER_UP|DORMANT)(?=>)", "", listed)
+    return re.sub(r" (?:qdisc|state|link-netns|link-netnsid) \S+", "", listed)
 
 
 def _sets(saved: str) -> str:

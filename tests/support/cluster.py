@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from kubenode.sources.documents import ObjectKey
+from kubenode.manifests.documents import ObjectKey
 from kubenode.sources.kubernetes.access import Access, Identity
 from kubenode.sources.kubernetes.api import Session
 from kubenode.sources.kubernetes.credentials import Credentials

@@ -22,11 +22,14 @@ import ctypes
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from .namespace import sh
+from .waiting import eventually
 
 _CLONE_NEWNET = 0x40000000
+_TENTATIVE = 0x40  # IFA_F_TENTATIVE
 
 
 class Host(NamedTuple):
@@ -103,6 +106,9 @@ class Network:
         names = {_WIRE, *(host.namespace for host in HOSTS.values())}
         self._names = sorted(names)
         _batch(None, [f"netns add {name}" for name in self._names])
+        for name in self._names:
+            with inside(name):  # nobody else has these addresses
+                Path("/proc/sys/net/ipv6/conf/default/dad_transmits").write_text("0")
         self._join(_WIRE, [(name, "eth0") for name in MACHINES])
         self._join(NODE, [(name, "eth0") for name in LOCAL_PODS], bridge="cni0")
         # as CNI's hairpinMode: what a pod sends to itself through a Service leaves by the port it came in by
@@ -119,10 +125,24 @@ class Network:
             for tool in ("iptables", "ip6tables"):  # a table that was used once stays, empty
                 sh(tool, "-t", "nat", "-S")
                 sh(tool, "-t", "filter", "-S")
+        eventually(self._settled)
 
     def close(self) -> None:
         """Remove the namespaces and all that is in them."""
         _batch(None, [f"netns del {name}" for name in self._names])
+
+    def _settled(self) -> bool:
+        """Whether each link has its link-local address, which the kernel gives it when it notices the carrier: up to a second late."""
+        for name in self._names:
+            with inside(name):
+                devices = Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]
+                rows = [line.split() for line in Path("/proc/thread-self/net/if_inet6").read_text().splitlines()]
+            links = {line.partition(":")[0].strip() for line in devices} - {"lo"}
+            if links - {device for address, _index, _prefix, _scope, _flags, device in rows if address.startswith("fe80")}:
+                return False
+            if any(int(flags, 16) & _TENTATIVE for _address, _index, _prefix, _scope, flags, _device in rows):
+                return False
+        return True
 
     def _join(self, namespace: str, members: Iterable[tuple[str, str]], bridge: str = "bridge") -> None:
         """Make a bridge in a namespace and plug the others' interfaces into it."""

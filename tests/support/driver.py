@@ -11,10 +11,10 @@ from typing import Any
 from support import objects as make
 from support.paper import PaperNode
 
-from kubenode.daemon.reconcile import Reconciler
+from kubenode.daemon.sync.reconciler import Reconciler
 from kubenode.engine.desired.cluster import Cluster
-from kubenode.engine.desired.config import Config
-from kubenode.engine.desired.facts import NodeFacts
+from kubenode.engine.desired.node_facts import NodeFacts
+from kubenode.engine.desired.settings import Config
 from kubenode.engine.errors import KernelError
 from kubenode.engine.ledger import Ledger
 from kubenode.engine.model.ipvs import VirtualServerKey

@@ -14,7 +14,9 @@ import ssl
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Generator
+from itertools import takewhile
 from typing import NamedTuple
 
 from .fake_apiserver_answers import (
@@ -49,6 +51,7 @@ NODE_PROXIER = {
 
 
 BOOKMARK_BEFORE = 2.0  # seconds before a watch's end
+HISTORY = 20_000  # changes that a watch may begin before: more have expired, and hours of churn must not fill the memory
 
 
 class Change(NamedTuple):
@@ -87,7 +90,7 @@ class FakeApiServer:
         self.objects: dict[str, dict[Key, Object]] = {kind: {} for kind, _version in KINDS.values()}
         self.objects["ClusterRole"]["", "system:node-proxier"] = NODE_PROXIER
         self.lock = threading.RLock()
-        self._history: list[Change] = []
+        self._history: deque[Change] = deque()
         self._watchers: dict[str, list[queue.Queue[bytes | None]]] = {}
         self._server = Server(self, context, port)
         self.port = self._server.server_address[1]
@@ -101,7 +104,7 @@ class FakeApiServer:
         self.cut()
         self._server.close_connections()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(60)
 
     # objects
 
@@ -225,7 +228,7 @@ class FakeApiServer:
                     return
                 if line == b"\0":
                     with self.lock:
-                        fresh = [change for change in self._history if change.version > since and change.kind == kind]
+                        fresh = [change for change in self._after(since) if change.kind == kind]
                     for change in fresh:
                         since = change.version
                         event = told(change.what, change.obj, change.before, query)
@@ -290,8 +293,14 @@ class FakeApiServer:
         empty = {"kind": kind, "apiVersion": api_version, "metadata": {"resourceVersion": str(self.version)}}
         return encode({"type": "BOOKMARK", "object": {**empty, **EMPTY_BOOKMARK.get(kind, {})}})
 
+    def _after(self, version: int) -> list[Change]:
+        """Return the changes after a version, without looking at all history."""
+        return list(takewhile(lambda change: change.version > version, reversed(self._history)))[::-1]
+
     def _note(self, change: Change) -> None:
         self._history.append(change)
+        if len(self._history) > HISTORY:
+            self.oldest = self._history.popleft().version
         for path, (watched, _version) in KINDS.items():
             if watched == change.kind:
                 for watcher in self._watchers.get(path, ()):

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a kube-apiserver says: pages of lists, Status documents, what somebody sees who only watches a selection.
+"""Answers of a kube-apiserver: pages of lists, Status documents, watch events of a client that selects objects.
 
-In the words of the recorded answers of a real one (tests/golden/api).
+The texts are those of a real one, recorded in tests/golden/api.
 """
 
 from __future__ import annotations

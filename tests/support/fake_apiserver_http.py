@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the fake kube-apiserver says it: HTTP/1.1 with the headers of a real one, or exactly what a test's script says."""
+"""HTTP/1.1 server of the fake kube-apiserver.
+
+It answers with the headers of a real one, or with exactly the bytes of a test's script.
+"""
 
 from __future__ import annotations
 

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import select
 import signal
 import subprocess
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from .agent_process import eventually
+from .waiting import PATIENCE, eventually
 
 
 class Fault(NamedTuple):
-    """``calls`` (as strace names them) fail with ``error``, or end who makes them if that is KILL.
+    """``calls`` (as strace names them) fail with ``error``, or end who makes them if that is KILL; "" only records them.
 
     ``when`` counts in each process and thread: ``3``, or ``3+`` from then on.
     """
@@ -58,7 +61,7 @@ class Attached:
         fault = self._fault
         effect = "signal=KILL" if fault.error == "KILL" else f"error={fault.error}"
         inject = f"inject={fault.calls}:{effect}:when={fault.when}"
-        options = ["-f", "-qq", "-o", str(self._record), "-e", f"trace={fault.calls}", "-e", inject]
+        options = ["-f", "-qq", "-o", str(self._record), "-e", f"trace={fault.calls}", *(["-e", inject] if fault.error else [])]
         self._record.write_text("")
         self._strace = subprocess.Popen(["strace", *options, "-p", str(self._pid)])
         eventually(self._traced)
@@ -66,7 +69,7 @@ class Attached:
 
     def __exit__(self, *_error: object) -> None:
         self._strace.send_signal(signal.SIGINT)  # it lets the process go
-        self._strace.wait(20)
+        self._strace.wait(PATIENCE)
 
     @property
     def happened(self) -> int:
@@ -77,6 +80,49 @@ class Attached:
         """strace has every thread of the process"""
         threads = [Path(f"/proc/{self._pid}/task/{name}/status") for name in os.listdir(f"/proc/{self._pid}/task")]
         return all("TracerPid:\t0\n" not in thread.read_text() for thread in threads)
+
+
+# What the manual's pages name (section 2, Linux man-pages 6), but for errors that only a wrong argument causes (EBADF, EFAULT, EINVAL,
+# ENOTSOCK, ...) and those of files that the call does not have. A call that the pages give no errors has those of its relative.
+ERRORS = {
+    "sendto": ("EACCES", "EAGAIN", "ECONNRESET", "EINTR", "EMSGSIZE", "ENOBUFS", "ENOMEM", "EPIPE"),
+    "recvfrom": ("EAGAIN", "ECONNREFUSED", "EINTR", "ENOMEM"),
+    "recvmsg": ("EAGAIN", "ECONNREFUSED", "EINTR", "ENOMEM"),
+    "sendmsg": ("EACCES", "EAGAIN", "ECONNRESET", "EINTR", "EMSGSIZE", "ENOBUFS", "ENOMEM", "EPIPE"),
+    "socket": ("EACCES", "EAFNOSUPPORT", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EPROTONOSUPPORT"),
+    "bind": ("EACCES", "EADDRINUSE", "ENOMEM"),
+    "setsockopt": ("ENOPROTOOPT", "ENOMEM", "EPERM", "EAGAIN"),  # ip(7) and netfilter's: the page names arguments only
+    "getsockopt": ("ENOPROTOOPT", "ENOMEM", "EPERM"),
+    "clone,clone3,vfork": ("EAGAIN", "ENOMEM", "EPERM"),
+    "execve": ("E2BIG", "EACCES", "EAGAIN", "EIO", "EMFILE", "ENFILE", "ENOENT", "ENOEXEC", "ENOMEM", "EPERM", "ETXTBSY"),
+    "pipe2": ("EMFILE", "ENFILE"),
+    "memfd_create": ("EMFILE", "ENFILE", "ENOMEM"),
+    "flock": ("EINTR", "ENOLCK"),
+    "fcntl": ("EACCES", "EAGAIN", "ENOLCK"),
+    "pwrite64": ("EDQUOT", "EFBIG", "EINTR", "EIO", "ENOSPC"),
+    "pread64": ("EINTR", "EIO"),
+    "ftruncate": ("EFBIG", "EINTR", "EIO", "EPERM"),
+    "unlink": ("EACCES", "EBUSY", "EIO", "ENOENT", "ENOMEM", "EPERM", "EROFS"),
+    "openat": ("EACCES", "EDQUOT", "EINTR", "EMFILE", "ENFILE", "ENOENT", "ENOMEM", "ENOSPC", "EPERM", "EROFS"),
+    "read": ("EAGAIN", "EINTR", "EIO"),
+    "write": ("EAGAIN", "EDQUOT", "EFBIG", "EINTR", "EIO", "ENOSPC", "EPERM", "EPIPE"),
+    "poll": ("EINTR", "ENOMEM"),
+    "mmap": ("EACCES", "EAGAIN", "ENFILE", "ENOMEM", "EPERM"),
+    "newfstatat": ("EACCES", "ELOOP", "ENOENT", "ENOMEM"),
+}
+
+
+def counted(record: Path) -> dict[str, int]:
+    """Return how often each entry of ERRORS is called at the most in one process of a record."""
+    calls: Counter[tuple[str, str]] = Counter()
+    entries = {call: entry for entry in ERRORS for call in entry.split(",")}
+    for process, call in re.findall(r"^(\d+) +(\w+)\(", record.read_text(errors="replace"), re.MULTILINE):
+        if call in entries:
+            calls[process, entries[call]] += 1
+    found: dict[str, int] = {}
+    for (_process, entry), count in calls.items():
+        found[entry] = max(count, found.get(entry, 0))
+    return found
 
 
 def in_child(fault: Fault, directory: Path, function: Callable[[], int]) -> Finished:
@@ -119,7 +165,11 @@ def later_in_child(fault: Fault, directory: Path, function: Callable[[Callable[[
 
 
 def _begin(say: int, wait: int) -> None:
+    # By a call that no fault strikes: the child may still be on its way to it when strace comes.
+    waiting = select.epoll()
+    waiting.register(wait, 0)
     os.write(say, b"1")
     os.close(say)
-    os.read(wait, 1)
+    waiting.poll()
+    waiting.close()
     os.close(wait)

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from kubenode.log import Log
-from kubenode.sources.documents import ObjectKey
+from kubenode.manifests.directory import Changes
+from kubenode.manifests.documents import ObjectKey
 from kubenode.sources.kubernetes.access import Access, Identity
 from kubenode.sources.kubernetes.reflector import Timing
 from kubenode.sources.kubernetes.source import Kubernetes
-from kubenode.sources.manifests import Changes
 
 from . import objects
 from .fake_apiserver import FakeApiServer
+from .waiting import PATIENCE
 
 NODE = "node1"
 SERVICES, SLICES, NODES = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/api/v1/nodes"
@@ -69,7 +70,7 @@ class Following:
             self.holding.append(bool(self.source.waiting or self.source.unknown))
         return changes
 
-    def until(self, what: Callable[[], Any], seconds: float = 5.0) -> Any:
+    def until(self, what: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """Follow until something is true; return it."""
         end = time.monotonic() + seconds
         while True:

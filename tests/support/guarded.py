@@ -10,14 +10,14 @@ import os
 import re
 import signal
 import sqlite3
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from .namespace import each
+from .waiting import eventually
 
-PENDING = Path("/run/kubenode/confirm")
+PENDING = Path("/run/kubenode-confirm")
 LEDGERS = (Path("/run/kubenode/ledger.db"), Path("/var/lib/kubenode/ledger.db"))
 SYSCTLS = (
     "ipv4/ip_forward",
@@ -32,10 +32,7 @@ _TESTS = os.getpid()
 
 def wait(what: Callable[[], object]) -> None:
     """Wait for something that will come; what does not is an error, not a hanging test."""
-    end = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    eventually(what, pause=0.05)
 
 
 def guards() -> list[int]:

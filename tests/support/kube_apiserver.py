@@ -11,7 +11,6 @@ import shutil
 import signal
 import ssl
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from .certificates import Authority
+from .waiting import eventually
 
 PORT, ETCD, ETCD_PEERS = 6443, 2379, 2380
 ADMIN = "admin-token"
@@ -104,12 +104,17 @@ class KubeApiServer:
             self._start("etcd", *self._etcd_options())
         if "kube-apiserver" not in self._running:
             self._start("kube-apiserver", *self._options())
-        end = time.monotonic() + _SECONDS
-        while not self._ready():
+
+        def ready() -> bool:
+            """the API server is ready"""
             for name, process in self._running.items():
                 assert process.poll() is None, self._log(name)
-            assert time.monotonic() < end, self._log("kube-apiserver")
-            time.sleep(0.5)
+            return self._ready()
+
+        try:
+            eventually(ready, _SECONDS, pause=0.5)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self._log('kube-apiserver')}") from None
 
     def kill(self) -> None:
         """End the API server in the middle of whatever it does."""

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What kube-proxy 1.36 does in one full pass of mode ipvs (``syncProxyRules``), read from top to bottom.
+"""One full pass of kube-proxy 1.36's mode ipvs (``syncProxyRules``), written to be read from top to bottom.
 
-Straight from objects to tables, one family at a time, with nothing of the engine in it and no thought of cost: a second opinion on
-what objects mean. Chains and comments are in the spelling of ``iptables-save``.
+It converts objects to tables, one family at a time, without the engine and without regard to cost: a second opinion on
+the meaning of objects. Chains and comments are in the spelling of ``iptables-save``.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class Pass:
         self._zone = (node["metadata"].get("labels") or {}).get("topology.kubernetes.io/zone", "")
         self._no_node_access: list[tuple[str, str, int]] = []
         node_ips = [item["address"] for item in node["status"]["addresses"] if item["type"] == "InternalIP"]
-        own = [ip for ip in node_ips if self._mine(ip)]
+        own = self._parsed(node_ips)
         self._node_ip = own[0] if own else ("127.0.0.1", "::1")[family == 6]
-        usable = [ip for ip in addresses if self._mine(ip) and not ip_address(ip).is_loopback]
+        usable = [ip for ip in self._parsed(addresses) if not ip_address(ip).is_loopback]
         self._on_links = {ip for ip in usable if not (family == 6 and ip_address(ip).is_link_local)}
         self._node_port_ips = self._chosen(config.get("nodePortAddresses") or [], usable)
-        slices = [item for item in objects if item["kind"] == "EndpointSlice" and self._watched(item)]
+        slices = [item for item in objects if item["kind"] == "EndpointSlice" and _selected(item, "headless")]
         for service in objects:
-            if service["kind"] == "Service" and self._watched(service) and self._has_ip(service):
+            if service["kind"] == "Service" and _selected(service, "service-proxy-name") and self._has_ip(service):
                 mine = [item for item in slices if self._belongs(item, service)]
                 for port in service["spec"]["ports"]:
                     self._port(service, port, sorted(mine, key=lambda item: str(item["metadata"]["name"])))
@@ -78,18 +78,21 @@ class Pass:
             return [ip for ip in usable if ip in self._on_links]
         return [ip for ip in usable if any(ip_address(ip) in net for net in networks)]
 
-    @staticmethod
-    def _watched(item: Object) -> bool:
-        """The label selector of the watches."""
-        labels = item["metadata"].get("labels") or {}
-        return "service.kubernetes.io/service-proxy-name" not in labels and "service.kubernetes.io/headless" not in labels
+    def _parsed(self, texts: list[str]) -> list[str]:
+        """Those of this family, as text of the parsed address (MapIPsByIPFamily)."""
+        return [ip for ip in (parse_ip(text) for text in texts) if ip and self._mine(ip)]
 
     def _has_ip(self, service: Object) -> bool:
         spec = service["spec"]
         return spec["type"] != "ExternalName" and spec["clusterIP"] not in ("", "None") and bool(self._cluster_ip(service))
 
     def _cluster_ip(self, service: Object) -> str:
-        return next((ip for ip in service["spec"]["clusterIPs"] if self._mine(ip)), "")
+        """GetClusterIPByFamily, and the parsed address."""
+        families = service["spec"].get("ipFamilies") or []
+        for index, text in enumerate(service["spec"]["clusterIPs"]):
+            if families[index:] and families[index] == f"IPv{self._family}":
+                return parse_ip(text)
+        return "" if families else next(iter(self._parsed([service["spec"]["clusterIP"]])), "")
 
     def _belongs(self, item: Object, service: Object) -> bool:
         metadata = item["metadata"]
@@ -105,9 +108,13 @@ class Pass:
                 if not listed.get("port") or (listed["name"], listed["protocol"]) != (port["name"], port["protocol"]):
                     continue
                 for endpoint in item["endpoints"] or []:
-                    if endpoint["addresses"] and self._mine(endpoint["addresses"][0]):
-                        key = (endpoint["addresses"][0], listed["port"])
-                        if key not in found or not _is(endpoint, "terminating"):
+                    ip = parse_ip(endpoint["addresses"][0]) if endpoint["addresses"] else ""
+                    if ip and self._mine(ip):
+                        key = (ip, listed["port"])
+                        earlier = found.get(key)
+                        # of two that terminate, kube-proxy takes the later one in the order of a Go map, which is any: here, the local one
+                        both_end = earlier is not None and _is(earlier, "terminating") and self._here(endpoint)
+                        if earlier is None or not _is(endpoint, "terminating") or both_end:
                             found[key] = endpoint
         return found
 
@@ -137,12 +144,10 @@ class Pass:
     def _port(self, service: Object, port: Object, slices: list[Object]) -> None:
         spec = service["spec"]
         protocol, number, node_port = port["protocol"].lower(), port["port"], port.get("nodePort", 0)
-        external_ips = [ip for ip in spec.get("externalIPs") or [] if self._mine(ip)]
+        external_ips = self._parsed(spec.get("externalIPs") or [])
         ingress = service["status"]["loadBalancer"].get("ingress") or []
-        balancer_ips = [
-            item["ip"] for item in ingress if item.get("ip") and item.get("ipMode") != "Proxy" and self._mine(item["ip"])
-        ]
-        ranges = [net.strip() for net in spec.get("loadBalancerSourceRanges") or [] if self._mine(net)]
+        balancer_ips = self._parsed([item["ip"] for item in ingress if item.get("ip") and item.get("ipMode") != "Proxy"])
+        ranges = [net for net in map(parse_cidr, spec.get("loadBalancerSourceRanges") or []) if net and self._mine(net)]
         if any(ip_network(net, strict=False).prefixlen == 0 for net in ranges):
             ranges = []
         outside = spec["type"] in ("NodePort", "LoadBalancer") or bool(spec.get("externalIPs"))
@@ -296,6 +301,32 @@ class Pass:
                 for protocol, ip, port in self._no_node_access
             ],
         }
+
+
+def _selected(item: Object, label: str) -> bool:
+    """The label selector of a watch: ``!service.kubernetes.io/LABEL``."""
+    return f"service.kubernetes.io/{label}" not in (item["metadata"].get("labels") or {})
+
+
+def parse_ip(text: str) -> str:
+    """ParseIPSloppy, as text: numbers are decimal whatever their zeros, an IPv4-mapped address is IPv4; "" for what is none."""
+    *groups, tail = text.split(":")
+    numbers = ".".join(part.lstrip("0") or "0" for part in tail.split(".")) if ".." not in tail else ""
+    last = numbers if "." in tail or not groups else tail.lstrip("0") or tail[:1]
+    try:
+        ip = ip_address(":".join([*(group.lstrip("0") or group[:1] for group in groups), last]))
+    except ValueError:
+        return ""
+    return str(getattr(ip, "ipv4_mapped", None) or ip)
+
+
+def parse_cidr(text: str) -> str:
+    """ParseCIDRSloppy of the text without blanks around it, as text of the network; "" for what is none."""
+    base, slash, length = text.strip().partition("/")
+    if not slash or not parse_ip(base):
+        return ""
+    bits = int(length) - (96 if ":" in base and ":" not in parse_ip(base) else 0)
+    return str(ip_network(f"{parse_ip(base)}/{bits}", strict=False))
 
 
 def _is(endpoint: Object, condition: str) -> bool:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a real kubeadm and kubectl answered to the commands of the role kubeadm: the recordings in tests/golden/kubeadm."""
+"""Recorded answers of a real kubeadm and kubectl to the commands of the role kubeadm, from tests/golden/kubeadm."""
 
 from __future__ import annotations
 

@@ -39,6 +39,13 @@ NODE_PORT_ADDRESSES = (
     ["0.0.0.0/0", "fe80::/10"],
     ["192.0.2.0/24"],
 )
+# as a Service may have been stored before addresses were validated strictly
+SPELLINGS = (
+    lambda ip: ip,
+    lambda ip: ip,
+    lambda ip: f"::ffff:{ip}" if "." in ip else ip.replace(":", ":0000", 1),
+    lambda ip: ".".join(part.zfill(3) for part in ip.split(".")) if "." in ip else ip,
+)
 RANGES = (
     ["192.0.2.0/24"],
     [" 10.99.0.0/16 ", "fd00:99::/64"],
@@ -46,8 +53,22 @@ RANGES = (
     ["10.99.1.2/8"],
     ["::1/128"],
     ["192.0.2.0/24", "0.0.0.0/0", "2001:db8::/32"],
+    ["", "192.000.002.0/24", " "],
+    ["::ffff:10.99.0.0/112", "2001:db8::/032"],
 )
+# What kube-proxy serves: the node's own addresses, too.
+ALLOWED = {
+    "apiVersion": "kubenode.ipvs/v1alpha1",
+    "kind": "AgentConfiguration",
+    "allowedExternalIPs": ["203.0.113.0/24", "2001:db8:e::/64"],
+    "allowedLoadBalancerIPs": ["198.51.100.0/24", "10.99.7.11/32", "2001:db8:b::/64"],
+}
 IP_MODES = ({}, {"ipMode": "VIP"}, {"ipMode": "Proxy"})
+
+
+def respelled(random: Random, ip: str) -> str:
+    """The address, perhaps with zeros in front of numbers or IPv4-mapped."""
+    return random.choice(SPELLINGS)(ip)
 
 
 def some(random: Random, values: Any, most: int) -> list[Any]:
@@ -65,12 +86,14 @@ def a_service(random: Random, index: int) -> dict[str, Any]:
         ports.append(objects.port(1000 + index * 10 + number, f"p{number}", protocol, node_port))
     families = pick(((4,), (6,), (4, 6), (6, 4)))
     ips = [{4: f"10.96.0.{index + 1}", 6: f"fd00:96::{index + 1}"}[family] for family in families]
+    ips = [respelled(random, ip) for ip in ips]
     spec: dict[str, Any] = {
         "externalTrafficPolicy": pick(("Cluster", "Local")),
         "internalTrafficPolicy": pick(("Cluster", "Local")),
     }
     if random.random() < 0.4:
-        spec["externalIPs"] = some(random, [f"203.0.113.{n}" for n in range(1, 5)] + [f"2001:db8:e::{n}" for n in range(1, 5)], 3)
+        external = some(random, [f"203.0.113.{n}" for n in range(1, 5)] + [f"2001:db8:e::{n}" for n in range(1, 5)], 3)
+        spec["externalIPs"] = [*(respelled(random, ip) for ip in external), *pick(([], [], [""], ["", " "]))]
     if random.random() < 0.3:
         spec["sessionAffinity"] = "ClientIP"
         spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": pick((60, 10800, 86400))}}
@@ -80,7 +103,8 @@ def a_service(random: Random, index: int) -> dict[str, Any]:
         if random.random() < 0.5:
             spec["loadBalancerSourceRanges"] = pick(RANGES)
     ingress = [
-        {"ip": ip, **pick(IP_MODES)} for ip in some(random, ("198.51.100.1", "198.51.100.2", "2001:db8:b::1", "10.99.7.11"), 3)
+        {"ip": respelled(random, ip), **pick(IP_MODES)}
+        for ip in some(random, ("198.51.100.1", "198.51.100.2", "2001:db8:b::1", "10.99.7.11"), 3)
     ]
     found = objects.service(f"s{index}", ips, ports, kind=kind, ingress=[*ingress, {"hostname": "x"}], **spec)
     oddity = random.randrange(30)
@@ -90,6 +114,8 @@ def a_service(random: Random, index: int) -> dict[str, Any]:
         found["spec"].update(clusterIP="None", clusterIPs=["None"])
     elif oddity == 2:
         found["spec"]["type"] = "ExternalName"
+    elif oddity < 6:
+        found["metadata"]["labels"]["service.kubernetes.io/headless"] = ""
     return found
 
 
@@ -114,7 +140,8 @@ def a_slice(random: Random, index: int, number: int) -> dict[str, Any]:
     ports = [
         {"name": f"p{n}", "protocol": pick(("TCP", "UDP", "SCTP")), "port": pick((8080, 8080, 9090 + n, None))} for n in range(3)
     ]
-    labels = pick(({}, {}, {}, {}, {}, {"service.kubernetes.io/headless": ""}))
+    foreign = {"service.kubernetes.io/service-proxy-name": "x"}
+    labels = pick(({}, {}, {}, {}, {}, foreign, {"service.kubernetes.io/headless": ""}))
     # a slice cannot change its family, so one of another family has another name
     return objects.piece(f"s{index}", endpoints, ports, name=f"s{index}-{number}-{family}", family=family, labels=labels)
 
@@ -152,6 +179,9 @@ def a_cluster(random: Random) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Objects, and a KubeProxyConfiguration."""
     slices = [a_slice(random, index, number) for index in range(6) for number in range(random.randint(0, 3))]
     one_running(random, slices)
+    for item in slices:
+        for found in item["endpoints"]:
+            found["addresses"] = [respelled(random, ip) for ip in found["addresses"]]
     things = [*(a_service(random, index) for index in range(6)), *slices]
     # kube-proxy does not start on a node whose first address is of a family of which the node has no pod network
     networks, primary = random.choice(
@@ -160,6 +190,7 @@ def a_cluster(random: Random) -> tuple[list[dict[str, Any]], dict[str, Any]]:
             (["fd00:244:1::/64", "10.244.1.0/24"], ["fd00:99::11", "10.99.7.11"]),
         )
     )
-    things.append(objects.node(NODE, zone=random.choice(("a", "b", "")), pod_cidrs=networks, addresses=primary))
+    reported = [respelled(random, ip) for ip in primary]
+    things.append(objects.node(NODE, zone=random.choice(("a", "b", "")), pod_cidrs=networks, addresses=reported))
     random.shuffle(things)
     return things, a_config(random)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the cases of kube-proxy's own tests (proxier_test.go) have in common: rules in short, addresses, Services."""
+"""Helpers shared by the cases of kube-proxy's own tests (proxier_test.go): short rules, addresses, Services."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from support.objects import endpoint, piece, port, service
 
-from kubenode.engine.desired.config import Config
+from kubenode.engine.desired.settings import Config
 
 LO, LBJ, CM, NPJ = "RETURN", "KUBE-LOAD-BALANCER LOAD-BALANCER", "KUBE-MARK-MASQ CLUSTER-IP", "KUBE-NODE-PORT"
 CA, LA, MM = "ACCEPT CLUSTER-IP", "ACCEPT LOAD-BALANCER", "KUBE-MARK-MASQ"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kubenode.engine.desired.cluster import Cluster
-from kubenode.engine.desired.config import parse
-from kubenode.engine.desired.facts import NodeFacts
+from kubenode.engine.desired.node_facts import NodeFacts
+from kubenode.engine.desired.settings import parse
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RECORDINGS = sorted(GOLDEN.glob("*.json"))
@@ -34,7 +34,7 @@ def facts(recording: dict[str, Any]) -> NodeFacts:
 
 
 def cluster(recording: dict[str, Any]) -> Cluster:
-    built = Cluster(parse([recording["config"]])[0], facts(recording))
+    built = Cluster(parse([recording["config"], *recording.get("agent", ())])[0], facts(recording))
     for obj in recording["objects"]:
         built.put(obj)
     return built

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kubenode.engine.model.ipset_header import PARTS
 from kubenode.engine.model.net import unpack
+from kubenode.engine.syntax.ipset_header import PARTS
 
 COMMENTS = ('"one"', "bare", '"more words"', '"timeout 5"', '"it\'s"')
 _COMMON: dict[str, Any] = {"timeout": 100_000, "counters": True, "comment": True, "skbinfo": True}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which tools are started: wrappers in front of them write it down and become them."""
+"""Record the tools that are started: a wrapper in front of each tool logs the call and executes the tool."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from .agent_process import eventually
 from .cluster_net import inside
 from .conversation import Talk, Target
+from .waiting import eventually
 
 
 class Steady:
@@ -32,8 +32,8 @@ class Steady:
     def more(self, count: int) -> None:
         """Wait for so many more requests and exchanges."""
         requests, exchanges = self.requests + count, self.exchanges + count
-        eventually(lambda: self.failures or (self.requests >= requests and self.exchanges >= exchanges), 60)
-        assert self.failures == []
+        eventually(lambda: self.failures or (self.requests >= requests and self.exchanges >= exchanges))
+        assert self.failures == [], self.failures
 
     @property
     def retransmitted(self) -> int:
@@ -44,7 +44,7 @@ class Steady:
         """End both."""
         self._ending.set()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
         self._kept.close()
 
     def _ask(self) -> None:

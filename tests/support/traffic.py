@@ -27,6 +27,7 @@ from .cluster_net import (
 from .conversation import Servers, Target
 from .namespace import sh
 from .objects import Object
+from .waiting import PATIENCE
 
 POD_PORT = 8080
 PROTOCOLS = ("tcp", "udp", "sctp")
@@ -53,11 +54,15 @@ class Cluster:
         self.configure()
 
     def close(self) -> None:
-        """End the agent and remove what it has made."""
+        """End the agent and remove what it has made; an error shows what the kernel had then."""
         if self.agent.process is not None and self.agent.process.poll() is None:
             self.agent.stop()
         with inside(NODE):
-            self.agent.command("cleanup", "--run-dir", str(self.agent.run))
+            try:
+                self.agent.command("cleanup", "--run-dir", str(self.agent.run))
+            except AssertionError as error:
+                shown = "\n".join(f"{part}:\n{text}" for part, text in dump().items())
+                raise AssertionError(f"{error}\n{self.agent.log.read_text()[-4000:]}\n{shown}") from None
 
     def node(self) -> dict[str, str]:
         """Everything that the native tools say about node1."""
@@ -117,7 +122,7 @@ class Cluster:
                 found[names.get(address, address)] = int(words[7])
         return found
 
-    def becomes(self, target: Target, wanted: dict[str, int], seconds: float = 5.0) -> None:
+    def becomes(self, target: Target, wanted: dict[str, int], seconds: float = PATIENCE) -> None:
         """Wait until a virtual server has these real servers and weights, and the agent is through with the change."""
         try:
             eventually(lambda: self.weights(target) == wanted, seconds)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubenode.engine.desired.cluster import Cluster
-from kubenode.engine.desired.config import Config
-from kubenode.engine.desired.facts import NodeFacts
+from kubenode.engine.desired.node_facts import NodeFacts
+from kubenode.engine.desired.settings import Config
 from kubenode.engine.model import State
 from kubenode.engine.model.ipvs import endpoint
 

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the tests of tests/kernel and of tests/host, as many files at a time as there are processors (`make kernel`).
+"""Run the tests of tests/kernel and of tests/host, one file at a time on each processor (`make kernel`).
 
     python tests/tools/kernel.py [tests/kernel/test_x.py …]
 
 A file of tests/kernel finds a kernel of its own in which nothing was done before: what another file loads, sets or leaves behind
-cannot help or hurt it. A file of tests/host is run on this machine.
+cannot help or hurt it. A file of tests/host is run on this machine. The parts of `make test` beside this one use a processor while a file waits.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
@@ -22,42 +23,68 @@ import junit
 
 RESULTS = Path(".cache/results/kernel")
 HOST = Path("tests/host")
+# Files that take longer than their size tells.
+LONG = {
+    "test_agent_crash.py",
+    "test_agent_soak.py",
+    "test_module_agent_install.py",
+    "test_module_broken_node.py",
+    "test_module_faults.py",
+    "test_neighbours.py",
+    "test_packages.py",
+    "test_takeover.py",
+}
 
 
-def run(path: Path) -> tuple[bool, str]:
-    """Run one file; returns whether it passed, and what to show of it."""
+def run(path: Path, results: Path = RESULTS) -> tuple[bool, str]:
+    """Run one file, with its report in ``results``; returns whether it passed, and what to show of it."""
     program = "pytest" if path.is_relative_to(HOST) else "molecule/lab/uml-pytest"
     name = f"{path.parent.name}/{path.name}"
-    report = (RESULTS / name).with_suffix(".xml")
+    report = (results / name).with_suffix(".xml")
     report.unlink(missing_ok=True)
     start = time.monotonic()
-    done = subprocess.run(
-        [program, "--junitxml", str(report), str(path)],
-        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    command = [program, "--junitxml", str(report), str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as running:
+        printed = running.stdout.read() if running.stdout else ""
+        _pid, status, used = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(status)
     if not report.exists():
-        junit.write(report, [junit.Case("kernel", name, problem=f"the run ended with status {done.returncode} and no report")])
-    if done.returncode:
-        return False, f"{done.stdout}\n  FAILED  {path}"
-    return True, f"  ok      {name:45} {len(junit.read_one(report)):4} tests {time.monotonic() - start:4.0f} s"
+        junit.write(report, [junit.Case("kernel", name, problem=f"the run ended with status {running.returncode} and no report")])
+    if running.returncode:
+        return False, f"{printed}\n  FAILED  {path}"
+    took = f"{time.monotonic() - start:4.0f} s, {used.ru_utime + used.ru_stime:4.0f} s of processor"
+    return True, f"  ok      {name:45} {len(junit.read_one(report)):4} tests {took}"
+
+
+def run_all(paths: Sequence[Path], results: Path = RESULTS) -> bool:
+    """Run files, the longest first; returns whether all passed."""
+    # What a kernel without a network starts from; tests/host uses it, too.
+    root = [sys.executable, "-m", "support.foreign_root"]
+    subprocess.run(root, check=False, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": "tests:molecule"})
+    passed = []
+    processors = sorted(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(max_workers=len(processors), initializer=_stay, initargs=(iter(processors),)) as pool:
+        for finished in as_completed([pool.submit(run, path, results) for path in sorted(paths, key=_weight, reverse=True)]):
+            ok, shown = finished.result()
+            print(shown, flush=True)
+            passed.append(ok)
+    return bool(passed) and all(passed)
+
+
+def _stay(processors: Iterator[int]) -> None:
+    """Keep this thread, and the kernels that it starts, on the next processor: molecule/lab/kernel says why."""
+    os.sched_setaffinity(0, {next(processors)})
+
+
+def _weight(path: Path) -> tuple[bool, int]:
+    """What to order files by: a long one that starts last would have a processor to itself. Most take the longer the larger they are."""
+    return path.name in LONG, path.stat().st_size
 
 
 def main() -> int:
     """Run the files named on the command line, by default all."""
-    # What a kernel without a network starts from; tests/host uses it, too.
-    root = [sys.executable, "-m", "support.foreign_root"]
-    subprocess.run(root, check=False, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": "tests:molecule"})
-    # The largest first: a long one that starts last would have a processor to itself.
-    paths = [Path(name) for name in sys.argv[1:]] or sorted(
-        [*Path("tests/kernel").glob("test_*.py"), *HOST.glob("**/test_*.py")], key=lambda path: path.stat().st_size, reverse=True
-    )
-    passed = []
-    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-        for finished in as_completed([pool.submit(run, path) for path in paths]):
-            ok, shown = finished.result()
-            print(shown, flush=True)
-            passed.append(ok)
-    return 0 if passed and all(passed) else 1
+    paths = [Path(name) for name in sys.argv[1:]] or [*Path("tests/kernel").glob("test_*.py"), *HOST.glob("**/test_*.py")]
+    return 0 if run_all(paths) else 1
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ def scripts(interpreter: str) -> list[str]:
     """The tracked files without a suffix whose first line names an interpreter, for example ``bash``."""
     listed = subprocess.run(["git", "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
     candidates = [Path(name) for name in listed.split("\0") if name and not Path(name).suffix]
-    return [str(path) for path in candidates if path.is_file() and _first_line(path).rstrip().endswith(interpreter)]
+    return [str(path) for path in candidates if path.is_file() and interpreter in _first_line(path).replace("/", " ").split()]
 
 
 def _first_line(path: Path) -> str:
@@ -34,11 +34,13 @@ def checks() -> dict[str, list[str]]:
     return {
         "ruff format": ["ruff", "format", "--check", *python],
         "ruff": ["ruff", "check", *python],
+        "clocks": [sys.executable, "tests/tools/clocks.py"],
         "yamllint": ["yamllint", "--strict", "."],
         "shellcheck": ["shellcheck", *scripts("bash")],
         "antsibull-changelog": ["antsibull-changelog", "lint"],
         "vermin (Python 3.9)": ["vermin", "--target=3.9-", "--no-tips", "--violations", "plugins", "agent/src"],
         "mypy --strict": ["mypy"],
+        "mypy plugins": ["mypy", "--config-file", "tests/tools/mypy_plugins.ini"],
         "antsibull-docs": ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "self", "."],
         "ansible-lint": ["ansible-lint", "--nocolor", "-q"],
     }

@@ -29,8 +29,8 @@ ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache/matrix"
 REPORT = ROOT / ".cache/results/matrix/matrix.xml"
 PLUGINS = "ansible_collections/kubenode/ipvs"
-# Packages that all these versions take in the pinned version; the others depend on the version of ansible-core or of Python.
-SHARED = ("Jinja2", "MarkupSafe", "PyYAML", "packaging")
+# For each version a file with all that it needs, with digests.
+REQUIREMENTS = ROOT / "requirements/matrix"
 
 
 class Core(NamedTuple):
@@ -83,12 +83,10 @@ def environment(core: Core, python: str) -> Path:
     if not (to / "done").exists():
         shutil.rmtree(to, ignore_errors=True)
         to.mkdir(parents=True)
-        pins = (ROOT / "requirements/constraints.txt").read_text(encoding="utf-8").splitlines()
-        (to / "constraints.txt").write_text("\n".join(pin for pin in pins if pin.partition("==")[0] in SHARED))
         run(python, "-m", "venv", "--without-pip", to, core=to)
         run(
             *(sys.executable, "-m", "pip", "--python", to / "bin/python", "install", "--quiet", "--disable-pip-version-check"),
-            *("--constraint", "constraints.txt", f"ansible-core=={core.version}"),
+            *("--require-hashes", "--requirement", REQUIREMENTS / f"{core.version}.txt"),
             core=to,
         )
         (to / "done").touch()

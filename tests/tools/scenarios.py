@@ -1,20 +1,27 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run molecule's scenarios on one lab of real kernels and report each as one test (`make molecule`).
+"""Run molecule's scenarios on labs of real kernels and report each as one test (`make molecule`).
 
-python tests/tools/scenarios.py [argument of molecule test …]    by default --all
+    python tests/tools/scenarios.py [argument of molecule test …]    by default all
+
+All scenarios run in as many labs at a time as LABS has rows, since a scenario mostly waits for its nodes. Each lab has a name, nodes and a
+molecule directory of its own. With arguments, molecule runs once, in the first lab.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import junit
 
+# Lab -> scenarios that it is for; the one without any has all others. Migrate alone takes as long as three others.
+LABS: dict[str, list[str]] = {"molecule": [], "migrate": ["migrate"]}
 REPORT = Path(".cache/results/molecule/molecule.xml")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # A line of molecule's closing recap: default    : actions=9  successful=7  disabled=0  skipped=0  missing=2  failed=0
@@ -41,21 +48,49 @@ def cases(scenarios: list[str], counts: dict[str, tuple[int, int]]) -> list[juni
     return result
 
 
-def main() -> int:
-    """Run molecule with its output shown as it comes; returns its exit status."""
-    arguments = sys.argv[1:] or ["--all"]
+def labs() -> dict[str, list[str]]:
+    """Return each lab's scenarios, in molecule's order; those that no row of LABS names are in the first."""
+    scenarios = sorted(path.parent.name for path in Path("molecule").glob("*/molecule.yml"))
+    named = {scenario for others in LABS.values() for scenario in others}
+    return {lab: others or [each for each in scenarios if each not in named] for lab, others in LABS.items()}
+
+
+def run(lab: str, arguments: list[str]) -> tuple[int, dict[str, tuple[int, int]]]:
+    """Run molecule in a lab, with its output shown as it comes; returns its exit status and recap."""
+    environment = {
+        **os.environ,
+        "KUBENODE_LAB": lab,
+        "MOLECULE_EPHEMERAL_DIRECTORY": str(Path(".cache/molecule", lab).resolve()),
+    }
     # Molecule skips `create` if an interrupted run left it noted as done; then there may be no nodes, or used ones.
-    subprocess.run(["molecule", "destroy"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(["molecule", "destroy"], check=True, env=environment, **quiet)
     lines = []
     command = ["molecule", "test", "--report", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as molecule:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as molecule:
         for line in molecule.stdout or ():
-            print(line, end="", flush=True)
+            print(f"{lab:9} {line}" if len(LABS) > 1 else line, end="", flush=True)
             lines.append(line)
-    counts = recap(lines)
-    scenarios = sorted(path.parent.name for path in Path("molecule").glob("*/molecule.yml"))
-    junit.write(REPORT, cases(scenarios if "--all" in arguments else sorted(counts), counts))
-    return molecule.returncode
+    return molecule.returncode, recap(lines)
+
+
+def main() -> int:
+    """Run molecule in every lab; returns 1 if any run of it failed."""
+    given = sys.argv[1:]
+    wanted = {next(iter(LABS)): given} if given else {lab: _options(names) for lab, names in labs().items()}
+    with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
+        ended = list(pool.map(lambda item: run(*item), wanted.items()))
+    counts: dict[str, tuple[int, int]] = {}
+    for _status, recapped in ended:
+        for name, (succeeded, failed) in recapped.items():
+            before = counts.get(name, (0, 0))  # the scenario default makes and removes each lab
+            counts[name] = (before[0] + succeeded, before[1] + failed)
+    junit.write(REPORT, cases(sorted(counts) if given else sorted(name for names in labs().values() for name in names), counts))
+    return max(status for status, _recapped in ended)
+
+
+def _options(scenarios: list[str]) -> list[str]:
+    return [word for scenario in scenarios for word in ("--scenario-name", scenario)]
 
 
 if __name__ == "__main__":

@@ -44,7 +44,19 @@ def test_the_agent_in_the_place_of_kube_proxy(site: Site) -> None:
     assert not (site.directory / "n1/agent.json").exists()
 
 
-def test_the_agent_of_another_node_is_told_the_address_of_the_first(site: Site) -> None:
+def test_each_node_has_a_user_and_a_binding_of_its_own(site: Site) -> None:
+    """So that the rights of one node's credential can be taken back without the others'."""
+    for node, name in (("n1", "kubenode-agent:n1"), ("w1", "kubenode-agent:w1")):
+        done = site.run("--limit", node, kubeadm_agent=True, kubeadm_proxy="agent")
+        assert done.status == 0, done.text
+        assert [call.split()[4] for call in site.calls(node) if call.startswith("kubeadm kubeconfig user ")] == [name]
+        binding = site.documents(node, "apply")["ClusterRoleBinding"]
+        assert binding["metadata"]["name"] == name
+        assert binding["subjects"] == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}]
+        assert binding["roleRef"]["name"] == "system:node-proxier"
+
+
+def test_agent_of_other_node_gets_address_of_first(site: Site) -> None:
     inventory = yaml.safe_load((site.directory / "inventory.yml").read_text())
     for number, name in enumerate(NODES, start=11):
         inventory["all"]["hosts"][name]["kubeadm_advertise_address"] = f"192.0.2.{number}"

@@ -77,7 +77,7 @@ def test_an_endpoint_that_never_answers_is_a_problem() -> None:
     ]
 
 
-def test_an_endpoint_of_another_node_does_not_answer_a_local_node_port() -> None:
+def test_local_node_port_answer_of_other_node_is_a_problem() -> None:
     (problem,) = problems(TO_LOCAL, ("web-2", "10.77.0.101"), ("web-1", "10.77.0.101"))
     assert problem == "answered by ['web-1', 'web-2'], expected each of ['web-2']"
 

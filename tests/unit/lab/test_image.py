@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What decides an image, and where its packages come from."""
+"""Inputs of an image, and the source of its packages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOST = [
 
 
 @pytest.mark.parametrize("changed", [None, *recipe.BUILT_BY])
-def test_digest_changes_with_release_kernel_and_every_file_that_builds(
+def test_digest_covers_release_kernel_and_build_files(
     changed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = recipe.recipe("bookworm", "6.1.1").digest

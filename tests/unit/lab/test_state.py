@@ -81,7 +81,7 @@ def test_not_whole_if_a_process_is_not_the_recorded_one(lab: Lab, runs: Path, re
     assert not lab.whole
 
 
-def test_a_process_that_ended_does_not_run_even_before_its_parent_looks() -> None:
+def test_ended_process_is_not_running_before_it_is_reaped() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         recorded = Recorded.of(process.pid)
         assert recorded.running
@@ -90,7 +90,7 @@ def test_a_process_that_ended_does_not_run_even_before_its_parent_looks() -> Non
         assert not recorded.running
 
 
-def test_labs_are_found_by_directory_or_namespace_but_not_those_of_other_clones(runs: Path) -> None:
+def test_labs_of_this_clone_are_found_and_no_others(runs: Path) -> None:
     (runs / "directory").mkdir()
     (runs / ".lock").touch()
     (runs / "netns").mkdir()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the pages name is there, and what is there is on the pages: settings, metrics, fields of the log, commands, variables, files, ports."""
+"""Reference pages against the sources, both ways: settings, metrics, log fields, commands, variables, files, ports."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from kubenode.cli import COMMANDS
+from kubenode.cli.commands import COMMANDS
 from kubenode.cli.parser import parser
-from kubenode.daemon.metrics import Metrics
-from kubenode.engine.desired.config import Config
-from kubenode.engine.desired.config_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS
+from kubenode.daemon.outputs.metrics import Metrics
+from kubenode.engine.desired.settings import Config
+from kubenode.engine.desired.settings_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS
 
 ROOT = Path(__file__).parents[3]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -117,7 +117,7 @@ def logged(source: str) -> set[str]:
     return {keyword.arg for call in logs for keyword in call.keywords if keyword.arg is not None}
 
 
-def test_every_field_of_the_log_is_on_the_page_and_the_other_way_round() -> None:
+def test_log_fields_match_the_page() -> None:
     documented = {name for row in rows(section(page("reference/observe.md"), "Log")) for name in named(row[0])}
     sources = [path.read_text(encoding="utf-8") for path in AGENT]
     assert {name for source in sources for name in logged(source)} <= documented
@@ -264,24 +264,7 @@ def test_ports_are_on_the_page() -> None:
     wanted = {("healthzBindAddress", str(Config().healthz[1])), ("metricsBindAddress", str(Config().metrics[1]))}
     assert {(named(setting)[0], re.findall(r"\d{5}", where)[0]) for where, _what, setting in table} == wanted
     paths = {path for _where, what, _setting in table for path in named(what)}
-    assert paths == set(re.findall(r'path == "(/\w+)"', (ROOT / "agent/src/kubenode/daemon/health.py").read_text()))
-
-
-def test_the_readme_says_what_was_measured() -> None:
-    def number(text: str) -> float:
-        value, unit = text.split()
-        return float(value) * {"s": 1, "ms": 0.001, "MiB": 1}[unit]
-
-    measured = {row[0]: row[2] for row in rows(page("reference/benchmarks.md")) if len(row) > 2}
-    shown = [row for row in rows((ROOT / "README.md").read_text(encoding="utf-8")) if len(row) == 3]
-    assert len(shown) == 4
-    for what, _theirs, ours in shown:
-        (found,) = (
-            value for name, value in measured.items() if re.match(rf"{re.escape(what)}.*, 1,002 services x 5 endpoints$", name)
-        )
-        assert number(ours) == pytest.approx(number(found), rel=0.25), (
-            f"{what}: README.md is to say {found}, as benchmarks.md does"
-        )
+    assert paths == set(re.findall(r'path == "(/\w+)"', (ROOT / "agent/src/kubenode/daemon/outputs/health.py").read_text()))
 
 
 def test_targets_of_make_are_on_the_page_and_the_other_way_round() -> None:

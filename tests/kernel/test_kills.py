@@ -1,0 +1,227 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""kill -9 at random moments of an apply and of a takeover, under traffic: no divergent state after the next start, and no reset.
+
+The pass runs as in the agent, but in a fork of the test: a moment costs a second instead of ten. ``--kills`` says how many there are;
+a round prints its number, and ``--kill-seed`` with that number (``seed/number``) begins there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+import traceback
+from pathlib import Path
+
+import pytest
+from kernel.test_takeover import NODE_IP, _modules, agent, network, recorded_node, serve, servers  # noqa: F401 - fixtures
+from support import objects, recorded
+from support.agent_process import NODE, AgentProcess, dump
+from support.conversation import Servers, Target
+from support.namespace import sh
+from support.steady import Steady
+
+from kubenode.daemon.inputs.desired_state import DesiredState, Options
+from kubenode.daemon.sync.reconciler import Reconciler
+from kubenode.engine.errors import EngineError
+from kubenode.engine.proxy.node import Node
+from kubenode.log import Log
+
+STEADY, ENDPOINTS = "10.96.0.10", ("10.244.1.11:8080", "10.244.2.11:8080")
+PARTS = ("ipvs", "ipset", "iptables", "ip6tables")
+LEFT_OVER = "10.96.9.9"  # the address of a Service that went while kube-proxy was away
+
+
+def services(count: int) -> list[objects.Object]:
+    """The Service that does not change, and so many others."""
+    found = []
+    for number in range(count):
+        ends = [objects.endpoint(f"10.244.3.{host}", NODE) for host in range(1, 4)]
+        ports = [objects.port(80, "p", "UDP" if number % 5 == 0 else "TCP", node_port=30100 + number)]
+        found.append(objects.service(f"s{number}", [f"10.96.1.{number + 1}"], ports, kind="NodePort"))
+        found.append(objects.piece(f"s{number}", ends, [objects.port(8080, "p", "UDP" if number % 5 == 0 else "TCP")]))
+    ends = [objects.endpoint(endpoint.rpartition(":")[0], NODE) for endpoint in ENDPOINTS]
+    found.append(objects.service("steady", [STEADY], [objects.port(80, "p")]))
+    found.append(objects.piece("steady", ends, [objects.port(8080, "p")]))
+    return found
+
+
+def converge(files: AgentProcess, adopt: bool) -> int:
+    """Do the agent's first pass; return an exit status."""
+    options = Options(str(files.config), True, str(files.manifests), str(files.run), str(files.directory / "state"), NODE, adopt)
+    wanted = DesiredState(options, Log("error"))
+    wanted.configure()
+    reconciler = Reconciler(Node(), str(files.run))
+    reconciler.adopt = adopt
+    changes, everything = wanted.take()
+    reconciler.accept(changes, whole=everything)
+    reports = [reconciler.full()]
+    while reconciler.draining:
+        report = reconciler.drain()
+        reports += [report] if report is not None else []
+        time.sleep(0.01)
+    for failure in [failure for report in reports for failure in report.failed]:
+        print(f"{failure.step.describe()}: {failure.message}", flush=True)
+    return 1 if any(report.failed for report in reports) else 0
+
+
+def begin(files: AgentProcess, adopt: bool) -> int:
+    """Start the pass in a child; return its process number."""
+    child = os.fork()
+    if child:
+        return child
+    status = 70
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        status = converge(files, adopt)
+    except EngineError as error:
+        print(f"the pass ended: {error}", flush=True)
+        status = 2
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def finished(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+class Kills:
+    """Counts what came of all kills."""
+
+    def __init__(self, request: pytest.FixtureRequest, subject: str) -> None:
+        self.count = int(request.config.getoption("--kills"))
+        seed, _slash, first = str(request.config.getoption("--kill-seed")).partition("/")
+        self.seed, self.first, self.subject = seed, int(first or 0), subject
+        self.partly = self.killed = 0
+        self.wrong: list[str] = []
+
+    def rounds(self) -> range:
+        return range(self.first, self.count)
+
+    def chance(self, number: int) -> random.Random:
+        return random.Random(f"{self.seed} {self.subject} {number}")
+
+    def strike(self, number: int, child: int, most: float) -> None:
+        """Kill a pass at the moment that the round's number stands for."""
+        time.sleep(self.chance(number).uniform(0, most))
+        os.kill(child, signal.SIGKILL)
+        self.killed += finished(child) == -signal.SIGKILL
+
+    def divergent(self, number: int, what: str) -> None:
+        self.wrong.append(f"{self.subject} {self.seed}/{number}: {what}")
+        print(self.wrong[-1], flush=True)
+
+    def conclude(self) -> None:
+        rounds = len(self.rounds())
+        figures = f"{self.killed} killed before their end, {self.partly} of them in the middle of writing"
+        print(f"{self.subject}: {rounds} moments (seed {self.seed}), {figures}, {len(self.wrong)} divergent", flush=True)
+        assert self.wrong == []
+
+
+def differences(one: dict[str, str], other: dict[str, str]) -> str:
+    found = {part: sorted(set(one[part].splitlines()) ^ set(other[part].splitlines())) for part in PARTS}
+    return ", ".join(f"{part}: {lines}" for part, lines in found.items() if lines)
+
+
+def seconds(files: AgentProcess, adopt: bool) -> float:
+    start = time.monotonic()
+    assert finished(begin(files, adopt)) == 0
+    return time.monotonic() - start
+
+
+def test_apply_killed_anywhere_converges_without_a_reset(
+    agent: AgentProcess,  # noqa: F811
+    servers: Servers,  # noqa: F811
+    request: pytest.FixtureRequest,
+) -> None:
+    kills = Kills(request, "apply")
+    serve(servers, list(ENDPOINTS))
+    wanted, lasts = {}, {}
+    for turn in (0, 1, 0):
+        agent.write("all.json", services(4 + 16 * turn))
+        lasts[turn] = seconds(agent, False)
+        wanted[turn] = dump()
+    traffic = [Steady(name, Target(STEADY, 80)) for name in ("client1", NODE)]
+    try:
+        turn = 0
+        for number in kills.rounds():
+            turn = 1 - turn
+            agent.write("all.json", services(4 + 16 * turn))
+            kills.strike(number, begin(agent, False), 1.1 * lasts[turn])
+            for client in traffic:
+                client.more(2)
+            kills.partly += all(differences(dump(), state) for state in wanted.values())
+            if finished(begin(agent, False)):
+                kills.divergent(number, "the next start fails")
+            difference = differences(dump(), wanted[turn])
+            if difference:
+                kills.divergent(number, difference)
+            for client in traffic:
+                client.more(2)
+            if number % 100 in (0, 99):
+                print(f"apply: {number + 1} moments, {kills.partly} partly, {len(kills.wrong)} divergent", flush=True)
+        assert [(client.failures, client.retransmitted) for client in traffic] == [([], 0)] * 2
+    finally:
+        for client in traffic:
+            client.close()
+    kills.conclude()
+
+
+def leave_over(chance: random.Random) -> None:
+    """Put the node where kube-proxy might have left it: Services that went, and things that are missing."""
+    text = f"-A -t {LEFT_OVER}:80 -s rr\n-a -t {LEFT_OVER}:80 -r 10.244.1.3:80 -m -w 1\n-A -t {NODE_IP}:32001 -s rr\n"
+    sh("ipvsadm", "-R", text=text)
+    sh("ip", "addr", "replace", f"{LEFT_OVER}/32", "dev", "kube-ipvs0")
+    sh("ipset", "add", "-exist", "KUBE-CLUSTER-IP", f"{LEFT_OVER},tcp:80")
+    sh("ipset", "add", "-exist", "KUBE-NODE-PORT-TCP", "32001")
+    sh("iptables", "-t", "nat", "-N", "KUBE-NODEPORTS")
+    for line in [line for line in sh("ipvsadm", "-Sn").splitlines() if line.startswith("-A") and TARGET not in line]:
+        if chance.random() < 0.3 and LEFT_OVER not in line:
+            sh("ipvsadm", "-D", *line.split()[1:3])
+
+
+TARGET = "10.96.217.1:1167"
+
+
+def test_takeover_killed_anywhere_converges_without_a_reset(
+    agent: AgentProcess,  # noqa: F811
+    servers: Servers,  # noqa: F811
+    request: pytest.FixtureRequest,
+) -> None:
+    kills = Kills(request, "takeover")
+    recording = recorded_node(recorded.GOLDEN / "clustercidr-0.json", agent)
+    lines = [line for line in recording["state"]["ipvs"].splitlines() if line.startswith(f"-a -t {TARGET} ")]
+    serve(servers, [line.split()[4] for line in lines])
+    leave_over(kills.chance(-1))
+    lasts = seconds(agent, True)
+    whole = dump()
+    address, _colon, port = TARGET.rpartition(":")
+    traffic = [Steady(name, Target(address, int(port))) for name in ("client1", NODE)]
+    try:
+        for number in kills.rounds():
+            Path(agent.run / "ledger.db").unlink()
+            leave_over(kills.chance(-2 - number))
+            left = dump()
+            kills.strike(number, begin(agent, True), 1.1 * lasts)
+            for client in traffic:
+                client.more(2)
+            kills.partly += all(differences(dump(), state) for state in (left, whole))
+            if finished(begin(agent, True)):
+                kills.divergent(number, "the next start fails")
+            difference = differences(dump(), whole)
+            if difference:
+                kills.divergent(number, difference)
+            for client in traffic:
+                client.more(2)
+            if number % 100 in (0, 99):
+                print(f"takeover: {number + 1} moments, {kills.partly} partly, {len(kills.wrong)} divergent", flush=True)
+        assert [(client.failures, client.retransmitted) for client in traffic] == [([], 0)] * 2
+    finally:
+        for client in traffic:
+            client.close()
+    kills.conclude()

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one way in which tests wait: until a condition holds, for longer than any working machine takes.
+
+A limit only ends a test whose condition never holds. It measures nothing: a machine that is ten times as slow passes the same tests.
+How fast the product is belongs in ``make bench``. ``make lint`` refuses tests that assert on a clock (tests/tools/clocks.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+PATIENCE = 120.0  # seconds
+
+
+def eventually(condition: Callable[[], Any], seconds: float = PATIENCE, pause: float = 0.02) -> Any:
+    """Return the first true answer of the condition; fail if none comes within ``seconds``, which is at least PATIENCE."""
+    seconds = max(seconds, PATIENCE)
+    end = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds:.0f} s: {condition.__doc__ or condition}")
+        time.sleep(pause)

@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Layers: which package imports which. Imports inside of functions and for type checking count as well."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+UTILS, AGENT = ROOT / "plugins/module_utils", ROOT / "agent/src/kubenode"
+_VALUES = {"engine.errors", "engine.model"}
+_LEDGER = {"engine.ledger", "engine.ledger_file", "engine.ledger_rows", "engine.node_lock", "engine.privsep"}
+_ENGINE = {*_VALUES, *_LEDGER, "engine.apply", "engine.desired", "engine.kernel", "engine.plan", "engine.proxy", "engine.syntax"}
+
+# Package or module -> those that it may import besides itself. What is not listed may be imported by none.
+ARROWS: dict[str, set[str]] = {
+    "engine.errors": set(),
+    "engine.model": {"engine.errors"},
+    "engine.kubernetes": _VALUES,
+    "engine.syntax": _VALUES,
+    "engine.desired": {*_VALUES, "engine.kubernetes"},
+    "engine.plan": _VALUES,
+    "engine.kernel": {*_VALUES, "engine.syntax"},
+    "engine.render": _VALUES,
+    "engine.node_lock": {"engine.errors"},
+    "engine.privsep": {"engine.errors"},
+    "engine.ledger_file": set(),
+    "engine.ledger_rows": _VALUES,
+    "engine.ledger": {*_VALUES, *_LEDGER},
+    "engine.apply": {*_VALUES, "engine.kernel", "engine.ledger", "engine.plan"},
+    "engine.proxy": {*_VALUES, *_LEDGER, "engine.desired", "engine.kernel", "engine.plan"},
+    "engine": set(),
+    "manifests": {"engine.errors"},
+    # the collection
+    "_module": {*_ENGINE, "_confirm"},
+    "_confirm": {*_ENGINE, "engine"},
+    "_host": {*_VALUES, "engine.kernel", "_module"},
+    "_tasks": {*_ENGINE, "_module", "_confirm", "_host", "manifests"},
+    # the agent
+    "agent._version": set(),
+    "agent.paths": set(),
+    "agent.log": {"engine.errors"},
+    "agent.configuration": {"engine.errors", "engine.desired", "manifests"},
+    "agent.sources": {*_VALUES, "engine.kubernetes", "manifests", "agent.log", "agent._version"},
+    "agent.daemon.loop": set(),
+    "agent.daemon.memory": {"agent.daemon.loop"},
+    "agent.daemon.tools": {"engine.kernel"},
+    "agent.daemon.pass_result": {"engine.kernel", "engine.plan"},
+    "agent.daemon.interfaces": {
+        "agent.daemon.inputs", "agent.daemon.loop", "agent.daemon.pass_result", "agent.daemon.sync", "agent.log",
+    },
+    "agent.daemon.inputs": {
+        *_VALUES, "engine.desired", "engine.kernel", "engine.plan", "engine.proxy", "manifests", "agent.configuration", "agent.daemon.interfaces",
+        "agent.daemon.loop", "agent.log", "agent.paths", "agent.sources",
+    },
+    "agent.daemon.sync": {*_ENGINE, "agent.daemon.loop", "agent.daemon.pass_result", "agent.paths"},
+    "agent.daemon.outputs": {*_VALUES, "engine.desired", "agent._version", "agent.daemon.interfaces", "agent.daemon.loop", "agent.log"},
+    "agent.daemon.start": {"agent.daemon.loop", "agent.daemon.outputs"},
+    "agent.daemon.serving": {
+        *_VALUES, "engine.desired", "engine.kubernetes", "engine.proxy", "agent._version", "agent.daemon.inputs", "agent.daemon.interfaces",
+        "agent.daemon.outputs", "agent.daemon.pass_result", "agent.daemon.sync", "agent.paths",
+    },
+    "agent.daemon.agent": {
+        *_VALUES, "engine.proxy", "agent.daemon.inputs", "agent.daemon.loop", "agent.daemon.memory", "agent.daemon.outputs",
+        "agent.daemon.pass_result", "agent.daemon.serving", "agent.daemon.start", "agent.daemon.sync", "agent.daemon.tools", "agent.log",
+        "agent.paths",
+    },
+    "agent.daemon": set(),
+    "agent.cli": {
+        *_ENGINE, "engine.render", "manifests", "agent._version", "agent.configuration", "agent.daemon.agent", "agent.daemon.inputs",
+        "agent.daemon.outputs", "agent.log", "agent.paths",
+    },
+    "agent.__main__": {"agent.cli"},
+    "agent": set(),
+}  # fmt: skip
+
+
+def modules() -> dict[str, Path]:
+    """Module -> file. A link of the agent to the collection is not a second module."""
+    found = {}
+    for root, prefix in ((UTILS, ""), (AGENT, "agent.")):
+        for path in root.rglob("*.py"):
+            if not any(parent.is_symlink() for parent in path.parents):
+                found[(prefix + ".".join(path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imported(name: str) -> set[str]:
+    """Modules that a module imports, wherever the statement stands."""
+    path = MODULES[name]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *base.split(".")]).rstrip(".")
+            base = base.removeprefix("ansible_collections.kubenode.ipvs.plugins.module_utils.")
+            base = base.removeprefix("agent.") if base.startswith(("agent.engine", "agent.manifests")) else base
+            for alias in node.names:
+                inner = f"{base}.{alias.name}".removeprefix("agent." if alias.name in ("engine", "manifests") else " ")
+                found.update([inner] if inner in MODULES else [base] if base in MODULES else [])
+    return found - {name}
+
+
+EDGES = {name: imported(name) for name in MODULES}
+
+
+def room(name: str) -> str:
+    """The longest entry of ARROWS that a module is in."""
+    return max((entry for entry in ARROWS if name == entry or name.startswith(f"{entry}.")), key=len, default="")
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_module_imports_only_layers_below(name: str) -> None:
+    allowed = {room(name), *ARROWS[room(name)]}
+    assert {target: room(target) for target in EDGES[name] if room(target) not in allowed} == {}
+
+
+def test_imports_have_no_circle() -> None:
+    done: set[str] = set()
+    trail: list[str] = []
+
+    def visit(name: str) -> None:
+        assert name not in trail, " -> ".join([*trail[trail.index(name) :], name])
+        if name not in done:
+            trail.append(name)
+            for target in sorted(EDGES[name]):
+                visit(target)
+            done.add(trail.pop())
+
+    for name in sorted(EDGES):
+        visit(name)
+
+
+def test_imports_are_seen() -> None:
+    """A reader of imports that sees none would find no fault."""
+    assert "engine.kernel.ipvs.table" in EDGES["engine.kernel.ipvs"]
+    assert "agent.daemon.serving" in EDGES["agent.daemon.agent"]  # within a function
+    assert "engine.errors" in EDGES["agent.daemon.agent"]  # through a link
+    assert len(EDGES) > 200
