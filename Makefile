@@ -15,7 +15,7 @@ BUNDLE := roles/agent/files/kubenode-agent.tar.gz
 ARTIFACT := $(CACHE)/dist/kubenode-ipvs-$(shell sed -n 's/^version: //p' galaxy.yml).tar.gz
 # What the bundle and the artifact are built from.
 files = $(shell find $(wildcard $1) -type f ! -name '*.py[co]' ! -path '$(BUNDLE)')
-AGENT_SOURCES := $(call files,agent plugins/module_utils/engine)
+AGENT_SOURCES := $(call files,agent plugins/module_utils/engine plugins/module_utils/manifests)
 SOURCES := $(call files,galaxy.yml $(wildcard *.md) changelogs docs meta playbooks plugins roles tests/config.yml tests/sanity)
 
 # Everything a run leaves behind is in this clone: .venv, .cache and the bundle.
@@ -35,17 +35,22 @@ help: ## this list
 demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, checked
 	@molecule/demo/run
 
-test: venv ## everything: lint, unit, kernel, lab, sanity, units, matrix, molecule
-	@python tests/tools/whole.py lint unit kernel lab -- sanity units matrix molecule
+# Three lanes: the two long ones from the beginning, and the others beside them.
+test: venv $(ARTIFACT) ## everything: lint, unit, fuzz, kernel, lab, sanity, units, matrix, molecule
+	@python tests/tools/whole.py kernel -- molecule -- sanity lint unit fuzz units matrix lab
 
 ##### the parts of `make test`; each leaves its report in .cache/results/
 
-.PHONY: lint unit kernel lab sanity units matrix molecule
+.PHONY: lint unit fuzz kernel lab sanity units matrix molecule
 lint: venv ## ruff, mypy --strict, ansible-lint, yamllint, shellcheck, antsibull
 	@python tests/tools/lint.py
 
 unit: venv ## pure tests and property tests, in seconds
 	@pytest --junitxml $(CACHE)/results/unit/pytest.xml tests/unit
+
+FUZZ ?= 60
+fuzz: venv ## coverage-guided fuzzing of every parser: FUZZ=60 seconds for all targets together
+	@python tests/fuzz/run.py --seconds $(FUZZ)
 
 kernel: venv ## engine and modules against real kernels: user-mode Linux, and this machine's (nft)
 	@python tests/tools/kernel.py
@@ -64,6 +69,11 @@ matrix: venv $(ARTIFACT) ## the built artifact with every ansible-core that it s
 
 molecule: venv $(ARTIFACT) ## molecule's scenarios on nodes with real kernels
 	@python tests/tools/scenarios.py
+
+FLAKY ?= unit=20 host=5 kernel=5 lab=5
+.PHONY: flaky
+flaky: venv ## tests many times beside a load: FLAKY="unit=20 host=5 kernel=5 lab=5" lists what did not always pass
+	@python tests/tools/flaky.py $(FLAKY)
 
 ##### measure, publish
 
@@ -84,8 +94,8 @@ artifact: $(ARTIFACT) ## the collection, built: .cache/dist/
 $(BUNDLE): $(AGENT_SOURCES) $(STAMPS)/venv
 	@python agent/bundle.py
 
-$(ARTIFACT): $(SOURCES) $(BUNDLE)
-	@ansible-galaxy collection build --force --output-path $(@D) >/dev/null
+$(ARTIFACT): $(SOURCES) $(BUNDLE) tests/tools/artifact.py
+	@python tests/tools/artifact.py $(@D)
 
 ##### what all of that needs
 
