@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         """View of the ledger that the guard copies when it is armed."""
 
         @property
-        def ledger(self) -> Ledger | None: ...
+        def open_ledger(self) -> Ledger: ...
         @property
         def owned(self) -> dict[str, set[Any]]: ...
 
@@ -109,13 +109,13 @@ class Guard:
         if not made.steps:
             yield
             return
-        assert around.ledger is not None  # only check mode has none
+        ledger = around.open_ledger
         touched = {(step.kind, step.key) for step in made.steps if KINDS[step.kind].parent is None}
         touched.update((kind, key) for kind, keys in [*made.adopted.items(), *absent.items()] for key in keys)
         claims = [(kind, key) for kind, key in touched if key in around.owned.get(kind, ())]
         notes = dict.fromkeys(touched, "")
         for kind in {"sysctl", *(kind for kind, _key in touched)}:  # a service proxy that leaves forgets all of its sysctls
-            notes.update(((kind, key), text) for key, text in around.ledger.notes(owner, kind).items())
+            notes.update(((kind, key), text) for key, text in ledger.notes(owner, kind).items())
         path = os.path.join(PENDING, f"{owner}-{os.getpid()}-{time.time_ns()}")
         remembered = [(kind, key, text) for (kind, key), text in notes.items()]
         self._arm(Task(path, self._seconds, owner, made.steps, list(touched), claims, remembered))

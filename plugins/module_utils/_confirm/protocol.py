@@ -48,12 +48,11 @@ def begin(module: AnsibleModule, tables: Tables, read: Reread | None, directory:
     seconds = module.params.get("confirm_timeout")
     if seconds is not None and not 1 <= seconds <= 3600:
         raise EngineError(f"task: confirm_timeout is {seconds}, expected 1 to 3600 seconds")
-    if seconds is None or module.check_mode:
+    if seconds is None or read is None or module.check_mode:  # a module with this option gives `read`
         yield None
         return
     from .guard import Guard
 
-    assert read is not None  # a module with confirm_timeout has one
     guard = Guard(seconds, tables, read, directory)
     try:
         yield guard

@@ -64,9 +64,7 @@ class Bounds(NamedTuple):
 
     def nearest(self) -> str:
         """Return the value where nobody knows what is there yet."""
-        numbers = self.low or self.high
-        assert numbers is not None  # one of them is given
-        return " ".join(str(number) for number in numbers)
+        return " ".join(str(number) for number in self.low or self.high or ())
 
 
 def check(given: Mapping[str, Any], absent: Iterable[str]) -> tuple[dict[str, str], dict[str, Bounds], list[str]]:
@@ -174,8 +172,7 @@ def wish(
     for key, note in ledger.notes(params["owner"], "sysctl").items() if ledger else ():
         value = former_value(note)
         if value is None:
-            assert ledger is not None  # it has the note
-            ledger.ignore("note", "sysctl", key, "has a text that is no value")
+            around.open_ledger.ignore("note", "sysctl", key, "has a text that is no value")
         else:
             former[key] = value
     want = {key: sysctls.settled(live.get(key, ""), value) for key, value in params["values"].items()}

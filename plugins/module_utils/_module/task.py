@@ -85,6 +85,17 @@ class LedgerView(NamedTuple):
     others: dict[str, dict[Any, str]]
     lock: int | None = None
 
+    @property
+    def open_ledger(self) -> Ledger:
+        """Ledger of a task that changes the node. Only check mode runs without one.
+
+        Raises:
+            LedgerError: there is none.
+        """
+        if self.ledger is None:
+            raise LedgerError("ledger: not open in check mode, expected a run that changes the node")
+        return self.ledger
+
 
 @contextmanager
 def failing(module: AnsibleModule) -> Iterator[None]:
@@ -208,7 +219,8 @@ def _with_lenient_children(have: ReadState, wish: TaskChange) -> dict[str, dict[
     want = {kind: dict(items) for kind, items in wish.want.items()}
     for kind, parents in wish.lenient.items():
         parent = KINDS[kind].parent
-        assert parent is not None  # only children are lenient
+        if parent is None:
+            raise ValueError(f"{kind} has no parent: only children are lenient")
         parent_of = parent[1]
         gone = wish.absent.get(kind, ())
         stay = {key: value for key, value in have.get(kind, {}).items() if parent_of(key) in parents and key not in gone}
@@ -283,21 +295,21 @@ def carry_out(
     """
     gone = [(kind, key) for kind, keys in wish.absent.items() for key in keys if key not in have.get(kind, ())]
     left = [(kind, key) for kind, keys in leaving.items() for key in keys]
-    assert around.ledger is not None  # only check mode has none
-    around.ledger.rehearse(owner, [*gone, *left])
+    ledger = around.open_ledger
+    ledger.rehearse(owner, [*gone, *left])
     with _noted(made, wish, around, owner):
         if made.steps or made.adopted:
             from ..engine.apply import execute
 
-            execute(made, tables, around.ledger, owner)
+            execute(made, tables, ledger, owner)
         try:
             if wish.leaves:
                 from ..engine.proxy import saved_sysctls
 
-                saved_sysctls.forget(around.ledger, owner)
-            around.ledger.forget(owner, [*((kind, key) for kind, key in gone if key in around.owned.get(kind, ())), *left])
+                saved_sysctls.forget(ledger, owner)
+            ledger.forget(owner, [*((kind, key) for kind, key in gone if key in around.owned.get(kind, ())), *left])
             for kind, keys in leaving.items():
-                around.ledger.note(owner, kind, [(key, "") for key in keys])
+                ledger.note(owner, kind, [(key, "") for key in keys])
         except LedgerError as error:
             raise taken_back(error, made, tables, around, owner) from error
 
@@ -307,8 +319,7 @@ def _noted(made: Plan, wish: TaskChange, around: LedgerView, owner: str) -> Abst
         return nullcontext()
     from ..engine.proxy import saved_sysctls
 
-    assert around.ledger is not None  # only check mode has none
-    return saved_sysctls.noted(around.ledger, owner, made.steps)
+    return saved_sysctls.noted(around.open_ledger, owner, made.steps)
 
 
 def taken_back(error: EngineError, made: Plan, tables: Tables, around: LedgerView, owner: str) -> ApplyError:
@@ -318,15 +329,15 @@ def taken_back(error: EngineError, made: Plan, tables: Tables, around: LedgerVie
     """
     from ..engine.apply import ApplyError, undo
 
-    assert around.ledger is not None  # only check mode has none
+    ledger = around.open_ledger
     before = {(kind, key) for kind, keys in around.owned.items() for key in keys}
     with suppress(LedgerError):  # it may be what failed; a claim on something that is not there does no harm
-        around.ledger.claim(owner, before)
+        ledger.claim(owner, before)
     done, stuck = undo(made.steps, tables)
     left = {(failure.step.kind, failure.step.key) for failure in stuck}
     with suppress(LedgerError):
-        now = {(kind, key) for kind, keys in around.ledger.owned(owner).items() for key in keys}
-        around.ledger.forget(owner, now - before - left)
+        now = {(kind, key) for kind, keys in ledger.owned(owner).items() for key in keys}
+        ledger.forget(owner, now - before - left)
     if isinstance(error, ApplyError):
         return ApplyError(error.failed, [*error.undone, *done], [*error.stuck, *stuck], error.reason)
     return ApplyError([], done, stuck, str(error).removesuffix("; nothing was changed"))

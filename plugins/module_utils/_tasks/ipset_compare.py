@@ -50,8 +50,13 @@ class Given(NamedTuple):
 
     @property
     def wanted_header(self) -> IPSet:
-        """The header of a set that shall be."""
-        assert self.header is not None
+        """The header of a set that shall be.
+
+        Raises:
+            ValueError: the set shall not be.
+        """
+        if self.header is None:
+            raise ValueError(f"{self.subject()} has no wanted header: it shall be absent")
         return self.header
 
     def subject(self) -> str:
@@ -135,10 +140,9 @@ def _differing(given: Given, saved: Saved | None, spell: Spell | None, new: set[
     gone = {found.member for found in going.values()}
     about = {found.member for found in named.values()} | gone
     twice = len(about) < len(named) + len(going)
-    if new is not None and not twice:
+    if new is not None and saved is not None and not twice:
         # of members without options, the same one is the same line: then it is among the new ones twice
         respelled = {found.member for index, found in named.items() if found.member != texts[index]} | gone
-        assert saved is not None  # of a set that is not there, all members are new
         twice = _names(given.members, new, respelled if saved.bare() else about)
     if twice:
         _refuse_repetition((given.members, named), (given.gone, going))

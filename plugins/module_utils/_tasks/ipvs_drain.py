@@ -13,6 +13,7 @@ after it undoes it, too: the real server is there again, with its weight.
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..engine.errors import KernelError
@@ -75,8 +76,7 @@ class Drain:
         start = time.monotonic()
         ended: dict[RealServerKey, float] = {}
         active: dict[RealServerKey, int] = {}
-        assert self._lock is not None  # only check mode has none
-        with unlocked(self._lock):
+        with nullcontext() if self._lock is None else unlocked(self._lock):
             while True:
                 time.sleep(INTERVAL)
                 passed = round(time.monotonic() - start, 1)

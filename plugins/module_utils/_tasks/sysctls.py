@@ -71,9 +71,8 @@ def within(module: AnsibleModule, params: dict[str, Any], around: LedgerView, gu
     _files.foresee(made.steps)
     sysctls.foresee(made.steps)
     if not module.check_mode:
-        assert around.ledger is not None  # only check mode has none
         _confirm.refuse_pending(owner)
-        with _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner), noted(around.ledger, owner, former):
+        with _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner), noted(around.open_ledger, owner, former):
             carry_out(made, wanted, have, tables(module), around, owner, {"sysctl": going})
     result = report(module, made)
     overridden = []
