@@ -39,7 +39,16 @@ KEPT_METADATA = re.compile(r"\.dist-info/(METADATA|LICENSE.*|licenses/.*)$")
 EPOCH = 315532800  # 1980-01-01: the oldest time that every archive format can hold
 # Every machine fetches the same file of a package, whatever its own processor and Python are. Only pure Python of it is used.
 PLATFORM = ("--platform=manylinux2014_x86_64", "--python-version=311", "--implementation=cp", "--abi=cp311")
-FETCH = ("-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", *PLATFORM)
+FETCH = (
+    "-m",
+    "pip",
+    "download",
+    "--quiet",
+    "--disable-pip-version-check",
+    "--no-deps",
+    "--only-binary=:all:",
+    *PLATFORM,
+)
 
 
 class BundleError(Exception):
@@ -148,14 +157,26 @@ def wheels() -> list[Path]:
             with tempfile.TemporaryDirectory() as scratch:
                 requirement = Path(scratch, "requirement.txt")
                 requirement.write_text(f"{pin.name}=={pin.version} --hash=sha256:{pin.digest}\n", encoding="utf-8")
-                command = [sys.executable, *FETCH, "--require-hashes", "--dest", str(CACHE), "--requirement", str(requirement)]
+                command = [
+                    sys.executable,
+                    *FETCH,
+                    "--require-hashes",
+                    "--dest",
+                    str(CACHE),
+                    "--requirement",
+                    str(requirement),
+                ]
                 if subprocess.run(command, check=False).returncode:
-                    raise BundleError(f"pip could not fetch {pin.name} {pin.version} with SHA-256 {pin.digest} ({PINS})")
+                    raise BundleError(
+                        f"pip could not fetch {pin.name} {pin.version} with SHA-256 {pin.digest} ({PINS})"
+                    )
             wheel = _cached(pin)
         if wheel is None:
             raise BundleError(f"pip has fetched no wheel of {pin.name} {pin.version} into {CACHE}")
         if (digest := sha256(wheel)) != pin.digest:
-            raise BundleError(f"{wheel}: SHA-256 is {digest}, expected {pin.digest} ({PINS}); remove the file to fetch it again")
+            raise BundleError(
+                f"{wheel}: SHA-256 is {digest}, expected {pin.digest} ({PINS}); remove the file to fetch it again"
+            )
         found.append(wheel)
     return found
 

@@ -95,7 +95,9 @@ def _package(metadata: bytes, digests: Mapping[str, str]) -> Component:
     )
 
 
-def _text(subject: Component, packages: list[Component], nested: Mapping[Component, list[Component]] | None = None) -> bytes:
+def _text(
+    subject: Component, packages: list[Component], nested: Mapping[Component, list[Component]] | None = None
+) -> bytes:
     bom = Bom(components=[*packages, *(nested or {}), *(one for several in (nested or {}).values() for one in several)])
     bom.metadata.component = subject
     bom.metadata.timestamp = None

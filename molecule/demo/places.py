@@ -89,7 +89,9 @@ class Lab:
         except subprocess.TimeoutExpired:
             fail(f"{place.name}: `{command}` not done after {timeout:.0f} s")
         if done.returncode:
-            fail(f"{place.name}: `{command}` ended with status {done.returncode}:\n{(done.stderr or done.stdout).strip()}")
+            fail(
+                f"{place.name}: `{command}` ended with status {done.returncode}:\n{(done.stderr or done.stdout).strip()}"
+            )
         return done.stdout
 
 

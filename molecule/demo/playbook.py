@@ -54,12 +54,20 @@ def run(screen: Screen, inventory: Path, *options: str) -> Run:
     began = time.monotonic()
     recap = {}
     with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as process:
         for line in process.stdout or ():
             print(line, end="", flush=True)
             if found := _RECAP.match(_COLOUR.sub("", line)):
-                recap[found[1]] = {name: int(count) for name, _, count in (one.partition("=") for one in found[2].split())}
+                recap[found[1]] = {
+                    name: int(count) for name, _, count in (one.partition("=") for one in found[2].split())
+                }
     if process.returncode:
         fail(f"`{shlex.join(command)}` ended with status {process.returncode}; what failed is above")
     return Run(time.monotonic() - began, recap)

@@ -73,11 +73,16 @@ class Editor:
         for number, version in enumerate(versions):
             text = cluster.edited(version)
             places.at_once(
-                lambda node, name=f"{self.path}.{number}", text=text: lab.run(places.node(node), f"cat > {name}", text), NODES
+                lambda node, name=f"{self.path}.{number}", text=text: lab.run(places.node(node), f"cat > {name}", text),
+                NODES,
             )
         self.shells = {
             node: subprocess.Popen(
-                lab.command(places.node(node), "bash -s"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+                lab.command(places.node(node), "bash -s"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                bufsize=1,
             )
             for node in NODES
         }
@@ -168,7 +173,14 @@ def under_load(lab: Lab, screen: Screen, service: Service, gone: str, inside: st
     answers = [sender.stop() for sender in senders]
     editor.close()
     return [
-        follow(each.place, f"{service.protocol} {address}:{port}", [one for one in got if one.target == index], gone, out, into)
+        follow(
+            each.place,
+            f"{service.protocol} {address}:{port}",
+            [one for one in got if one.target == index],
+            gone,
+            out,
+            into,
+        )
         for each, got in zip(senders, answers, strict=True)
         for index, (address, port) in enumerate(each.targets)
     ]
@@ -177,7 +189,9 @@ def under_load(lab: Lab, screen: Screen, service: Service, gone: str, inside: st
 def follow(place: Place, virtual_server: str, answers: list[Answer], gone: str, out: Edit, into: Edit) -> Follow:
     """Measure how answers followed the two edits: by when a request was sent, or for a first answer when it came."""
     late = [answer.sent - out.moment(place) for answer in answers if answer.pod == gone]
-    fresh = [answer.sent + answer.seconds - into.moment(place) for answer in answers if answer.pod == cluster.SPARE.name]
+    fresh = [
+        answer.sent + answer.seconds - into.moment(place) for answer in answers if answer.pod == cluster.SPARE.name
+    ]
     return Follow(
         source=place.name if not place.pod else f"{place.pod} on {place.node}",
         virtual_server=virtual_server,

@@ -131,7 +131,9 @@ def scaled(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:
     )  # fmt: skip
     if problems := [problem for each in follows for problem in each.problems]:
         fail("\n".join(problems))
-    screen.passed(f"{sum(each.sent for each in follows)} requests, none lost; both edits followed within {scale.BAR:g} s")
+    screen.passed(
+        f"{sum(each.sent for each in follows)} requests, none lost; both edits followed within {scale.BAR:g} s"
+    )
 
 
 def tell(screen: Screen) -> None:

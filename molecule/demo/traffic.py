@@ -132,7 +132,9 @@ def judge(lab: Lab, job: Job, answers: Sequence[Answer]) -> Row:
     wanted = must_answer(job)
     if job.service.sticky:
         if len(by_pod) != 1:
-            problems.append(f"answered by {sorted(by_pod)}, expected one and the same of {sorted(wanted)}: session affinity")
+            problems.append(
+                f"answered by {sorted(by_pod)}, expected one and the same of {sorted(wanted)}: session affinity"
+            )
     elif set(by_pod) != wanted:
         problems.append(f"answered by {sorted(by_pod)}, expected each of {sorted(wanted)}")
     kinds: Counter[str] = Counter()

@@ -56,8 +56,15 @@ def build(wanted: Recipe, building: Path, progress: Progress) -> None:
     packages.mkdir(parents=True)
     log = IMAGES / f"{release}.log"
     log.unlink(missing_ok=True)
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "TMPDIR": str(building)}
-    run_contained(_mmdebstrap(wanted, root, packages, sources), log, what=f"image {release}: mmdebstrap", env=environment)
+    environment = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": "/root",
+        "LC_ALL": "C.UTF-8",
+        "TMPDIR": str(building),
+    }
+    run_contained(
+        _mmdebstrap(wanted, root, packages, sources), log, what=f"image {release}: mmdebstrap", env=environment
+    )
 
     progress(f"{release}: kernel modules {wanted.kernel} and settings")
     modules = root / "lib/modules" / wanted.kernel

@@ -83,7 +83,14 @@ def _inventory(arguments: argparse.Namespace) -> None:
 def _ssh(arguments: argparse.Namespace) -> None:
     lab = state.existing(arguments.lab)
     terminal = [] if arguments.command else ["-t"]
-    command = ["ssh", "-F", str(lab.directory / "ssh_config"), *terminal, lab.node(arguments.node).name, *arguments.command]
+    command = [
+        "ssh",
+        "-F",
+        str(lab.directory / "ssh_config"),
+        *terminal,
+        lab.node(arguments.node).name,
+        *arguments.command,
+    ]
     os.execvp(command[0], command)
 
 
@@ -115,7 +122,9 @@ def _parser() -> argparse.ArgumentParser:
 
     command("check", _check, "check that this machine can run the lab")
     one = command("image", _image, "build the disk image of a release, unless it is there")
-    one.add_argument("release", nargs="*", metavar="RELEASE", help=f"{', '.join(recipe.RELEASES)}; the first if none is given")
+    one.add_argument(
+        "release", nargs="*", metavar="RELEASE", help=f"{', '.join(recipe.RELEASES)}; the first if none is given"
+    )
     one.add_argument("--rebuild", action="store_true", help="build it even if it is there, for newer packages")
     one = command("up", _up, "bring a lab up and wait until all its nodes answer", "lab")
     one.add_argument("--node", action="append", default=[], metavar="NAME[:RELEASE]", help="a node; may be repeated")
@@ -135,7 +144,11 @@ def _parser() -> argparse.ArgumentParser:
     one = command("ssh", _ssh, "log in to a node or run a command on it", "lab", "node")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     one = command(
-        "exec", _exec, f"run a command in the namespace of a client, or of the bridge ({naming.BRIDGE})", "lab", "client"
+        "exec",
+        _exec,
+        f"run a command in the namespace of a client, or of the bridge ({naming.BRIDGE})",
+        "lab",
+        "client",
     )
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     one = commands.add_parser("serve")  # internal: the package server, started by up

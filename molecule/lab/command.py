@@ -61,7 +61,12 @@ def run_contained(argv: Sequence[str], log: str | os.PathLike[str], *, what: str
     """
     with open(log, "ab") as output:
         done = subprocess.run(
-            [*_CONTAINED, *argv], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=env, check=False
+            [*_CONTAINED, *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=env,
+            check=False,
         )
     if done.returncode:
         with open(log, errors="replace") as output:

@@ -82,11 +82,15 @@ def check(needs: tuple[Need, ...], disk: int = 0) -> None:
     missing = [need for need in needs if not shutil.which(need.program)]
     if missing:
         packages = " ".join(sorted({need.package for need in missing}))
-        problems.append(f"{', '.join(need.program for need in missing)}: apt-get install --no-install-recommends {packages}")
+        problems.append(
+            f"{', '.join(need.program for need in missing)}: apt-get install --no-install-recommends {packages}"
+        )
     if disk and _free(CACHE) < disk:
         problems.append(f"disk: {_free(CACHE) >> 20} MiB free in {CACHE}, needed {disk >> 20} MiB")
     if problems:
-        raise HostError("this machine cannot run the lab, it lacks\n" + "\n".join(f"  - {problem}" for problem in problems))
+        raise HostError(
+            "this machine cannot run the lab, it lacks\n" + "\n".join(f"  - {problem}" for problem in problems)
+        )
 
 
 def kernel_version() -> str:

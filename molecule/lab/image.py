@@ -69,7 +69,9 @@ def find_or_build(release: str, progress: Progress, *, rebuild: bool = False) ->
 
 
 def _locked(release: str, progress: Progress) -> AbstractContextManager[None]:
-    return locked(IMAGES / f".{release}.lock", lambda: progress(f"{release}: another process is building the image, waiting"))
+    return locked(
+        IMAGES / f".{release}.lock", lambda: progress(f"{release}: another process is building the image, waiting")
+    )
 
 
 def remove_unfinished(progress: Progress) -> None:

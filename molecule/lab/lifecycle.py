@@ -77,13 +77,16 @@ def up(name: str, nodes: Sequence[str], clients: Sequence[str], memory: str, pro
     for repeated in {one for one in names if names.count(one) > 1}:
         raise UsageError(f"lab {name}: {repeated!r} is there {names.count(repeated)} times")
     if not wanted or max(len(wanted), len(clients)) > naming.MAX_HOSTS:
-        raise UsageError(f"lab {name}: {len(wanted)} nodes and {len(clients)} clients, expected 1 to {naming.MAX_HOSTS} nodes")
+        raise UsageError(
+            f"lab {name}: {len(wanted)} nodes and {len(clients)} clients, expected 1 to {naming.MAX_HOSTS} nodes"
+        )
     host.check(host.TO_RUN)
     memory_directory = host.memory_directory(parse_memory(memory) * len(wanted))
 
     images = build_images({release for _, release in wanted}, progress)
     members = tuple(
-        Node(node_name, index, release, str(images[release].directory), name) for index, (node_name, release) in enumerate(wanted)
+        Node(node_name, index, release, str(images[release].directory), name)
+        for index, (node_name, release) in enumerate(wanted)
     )
     lab = Lab(name, members, tuple(clients), memory)
     with _locked(name, progress):

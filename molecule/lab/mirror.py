@@ -54,7 +54,9 @@ def has_suite(source: Source) -> bool:
     return False
 
 
-def sources_for(release: str, configured: list[Source], running: str, has: Callable[[Source], bool] = has_suite) -> list[Source]:
+def sources_for(
+    release: str, configured: list[Source], running: str, has: Callable[[Source], bool] = has_suite
+) -> list[Source]:
     """Return the archives to build a release from; the first is the main one.
 
     Args:
@@ -74,7 +76,9 @@ def sources_for(release: str, configured: list[Source], running: str, has: Calla
             candidates.insert(0, Source(override, release + suffix))
         found += [source for source in candidates if has(source)][:1]
     if not found or found[0].suite != release:
-        tried = ", ".join(sorted({uri for uri, _ in configured} | ({override} if override else set()))) or "none configured"
+        tried = (
+            ", ".join(sorted({uri for uri, _ in configured} | ({override} if override else set()))) or "none configured"
+        )
         raise HostError(
             f"no package mirror with Debian {release} (tried: {tried}); set {OVERRIDE} to the address of an archive that has it"
         )

@@ -50,7 +50,9 @@ def build(lab: str, nodes: int, clients: Sequence[str]) -> None:
 
 def _addresses(link: str, addresses: naming.Addresses) -> list[str]:
     # Nobody else is on this network: no need to wait for duplicate address detection.
-    return [f"address add {address} dev {link} {'nodad' if ':' in address else ''}" for address in addresses.with_lengths]
+    return [
+        f"address add {address} dev {link} {'nodad' if ':' in address else ''}" for address in addresses.with_lengths
+    ]
 
 
 def _batch(namespace: str, lines: list[str]) -> None:

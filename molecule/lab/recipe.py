@@ -142,7 +142,10 @@ FILES = {
     "/etc/default/locale": (0o644, "LANG=C.UTF-8\n"),
     "/etc/systemd/journald.conf.d/lab.conf": (0o644, "[Journal]\nStorage=volatile\nRuntimeMaxUse=16M\n"),
     "/etc/systemd/system.conf.d/lab.conf": (0o644, "[Manager]\nDefaultTimeoutStopSec=10s\n"),
-    "/etc/dpkg/dpkg.cfg.d/lab": (0o644, "force-unsafe-io\npath-exclude=/usr/share/man/*\npath-exclude=/usr/share/doc/*\n"),
+    "/etc/dpkg/dpkg.cfg.d/lab": (
+        0o644,
+        "force-unsafe-io\npath-exclude=/usr/share/man/*\npath-exclude=/usr/share/doc/*\n",
+    ),
     "/etc/apt/apt.conf.d/lab": (0o644, 'Acquire::Languages "none";\nAPT::Install-Recommends "false";\n'),
     "/etc/resolv.conf": (0o644, ""),
 }

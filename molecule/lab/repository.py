@@ -72,7 +72,15 @@ def write_index(directory: Path) -> int:
     text = "\n".join(paragraphs).encode()
     indexes = {"Packages": text, "Packages.gz": gzip.compress(text, mtime=0)}
     date = email.utils.formatdate(usegmt=True).replace("GMT", "UTC")
-    release = ["Origin: lab", "Label: lab", "Suite: lab", "Codename: lab", "Architectures: amd64", f"Date: {date}", "SHA256:"]
+    release = [
+        "Origin: lab",
+        "Label: lab",
+        "Suite: lab",
+        "Codename: lab",
+        "Architectures: amd64",
+        f"Date: {date}",
+        "SHA256:",
+    ]
     for name, content in indexes.items():
         (directory / name).write_bytes(content)
         release.append(f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}")

@@ -97,7 +97,11 @@ class Lab(NamedTuple):
     def whole(self) -> bool:
         """Whether everything that belongs to it is there and runs."""
         there = set(netns.names())
-        return self.ready and {self.namespace, *self.client_namespaces} <= there and all(node.running for node in self.nodes)
+        return (
+            self.ready
+            and {self.namespace, *self.client_namespaces} <= there
+            and all(node.running for node in self.nodes)
+        )
 
     def node(self, name: str) -> Node:
         """Return the node of this name.

@@ -42,14 +42,18 @@ class ActionModule(ActionBase):
         found = sha256(source)
         expected = arguments.get("sha256") or found
         if expected != found:
-            raise AnsibleActionFail(f"bundle {source} has SHA-256 {found}, expected {expected} (sha256); nothing was sent")
+            raise AnsibleActionFail(
+                f"bundle {source} has SHA-256 {found}, expected {expected} (sha256); nothing was sent"
+            )
         arguments.update(digest=found[:RELEASE_DIGITS], sha256=found)
         first = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
         if not first.pop("bundle_needed", False) or first.get("failed") or self._task.check_mode:
             result.update(first)
             return result
         try:
-            place = self._connection._shell.tmpdir or self._make_tmp_path()  # made already where modules are not pipelined
+            place = (
+                self._connection._shell.tmpdir or self._make_tmp_path()
+            )  # made already where modules are not pipelined
             arguments["bundle"] = self._connection._shell.join_path(place, "bundle.tar.gz")
             self._transfer_file(source, arguments["bundle"])
             self._fixup_perms2((place, arguments["bundle"]))

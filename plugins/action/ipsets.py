@@ -37,12 +37,18 @@ class ActionModule(ConfirmingAction):
 
     def _send(self, given, sent):
         """Return a set whose file is on the node, which this sends there if it is not; ``sent`` gets remote and local path."""
-        if not isinstance(given, dict) or not given.get("src") or boolean(given.get("remote_src") or False, strict=False):
+        if (
+            not isinstance(given, dict)
+            or not given.get("src")
+            or boolean(given.get("remote_src") or False, strict=False)
+        ):
             return given
         try:
             source = self._find_needle("files", given["src"])
         except AnsibleError as error:
-            raise AnsibleActionFail(f"the file {given['src']} with members of set {given.get('name')} is not there") from error
+            raise AnsibleActionFail(
+                f"the file {given['src']} with members of set {given.get('name')} is not there"
+            ) from error
         if not self._connection._shell.tmpdir:
             self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, f"members-{len(sent)}")

@@ -37,7 +37,9 @@ class ActionModule(ActionBase):
             result.update(first)
             return result
         try:
-            place = self._connection._shell.tmpdir or self._make_tmp_path()  # made already where modules are not pipelined
+            place = (
+                self._connection._shell.tmpdir or self._make_tmp_path()
+            )  # made already where modules are not pipelined
             arguments["files"] = [self._connection._shell.join_path(place, source.name) for source in sources]
             for source, path in zip(sources, arguments["files"]):
                 self._transfer_file(str(source), path)
@@ -54,7 +56,9 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(f"directory {directory} is not there on the controller") from error
         sources = sorted(path for path in found.glob(f"*{suffix}") if path.is_file())
         if not sources:
-            raise AnsibleActionFail(f"directory {directory} has no package *{suffix}, which the node's package manager installs")
+            raise AnsibleActionFail(
+                f"directory {directory} has no package *{suffix}, which the node's package manager installs"
+            )
         verify(found, sources)
         return sources
 
@@ -80,4 +84,6 @@ def verify(directory, sources):
         digest = hashlib.sha256(source.read_bytes()).hexdigest()
         if expected.get(source.name) != digest:
             wanted = expected.get(source.name, "a line for it")
-            raise AnsibleActionFail(f"{source} has SHA-256 {digest}, expected {wanted} in {manifest}; nothing was installed")
+            raise AnsibleActionFail(
+                f"{source} has SHA-256 {digest}, expected {wanted} in {manifest}; nothing was installed"
+            )

@@ -62,7 +62,9 @@ FORMATS: dict[str, Callable[..., str]] = {
 def fleet_report(collected: Any, format: str = "text") -> str:
     """Return the report in one of the formats."""
     if format not in FORMATS:
-        raise AnsibleFilterError(f"kubenode.ipvs.fleet_report: format is {format!r}, expected one of {', '.join(FORMATS)}")
+        raise AnsibleFilterError(
+            f"kubenode.ipvs.fleet_report: format is {format!r}, expected one of {', '.join(FORMATS)}"
+        )
     try:
         return FORMATS[format](fleet(collected))
     except FleetError as error:

@@ -79,7 +79,10 @@ def kubeadm_plan(settings: Any, kubeadm_version: str) -> dict[str, Any]:
         raise AnsibleFilterError(f"kubenode.ipvs.kubeadm_plan: {error}") from error
     for text in decided.warnings:
         Display().warning(text)
-    return {name: getattr(decided, name) for name in ("proxy", "proxy_config", "kubernetes_version", "api_version", "warnings")}
+    return {
+        name: getattr(decided, name)
+        for name in ("proxy", "proxy_config", "kubernetes_version", "api_version", "warnings")
+    }
 
 
 class FilterModule:

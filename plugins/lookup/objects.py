@@ -67,7 +67,12 @@ from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils.manifests.directory import Manifests
-from ansible_collections.kubenode.ipvs.plugins.module_utils.manifests.documents import DocumentError, ObjectKey, key_of, objects
+from ansible_collections.kubenode.ipvs.plugins.module_utils.manifests.documents import (
+    DocumentError,
+    ObjectKey,
+    key_of,
+    objects,
+)
 
 _LOG = re.compile(r"[IWEF]\d{4} ")  # begins a line of kubectl's log, of what it tries several times and says in the end
 _ASKED = "services,endpointslices.discovery.k8s.io,nodes"
@@ -93,14 +98,20 @@ class LookupModule(LookupBase):
                 raise AnsibleLookupError(f"objects: there is no {term} on the controller")
             _add(found, read(path), term)
         if kubeconfig:
-            _add(found, ask(self.get_option("kubectl"), kubeconfig, self.get_option("context")), f"the cluster of {kubeconfig}")
+            _add(
+                found,
+                ask(self.get_option("kubectl"), kubeconfig, self.get_option("context")),
+                f"the cluster of {kubeconfig}",
+            )
         return list(found.values())
 
 
 def _add(found: dict[ObjectKey, dict[str, Any]], more: dict[ObjectKey, dict[str, Any]], where: str) -> None:
     for key, item in more.items():
         if key in found:
-            raise AnsibleLookupError(f"objects: {key} is in {where}, and in what is named before it; name each object once")
+            raise AnsibleLookupError(
+                f"objects: {key} is in {where}, and in what is named before it; name each object once"
+            )
         found[key] = item
 
 
@@ -127,7 +138,9 @@ def ask(kubectl: str, kubeconfig: str, context: str | None) -> dict[ObjectKey, d
     where = ["--kubeconfig", os.path.expanduser(kubeconfig), *(["--context", context] if context else [])]
     words = [os.path.expanduser(kubectl), *where, "get", _ASKED, "--all-namespaces", "--output", "json"]
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8", check=False)
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8", check=False
+        )
     except OSError as error:
         raise AnsibleLookupError(f"objects: {kubectl} cannot be run on the controller: {error.strerror}") from error
     if done.returncode:
@@ -135,7 +148,9 @@ def ask(kubectl: str, kubeconfig: str, context: str | None) -> dict[ObjectKey, d
     try:
         return objects(done.stdout)
     except DocumentError as error:
-        raise AnsibleLookupError(f"objects: the cluster of {kubeconfig} gave an answer that cannot be used: {error}") from error
+        raise AnsibleLookupError(
+            f"objects: the cluster of {kubeconfig} gave an answer that cannot be used: {error}"
+        ) from error
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:

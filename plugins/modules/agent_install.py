@@ -191,7 +191,9 @@ def main():
         ]
         if current != result["release"]:
             result["diff"].append({"before": f"release {current}\n", "after": f"release {result['release']}\n"})
-    module.exit_json(changed=bool(lines), lines=lines, changed_files=changed_files, check_mode=module.check_mode, **result)
+    module.exit_json(
+        changed=bool(lines), lines=lines, changed_files=changed_files, check_mode=module.check_mode, **result
+    )
 
 
 if __name__ == "__main__":

@@ -309,7 +309,13 @@ SET = {
 
 
 def main() -> None:
-    sets = {"type": "list", "elements": "dict", "default": [], "options": SET, "mutually_exclusive": [("members", "src")]}
+    sets = {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": SET,
+        "mutually_exclusive": [("members", "src")],
+    }
     run({"sets": sets, **CONFIRM, **OWNER, **PURGE}, prepare, reread)
 
 

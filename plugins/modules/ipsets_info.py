@@ -140,8 +140,15 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info 
 
 
 def main():
-    spec = {"names": {"type": "list", "elements": "str"}, "members": {"type": "bool", "default": True}, **_info.AS_OPTIONS}
-    _info.run(spec, lambda params, owners: {"sets": _info.sets(owners, params["names"], params["members"], params["as_options"])})
+    spec = {
+        "names": {"type": "list", "elements": "str"},
+        "members": {"type": "bool", "default": True},
+        **_info.AS_OPTIONS,
+    }
+    _info.run(
+        spec,
+        lambda params, owners: {"sets": _info.sets(owners, params["names"], params["members"], params["as_options"])},
+    )
 
 
 if __name__ == "__main__":

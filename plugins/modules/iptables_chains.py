@@ -239,7 +239,13 @@ CHAIN = {
 
 def main() -> None:
     run(
-        {"chains": {"type": "list", "elements": "dict", "default": [], "options": CHAIN}, **BACKEND, **OWNER, **PURGE, **CONFIRM},
+        {
+            "chains": {"type": "list", "elements": "dict", "default": [], "options": CHAIN},
+            **BACKEND,
+            **OWNER,
+            **PURGE,
+            **CONFIRM,
+        },
         prepare,
         reread,
     )

@@ -182,7 +182,9 @@ def main():
         supports_check_mode=True,
     )
     with failing(module):
-        modules, sysctls = ({**module.params, "absent": module.params[absent]} for absent in ("absent_modules", "absent_sysctls"))
+        modules, sysctls = (
+            {**module.params, "absent": module.params[absent]} for absent in ("absent_modules", "absent_sysctls")
+        )
         owner = check_owner(module.params["owner"])
         _sysctls_task.foresee(sysctls)
         with surroundings(module.check_mode, owner, LASTING) as around:

@@ -119,7 +119,12 @@ def install(module, family, missing):
         lists = _packages.unchanged(_packages.PACMAN_LISTS, os.path.join(module.tmpdir, "sync"))
     with lists:
         for command in commands:
-            carry_out(module, command, _packages.MANAGERS[family].done, f"{', '.join(missing)} cannot be installed from {origin}")
+            carry_out(
+                module,
+                command,
+                _packages.MANAGERS[family].done,
+                f"{', '.join(missing)} cannot be installed from {origin}",
+            )
 
 
 def carry_out(module, command, done, failure):
@@ -151,7 +156,9 @@ def main():
     if params["mirror"] and params["directory"]:
         module.fail_json(msg="mirror and directory are both given, expected one of them")
     missing = (
-        _packages.missing(lambda command: module.run_command(command)[:2], family, params["names"]) if params["names"] else []
+        _packages.missing(lambda command: module.run_command(command)[:2], family, params["names"])
+        if params["names"]
+        else []
     )
     origin = params["directory"] or params["mirror"] or "the node's repositories"
     result = {"changed": bool(missing), "missing": missing, "check_mode": module.check_mode}

@@ -162,7 +162,9 @@ def main():
         ]
         if areas:
             named = "".join(f"{area}\n" for area in areas)
-            result["diff"].append({"before": named, "after": "", "before_header": _swap.ACTIVE, "after_header": _swap.ACTIVE})
+            result["diff"].append(
+                {"before": named, "after": "", "before_header": _swap.ACTIVE, "after_header": _swap.ACTIVE}
+            )
     if lines and not module.check_mode:
         if state == "off":
             turn_off(module, units, areas)

@@ -62,7 +62,11 @@ class ConfirmingAction(ActionBase):
         while time.monotonic() < end:
             answer = self._low_level_execute_command(f"cat {record}")
             if answer["rc"] != 0:
-                return {"failed": True, "confirmed": False, "msg": f"the change could not be confirmed: {refused['stderr']}"}
+                return {
+                    "failed": True,
+                    "confirmed": False,
+                    "msg": f"the change could not be confirmed: {refused['stderr']}",
+                }
             told = json.loads(answer["stdout"])
             if "undone" in told:
                 self._low_level_execute_command(f"rm {record}")
@@ -70,6 +74,12 @@ class ConfirmingAction(ActionBase):
                 if told["problems"]:
                     message += f", but for: {'; '.join(told['problems'])}"
                 changed = bool(told["problems"])
-                return {"failed": True, "changed": changed, "confirmed": False, "msg": message, "undone": told["undone"]}
+                return {
+                    "failed": True,
+                    "changed": changed,
+                    "confirmed": False,
+                    "msg": message,
+                    "undone": told["undone"],
+                }
             time.sleep(_PAUSE)
         return {"failed": True, "confirmed": False, "msg": "the node is undoing the change and does not come to an end"}

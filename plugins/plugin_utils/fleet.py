@@ -117,14 +117,20 @@ def _about_command(title: str, result: Mapping[str, Any], good: int, drift: int)
         return Check(title, FAILED if complaints else OK, complaints)
     if result.get("rc") == drift:
         return Check(title, FAILED if complaints else DRIFT, complaints + _words(result.get("stdout")))
-    return Check(title, FAILED, complaints or _words(result.get("msg")) or (f"it ended with exit status {result.get('rc')}",))
+    return Check(
+        title, FAILED, complaints or _words(result.get("msg")) or (f"it ended with exit status {result.get('rc')}",)
+    )
 
 
 def _lines(result: Mapping[str, Any]) -> list[str]:
     """Return what a changed result is about: its own words, its loop's items, or its file."""
-    items = [item.get("item") for item in result.get("results", ()) if isinstance(item, Mapping) and item.get("changed")]
+    items = [
+        item.get("item") for item in result.get("results", ()) if isinstance(item, Mapping) and item.get("changed")
+    ]
     about = [str(item.get("path", item)) if isinstance(item, Mapping) else str(item) for item in items]
-    return [str(line) for line in result.get("lines") or about or [result.get("dest") or result.get("path") or "differs"]]
+    return [
+        str(line) for line in result.get("lines") or about or [result.get("dest") or result.get("path") or "differs"]
+    ]
 
 
 def _words(text: Any) -> tuple[str, ...]:
@@ -161,7 +167,10 @@ def as_data(reports: list[NodeReport]) -> dict[str, Any]:
                 "virtual_servers": report.servers[0] if report.servers else None,
                 "real_servers": report.servers[1] if report.servers else None,
                 "draining": report.servers[2] if report.servers else None,
-                "checks": [{"name": check.name, "verdict": check.verdict, "lines": list(check.lines)} for check in report.checks],
+                "checks": [
+                    {"name": check.name, "verdict": check.verdict, "lines": list(check.lines)}
+                    for check in report.checks
+                ],
             }
             for report in reports
         ],

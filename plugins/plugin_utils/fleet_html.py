@@ -85,7 +85,11 @@ def _mark(verdict: str) -> str:
 
 
 def _tiles(counts: dict[str, int], total: int) -> str:
-    tiles = [f'<li class="{verdict}"><b>{count}</b>{verdict}</li>' for verdict, count in counts.items() if count or verdict == OK]
+    tiles = [
+        f'<li class="{verdict}"><b>{count}</b>{verdict}</li>'
+        for verdict, count in counts.items()
+        if count or verdict == OK
+    ]
     return f'<ul class="tiles"><li><b>{total}</b>{"node" if total == 1 else "nodes"}</li>{"".join(tiles)}</ul>'
 
 
@@ -112,7 +116,9 @@ def _article(report: NodeReport) -> str:
 def _reasons(check: Check) -> str:
     lines = [_line(line) for line in check.lines]
     shown, others = "\n".join(lines[:MOST_LINES]), "\n".join(lines[MOST_LINES:])
-    rest = f"<details><summary>and {len(lines) - MOST_LINES} more</summary><pre>{others}</pre></details>" if others else ""
+    rest = (
+        f"<details><summary>and {len(lines) - MOST_LINES} more</summary><pre>{others}</pre></details>" if others else ""
+    )
     return f"<h4>{_mark(check.verdict)} {escape(check.name)}</h4><pre>{shown}</pre>{rest}"
 
 
@@ -135,7 +141,8 @@ def _table(reports: list[NodeReport]) -> str:
 
 def _row(report: NodeReport, most: list[int]) -> str:
     cells = "".join(
-        f'<td class="cell" title="{escape("; ".join(check.lines[:5]))}">{_mark(check.verdict)}</td>' for check in report.checks
+        f'<td class="cell" title="{escape("; ".join(check.lines[:5]))}">{_mark(check.verdict)}</td>'
+        for check in report.checks
     )
     servers = '<td colspan="5"></td>'
     if report.servers is not None:

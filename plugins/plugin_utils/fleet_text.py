@@ -19,10 +19,14 @@ def text(reports: list[NodeReport]) -> str:
     for report in reports:
         signs = " ".join(SIGNS[check.verdict] for check in report.checks)
         servers = f", {report.servers[0]} virtual servers, {report.servers[1]} real servers" if report.servers else ""
-        lines.append(f"{report.name:{width}}  {signs}  {report.verdict}{'; ' if report.facts else ''}{report.facts}{servers}")
+        lines.append(
+            f"{report.name:{width}}  {signs}  {report.verdict}{'; ' if report.facts else ''}{report.facts}{servers}"
+        )
         for check in report.checks:
             if check.verdict != OK:
-                lines += [f"{'':{width}}    {SIGNS[check.verdict]} {check.name}: {line}" for line in check.lines[:MOST_LINES]]
+                lines += [
+                    f"{'':{width}}    {SIGNS[check.verdict]} {check.name}: {line}" for line in check.lines[:MOST_LINES]
+                ]
                 if len(check.lines) > MOST_LINES:
                     lines.append(f"{'':{width}}      and {len(check.lines) - MOST_LINES} more")
     counts = [f"{sum(report.verdict == verdict for report in reports)} {verdict}" for verdict in VERDICTS]

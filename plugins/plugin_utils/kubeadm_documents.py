@@ -60,10 +60,16 @@ def join_documents(plan: Plan, join: Any, control_plane: bool) -> list[dict[str,
     if control_plane and not join.get("certificate_key"):
         problems.append("join: certificate_key is not given, expected one for a control-plane node")
     if control_plane and not plan.settings["control_plane_endpoint"]:
-        problems.append("kubeadm_control_plane_endpoint is '', expected an address that all control-plane nodes are reached by")
+        problems.append(
+            "kubeadm_control_plane_endpoint is '', expected an address that all control-plane nodes are reached by"
+        )
     if problems:
         raise SettingsError(problems)
-    bootstrap = {"apiServerEndpoint": join["api_server_endpoint"], "token": join["token"], "caCertHashes": [join["ca_cert_hash"]]}
+    bootstrap = {
+        "apiServerEndpoint": join["api_server_endpoint"],
+        "token": join["token"],
+        "caCertHashes": [join["ca_cert_hash"]],
+    }
     document = {
         "apiVersion": plan.api_version,
         "kind": "JoinConfiguration",
@@ -157,7 +163,9 @@ def _extra_args(plan: Plan, name: str) -> Any:
     if plan.api_version == V1BETA4:
         return [{"name": argument, "value": value} for argument, value in given]
     if len(dict(given)) < len(given):
-        raise SettingsError([f"kubeadm_{name} gives an argument more than once, expected that only from kubeadm 1.31 on"])
+        raise SettingsError(
+            [f"kubeadm_{name} gives an argument more than once, expected that only from kubeadm 1.31 on"]
+        )
     return dict(given)
 
 

@@ -89,12 +89,16 @@ def plan(given: Any, kubeadm_version: str) -> Plan:
     if proxy == "auto":
         proxy = "agent" if refusal else "kube-proxy"
     elif proxy == "kube-proxy" and refusal:
-        problems.append(f"kubeadm_proxy is 'kube-proxy' for Kubernetes {kubernetes_version}, expected 'agent': {refusal}")
+        problems.append(
+            f"kubeadm_proxy is 'kube-proxy' for Kubernetes {kubernetes_version}, expected 'agent': {refusal}"
+        )
     loose = _loose_arp(settings, config)
     if proxy == "kube-proxy":
         problem = versions.gate_problem(kubernetes, gate)
         if problem:
-            problems.append(f"KubeProxyConfiguration: featureGates.{versions.GATE} is {gate!r}, expected none: {problem}")
+            problems.append(
+                f"KubeProxyConfiguration: featureGates.{versions.GATE} is {gate!r}, expected none: {problem}"
+            )
         if {KUBE_PROXY_PHASE, "addon"} & set(settings["skip_phases"]):
             who = "with kubeadm_agent: false if another service proxy runs"
             problems.append(f"kubeadm_skip_phases leaves kube-proxy out, expected kubeadm_proxy: agent ({who})")

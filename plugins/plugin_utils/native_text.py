@@ -34,7 +34,17 @@ from ansible_collections.kubenode.ipvs.plugins.modules.ipsets import SET
 from ansible_collections.kubenode.ipvs.plugins.modules.iptables_chains import CHAIN
 
 # In the order of `ipset save`.
-_SET_OPTIONS: tuple[str, ...] = ("family", "range", "markmask", "hashsize", "maxelem", "netmask", "bitmask", "size", "timeout")
+_SET_OPTIONS: tuple[str, ...] = (
+    "family",
+    "range",
+    "markmask",
+    "hashsize",
+    "maxelem",
+    "netmask",
+    "bitmask",
+    "size",
+    "timeout",
+)
 _SET_OPTIONS += ("counters", "comment", "skbinfo", "forceadd", "bucketsize", "initval")
 
 
@@ -56,7 +66,9 @@ def ipset(sets: list[dict[str, Any]]) -> str:
     """
     seen: dict[str, str] = {}
     lines = []
-    for index, item in enumerate(_checked({"sets": {"type": "list", "elements": "dict", "options": SET}}, sets=sets)["sets"]):
+    for index, item in enumerate(
+        _checked({"sets": {"type": "list", "elements": "dict", "options": SET}}, sets=sets)["sets"]
+    ):
         place, name, kind = f"sets[{index}]", item["name"], item["type"]
         check_set_name(place, name)
         unique(seen, name, place, f"set {name}")
@@ -65,7 +77,9 @@ def ipset(sets: list[dict[str, Any]]) -> str:
         if item["src"] is not None:
             raise InputError(f"{place} ({name})", "src", item["src"], "members (a file is read by the module alone)")
         checked = given(place, item)
-        chosen = {option: item[option] for option in _SET_OPTIONS if item[option] is not None and item[option] is not False}
+        chosen = {
+            option: item[option] for option in _SET_OPTIONS if item[option] is not None and item[option] is not False
+        }
         if not checked.wanted_header.option("family"):
             del chosen["family"]
         options = [option if value is True else f"{option} {value}" for option, value in chosen.items()]

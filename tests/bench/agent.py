@@ -46,9 +46,13 @@ def measure(node: Node) -> list[Row]:
         result = json.loads(node.python("agent.py", *map(str, arguments)))
         of = f"{size.services:,} services x {ENDPOINTS} endpoints"
         rows["cold"].append(Row(f"cold start to everything in place, {of}", "", result["cold"], bar=size.cold_bar))
-        rows["event"].append(Row(f"an endpoint is added, until IPVS has it, {of}", "", result["event"], bar=size.event_bar))
+        rows["event"].append(
+            Row(f"an endpoint is added, until IPVS has it, {of}", "", result["event"], bar=size.event_bar)
+        )
         if size.steady:
             cpu, memory = [result["cpu_per_minute"]], [result["memory"]]
             rows["cpu"].append(Row(f"CPU in a minute in which nothing changes, {of}", "", cpu, bar=size.cpu_bar))
-            rows["memory"].append(Row(f"resident memory at its largest, {of}", "", memory, bar=size.memory_bar, unit="MiB"))
+            rows["memory"].append(
+                Row(f"resident memory at its largest, {of}", "", memory, bar=size.memory_bar, unit="MiB")
+            )
     return [row for group in rows.values() for row in group]

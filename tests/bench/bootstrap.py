@@ -36,7 +36,9 @@ UNIT = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user
 def _peers() -> list[Task]:
     """Return what bootstrap does, as other roles do it: a module for each thing, in loops."""
     defaults = yaml.safe_load((ROOT / "roles/prepare/defaults/main.yml").read_text())
-    names = [name.split("|")[0] for name in defaults["prepare_kernel_modules"] + defaults["prepare_kernel_modules_legacy"]]
+    names = [
+        name.split("|")[0] for name in defaults["prepare_kernel_modules"] + defaults["prepare_kernel_modules_legacy"]
+    ]
     modprobe = {"name": "{{ item }}", "state": "present", "persistent": "present"}
     sysctl = {"name": "{{ item.key }}", "value": "{{ item.value }}", "sysctl_file": "/etc/sysctl.d/90-peer.conf"}
     bundle = str(ROOT / "roles/agent/files/kubenode-agent.tar.gz")
@@ -81,7 +83,9 @@ def _unchanged(run: Run) -> Run:
 def measure(node: Node) -> list[Row]:
     """Return the rows; leaves the node without what was bootstrapped."""
     peers = node.lab.directory / "peers.yml"
-    peers.write_text(json.dumps([{"hosts": "nodes", "gather_facts": False, "vars": {"sysctls": SYSCTLS}, "tasks": _peers()}]))
+    peers.write_text(
+        json.dumps([{"hosts": "nodes", "gather_facts": False, "vars": {"sysctls": SYSCTLS}, "tasks": _peers()}])
+    )
     run_playbook(node.inventory, PLAYBOOK)
     run_playbook(node.inventory, peers)
     ours, theirs = [], []
@@ -89,7 +93,9 @@ def measure(node: Node) -> list[Row]:
         ours.append(_unchanged(run_playbook(node.inventory, PLAYBOOK)))
         theirs.append(run_playbook(node.inventory, peers))
     cost = {size: _unchanged(run_playbook(_fleet(node, size), PLAYBOOK)).cpu / size for size in FLEETS}
-    node.run(f"systemctl -q disable --now peer && rm -rf {PLACE} /etc/systemd/system/peer.service /etc/sysctl.d/90-peer.conf")
+    node.run(
+        f"systemctl -q disable --now peer && rm -rf {PLACE} /etc/systemd/system/peer.service /etc/sysctl.d/90-peer.conf"
+    )
     run_playbook(node.inventory, "kubenode.ipvs.cleanup")
     what = "`bootstrap` (prepare and agent) on a node that is as wanted"
     return [
@@ -102,7 +108,11 @@ def measure(node: Node) -> list[Row]:
         ),
         Row(f"{what}: modules executed on it", "", [run.executions for run in ours], bar=8, unit="times"),
         *(
-            Row(f"{what}: CPU of the controller per node, in a fleet of {size} (all of them the one lab node)", "", [seconds])
+            Row(
+                f"{what}: CPU of the controller per node, in a fleet of {size} (all of them the one lab node)",
+                "",
+                [seconds],
+            )
             for size, seconds in cost.items()
         ),
     ]

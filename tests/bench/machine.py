@@ -42,7 +42,9 @@ def describe(node: Node) -> dict[str, str]:
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
     ).stdout.strip()
     python, kernel, ipvsadm = node.run("python3 -V; uname -r; ipvsadm --version").splitlines()[:3]
-    ansible = subprocess.run(["ansible", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    ansible = subprocess.run(["ansible", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[
+        0
+    ]
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "commit": commit or "not a git checkout",
@@ -50,5 +52,7 @@ def describe(node: Node) -> dict[str, str]:
         f"Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}",
         "load": f"{os.getloadavg()[1]:.1f} processes on average in the five minutes before",
         "node": f"user-mode Linux {kernel}, one CPU, {node.memory} of memory, Debian {node.release}, {python}",
-        "peers": ", ".join(["ipvsadm " + ipvsadm.split()[1], ansible, _peer("ansible/posix"), _peer("community/general")]),
+        "peers": ", ".join(
+            ["ipvsadm " + ipvsadm.split()[1], ansible, _peer("ansible/posix"), _peer("community/general")]
+        ),
     }

@@ -70,7 +70,9 @@ def texts(services: int, ports: int, external_ips: int, endpoints: int) -> Gener
         }
         ip = f"10.{96 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
         addresses = [_address(number * external_ips + index) for index in range(external_ips)]
-        listed = [{"name": f"p{port}", "protocol": "TCP", "port": 80 + port, "targetPort": 8080} for port in range(ports)]
+        listed = [
+            {"name": f"p{port}", "protocol": "TCP", "port": 80 + port, "targetPort": 8080} for port in range(ports)
+        ]
         spec = {
             "type": "ClusterIP",
             "clusterIP": ip,
@@ -98,7 +100,12 @@ def texts(services: int, ports: int, external_ips: int, endpoints: int) -> Gener
                         "addresses": [f"10.{number % 60 + 128}.{number >> 8 & 255}.{index}"],
                         "conditions": {"ready": True, "serving": True, "terminating": False},
                         "nodeName": f"node-{index % 50}",
-                        "targetRef": {"kind": "Pod", "namespace": "bench", "name": f"s{number}-{index}", "uid": f"{index:036d}"},
+                        "targetRef": {
+                            "kind": "Pod",
+                            "namespace": "bench",
+                            "name": f"s{number}-{index}",
+                            "uid": f"{index:036d}",
+                        },
                     }
                     for index in range(endpoints)
                 ],
@@ -148,7 +155,12 @@ def main() -> None:
     server = (found["virtual servers"] - base - 1000 * service) / (1000 * 50)
     endpoint = (found["endpoints"] - found["services"]) / 100000  # each is one real server, too
     real = (found["real servers"] - base - 100 * service - 100 * 20 * server - 100 * 100 * endpoint) / (100 * 20 * 100)
-    for name, value in (("Service", service), ("virtual server", server), ("endpoint", endpoint), ("real server", real)):
+    for name, value in (
+        ("Service", service),
+        ("virtual server", server),
+        ("endpoint", endpoint),
+        ("real server", real),
+    ):
         print(f"{name}: {value * 1024:.2f} KiB")
 
 

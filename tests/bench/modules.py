@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from .node import Node
 
 MEMBERS, CHANGED, RULES, ROUNDS = 100_000, 100, 2000, 7
-_NOTE = (
-    "the module's own time: from its first line to its result, without starting Python and loading Ansible's part of a module."
-)
+_NOTE = "the module's own time: from its first line to its result, without starting Python and loading Ansible's part of a module."
 
 
 def measure(node: Node) -> list[Row]:
@@ -34,7 +32,14 @@ def measure(node: Node) -> list[Row]:
     members = f"{MEMBERS:,} members from a file"
     unchanged = seconds["sets unchanged"]
     return [
-        Row(f"`ipsets`, {members}, nothing to do", "`ipset save` of them", unchanged, seconds["ipset save"], bar=4, note=_NOTE),
+        Row(
+            f"`ipsets`, {members}, nothing to do",
+            "`ipset save` of them",
+            unchanged,
+            seconds["ipset save"],
+            bar=4,
+            note=_NOTE,
+        ),
         Row(
             f"`ipsets`, {members}, {CHANGED} exchanged for others",
             "the same with nothing to do",
@@ -57,10 +62,14 @@ def _copy(node: Node) -> None:
     library = Path(ansible.__file__).parent
     sources = [
         (library.parent, ["ansible/module_utils"]),
-        (ROOT / "collection", [f"ansible_collections/kubenode/ipvs/plugins/{part}" for part in ("modules", "module_utils")]),
+        (
+            ROOT / "collection",
+            [f"ansible_collections/kubenode/ipvs/plugins/{part}" for part in ("modules", "module_utils")],
+        ),
     ]
     arguments = [part for directory, names in sources for part in ("-C", str(directory), *names)]
     archive = subprocess.run(["tar", "-c", "--exclude=__pycache__", *arguments], capture_output=True, check=True).stdout
     node.run(
-        f"tar -x -C {DIRECTORY} && touch {DIRECTORY}/ansible/__init__.py && python3 -m compileall -q {DIRECTORY}/ansible", archive
+        f"tar -x -C {DIRECTORY} && touch {DIRECTORY}/ansible/__init__.py && python3 -m compileall -q {DIRECTORY}/ansible",
+        archive,
     )

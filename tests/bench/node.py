@@ -44,7 +44,9 @@ class Node:
             (ON_NODE.parent, ["onnode"]),
         ]
         arguments = [part for directory, names in sources for part in ("-C", str(directory), *names)]
-        archive = subprocess.run(["tar", "-c", "--exclude=__pycache__", *arguments], capture_output=True, check=True).stdout
+        archive = subprocess.run(
+            ["tar", "-c", "--exclude=__pycache__", *arguments], capture_output=True, check=True
+        ).stdout
         self.run(f"mkdir -p {DIRECTORY}/agent {DIRECTORY}/work && tar -x -C {DIRECTORY}", archive)
         self.run(f"tar -xz -C {DIRECTORY}/agent && python3 -m compileall -q {DIRECTORY}", BUNDLE.read_bytes())
 

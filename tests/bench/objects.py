@@ -81,7 +81,10 @@ def service(index: int, dice: random.Random) -> Object:
 def endpoint_slice(of: Object, number: int, pods: range) -> Object:
     """Return the slice of a Service with this number, whose endpoints are the pods with these indexes."""
     name = of["metadata"]["name"]
-    labels = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io", "kubernetes.io/service-name": name}
+    labels = {
+        "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+        "kubernetes.io/service-name": name,
+    }
     (port,) = of["spec"]["ports"]
     return {
         "apiVersion": "discovery.k8s.io/v1",
@@ -99,7 +102,12 @@ def endpoint(pod: int) -> Object:
         "addresses": [text(_FIRST_POD + pod)],
         "conditions": {"ready": True, "serving": True, "terminating": False},
         "nodeName": NODE if pod % 10 == 0 else f"node{2 + pod % 9}",
-        "targetRef": {"kind": "Pod", "name": f"pod-{pod}", "namespace": "default", "uid": f"00000000-0000-4000-8000-{pod:012x}"},
+        "targetRef": {
+            "kind": "Pod",
+            "name": f"pod-{pod}",
+            "namespace": "default",
+            "uid": f"00000000-0000-4000-8000-{pod:012x}",
+        },
     }
 
 

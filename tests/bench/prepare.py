@@ -57,7 +57,9 @@ def _services() -> list[dict[str, object]]:
             "protocol": "tcp",
             "address": f"10.96.{index // 250}.{index % 250 + 1}",
             "port": 80,
-            "real_servers": [{"address": f"10.244.{index % 250}.{real + 1}", "port": 8080} for real in range(REAL_SERVERS)],
+            "real_servers": [
+                {"address": f"10.244.{index % 250}.{real + 1}", "port": 8080} for real in range(REAL_SERVERS)
+            ],
         }
         for index in range(SERVICES)
     ]
@@ -66,8 +68,13 @@ def _services() -> list[dict[str, object]]:
 def measure(node: Node) -> list[Row]:
     """Return the rows; leaves the node with the modules and sysctls set."""
     seconds = time_tasks(node, (OURS + THEIRS) * (ROUNDS + 1), {"sysctls": SYSCTLS})
-    theirs = [modules + sysctls for modules, sysctls in zip(seconds["their modules"], seconds["their sysctls"], strict=True)]
-    converge = {"name": "ipvs_services", "kubenode.ipvs.ipvs_services": {"owner": "bench", "services": "{{ services }}"}}
+    theirs = [
+        modules + sysctls for modules, sysctls in zip(seconds["their modules"], seconds["their sysctls"], strict=True)
+    ]
+    converge = {
+        "name": "ipvs_services",
+        "kubenode.ipvs.ipvs_services": {"owner": "bench", "services": "{{ services }}"},
+    }
     remove = {"name": "remove", "kubenode.ipvs.ipvs_services": {"owner": "bench", "services": [], "purge": "owned"}}
     ping = {"name": "ping", "ansible.builtin.ping": {}}
     tasks = time_tasks(node, [converge, *[ping, converge] * (ROUNDS + 1), remove], {"services": _services()})

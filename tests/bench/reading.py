@@ -21,7 +21,13 @@ def measure(node: Node) -> list[Row]:
     node.run("modprobe -a ip_set ip_set_hash_ip iptable_filter dummy")
     seconds = json.loads(node.python("reading.py", *map(str, (MEMBERS, RULES, ADDRESSES, ROUNDS))))
     return [
-        Row(f"read and compare {MEMBERS:,} members of a set", "`ipset save`", seconds["sets"], seconds["ipset save"], bar=3),
+        Row(
+            f"read and compare {MEMBERS:,} members of a set",
+            "`ipset save`",
+            seconds["sets"],
+            seconds["ipset save"],
+            bar=3,
+        ),
         Row(f"read and compare {RULES:,} rules", "`iptables-save`", seconds["rules"], seconds["iptables-save"], bar=3),
         Row(
             f"bind {ADDRESSES:,} addresses by one local route",

@@ -69,7 +69,11 @@ def markdown(rows: Sequence[Row]) -> str:
     """Return rows as a table, with their notes below it."""
     lines = [list(HEAD), ["---"] * len(HEAD), *(row.cells for row in rows)]
     notes = [f"- {row.what}: {row.note}" for row in rows if row.note]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n" + ("\n" + "\n".join(notes) + "\n" if notes else "")
+    return (
+        "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        + "\n"
+        + ("\n" + "\n".join(notes) + "\n" if notes else "")
+    )
 
 
 _INTRODUCTION = """\
@@ -91,7 +95,9 @@ def page(machine: Mapping[str, str], sections: Mapping[str, Sequence[Row]]) -> s
         machine: what it was measured on, name to text.
         sections: rows by heading.
     """
-    text = _INTRODUCTION + "| | |\n| --- | --- |\n" + "".join(f"| {name} | {what} |\n" for name, what in machine.items())
+    text = (
+        _INTRODUCTION + "| | |\n| --- | --- |\n" + "".join(f"| {name} | {what} |\n" for name, what in machine.items())
+    )
     for title, rows in sections.items():
         text += f"\n## {title}\n\n{markdown(rows)}"
     return f"{text}\n## Beside kube-proxy: another run\n\n{kube_proxy.markdown()}"

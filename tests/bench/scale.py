@@ -52,5 +52,7 @@ def _rows(result: dict[str, Any], of: str) -> list[Row]:
         Row(f"{of}: memory", "", [result["memory"]], unit="MiB"),
     ]
     if "own" in result:
-        rows.append(Row(f"{of}: CPU in a minute of the bench itself, on the same processor", "", [60 * result["own"]], unit="s"))
+        rows.append(
+            Row(f"{of}: CPU in a minute of the bench itself, on the same processor", "", [60 * result["own"]], unit="s")
+        )
     return rows

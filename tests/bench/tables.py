@@ -23,7 +23,17 @@ def measure(node: Node) -> list[Row]:
     size = f"{SERVERS:,} virtual servers x {REAL_SERVERS} real servers"
     return [
         Row(
-            f"write {size} into an empty table", "`ipvsadm --restore` of the same", seconds["write"], seconds["restore"], bar=0.75
+            f"write {size} into an empty table",
+            "`ipvsadm --restore` of the same",
+            seconds["write"],
+            seconds["restore"],
+            bar=0.75,
         ),
-        Row("read the same table into the model", "`ipvsadm --save --numeric`", seconds["read"], seconds["save"], bar=0.2),
+        Row(
+            "read the same table into the model",
+            "`ipvsadm --save --numeric`",
+            seconds["read"],
+            seconds["save"],
+            bar=0.2,
+        ),
     ]

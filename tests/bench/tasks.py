@@ -54,11 +54,18 @@ def run_playbook(inventory: Path, playbook: str | Path, *options: str) -> Run:
         raise RuntimeError(f"ansible-playbook {playbook}: status {done.returncode}\n{done.stdout[-3000:]}")
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     changed = sum(map(int, re.findall(r" changed=(\d+) ", done.stdout.partition("PLAY RECAP")[2])))
-    return Run(seconds, cpu, len(re.findall(r"^(?:<.*> )?Using module file ", done.stdout, flags=re.MULTILINE)), changed)
+    return Run(
+        seconds, cpu, len(re.findall(r"^(?:<.*> )?Using module file ", done.stdout, flags=re.MULTILINE)), changed
+    )
 
 
 def _environment() -> dict[str, str]:
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
+    environment = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_FORCE_COLOR": "0",
+    }
     environment.setdefault("ANSIBLE_COLLECTIONS_PATH", f"{ROOT / 'collection'}:{ROOT / '.cache/peers'}")
     return environment
 

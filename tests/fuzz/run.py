@@ -52,7 +52,9 @@ def fuzz(name: str, options: argparse.Namespace, seconds: float) -> dict[str, An
         lines = (scratch / "log").read_text(errors="replace").strip().splitlines()
         problem = f"the fuzzer ended with status {status}; {scratch / 'log'} ends with: {' | '.join(lines[-3:])}"
     elif result["finds"]:
-        problem = f"{len(result['finds'])} finds: " + "; ".join(f"{what} ({path})" for what, path in result["finds"].items())
+        problem = f"{len(result['finds'])} finds: " + "; ".join(
+            f"{what} ({path})" for what, path in result["finds"].items()
+        )
     return {**result, "problem": problem}
 
 
@@ -92,7 +94,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--corpus", type=Path, help="keep what is interesting here, and go on from it the next time")
-    parser.add_argument("--table", action="store_true", help="print the totals of all runs as a table, and do nothing else")
+    parser.add_argument(
+        "--table", action="store_true", help="print the totals of all runs as a table, and do nothing else"
+    )
     options = parser.parse_args()
     totals = options.cache / TOTALS
     if options.table:
@@ -106,7 +110,10 @@ def main() -> int:
         result = results[name] = fuzz(name, options, options.seconds / len(options.targets))
         rate = result["executions"] / max(result["seconds"], 0.1)
         word = "FAILED" if result["problem"] else "ok"
-        print(f"  {word:7} {name:14} {result['executions']:9,} inputs {result['seconds']:7.1f} s {rate:8,.0f}/s", flush=True)
+        print(
+            f"  {word:7} {name:14} {result['executions']:9,} inputs {result['seconds']:7.1f} s {rate:8,.0f}/s",
+            flush=True,
+        )
         if result["problem"]:
             print(f"          {result['problem']}", flush=True)
         cases.append(junit.Case("fuzz", name, result["seconds"], result["problem"] or None))

@@ -52,11 +52,15 @@ class Node:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *command: str) -> None:
-        self.started.append(subprocess.Popen([*self.root.enter, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        self.started.append(
+            subprocess.Popen([*self.root.enter, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        )
 
     def end(self, name: str) -> None:
         """End the service that was started last, by the name of its process."""
-        self.root.run("sh", "-c", f'for p in /proc/[0-9]*; do read -r n <$p/comm; [ "$n" != {name} ] || kill ${{p#/proc/}}; done')
+        self.root.run(
+            "sh", "-c", f'for p in /proc/[0-9]*; do read -r n <$p/comm; [ "$n" != {name} ] || kill ${{p#/proc/}}; done'
+        )
         self.started[-1].wait()
 
     def until(self, *command: str, shows: str) -> str:
@@ -73,7 +77,10 @@ class Node:
 
     def reached(self, address: str, port: int) -> bool:
         """Whether the client can connect."""
-        return self.root.attempt("ip", "netns", "exec", "client", "nc", "-z", "-w", "1", address, str(port)).returncode == 0
+        return (
+            self.root.attempt("ip", "netns", "exec", "client", "nc", "-z", "-w", "1", address, str(port)).returncode
+            == 0
+        )
 
 
 @pytest.fixture
@@ -188,11 +195,17 @@ OLDER = "<zone><short>older</short></zone>\n"
             ["30000-32767/tcp"],
             "kubenode-services.xml cannot be written: ",
         ),
-        ("mount -t tmpfs -o ro sealed /etc/firewalld/policies", ["30000-32767/tcp"], "kubenode-services.xml cannot be written: "),
+        (
+            "mount -t tmpfs -o ro sealed /etc/firewalld/policies",
+            ["30000-32767/tcp"],
+            "kubenode-services.xml cannot be written: ",
+        ),
     ],
     ids=["not understood", "no space", "read-only"],
 )
-def test_files_that_cannot_be_are_as_they_were(node: Node, tmp_path: Path, harm: str, ports: list[str], said: str) -> None:
+def test_files_that_cannot_be_are_as_they_were(
+    node: Node, tmp_path: Path, harm: str, ports: list[str], said: str
+) -> None:
     """What firewalld does not understand is told before it reads it; of two files none is new if one cannot be."""
     node.root.write(FILES[FIREWALLD[0]], OLDER)
     node.root.run("sh", "-c", harm)

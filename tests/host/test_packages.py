@@ -66,7 +66,9 @@ class Node:
         """The versions of a package; rpm has several of kernels."""
         done = self.root.attempt(*self.family.installed, name)
         lines = [line.split() for line in done.stdout.splitlines()] if done.returncode == 0 else []
-        return {words[1] for words in lines if words[0] == name and len(words) == 2}  # dpkg knows some without a version
+        return {
+            words[1] for words in lines if words[0] == name and len(words) == 2
+        }  # dpkg knows some without a version
 
     def configuration(self) -> str:
         """All that configures package managers, and what they know of repositories."""
@@ -137,7 +139,9 @@ def test_missing_package_is_named_and_nothing_installed(node: Node) -> None:
     for source in ({}, {"mirror": node.mirror}):
         result = node.packages(OTHER.name, "nothing", **source)
         assert result["failed"]
-        assert result["msg"].startswith(f"{OTHER.name}, nothing cannot be installed from {source.get('mirror', 'the node')}")
+        assert result["msg"].startswith(
+            f"{OTHER.name}, nothing cannot be installed from {source.get('mirror', 'the node')}"
+        )
         assert result["msg"].count("nothing") > 1  # the manager's own words
         assert node.installed(OTHER.name) == set()
 
@@ -233,7 +237,10 @@ def test_modules_of_running_and_next_kernel_coexist(node: Node) -> None:
 @pytest.mark.parametrize("place", ["suse"], indirect=True)
 def test_package_conflict_is_reported_and_nothing_removed(node: Node) -> None:
     base = Package(
-        "kernel-default-base", "/usr/lib/modules/base", "6.4.0-150600.21", relations="Conflicts: kernel-default = 6.4.0-150600.21"
+        "kernel-default-base",
+        "/usr/lib/modules/base",
+        "6.4.0-150600.21",
+        relations="Conflicts: kernel-default = 6.4.0-150600.21",
     )
     full = Package("kernel-default", "/usr/lib/modules/full", "6.4.0-150600.21")
     place = node.directory / "conflict"

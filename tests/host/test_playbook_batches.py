@@ -46,7 +46,9 @@ def play(name: str, site: Path, *options: str) -> tuple[int, set[str], dict[str,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    failed = dict(re.findall(r'^fatal: \[(\w+)\]: [A-Z]+! => \{.*?"msg": "([^"]*)"', done.stdout, re.MULTILINE | re.DOTALL))
+    failed = dict(
+        re.findall(r'^fatal: \[(\w+)\]: [A-Z]+! => \{.*?"msg": "([^"]*)"', done.stdout, re.MULTILINE | re.DOTALL)
+    )
     return done.returncode, set(re.findall(r'^ok: \[(\w+)\] => \{\s*"msg": "done"', done.stdout, re.MULTILINE)), failed
 
 

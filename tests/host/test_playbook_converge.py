@@ -71,7 +71,11 @@ BAD = {
     "yaml": ("broken.yml", "kubenode_services: [\n", "cannot be read"),
     "json": ("broken.json", "{", "cannot be read"),
     "sealed": ("sealed.yml", PLAIN, "vault"),
-    "typo": ("typo.yml", "kubenode_servces: []\n", "typo.yml has kubenode_servces, expected one of kubenode_kernel_modules, "),
+    "typo": (
+        "typo.yml",
+        "kubenode_servces: []\n",
+        "typo.yml has kubenode_servces, expected one of kubenode_kernel_modules, ",
+    ),
     "name": ("name.yml", "services: []\nkubenode_owner: edge\n", "name.yml has services, expected one of "),
     "option": (
         "option.yml",

@@ -32,7 +32,9 @@ class Cluster:
         self.state = directory / "cluster"
         (directory / "play.yml").write_text(PLAY)
 
-    def play(self, *options: str, kubectl: str = str(ROOT / "tests/support/fake_kubectl"), **environment: str) -> tuple[int, str]:
+    def play(
+        self, *options: str, kubectl: str = str(ROOT / "tests/support/fake_kubectl"), **environment: str
+    ) -> tuple[int, str]:
         """Run it; return the exit status and what was printed."""
         given = {
             "ansible_connection": "local",
@@ -95,7 +97,9 @@ def test_no_kubectl(cluster: Cluster) -> None:
     assert "no-such-kubectl --context there on localhost could not let the agent into the Kubernetes API" in " ".join(
         text.split()
     )
-    assert "there is no such command; agent_kubectl and agent_rbac_host say what and where it is" in " ".join(text.split())
+    assert "there is no such command; agent_kubectl and agent_rbac_host say what and where it is" in " ".join(
+        text.split()
+    )
 
 
 def test_the_api_refuses(cluster: Cluster) -> None:

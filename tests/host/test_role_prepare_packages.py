@@ -48,7 +48,9 @@ def test_the_role_brings_all_commands_without_a_network(key: str, iptables: str,
         packages = tmp_path / "packages"
         packages.mkdir()
         for name, command in {**COMMANDS, iptables: "iptables-restore"}.items():
-            family.build(root, Package(name, f"/usr/bin/{command}", requires="library" if name == "ipset" else ""), packages)
+            family.build(
+                root, Package(name, f"/usr/bin/{command}", requires="library" if name == "ipset" else ""), packages
+            )
         family.build(root, Package("library", "/usr/lib/library"), packages)
         host = {"ansible_connection": "local", "ansible_remote_tmp": f"{tmp_path}/remote"}
         host["ansible_python_interpreter"] = root.interpreter(tmp_path / "python")
@@ -67,7 +69,15 @@ def test_the_role_brings_all_commands_without_a_network(key: str, iptables: str,
 
 def _play(directory: Path, *options: str) -> str:
     given = json.dumps({"prepare_packages_directory": str(directory / "packages")})
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "inventory.json", "-e", given, "play.yml", *options]
+    command = [
+        str(Path(sys.executable).with_name("ansible-playbook")),
+        "-i",
+        "inventory.json",
+        "-e",
+        given,
+        "play.yml",
+        *options,
+    ]
     plain = {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection"), "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
     environment = {**os.environ, **plain}
     done = subprocess.run(command, cwd=directory, env=environment, check=False, capture_output=True, text=True)

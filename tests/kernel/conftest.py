@@ -16,7 +16,17 @@ from support.namespace import sh
 from support.started import Started
 from support.traffic import Cluster, serve_pods
 
-_MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "nf_conntrack_netlink", "ip_set", "xt_set", "xt_ipvs")
+_MODULES = (
+    "ip_vs",
+    "ip_vs_rr",
+    "ip_vs_wrr",
+    "ip_vs_sh",
+    "nf_conntrack",
+    "nf_conntrack_netlink",
+    "ip_set",
+    "xt_set",
+    "xt_ipvs",
+)
 _MODULES += ("dummy", "veth", "bridge", "br_netfilter", "sctp")
 
 
@@ -25,12 +35,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--soak", type=int, default=20, metavar="SECONDS", help="how long test_agent_soak.py goes on (%(default)s s)"
     )
-    parser.addoption("--every-fault", action="store_true", help="each error at each system call (test_faults_everywhere.py)")
     parser.addoption(
-        "--kills", type=int, default=3, metavar="N", help="at how many moments each of test_kills.py kills (%(default)s)"
+        "--every-fault", action="store_true", help="each error at each system call (test_faults_everywhere.py)"
     )
-    parser.addoption("--kill-seed", default="20261124", metavar="SEED[/N]", help="seed of test_kills.py, and its first round")
-    parser.addoption("--faults", type=int, default=1, metavar="N", help="at how many places each fault strikes (%(default)s)")
+    parser.addoption(
+        "--kills",
+        type=int,
+        default=3,
+        metavar="N",
+        help="at how many moments each of test_kills.py kills (%(default)s)",
+    )
+    parser.addoption(
+        "--kill-seed", default="20261124", metavar="SEED[/N]", help="seed of test_kills.py, and its first round"
+    )
+    parser.addoption(
+        "--faults", type=int, default=1, metavar="N", help="at how many places each fault strikes (%(default)s)"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,18 @@ from support.agent_bundles import bundle
 
 # What a task does on the node; any other text is a part of what it shows. ``PROVES`` is what a run after the change still says.
 CHANGES, STAYS, READS, PROVES = "changes", "is there already", "", "have it prove itself"
-MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_wlc", "ip_vs_sh", "ip_vs_lc", "nf_conntrack", "ip_set", "xt_set", "xt_ipvs")
+MODULES = (
+    "ip_vs",
+    "ip_vs_rr",
+    "ip_vs_wrr",
+    "ip_vs_wlc",
+    "ip_vs_sh",
+    "ip_vs_lc",
+    "nf_conntrack",
+    "ip_set",
+    "xt_set",
+    "xt_ipvs",
+)
 MODULES += ("xt_physdev", "xt_statistic", "xt_LOG", "xt_multiport", "br_netfilter", "zram")
 
 
@@ -50,7 +61,12 @@ ETH0 = commands("ip link add eth0 type dummy\nip link set eth0 up multicast on")
 NO_ETH0 = commands("ip link del eth0")
 TRUSTED, NO_TRUSTED = commands("ipset create trusted hash:net"), commands("ipset destroy trusted")
 TIMEOUTS = commands("ipvsadm --set 900 120 300")
-WEB = {"protocol": "tcp", "address": "192.0.2.80", "port": 80, "real_servers": [{"address": "198.51.100.9", "port": 80}]}
+WEB = {
+    "protocol": "tcp",
+    "address": "192.0.2.80",
+    "port": 80,
+    "real_servers": [{"address": "198.51.100.9", "port": 80}],
+}
 
 EXAMPLES: dict[str, Example] = {
     "plugins/modules/agent_install.py": Example(
@@ -72,7 +88,11 @@ EXAMPLES: dict[str, Example] = {
         {"files/listed.txt": "# from somewhere\n192.0.2.0/24\n198.51.100.0/24\n"},
     ),
     "plugins/modules/ipsets_info.py": Example(
-        {"Read two sets": READS, "Read all sets as kubenode.ipvs.ipsets takes them": READS, "Have the same again": STAYS},
+        {
+            "Read two sets": READS,
+            "Read all sets as kubenode.ipvs.ipsets takes them": READS,
+            "Have the same again": STAYS,
+        },
         before=[*TRUSTED, *commands("ipset create blocked hash:ip")],
         after=[*NO_TRUSTED, *commands("ipset destroy blocked")],
     ),
@@ -161,7 +181,9 @@ EXAMPLES: dict[str, Example] = {
             "Have the former value again": CHANGES,
             "Take all back that this owner ever set": CHANGES,
         },
-        before=commands("ip link add eth0.100 type dummy\nsysctl -w net.ipv4.ip_forward=0 net.ipv4.conf.all.rp_filter=0"),
+        before=commands(
+            "ip link add eth0.100 type dummy\nsysctl -w net.ipv4.ip_forward=0 net.ipv4.conf.all.rp_filter=0"
+        ),
         after=commands("ip link del eth0.100"),
     ),
     "plugins/modules/sysctls_info.py": Example(

@@ -86,6 +86,8 @@ def _value(place: str, field: dict[str, Any], value: Any) -> list[str]:
 def _inside(place: str, documented: dict[str, Any], seen: dict[str, Any]) -> list[str]:
     """All documented parts of a dictionary are there, but for those that say when they are returned."""
     missing = [
-        f"{place}: {key} is not returned" for key, field in documented.items() if key not in seen and "returned" not in field
+        f"{place}: {key} is not returned"
+        for key, field in documented.items()
+        if key not in seen and "returned" not in field
     ]
     return missing + _fields(place, documented, seen)

@@ -23,7 +23,9 @@ KEYS += [AddressKey(LINK, f"fd00:96::{n:x}", 128) for n in range(1, 200)]
 
 
 def ip(*arguments: str) -> Any:
-    return json.loads(subprocess.run(["ip", "-j", *arguments], check=True, capture_output=True, text=True).stdout or "[]")
+    return json.loads(
+        subprocess.run(["ip", "-j", *arguments], check=True, capture_output=True, text=True).stdout or "[]"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +41,10 @@ def test_what_is_written_is_read_and_what_ip_shows() -> None:
     result = addresses.apply(steps)
     assert result.failed == []
     assert result.done == steps
-    assert addresses.read([LINK, "nosuch"]) == {"link": {LINK: Link("dummy", False)}, "address": dict.fromkeys(KEYS, True)}
+    assert addresses.read([LINK, "nosuch"]) == {
+        "link": {LINK: Link("dummy", False)},
+        "address": dict.fromkeys(KEYS, True),
+    }
     (shown,) = ip("addr", "show", "dev", LINK)
     assert {(entry["local"], entry["prefixlen"]) for entry in shown["addr_info"]} == {key[1:] for key in KEYS}
     assert all(not entry.get("tentative") for entry in shown["addr_info"])
@@ -90,7 +95,10 @@ def test_errors_name_the_item() -> None:
     (failure,) = addresses.apply([Step("address", KEYS[0], None, True)], True).failed
     assert failure.message == "address 10.96.0.1/32 on kube-ipvs0: there is no such link"
     (failure,) = addresses.apply([Step("link", LINK, None, Link("nosuchtype"))], True).failed
-    assert failure.message == "link kube-ipvs0: the kernel does not know this type of link: load the kernel module nosuchtype"
+    assert (
+        failure.message
+        == "link kube-ipvs0: the kernel does not know this type of link: load the kernel module nosuchtype"
+    )
     assert addresses.apply([Step("link", LINK, None, Link())]).failed == []
     subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{LINK}.disable_ipv6=1"], check=True)
     steps = [Step("address", key, None, True) for key in (KEYS[-1], KEYS[0])]

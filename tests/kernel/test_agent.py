@@ -227,7 +227,9 @@ def test_show_and_check(agent: AgentProcess) -> None:
     os.setegid(65534)
     os.seteuid(65534)
     try:
-        with pytest.raises(EngineError, match=r"agent\.sock cannot be opened: expected root or a member of the agent's group"):
+        with pytest.raises(
+            EngineError, match=r"agent\.sock cannot be opened: expected root or a member of the agent's group"
+        ):
             question(str(agent.run / "agent.sock"), "status")
     finally:
         os.seteuid(0)
@@ -290,7 +292,9 @@ def test_check_asks_what_kube_proxy_asks(agent: AgentProcess, tmp_path: Path) ->
     finally:
         helper.write_text(former)
     assert "FAIL  ipset is version 4.3, expected 6.0 or newer" in checked
-    assert "FAIL  virtual server tcp 198.51.100.0:20000: scheduler fo is not available (kernel module ip_vs_fo)" in checked
+    assert (
+        "FAIL  virtual server tcp 198.51.100.0:20000: scheduler fo is not available (kernel module ip_vs_fo)" in checked
+    )
     assert sh("ipvsadm", "-Sn") == before
 
 

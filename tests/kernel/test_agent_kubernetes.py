@@ -52,7 +52,9 @@ def endpoints(server: FakeApiServer, count: int, name: str = "web", ip: str = WE
     """A Service with so many endpoints."""
     server.put(objects.service(name, [ip], [objects.port(80, "http")]))
     addresses = [f"10.244.1.{number}" for number in range(1, count + 1)]
-    server.put(objects.piece(name, [objects.endpoint(address, NODE) for address in addresses], [objects.port(8080, "http")]))
+    server.put(
+        objects.piece(name, [objects.endpoint(address, NODE) for address in addresses], [objects.port(8080, "http")])
+    )
 
 
 def start(agent: AgentProcess, *, wait: bool = True) -> None:
@@ -73,7 +75,9 @@ TWO = ["10.244.1.1:8080", "10.244.1.2:8080"]
 
 
 def test_the_api_says_what_the_node_holds(agent: AgentProcess, api: FakeApiServer) -> None:
-    agent.use_api(api.url, {"ipvs": {"syncPeriod": "1h"}})  # what the API says is served at once, not with the next full sync
+    agent.use_api(
+        api.url, {"ipvs": {"syncPeriod": "1h"}}
+    )  # what the API says is served at once, not with the next full sync
     start(agent)
     assert real_servers() == TWO
     eventually(lambda: api.watching(SLICES))

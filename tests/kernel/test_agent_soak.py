@@ -103,7 +103,9 @@ def service(serial: int, hosts: list[int]) -> list[objects.Object]:
     name, namespace = f"s{serial}", f"n{serial}"
     protocol = "UDP" if serial % 4 == 0 else "TCP"
     ip = f"10.{96 + serial // 60000}.{serial // 240 % 250}.{serial % 240 + 1}"
-    found = [objects.endpoint(f"10.{128 + serial // 240 // 250 % 100}.{serial // 240 % 250}.{host}", NODE) for host in hosts]
+    found = [
+        objects.endpoint(f"10.{128 + serial // 240 // 250 % 100}.{serial // 240 % 250}.{host}", NODE) for host in hosts
+    ]
     port = objects.port(80, "p", protocol, node_port=30000 + serial % 2700)
     more = {"externalTrafficPolicy": "Local"} if serial % 5 == 0 else {}
     return [

@@ -22,7 +22,17 @@ from support.agent_process import NODE, AgentProcess, eventually
 from support.namespace import fresh, sh
 from support.pods import PORT, Pods
 
-MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "nf_conntrack_netlink", "ip_set", "xt_set", "dummy", "br_netfilter", "veth")
+MODULES = (
+    "ip_vs",
+    "ip_vs_rr",
+    "nf_conntrack",
+    "nf_conntrack_netlink",
+    "ip_set",
+    "xt_set",
+    "dummy",
+    "br_netfilter",
+    "veth",
+)
 VIP = "10.96.0.10"
 
 
@@ -173,7 +183,9 @@ def test_a_udp_client_that_keeps_its_port_follows_the_endpoints(agent: AgentProc
 def test_stale_udp_flows_are_removed_where_the_kernel_keeps_them(agent: AgentProcess, pods: Pods) -> None:
     agent.write("web.json", service(pods.addresses, "UDP"))
     agent.start()
-    sh("sysctl", "-w", "net.ipv4.vs.expire_nodest_conn=0")  # from 5.9 on IPVS would forget it together with the connection
+    sh(
+        "sysctl", "-w", "net.ipv4.vs.expire_nodest_conn=0"
+    )  # from 5.9 on IPVS would forget it together with the connection
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.connect((VIP, 80))
         mine = say(client)
@@ -249,7 +261,10 @@ def test_health_and_metrics(agent: AgentProcess, pods: Pods) -> None:
     assert 'kubenode_steps_total{kind="virtual_server",verb="create"} 1' in text
 
     node = objects.node(NODE)
-    node["spec"] = {**node.get("spec", {}), "taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}
+    node["spec"] = {
+        **node.get("spec", {}),
+        "taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}],
+    }
     agent.write("node.json", [node])
     eventually(lambda: get(10256, "/healthz")[0] == 503)
     assert get(10256, "/livez")[0] == 200

@@ -23,7 +23,18 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 
 FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 KEEPALIVE = Path("/proc/sys/net/ipv4/tcp_keepalive_time")
-MODULES = ("dummy", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "ip_set", "xt_set", "xt_ipvs", "br_netfilter")
+MODULES = (
+    "dummy",
+    "ip_vs",
+    "ip_vs_rr",
+    "ip_vs_wrr",
+    "ip_vs_sh",
+    "nf_conntrack",
+    "ip_set",
+    "xt_set",
+    "xt_ipvs",
+    "br_netfilter",
+)
 SSH = {"protocol": "tcp", "address": "192.0.2.22", "port": 22}
 WEB = {"protocol": "tcp", "address": "192.0.2.80", "port": 80}
 QUIET = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}}
@@ -46,7 +57,10 @@ BEFORE: dict[str, dict[str, Any]] = {
         ]
     },
     "virtual_addresses": {
-        "links": [{"name": "vips", "addresses": ["192.0.2.80"]}, {"name": "gone", "up": True, "addresses": ["192.0.2.90"]}]
+        "links": [
+            {"name": "vips", "addresses": ["192.0.2.80"]},
+            {"name": "gone", "up": True, "addresses": ["192.0.2.90"]},
+        ]
     },
     "ipvs_services": {
         "services": [
@@ -59,7 +73,12 @@ BEFORE: dict[str, dict[str, Any]] = {
                 "netmask": 24,
                 "real_servers": [
                     {"address": "198.51.100.3", "upper_threshold": 9, "lower_threshold": 2},
-                    {"address": "2001:db8::3", "forwarding_method": "tunnel", "tunnel_type": "gue", "tunnel_port": 6080},
+                    {
+                        "address": "2001:db8::3",
+                        "forwarding_method": "tunnel",
+                        "tunnel_type": "gue",
+                        "tunnel_port": 6080,
+                    },
                 ],
             },
         ],
@@ -68,7 +87,12 @@ BEFORE: dict[str, dict[str, Any]] = {
     "ipsets": {
         "sets": [
             {"name": "changes", "type": "hash:ip", "maxelem": 500, "members": ["192.0.2.1", "192.0.2.2"]},
-            {"name": "other", "type": "hash:ip", "comment": True, "members": ['192.0.2.1 comment "on call"', "192.0.2.2"]},
+            {
+                "name": "other",
+                "type": "hash:ip",
+                "comment": True,
+                "members": ['192.0.2.1 comment "on call"', "192.0.2.2"],
+            },
             {
                 "name": "goes",
                 "type": "hash:net",
@@ -219,7 +243,10 @@ def test_a_task_that_dies_while_a_real_server_drains_is_undone(monkeypatch: pyte
     before = node()
     monkeypatch.setattr(_ipvs_drain.Drain, "_wait", die)  # weights are 0, nothing has gone
     told = undone(killed(lambda: run("ipvs_services", **TASKS["ipvs_services"], drain=True, confirm_timeout=1)))
-    assert "~ real server 198.51.100.1:80 of tcp 192.0.2.80:80: weight 0 masquerade -> weight 1 masquerade" in told["undone"]
+    assert (
+        "~ real server 198.51.100.1:80 of tcp 192.0.2.80:80: weight 0 masquerade -> weight 1 masquerade"
+        in told["undone"]
+    )
     assert told["problems"] == []
     assert node() == before
 
@@ -240,7 +267,9 @@ def test_as_long_as_a_change_waits_its_owner_waits() -> None:
     before = node()
     for module, arguments in {**TASKS, "kernel_modules": {}}.items():
         guard = {} if module == "kernel_modules" else {"confirm_timeout": 600}
-        with pytest.raises(ModuleError, match=rf"waits for its confirmation .* by removing {path}; nothing was changed$"):
+        with pytest.raises(
+            ModuleError, match=rf"waits for its confirmation .* by removing {path}; nothing was changed$"
+        ):
             run(module, **arguments, **guard)
     assert node() == before
     run("virtual_addresses", owner="other")

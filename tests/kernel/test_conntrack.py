@@ -108,9 +108,9 @@ def test_only_udp_flows_of_the_family(family: int, sockets: ExitStack) -> None:
     exchange(bound(sockets, other, there), bound(sockets, other, there, 7004), (there, 7004))
     shown = [dict(word.split("=", 1) for word in reversed(line.split()) if "=" in word) for line in listed(family)]
     assert len(shown) == 3
-    assert {(flow.source, flow.source_port, flow.destination, flow.destination_port) for flow in conntrack.udp_flows(family)} == {
-        (line["src"], int(line["sport"]), line["dst"], int(line["dport"])) for line in shown
-    }
+    assert {
+        (flow.source, flow.source_port, flow.destination, flow.destination_port) for flow in conntrack.udp_flows(family)
+    } == {(line["src"], int(line["sport"]), line["dst"], int(line["dport"])) for line in shown}
 
 
 def listed(family: int) -> list[str]:

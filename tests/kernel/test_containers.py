@@ -81,7 +81,9 @@ class TestSealed:
 
     def test_what_nobody_can_prepare(self, root: ForeignRoot, check: bool) -> None:
         found = module(root, "node_check", "container=lxc", check=check, modules=["ip_vs"], commands=[])
-        assert found["refused"] == ["/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)"]
+        assert found["refused"] == [
+            "/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)"
+        ]
 
     def test_modules_that_are_loaded_are_wanted_and_nothing_is_tried(self, root: ForeignRoot, check: bool) -> None:
         before = state(root)
@@ -89,7 +91,9 @@ class TestSealed:
         result = module(root, "kernel_modules", check=check, **given)
         assert result["states"] == {"ip_vs": "loaded", "no_such_module": "unknown"}
         assert (result["lines"], result["adopted"]) == ([], [])
-        assert "whether the kernel has the module no_such_module cannot be told here (a container?)" in result["warnings"]
+        assert (
+            "whether the kernel has the module no_such_module cannot be told here (a container?)" in result["warnings"]
+        )
         module(root, "kernel_modules", purge="owned")
         assert state(root) == before
 
@@ -102,7 +106,9 @@ class TestSealed:
 
     def test_a_parameter_that_the_shared_kernel_does_not_have(self, root: ForeignRoot, check: bool) -> None:
         before = state(root)
-        result = module(root, "kernel_settings", how=OPEN, check=check, sysctls={"net.bridge.bridge-nf-call-iptables": 1})
+        result = module(
+            root, "kernel_settings", how=OPEN, check=check, sysctls={"net.bridge.bridge-nf-call-iptables": 1}
+        )
         assert result["msg"] == (
             "sysctl net.bridge.bridge-nf-call-iptables does not exist; the kernel module br_netfilter makes it: load that first"
         )

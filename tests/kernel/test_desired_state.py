@@ -63,7 +63,9 @@ def everything() -> Cluster:
         no_endpoints="reject",
         strict_arp=True,
     )
-    facts = NodeFacts("n1", (("lo", "127.0.0.1"), ("eth0", "10.99.0.11"), ("eth0", "fd00:99::11")), ("10.99.0.11", "fd00:99::11"))
+    facts = NodeFacts(
+        "n1", (("lo", "127.0.0.1"), ("eth0", "10.99.0.11"), ("eth0", "fd00:99::11")), ("10.99.0.11", "fd00:99::11")
+    )
     found = Cluster(config, facts)
     ips = ["10.96.0.1", "fd00:96::1"]
     for number, protocol in enumerate(("TCP", "UDP", "SCTP")):
@@ -124,4 +126,6 @@ def test_what_is_wanted_is_what_the_tools_print(make: Any, tmp_path: Path) -> No
     assert members_sorted(sh("ipset", "save")) == members_sorted(render(state, "ipset"))
     assert plain(sh("iptables-save")) == render(state, "iptables").splitlines()
     assert plain(sh("ip6tables-save")) == render(state, "ip6tables").splitlines()
-    assert recorded.addresses(sh("ip", "-j", "addr", "show", "dev", "kube-ipvs0")) >= set(render(state, "addresses").split())
+    assert recorded.addresses(sh("ip", "-j", "addr", "show", "dev", "kube-ipvs0")) >= set(
+        render(state, "addresses").split()
+    )

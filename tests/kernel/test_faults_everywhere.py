@@ -54,7 +54,10 @@ def _node() -> None:
 def chosen(counts: dict[str, int], request: pytest.FixtureRequest, some: int) -> list[Fault]:
     """Return all faults, or ``some``: those of different calls and errors first."""
     every = [
-        Fault(entry, error, str(at)) for entry, count in counts.items() for error in ERRORS[entry] for at in range(1, count + 1)
+        Fault(entry, error, str(at))
+        for entry, count in counts.items()
+        for error in ERRORS[entry]
+        for at in range(1, count + 1)
     ]
     random.Random(SEED).shuffle(every)
     if request.config.getoption("--every-fault"):
@@ -131,7 +134,8 @@ class Agent:
     def apply(self, begin: Begin) -> int:
         config, run_ = str(self.files.config), str(self.files.run)
         wanted = DesiredState(
-            Options(config, True, str(self.files.manifests), run_, str(self.directory / "state"), NODE, False), Log("error")
+            Options(config, True, str(self.files.manifests), run_, str(self.directory / "state"), NODE, False),
+            Log("error"),
         )
         wanted.configure()
         reconciler = Reconciler(Node(), run_)
@@ -216,7 +220,10 @@ def check(subject: Module | Agent, request: pytest.FixtureRequest, some: int) ->
             wrong.append(f"{fault}: {'; '.join(problems)}\n  status {done.status}\n  {done.output}\n  {done.errors}")
             print(wrong[-1], flush=True)
         if number % 20 == 19:
-            print(f"{number + 1} of {len(faults)} faults, {happened} happened, {failed} failed, {len(wrong)} wrong", flush=True)
+            print(
+                f"{number + 1} of {len(faults)} faults, {happened} happened, {failed} failed, {len(wrong)} wrong",
+                flush=True,
+            )
     print(f"{len(faults)} faults (seed {SEED}), {happened} happened, {failed} runs failed, {len(wrong)} wrong")
     assert wrong == [], "\n".join(wrong)
 

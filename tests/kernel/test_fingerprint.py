@@ -51,7 +51,9 @@ def test_rules(tool: str) -> None:
 
 
 def test_counters_and_other_tables_make_no_difference() -> None:
-    sh("iptables -N OURS; iptables -A OURS -p udp -j ACCEPT; iptables -I OUTPUT -j OURS; ip6tables -I OUTPUT -p udp -j ACCEPT")
+    sh(
+        "iptables -N OURS; iptables -A OURS -p udp -j ACCEPT; iptables -I OUTPUT -j OURS; ip6tables -I OUTPUT -p udp -j ACCEPT"
+    )
     before = rules()
     sh("bash -c 'echo x >/dev/udp/127.0.0.1/9; echo x >/dev/udp/::1/9'")
     assert "[0:0] -A OURS" not in sh("iptables-save -c -t filter")
@@ -74,5 +76,7 @@ def test_no_reference_cycles_are_left() -> None:
 def test_what_cannot_be_asked_is_none() -> None:
     command = ["unshare", "-U", "--", ".venv/bin/python", "-c"]
     program = "from kubenode.engine.kernel.iptables import fingerprint; print(fingerprint('legacy'))"
-    ended = subprocess.run([*command, program], check=False, capture_output=True, text=True, env={"PYTHONPATH": "agent/src"})
+    ended = subprocess.run(
+        [*command, program], check=False, capture_output=True, text=True, env={"PYTHONPATH": "agent/src"}
+    )
     assert ended.stdout == "None\n", ended.stderr

@@ -85,7 +85,9 @@ class Firewalld:
 
     def close(self) -> None:
         """End the daemon, which takes its rules away."""
-        self.root.run("sh", "-c", 'for p in /proc/[0-9]*; do read -r n <$p/comm; [ "$n" != firewalld ] || kill ${p#/proc/}; done')
+        self.root.run(
+            "sh", "-c", 'for p in /proc/[0-9]*; do read -r n <$p/comm; [ "$n" != firewalld ] || kill ${p#/proc/}; done'
+        )
         self.daemon.wait()
         self.log.close()
         self.root.close()

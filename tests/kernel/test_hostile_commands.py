@@ -143,11 +143,17 @@ def test_the_agent_serves_and_names_forged_rows(agent: AgentProcess) -> None:
 
 SERVER = {"address": "192.0.2.80", "port": 80, "protocol": "tcp", "scheduler": "rr"}
 TASKS: dict[str, list[dict[str, object]]] = {
-    "service_proxy": [{"objects": SERVICES, "node_name": NODE, "config": {"conntrack": {"maxPerCore": 0}}}, {"state": "absent"}],
+    "service_proxy": [
+        {"objects": SERVICES, "node_name": NODE, "config": {"conntrack": {"maxPerCore": 0}}},
+        {"state": "absent"},
+    ],
     "ipvs_services": [{"services": [SERVER]}, {"services": [], "purge": "owned"}],
     "ipsets": [{"sets": [{"name": "A", "type": "hash:ip"}]}, {"sets": [], "purge": "owned"}],
     "iptables_chains": [{"chains": [{"name": "A", "rules": []}]}, {"chains": [], "purge": "owned"}],
-    "virtual_addresses": [{"links": [{"name": "vip0", "addresses": ["192.0.2.80/32"]}]}, {"links": [], "purge": "owned"}],
+    "virtual_addresses": [
+        {"links": [{"name": "vip0", "addresses": ["192.0.2.80/32"]}]},
+        {"links": [], "purge": "owned"},
+    ],
 }
 
 
@@ -161,7 +167,9 @@ def test_a_module_names_forged_rows_and_does_its_work(module: str) -> None:
             assert part in said
 
 
-@pytest.mark.parametrize("module", ["ipvs_services_info", "ipsets_info", "iptables_chains_info", "virtual_addresses_info"])
+@pytest.mark.parametrize(
+    "module", ["ipvs_services_info", "ipsets_info", "iptables_chains_info", "virtual_addresses_info"]
+)
 def test_an_info_module_names_forged_rows(module: str) -> None:
     assert "'spaceship'" in "".join(run(module)["warnings"])
 

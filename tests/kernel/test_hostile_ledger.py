@@ -100,7 +100,9 @@ def test_a_ledger_that_is_held_names_its_holder(directory: Path) -> None:
     with (
         acting(AGENT, lambda: read(directory / "ledger.db")) as holder,
         closing(Ledger(str(directory), 0.1)) as ledger,
-        pytest.raises(LedgerError, match=rf"database is locked: it is held by pid {holder} \(.*\); wait for that process"),
+        pytest.raises(
+            LedgerError, match=rf"database is locked: it is held by pid {holder} \(.*\); wait for that process"
+        ),
     ):
         ledger.claim("agent", [("set", "ONE")])
 

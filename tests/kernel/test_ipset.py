@@ -20,7 +20,9 @@ from kubenode.engine.plan import Step, plan
 
 HASH = IPSet("hash:ip,port", (("family", "inet"), ("hashsize", "1024"), ("maxelem", "65536")))
 HASH6 = IPSet("hash:ip,port,net", (("family", "inet6"), ("hashsize", "1024"), ("maxelem", "65536")))
-NETS = IPSet("hash:net", (("family", "inet"), ("hashsize", "1024"), ("maxelem", "65536"), ("timeout", "600"), ("comment", "")))
+NETS = IPSet(
+    "hash:net", (("family", "inet"), ("hashsize", "1024"), ("maxelem", "65536"), ("timeout", "600"), ("comment", ""))
+)
 PORTS = IPSet("bitmap:port", (("range", "0-65535"),))
 LIST = IPSet("list:set", (("size", "8"),))
 IPS = IPSet("hash:ip", (("family", "inet"), ("hashsize", "1024"), ("maxelem", "65536")))
@@ -184,11 +186,22 @@ def test_a_set_in_use_says_so() -> None:
 
 class TestAnotherHeader:
     def test_members_and_their_counters_are_carried_over(self) -> None:
-        small = IPSet("hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "8"), ("counters", ""), ("comment", "")))
-        large = IPSet("hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "999"), ("timeout", "0"), ("counters", "")))
-        sh("ipset", "restore", text=f'create S {small.text()}\nadd S 1.1.1.1 packets 7 bytes 70 comment "a b"\nadd S 1.1.1.2\n')
+        small = IPSet(
+            "hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "8"), ("counters", ""), ("comment", ""))
+        )
+        large = IPSet(
+            "hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "999"), ("timeout", "0"), ("counters", ""))
+        )
+        sh(
+            "ipset",
+            "restore",
+            text=f'create S {small.text()}\nadd S 1.1.1.1 packets 7 bytes 70 comment "a b"\nadd S 1.1.1.2\n',
+        )
         have = ipset.read()
-        want = {"set": {"S": large}, "member": {**dict.fromkeys(have["member"], ""), MemberKey("S", "1.1.1.3"): "timeout 0"}}
+        want = {
+            "set": {"S": large},
+            "member": {**dict.fromkeys(have["member"], ""), MemberKey("S", "1.1.1.3"): "timeout 0"},
+        }
         change = Step("set", "S", have["set"]["S"], large)
         result = ipset.apply([change, Step("member", MemberKey("S", "1.1.1.3"), None, "timeout 0")])
         assert result.failed == []
@@ -269,7 +282,9 @@ class TestAnotherHeader:
         made = plan(have, want, {"set": {"S"}})
         ledger = Ledger(str(tmp_path))
         with pytest.raises(ApplyError, match=r"not today; .* earlier step"):
-            execute(made._replace(steps=[*made.steps, broken]), {"ipset": ipset.apply, "addresses": refuse}, ledger, "test")
+            execute(
+                made._replace(steps=[*made.steps, broken]), {"ipset": ipset.apply, "addresses": refuse}, ledger, "test"
+            )
         ledger.close()
         after = sh("ipset", "save", "-sorted")
         assert [line for line in after.splitlines() if line.startswith("add")] == [
@@ -289,7 +304,12 @@ class TestAnotherHeader:
         """Another process asks for the set, over and over, while its header changes again and again."""
         make({"set": {"S": IPS}, "member": {MemberKey("S", "10.0.0.7"): ""}})
         watcher = subprocess.Popen(
-            ["sh", "-c", "while [ ! -e $0 ]; do ipset -q test S 10.0.0.7 || echo missed; done", str(tmp_path / "enough")],
+            [
+                "sh",
+                "-c",
+                "while [ ! -e $0 ]; do ipset -q test S 10.0.0.7 || echo missed; done",
+                str(tmp_path / "enough"),
+            ],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -302,8 +322,13 @@ class TestAnotherHeader:
 
 
 def test_what_the_kernel_counts_is_no_difference() -> None:
-    header = IPSet("hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "9"), ("timeout", "600"), ("counters", "")))
-    want = {"set": {"S": header}, "member": {MemberKey("S", "10.0.0.1"): "timeout 500", MemberKey("S", "10.0.0.2"): "timeout 0"}}
+    header = IPSet(
+        "hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "9"), ("timeout", "600"), ("counters", ""))
+    )
+    want = {
+        "set": {"S": header},
+        "member": {MemberKey("S", "10.0.0.1"): "timeout 500", MemberKey("S", "10.0.0.2"): "timeout 0"},
+    }
     make(want)
     sh("ipset", "-exist", "add", "S", "10.0.0.1", "timeout", "400", "packets", "7", "bytes", "70")
     assert "packets 7" in members("S")["10.0.0.1"]

@@ -39,7 +39,9 @@ def fault(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_what_was_not_written_is_not_done(fault: Path) -> None:
-    with pytest.raises(KernelError, match=r"^ipset restore: it ended as if all was well, but the kernel did not answer it$"):
+    with pytest.raises(
+        KernelError, match=r"^ipset restore: it ended as if all was well, but the kernel did not answer it$"
+    ):
         restore(SETS)
     fault.unlink()
     assert sh("ipset", "list", "-n") == ""

@@ -20,7 +20,15 @@ from kubenode.engine.kernel import ipvs
 from kubenode.engine.kernel.ipvs import control, dump, table
 from kubenode.engine.kernel.ipvs.attributes import Service
 from kubenode.engine.kernel.ipvs.codec import body
-from kubenode.engine.model.ipvs import ONE_PACKET, PERSISTENT, SCHED3, RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from kubenode.engine.model.ipvs import (
+    ONE_PACKET,
+    PERSISTENT,
+    SCHED3,
+    RealServer,
+    RealServerKey,
+    VirtualServer,
+    VirtualServerKey,
+)
 from kubenode.engine.plan import Step, plan
 
 RECORDED = json.loads((Path(__file__).parents[1] / "unit/engine/kernel/ipvs/recorded.json").read_text())
@@ -104,9 +112,14 @@ def merged(first: dict[str, dict[Any, Any]], second: dict[str, dict[Any, Any]]) 
     """The second table, with every other virtual server of the first in it: one with another scheduler, one as it was."""
     kept = dict(list(first["virtual_server"].items())[::2])
     changed = {
-        key: value._replace(scheduler="wrr", timeout=77) if at % 2 else value for at, (key, value) in enumerate(kept.items())
+        key: value._replace(scheduler="wrr", timeout=77) if at % 2 else value
+        for at, (key, value) in enumerate(kept.items())
     }
-    reals = {key: value._replace(weight=9) for key, value in first["real_server"].items() if key.server in kept and key.port % 2}
+    reals = {
+        key: value._replace(weight=9)
+        for key, value in first["real_server"].items()
+        if key.server in kept and key.port % 2
+    }
     return {
         "virtual_server": {**changed, **second["virtual_server"]},
         "real_server": {**second["real_server"], **reals},
@@ -152,7 +165,10 @@ def test_one_firewall_mark_in_both_families_is_told_apart() -> None:
     four, six = (VirtualServerKey("fwmark", "", 7, family) for family in (4, 6))
     state = {
         "virtual_server": {four: VirtualServer(), six: VirtualServer("wrr", ONE_PACKET, 0, 128)},
-        "real_server": {RealServerKey(four, "10.244.1.5", 0): RealServer(2), RealServerKey(six, "fd00::5", 0): RealServer(3)},
+        "real_server": {
+            RealServerKey(four, "10.244.1.5", 0): RealServer(2),
+            RealServerKey(six, "fd00::5", 0): RealServer(3),
+        },
     }
     write(state)
     assert ipvs.read() == state
@@ -162,7 +178,12 @@ def test_one_firewall_mark_in_both_families_is_told_apart() -> None:
 def test_only_what_is_asked_for_is_read_precisely() -> None:
     other = RealServerKey(DNS, "10.244.1.6", 53)
     value = RealServer(1, "masquerade", 20, 10)
-    write({"virtual_server": dict.fromkeys((WEB, DNS), VirtualServer()), "real_server": dict.fromkeys((REAL, other), value)})
+    write(
+        {
+            "virtual_server": dict.fromkeys((WEB, DNS), VirtualServer()),
+            "real_server": dict.fromkeys((REAL, other), value),
+        }
+    )
     assert ipvs.read(precise={DNS})["real_server"] == {REAL: RealServer(1), other: value}
 
 

@@ -156,7 +156,9 @@ def test_timeouts_that_are_zero_stay() -> None:
 
 @pytest.mark.parametrize("seconds", [-1, 2147484])
 def test_a_timeout_that_cannot_be(seconds: int) -> None:
-    with pytest.raises(InputError, match=rf"IPVS timeouts: udp is {seconds}, expected seconds from 0 \(keep\) to 2147483"):
+    with pytest.raises(
+        InputError, match=rf"IPVS timeouts: udp is {seconds}, expected seconds from 0 \(keep\) to 2147483"
+    ):
         control.set_timeouts(Timeouts(udp=seconds))
 
 
@@ -169,7 +171,9 @@ def test_daemons_start_with_every_field_and_stop() -> None:
     assert control.daemons() == {"master": master, "backup": backup}
     shown = run("ipvsadm", "-Ln", "--daemon")
     assert "master sync daemon (mcast=lo, syncid=7, maxlen=1200, group=224.0.0.99, port=9000, ttl=3)" in shown
-    with pytest.raises(KernelError, match="IPVS synchronisation daemon master cannot be started: one is running already"):
+    with pytest.raises(
+        KernelError, match="IPVS synchronisation daemon master cannot be started: one is running already"
+    ):
         control.start_daemon("master", master)
     control.stop_daemon("master")
     assert control.daemons() == {"backup": backup}

@@ -75,7 +75,10 @@ def test_what_nobody_touches_is_read_as_it_is(seed: int) -> None:
     assert slices > 20
     seen = {**found["virtual_server"], **found["real_server"]}
     expected = {
-        key: value for number in range(following) if number not in touched for key, value in items(service(number)).items()
+        key: value
+        for number in range(following)
+        if number not in touched
+        for key, value in items(service(number)).items()
     }
     assert {key: seen.get(key) for key in expected} == expected
     untouched = {service(number)[0].key for number in range(following) if number not in touched}

@@ -88,7 +88,10 @@ def test_one_bad_item_does_not_stop_the_others() -> None:
     servers = {VirtualServerKey("tcp", f"10.96.0.{number}", 80, 4): VirtualServer() for number in range(1, 201)}
     servers = {**dict(list(servers.items())[:100]), bad: VirtualServer("nosuch"), **dict(list(servers.items())[100:])}
     steps = creations(
-        {"virtual_server": servers, "real_server": {RealServerKey(key, "10.244.1.5", 80): RealServer() for key in servers}}
+        {
+            "virtual_server": servers,
+            "real_server": {RealServerKey(key, "10.244.1.5", 80): RealServer() for key in servers},
+        }
     )
     result = ipvs.apply(steps, keep_going=True)
     assert [failure.step.key for failure in result.failed] == [bad, RealServerKey(bad, "10.244.1.5", 80)]
@@ -100,7 +103,8 @@ def test_one_bad_item_does_not_stop_the_others() -> None:
 def test_done_is_exactly_what_was_done(position: int) -> None:
     """Also behind the failed step in the same batch: whoever undoes ``done`` leaves nothing behind."""
     steps = [
-        create(VirtualServerKey("tcp", f"10.96.{number >> 8}.{number & 255}", 80, 4), VirtualServer()) for number in range(600)
+        create(VirtualServerKey("tcp", f"10.96.{number >> 8}.{number & 255}", 80, 4), VirtualServer())
+        for number in range(600)
     ]
     steps[position] = steps[position]._replace(after=VirtualServer("nosuch"))
     result = ipvs.apply(steps)
@@ -114,7 +118,8 @@ def test_done_is_exactly_what_was_done(position: int) -> None:
 def test_refusals_lost_in_a_full_queue_are_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every message is refused with EEXIST, and the socket's queue holds few of them; still every item is changed."""
     steps = [
-        create(VirtualServerKey("tcp", f"10.96.{number >> 8}.{number & 255}", 80, 4), VirtualServer()) for number in range(600)
+        create(VirtualServerKey("tcp", f"10.96.{number >> 8}.{number & 255}", 80, 4), VirtualServer())
+        for number in range(600)
     ]
     ipvs.apply(steps)
     real_init = NetlinkSocket.__init__

@@ -10,7 +10,10 @@ from kubenode.engine.plan import Step
 
 
 def lsmod() -> set[str]:
-    return {line.split()[0] for line in subprocess.run(["lsmod"], check=True, capture_output=True, text=True).stdout.splitlines()}
+    return {
+        line.split()[0]
+        for line in subprocess.run(["lsmod"], check=True, capture_output=True, text=True).stdout.splitlines()
+    }
 
 
 def test_states_by_presence() -> None:

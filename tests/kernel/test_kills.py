@@ -51,7 +51,9 @@ def services(count: int) -> list[objects.Object]:
 
 def converge(files: AgentProcess, adopt: bool) -> int:
     """Do the agent's first pass; return an exit status."""
-    options = Options(str(files.config), True, str(files.manifests), str(files.run), str(files.directory / "state"), NODE, adopt)
+    options = Options(
+        str(files.config), True, str(files.manifests), str(files.run), str(files.directory / "state"), NODE, adopt
+    )
     wanted = DesiredState(options, Log("error"))
     wanted.configure()
     reconciler = Reconciler(Node(), str(files.run))
@@ -119,7 +121,9 @@ class Kills:
     def conclude(self) -> None:
         rounds = len(self.rounds())
         figures = f"{self.killed} killed before their end, {self.partly} of them in the middle of writing"
-        print(f"{self.subject}: {rounds} moments (seed {self.seed}), {figures}, {len(self.wrong)} divergent", flush=True)
+        print(
+            f"{self.subject}: {rounds} moments (seed {self.seed}), {figures}, {len(self.wrong)} divergent", flush=True
+        )
         assert self.wrong == []
 
 
@@ -219,7 +223,9 @@ def test_takeover_killed_anywhere_converges_without_a_reset(
             for client in traffic:
                 client.more(2)
             if number % 100 in (0, 99):
-                print(f"takeover: {number + 1} moments, {kills.partly} partly, {len(kills.wrong)} divergent", flush=True)
+                print(
+                    f"takeover: {number + 1} moments, {kills.partly} partly, {len(kills.wrong)} divergent", flush=True
+                )
         assert [(client.failures, client.retransmitted) for client in traffic] == [([], 0)] * 2
     finally:
         for client in traffic:

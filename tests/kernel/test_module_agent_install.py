@@ -38,7 +38,9 @@ class Node:
         """Install a release whose command is ``program``; of its bundle, the first ``cut`` bytes are there."""
         return self.install_bundle(digest, bundle(program)[:cut], config, unit, **options)
 
-    def install_bundle(self, digest: str, data: bytes, config: str, unit: str = "unit", **options: Any) -> dict[str, Any]:
+    def install_bundle(
+        self, digest: str, data: bytes, config: str, unit: str = "unit", **options: Any
+    ) -> dict[str, Any]:
         """Install a bundle as it is."""
         path = self.bundles / f"{digest}.tar.gz"
         path.write_bytes(data)
@@ -52,7 +54,11 @@ class Node:
 
     def state(self) -> tuple[str, str, str]:
         """The current release and both files."""
-        return os.readlink(self.directory / "current").rpartition("/")[2], self.config.read_text(), self.unit.read_text()
+        return (
+            os.readlink(self.directory / "current").rpartition("/")[2],
+            self.config.read_text(),
+            self.unit.read_text(),
+        )
 
     def releases(self) -> set[str]:
         return set(os.listdir(self.directory / "releases"))
@@ -79,7 +85,10 @@ def test_what_a_running_agent_needs(node: Node) -> None:
     assert node.install("a", "two")["needs"] == "restart", "an earlier run may have ended before it reloaded"
     node.run(state="proven")
     assert node.install("a", "two", "another unit")["needs"] == "restart"
-    assert node.install("b", "two", "another unit", check=True)["lines"][:2] == ["unpack release b", "switch to release b"]
+    assert node.install("b", "two", "another unit", check=True)["lines"][:2] == [
+        "unpack release b",
+        "switch to release b",
+    ]
     assert node.state() == ("a", "two", "another unit")
 
 
@@ -165,7 +174,10 @@ def sealed(place: Path) -> Iterator[None]:
 def all_of(node: Node) -> dict[str, str | bytes]:
     """Every file and link of the node, with what is in it."""
     found = [path for part in ("opt", "etc", "units", "bin") for path in (node.directory.parent / part).rglob("*")]
-    return {str(path): os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else "" for path in found}
+    return {
+        str(path): os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
+        for path in found
+    }
 
 
 PLACES = ("opt/releases", "opt", "etc", "units", "bin")
@@ -196,7 +208,9 @@ def test_what_cannot_be_written_leaves_everything_as_it_was(node: Node, state: s
 def turn(node: Node, state: str, *, check: bool = False) -> dict[str, Any]:
     if state == "present":
         return node.install("c", "three", "a third unit", check=check)
-    return node.run(state=state, files={str(node.config): None, str(node.unit): None} if state == "absent" else {}, check=check)
+    return node.run(
+        state=state, files={str(node.config): None, str(node.unit): None} if state == "absent" else {}, check=check
+    )
 
 
 @pytest.mark.parametrize("manifests", [[], ["theirs.yaml"]])
@@ -240,7 +254,9 @@ def test_a_release_that_cannot_be_removed_is_named(node: Node) -> None:
     node.install("c", "one")
     with sealed(node.directory / "releases/a"):
         for _attempt in range(2):
-            with pytest.raises(ModuleError, match=r"^release a cannot be removed: .*; release c is proven and goes on$"):
+            with pytest.raises(
+                ModuleError, match=r"^release a cannot be removed: .*; release c is proven and goes on$"
+            ):
                 node.run(state="proven")
     assert node.run(state="proven")["lines"] == ["remove release a"]
 
@@ -248,7 +264,9 @@ def test_a_release_that_cannot_be_removed_is_named(node: Node) -> None:
 @pytest.mark.parametrize("kept", [5, 60], ids=["its head", "its middle"])
 def test_a_bundle_that_was_cut_off_changes_nothing(node: Node, kept: int) -> None:
     proven(node, "a", "one")
-    with pytest.raises(ModuleError, match=r"^bundle for \S+/releases/b: cannot be unpacked: .*, the current release goes on$"):
+    with pytest.raises(
+        ModuleError, match=r"^bundle for \S+/releases/b: cannot be unpacked: .*, the current release goes on$"
+    ):
         node.install("b", "two", cut=kept)
     assert (node.state()[:2], node.releases()) == (("a", "one"), {"a"})
 
@@ -276,8 +294,14 @@ NOT_VERIFIED: dict[str, tuple[list[Member], str]] = {
         [*WITHOUT_A, Member("lib/kubenode/a.py", link="/etc/passwd")],
         r"lib/kubenode/a\.py is not a plain file or directory",
     ),
-    "hard link": ([*PLAIN, Member("lib/b.py", link="bin/kubenode", hard=True)], r"lib/b\.py is not a plain file or directory"),
-    "parent directory": ([*PLAIN, Member("lib/../../../evil", EVIL)], r"'lib/\.\./\.\./\.\./evil' is not a relative path inside"),
+    "hard link": (
+        [*PLAIN, Member("lib/b.py", link="bin/kubenode", hard=True)],
+        r"lib/b\.py is not a plain file or directory",
+    ),
+    "parent directory": (
+        [*PLAIN, Member("lib/../../../evil", EVIL)],
+        r"'lib/\.\./\.\./\.\./evil' is not a relative path inside",
+    ),
     "leading parent": ([*PLAIN, Member("../evil", EVIL)], r"'\.\./evil' is not a relative path inside of the release"),
     "absolute": ([*PLAIN, Member("/tmp/evil", EVIL)], r"'/tmp/evil' is not a relative path inside of the release"),
     "twice": ([*PLAIN, Member("bin/kubenode", EVIL)], r"bin/kubenode is in it twice"),
@@ -294,7 +318,9 @@ def test_a_bundle_that_is_not_as_its_manifest_says_is_refused(node: Node, name: 
     members, reason = NOT_VERIFIED[name]
     proven(node, "a", "one")
     before = all_of(node)
-    with pytest.raises(ModuleError, match=rf"^bundle for \S+/releases/b: {reason}.*; nothing was changed, the current release"):
+    with pytest.raises(
+        ModuleError, match=rf"^bundle for \S+/releases/b: {reason}.*; nothing was changed, the current release"
+    ):
         node.install_bundle("b", packed(members), "two", "another unit")
     assert all_of(node) == before
 

@@ -73,7 +73,8 @@ WORDS = {
 @pytest.fixture(autouse=True)
 def node() -> Iterator[None]:
     subprocess.run(
-        ["modprobe", "-a", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_set", "nf_conntrack", "xt_set", "br_netfilter"], check=True
+        ["modprobe", "-a", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_set", "nf_conntrack", "xt_set", "br_netfilter"],
+        check=True,
     )
     fresh()
     subprocess.run(["modprobe", "-r", "nf_nat_tftp", "dummy"], check=True)
@@ -88,7 +89,11 @@ def state() -> dict[str, str]:
     """Return all that the modules could change."""
     files = [path for directory in (SYSCTLS, LOADED, PARAMETERS) for path in Path(directory).glob("*")]
     loaded = sorted(line.split()[0] for line in Path("/proc/modules").read_text().splitlines())
-    found = {**dump(), FORWARD: (Path("/proc/sys") / FORWARD.replace(".", "/")).read_text(), "modules": " ".join(loaded)}
+    found = {
+        **dump(),
+        FORWARD: (Path("/proc/sys") / FORWARD.replace(".", "/")).read_text(),
+        "modules": " ".join(loaded),
+    }
     return {**found, **{str(path): path.read_text() for path in files if path.is_file()}}
 
 
@@ -148,7 +153,9 @@ class TestEvery:
         (directory / "ledger.db").write_bytes(b"not a database" * 100)
         for more in ({}, {"check": True}, {"purge": "owned"} if module != "service_proxy" else {}):
             refused(
-                module, {**ALL[module][0], **more}, rf"^ledger {directory}/ledger\.db cannot be opened: .*; nothing was changed$"
+                module,
+                {**ALL[module][0], **more},
+                rf"^ledger {directory}/ledger\.db cannot be opened: .*; nothing was changed$",
             )
 
     def test_a_ledger_without_space(self, module: str) -> None:
@@ -189,7 +196,11 @@ class TestEvery:
 
     def test_a_lock_that_cannot_be_made(self, module: str) -> None:
         with mounted("/run/kubenode", "ro"):
-            refused(module, ALL[module][0], r"^lock /run/kubenode/lock cannot be opened: .*Read-only.*; nothing was changed$")
+            refused(
+                module,
+                ALL[module][0],
+                r"^lock /run/kubenode/lock cannot be opened: .*Read-only.*; nothing was changed$",
+            )
 
     def test_two_owners(self, module: str) -> None:
         wanted, otherwise = ALL[module]
@@ -227,7 +238,9 @@ class TestFiles:
         run(module, **LASTING[module][0])
         with read_only(place):
             refused(
-                module, away(module), rf"^file {LASTING_FILES[place]} cannot be written: Read-only file system.*(undone|changed)$"
+                module,
+                away(module),
+                rf"^file {LASTING_FILES[place]} cannot be written: Read-only file system.*(undone|changed)$",
             )
         assert run(module, **away(module))["changed"]
 

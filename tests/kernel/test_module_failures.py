@@ -61,7 +61,9 @@ def test_a_read_only_proc_sys_is_named() -> None:
     subprocess.run(["mount", "--bind", "-o", "ro", "/proc/sys", "/proc/sys"], check=True)
     subprocess.run(["mount", "-o", "remount,ro,bind", "/proc/sys"], check=True)
     try:
-        with pytest.raises(ModuleError, match=r"sysctl net\.ipv4\.ip_forward: /proc/sys is read-only here \(a container\?\)"):
+        with pytest.raises(
+            ModuleError, match=r"sysctl net\.ipv4\.ip_forward: /proc/sys is read-only here \(a container\?\)"
+        ):
             run("sysctls", sysctls={"net.ipv4.ip_forward": 1})
     finally:
         subprocess.run(["umount", "/proc/sys"], check=True)
@@ -100,7 +102,9 @@ def test_with_an_unreadable_ledger_nothing_is_purged(module: str) -> None:
     ledger.write_bytes(b"not a database" * 100)
     try:
         for arguments in ({"purge": "all"}, {"check": True}):
-            with pytest.raises(ModuleError, match=r"^ledger /run/kubenode/ledger\.db cannot be opened: .*; nothing was changed$"):
+            with pytest.raises(
+                ModuleError, match=r"^ledger /run/kubenode/ledger\.db cannot be opened: .*; nothing was changed$"
+            ):
                 run(module, **arguments)
     finally:
         ledger.unlink()
@@ -113,12 +117,16 @@ def test_with_an_unreadable_ledger_nothing_is_purged(module: str) -> None:
         ("iptables_chains", {"chains": [{"name": "X"}]}, "iptables-save"),
     ],
 )
-def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, module: str, arguments: dict[str, object], tool: str) -> None:
+def test_a_missing_tool_is_named(
+    monkeypatch: pytest.MonkeyPatch, module: str, arguments: dict[str, object], tool: str
+) -> None:
     from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel import command
 
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(command, "_SYSTEM_DIRECTORIES", "/nowhere")
-    with pytest.raises(ModuleError, match=f"^the tool {tool} is missing; install the package {tool.partition('-')[0]}$"):
+    with pytest.raises(
+        ModuleError, match=f"^the tool {tool} is missing; install the package {tool.partition('-')[0]}$"
+    ):
         run(module, **arguments)
 
 
@@ -126,7 +134,9 @@ def test_a_set_that_a_rule_uses_is_not_removed() -> None:
     run("ipsets", sets=[{"name": "used", "type": "hash:ip"}])
     run("iptables_chains", chains=[{"name": "USER", "rules": ["-m set --match-set used src -j DROP"]}])
     try:
-        with pytest.raises(ModuleError, match="set used is in use: rules of iptables or sets of type list:set refer to it"):
+        with pytest.raises(
+            ModuleError, match="set used is in use: rules of iptables or sets of type list:set refer to it"
+        ):
             run("ipsets", sets=[{"name": "used", "state": "absent"}])
     finally:
         run("iptables_chains", purge="owned")

@@ -42,7 +42,9 @@ def services(turn: int) -> Arguments:
             "port": 80,
             "protocol": "tcp",
             "scheduler": "rr" if (number + turn) % 2 else "wrr",
-            "real_servers": [{"address": f"198.51.100.{host}", "port": 8080} for host in range(1, 2 + (number + turn) % 4)],
+            "real_servers": [
+                {"address": f"198.51.100.{host}", "port": 8080} for host in range(1, 2 + (number + turn) % 4)
+            ],
         }
         for number in range(1, 100)
         if (number + turn) % 3
@@ -53,7 +55,10 @@ def services(turn: int) -> Arguments:
 def sets(turn: int) -> Arguments:
     members = [f"192.0.2.{number}" for number in range(1, 250) if (number + turn) % 3]
     found: list[Arguments] = [{"name": "every", "type": "hash:ip", "members": members}]
-    found += [{"name": f"again{number}", "type": "hash:ip", "maxelem": 100 + turn, "members": members[:50]} for number in (1, 2)]
+    found += [
+        {"name": f"again{number}", "type": "hash:ip", "maxelem": 100 + turn, "members": members[:50]}
+        for number in (1, 2)
+    ]
     found.append({"name": f"turn{turn}", "type": "hash:net", "members": [f"10.{turn}.0.0/16"]})
     return {"sets": found}
 
@@ -75,7 +80,13 @@ def links(turn: int) -> Arguments:
 
 
 def sysctls(turn: int) -> Arguments:
-    return {"sysctls": {"net.ipv4.ip_forward": turn, "net.ipv4.conf.all.arp_ignore": 1 + turn, "net.ipv4.vs.conntrack": 1 - turn}}
+    return {
+        "sysctls": {
+            "net.ipv4.ip_forward": turn,
+            "net.ipv4.conf.all.arp_ignore": 1 + turn,
+            "net.ipv4.vs.conntrack": 1 - turn,
+        }
+    }
 
 
 def modules(turn: int) -> Arguments:
@@ -89,11 +100,16 @@ def proxy(turn: int) -> Arguments:
             ends = [objects.endpoint(f"10.244.1.{host}", "n1") for host in range(1, 2 + (number + turn) % 4)]
             found.append(
                 objects.service(
-                    f"o{number}", [f"10.96.1.{number}"], [objects.port(80, "p", node_port=30000 + number)], kind="NodePort"
+                    f"o{number}",
+                    [f"10.96.1.{number}"],
+                    [objects.port(80, "p", node_port=30000 + number)],
+                    kind="NodePort",
                 )
             )
             found.append(objects.piece(f"o{number}", ends, [objects.port(8080, "p")]))
-    quiet: Arguments = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": f"{7200 + turn}s", "tcpCloseWaitTimeout": "0s"}}
+    quiet: Arguments = {
+        "conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": f"{7200 + turn}s", "tcpCloseWaitTimeout": "0s"}
+    }
     quiet["clusterCIDR"] = f"10.{turn}.0.0/16"
     return {"objects": found, "node_name": "n1", "owner": "ansible", "config": quiet}
 
@@ -118,7 +134,10 @@ FAULTS = {
     "ipsets": [
         # A set that changes is made anew beside itself: cleared away, made and filled, exchanged, cleared away.
         *((Fault("clone", "ENOMEM", str(number)), NO_MEMORY) for number in range(1, 9)),
-        (Fault("sendto", "ENOMEM", "4"), "ipset restore: Internal protocol error"),  # where it lists what there is afterwards
+        (
+            Fault("sendto", "ENOMEM", "4"),
+            "ipset restore: Internal protocol error",
+        ),  # where it lists what there is afterwards
     ],
     "iptables_chains": [
         (Fault("setsockopt", "ENOMEM", "1"), REFUSED),

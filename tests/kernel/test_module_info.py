@@ -62,7 +62,13 @@ ROUNDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
             "sets": [
                 {"name": "s", "type": "hash:ip", "timeout": 0, "comment": True, "members": ['192.0.2.1 comment "x y"']},
                 {"name": "n", "type": "hash:net", "family": "inet6", "members": ["2001:db8::/64 nomatch"]},
-                {"name": "p", "type": "bitmap:port", "range": "1-99", "counters": True, "members": ["80 packets 3 bytes 4"]},
+                {
+                    "name": "p",
+                    "type": "bitmap:port",
+                    "range": "1-99",
+                    "counters": True,
+                    "members": ["80 packets 3 bytes 4"],
+                },
                 {"name": "l", "type": "list:set", "members": ["n", "s"]},
             ]
         },
@@ -74,7 +80,10 @@ ROUNDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
                 {
                     "name": "MINE",
                     "families": ["ipv4", "ipv6"],
-                    "rules": ["-p tcp --dport 80 -m comment --comment \"a 'b'\" -j ACCEPT", {"ctstate": "NEW", "jump": "DROP"}],
+                    "rules": [
+                        "-p tcp --dport 80 -m comment --comment \"a 'b'\" -j ACCEPT",
+                        {"ctstate": "NEW", "jump": "DROP"},
+                    ],
                     "jumps": [{"chain": "INPUT"}],
                 },
                 {"name": "EMPTY", "table": "nat", "rules": []},
@@ -107,7 +116,9 @@ def test_what_is_read_as_options_is_there_already(name: str) -> None:
 def test_virtual_servers() -> None:
     run(
         "ipvs_services",
-        services=[{"protocol": "tcp", "address": "192.0.2.80", "port": 80, "real_servers": [{"address": "198.51.100.1"}]}],
+        services=[
+            {"protocol": "tcp", "address": "192.0.2.80", "port": 80, "real_servers": [{"address": "198.51.100.1"}]}
+        ],
     )
     (found,) = run("ipvs_services_info")["services"]
     (real,) = found["real_servers"]
@@ -118,7 +129,10 @@ def test_virtual_servers() -> None:
 
 
 def test_sets() -> None:
-    run("ipsets", sets=[{"name": "s", "type": "hash:ip", "timeout": 0, "comment": True, "members": ['192.0.2.1 comment "x y"']}])
+    run(
+        "ipsets",
+        sets=[{"name": "s", "type": "hash:ip", "timeout": 0, "comment": True, "members": ['192.0.2.1 comment "x y"']}],
+    )
     (found,) = run("ipsets_info", names=["s", "nosuch"])["sets"]
     assert found["owner"] == "ansible"
     assert found["members"] == ['192.0.2.1 timeout 0 comment "x y"']
@@ -152,7 +166,10 @@ def test_every_option_of_a_set() -> None:
 
 
 def test_chains() -> None:
-    run("iptables_chains", chains=[{"name": "MINE", "rules": ["-p tcp --dport 80 -j ACCEPT"], "jumps": [{"chain": "INPUT"}]}])
+    run(
+        "iptables_chains",
+        chains=[{"name": "MINE", "rules": ["-p tcp --dport 80 -j ACCEPT"], "jumps": [{"chain": "INPUT"}]}],
+    )
     found = run("iptables_chains_info", families=["ipv4"], tables=["filter"])
     assert found["chains"] == [
         {
@@ -169,7 +186,10 @@ def test_chains() -> None:
 
 
 def test_addresses() -> None:
-    run("virtual_addresses", links=[{"name": "vips", "addresses": ["192.0.2.80"]}, {"name": "lo", "addresses": ["192.0.2.81"]}])
+    run(
+        "virtual_addresses",
+        links=[{"name": "vips", "addresses": ["192.0.2.80"]}, {"name": "lo", "addresses": ["192.0.2.81"]}],
+    )
     found = {link["name"]: link for link in run("virtual_addresses_info")["links"]}
     assert found["vips"] == {
         "name": "vips",
@@ -204,7 +224,8 @@ def test_parameters() -> None:
         }
         assert run("sysctls_info")["sysctls"] == [forwarding]
         found = run(
-            "sysctls_info", names=["net.ipv4.tcp_keepalive_*", "net/ipv4/ip_forward", "net.nosuch", "net.ipv4.route.flush"]
+            "sysctls_info",
+            names=["net.ipv4.tcp_keepalive_*", "net/ipv4/ip_forward", "net.nosuch", "net.ipv4.route.flush"],
         )
         by_name = {each["name"]: each for each in found["sysctls"]}
         assert by_name.pop("net.ipv4.ip_forward") == forwarding
@@ -217,7 +238,9 @@ def test_parameters() -> None:
             "net.ipv4.tcp_keepalive_time",
         ]
         assert by_name["net.ipv4.route.flush"]["value"] is None
-        again = run("sysctls", sysctls={name: each["value"] for name, each in by_name.items() if each["value"]}, check=True)
+        again = run(
+            "sysctls", sysctls={name: each["value"] for name, each in by_name.items() if each["value"]}, check=True
+        )
         assert [step for step in again["plan"] if step["kind"] == "sysctl"] == []
     finally:
         late.unlink()

@@ -18,12 +18,21 @@ pytestmark = pytest.mark.usefixtures("no_sets_left")
 
 
 def test_creates_changes_and_removes() -> None:
-    result = sets({"name": "trusted", "type": "hash:net", "members": ["192.0.2.0/24", "198.51.100.7/24 ", "203.0.113.1/32"]})
+    result = sets(
+        {"name": "trusted", "type": "hash:net", "members": ["192.0.2.0/24", "198.51.100.7/24 ", "203.0.113.1/32"]}
+    )
     assert result["changed"]
-    assert saved("trusted")[1:] == ["add trusted 192.0.2.0/24", "add trusted 198.51.100.0/24", "add trusted 203.0.113.1"]
+    assert saved("trusted")[1:] == [
+        "add trusted 192.0.2.0/24",
+        "add trusted 198.51.100.0/24",
+        "add trusted 203.0.113.1",
+    ]
     result = sets({"name": "trusted", "type": "hash:net", "members": ["192.0.2.0/24", "198.51.100.128/25"]})
     assert result["lines"][0] == "+ member 198.51.100.128/25 of set trusted"
-    assert sorted(result["lines"][1:]) == ["- member 198.51.100.0/24 of set trusted", "- member 203.0.113.1 of set trusted"]
+    assert sorted(result["lines"][1:]) == [
+        "- member 198.51.100.0/24 of set trusted",
+        "- member 203.0.113.1 of set trusted",
+    ]
     sets({"name": "trusted", "state": "absent"})
     assert subprocess.run(["ipset", "save"], check=True, capture_output=True, text=True).stdout == ""
 
@@ -48,7 +57,9 @@ def test_whatever_spelling_the_second_run_changes_nothing() -> None:
 
 def test_a_change_of_type_keeps_members_that_are_wanted() -> None:
     sets({"name": "s", "type": "hash:ip", "members": ["192.0.2.1", "192.0.2.2"]})
-    result = sets({"name": "s", "type": "hash:net", "timeout": 600, "members": ["192.0.2.1", "198.51.100.0/24 timeout 60"]})
+    result = sets(
+        {"name": "s", "type": "hash:net", "timeout": 600, "members": ["192.0.2.1", "198.51.100.0/24 timeout 60"]}
+    )
     assert result["lines"][0].startswith("~ set s: hash:ip")
     assert saved("s")[0].startswith("create s hash:net family inet")
     assert [line.split(" timeout")[0] for line in saved("s")[1:]] == ["add s 192.0.2.1", "add s 198.51.100.0/24"]
@@ -58,7 +69,13 @@ def test_single_members_come_and_go() -> None:
     sets({"name": "s", "type": "hash:ip", "members": ["192.0.2.1", "192.0.2.2"]})
     assert not sets({"name": "s", "type": "hash:ip"})["changed"]
     result = sets(
-        {"name": "s", "type": "hash:ip", "purge_members": False, "members": ["192.0.2.3/32"], "absent_members": ["192.0.2.1"]}
+        {
+            "name": "s",
+            "type": "hash:ip",
+            "purge_members": False,
+            "members": ["192.0.2.3/32"],
+            "absent_members": ["192.0.2.1"],
+        }
     )
     assert result["lines"] == ["+ member 192.0.2.3 of set s", "- member 192.0.2.1 of set s"]
 
@@ -156,7 +173,9 @@ TYPES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 def test_every_type_of_the_kernel_is_known() -> None:
     help_text = subprocess.run(["ipset", "help"], check=True, capture_output=True, text=True).stdout
-    listed = {line.split()[0] for line in help_text.splitlines() if line.startswith(("    bitmap:", "    hash:", "    list:"))}
+    listed = {
+        line.split()[0] for line in help_text.splitlines() if line.startswith(("    bitmap:", "    hash:", "    list:"))
+    }
     assert listed == set(TYPES)
 
 
@@ -169,14 +188,22 @@ def test_every_type_with_every_option_of_its_members(kind: str) -> None:
     sets(*other, {"name": "s", "type": kind, **options, "members": members})
     assert len(saved("s")) == 1 + len(members)
     # what a set has is made different by a swap, and its members keep their place in it
-    result = sets(*other, {"name": "s", "type": kind, **options, **everything, "members": [text + suffix for text in members]})
+    result = sets(
+        *other, {"name": "s", "type": kind, **options, **everything, "members": [text + suffix for text in members]}
+    )
     assert result["lines"][0].startswith(f"~ set s: {kind}")
     for line in saved("s")[1:]:
         assert 'packets 3 bytes 4 comment "why # not" skbmark 0x1/0xff skbprio 1:10 skbqueue 7' in line
     # and back; from here on what is left of a timeout is another number at every look
     fewer = [
         *other,
-        {"name": "s", "type": kind, **options, "timeout": 0, "members": [f"{text} timeout 300" for text in members[:1]]},
+        {
+            "name": "s",
+            "type": kind,
+            **options,
+            "timeout": 0,
+            "members": [f"{text} timeout 300" for text in members[:1]],
+        },
     ]
     run("ipsets", sets=fewer)
     assert not run("ipsets", sets=fewer)["changed"]
@@ -262,16 +289,27 @@ def test_set_with_other_options_is_exchanged_both_ways(options: dict[str, Any], 
 
 def test_a_set_that_the_kernel_refuses_is_one_message() -> None:
     """One option is known to newer kernels only."""
-    with pytest.raises(ModuleError, match=r"^\+ set s: hash:ip,port .* netmask 24 failed: .*; 1 earlier step\(s\) were undone$"):
+    with pytest.raises(
+        ModuleError, match=r"^\+ set s: hash:ip,port .* netmask 24 failed: .*; 1 earlier step\(s\) were undone$"
+    ):
         run("ipsets", sets=[{"name": "t", "type": "hash:ip"}, {"name": "s", "type": "hash:ip,port", "netmask": 24}])
     assert subprocess.run(["ipset", "save"], check=True, capture_output=True, text=True).stdout == ""
 
 
 def test_many_members_take_few_processes(started: Started) -> None:
-    wanted = {"name": "s", "type": "hash:net", "members": [f"10.{number >> 8}.{number & 255}.0/24" for number in range(2000)]}
+    wanted = {
+        "name": "s",
+        "type": "hash:net",
+        "members": [f"10.{number >> 8}.{number & 255}.0/24" for number in range(2000)],
+    }
     with started:
         run("ipsets", sets=[wanted])
-    assert started.words() == ["ipset -exist", "ipset list", "ipset save", "ipset save"]  # "no set at all" is asked twice
+    assert started.words() == [
+        "ipset -exist",
+        "ipset list",
+        "ipset save",
+        "ipset save",
+    ]  # "no set at all" is asked twice
     with started:
         assert not run("ipsets", sets=[wanted])["changed"]
     assert started.words() == ["ipset save"]

@@ -76,7 +76,10 @@ def test_what_cannot_be(given: dict[str, Any], words: str) -> None:
             {"family": "inet6"},
             r"what set s would hold: member '192\.0\.2\.\d' of set s \(hash:ip\): .*resolving to IPv6 address failed",
         ),
-        ({"type": "hash:mac"}, r"what set s would hold: member '192\.0\.2\.\d' of set s \(hash:mac\): .*as ethernet address"),
+        (
+            {"type": "hash:mac"},
+            r"what set s would hold: member '192\.0\.2\.\d' of set s \(hash:mac\): .*as ethernet address",
+        ),
     ],
 )
 def test_what_is_in_a_set_does_not_fit_into_another(change: dict[str, Any], words: str) -> None:

@@ -29,7 +29,9 @@ class TestFile:
             '# who is on call\n\n  192.0.2.1\t timeout 300  # not for long\r\n192.0.2.2 comment "room # 7"\n192.0.2.3\n'
         )
         sets({"name": "s", "type": "hash:ip", "timeout": 0, "comment": True, "src": str(path), "remote_src": True})
-        assert [line.split(" timeout")[0] for line in saved("s")[1:]] == [f"add s 192.0.2.{number}" for number in (1, 2, 3)]
+        assert [line.split(" timeout")[0] for line in saved("s")[1:]] == [
+            f"add s 192.0.2.{number}" for number in (1, 2, 3)
+        ]
         assert 'comment "room # 7"' in saved("s")[2]
 
     @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ class TestOrder:
         self.lists("c", "a", "b")
         assert self.order() == ["c", "a", "b"]
         result = self.lists("a", "b", "c")
-        assert result["lines"] == ["~ set l: list:set size 8 in the order c, a, b -> list:set size 8 in the order a, b, c"]
+        assert result["lines"] == [
+            "~ set l: list:set size 8 in the order c, a, b -> list:set size 8 in the order a, b, c"
+        ]
         assert self.order() == ["a", "b", "c"]
         self.lists("d", "c", "a")
         assert self.order() == ["d", "c", "a"]
@@ -48,7 +50,10 @@ class TestOrder:
             (["b"], ["- member a of set l", "- member c of set l", "- member d of set l"]),
             (["a", "b"], ["- member c of set l", "- member d of set l"]),
             ([], ["- member a of set l", "- member b of set l", "- member c of set l", "- member d of set l"]),
-            (None, ["- member a of set l", "- member b of set l", "- member c of set l", "- member d of set l", "- set l"]),
+            (
+                None,
+                ["- member a of set l", "- member b of set l", "- member c of set l", "- member d of set l", "- set l"],
+            ),
         ],
     )
     def test_what_goes_comes_back_where_it_stood(self, left: list[str] | None, lines: list[str]) -> None:
@@ -62,7 +67,9 @@ class TestOrder:
             wanted = {"name": "l", "type": "list:set", "comment": True, "members": left}
         try:
             assert run("ipsets", sets=[wanted], check=True)["lines"] == lines
-            with pytest.raises(ModuleError, match=rf"set used is in use.*; {len(lines)} earlier step\(s\) were undone$"):
+            with pytest.raises(
+                ModuleError, match=rf"set used is in use.*; {len(lines)} earlier step\(s\) were undone$"
+            ):
                 run("ipsets", sets=[wanted, refused])
         finally:
             subprocess.run(["iptables", "-F", "INPUT"], check=True)

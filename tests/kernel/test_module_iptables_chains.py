@@ -49,7 +49,10 @@ def chains(*items: dict[str, Any], **arguments: Any) -> dict[str, Any]:
 def test_creates_changes_and_removes() -> None:
     before = rules()
     result = chains({"name": "MINE", "rules": ["-s 192.0.2.0/24 -j ACCEPT", "-j DROP"], "jumps": [{"chain": "INPUT"}]})
-    assert result["lines"] == ["+ chain IPv4 filter MINE: 2 rules", "+ rule in IPv4 filter INPUT: -j MINE: at position 1"]
+    assert result["lines"] == [
+        "+ chain IPv4 filter MINE: 2 rules",
+        "+ rule in IPv4 filter INPUT: -j MINE: at position 1",
+    ]
     assert result["diff"] == {
         "before": {},
         "after": {
@@ -72,14 +75,23 @@ def test_creates_changes_and_removes() -> None:
     ("given", "saved"),
     [
         ("-p tcp --dport 443 -j ACCEPT", "-p tcp -m tcp --dport 443 -j ACCEPT"),
-        ("-j ACCEPT -p tcp --destination-port https --source 192.0.2.7", "-s 192.0.2.7/32 -p tcp -m tcp --dport 443 -j ACCEPT"),
+        (
+            "-j ACCEPT -p tcp --destination-port https --source 192.0.2.7",
+            "-s 192.0.2.7/32 -p tcp -m tcp --dport 443 -j ACCEPT",
+        ),
         ("! -s 192.0.2.9/24  -j RETURN", "! -s 192.0.2.0/24 -j RETURN"),
         ("-m comment --comment word -j RETURN", "-m comment --comment word -j RETURN"),
         ('-m comment --comment "line\u2028break" -j RETURN\n', '-m comment --comment "line\u2028break" -j RETURN'),
         ('-m comment --comment "try -h or --help" -j RETURN', '-m comment --comment "try -h or --help" -j RETURN'),
-        ('-m comment --comment "no --match-set nosuch" -j RETURN', '-m comment --comment "no --match-set nosuch" -j RETURN'),
+        (
+            '-m comment --comment "no --match-set nosuch" -j RETURN',
+            '-m comment --comment "no --match-set nosuch" -j RETURN',
+        ),
         ('-m comment --comment "two  words" -j RETURN', '-m comment --comment "two  words" -j RETURN'),
-        ("-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT", "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"),
+        (
+            "-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT",
+            "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
+        ),
         ("-m set --match-set trusted src -j RETURN", "-m set --match-set trusted src -j RETURN"),
         ("-j FOREIGN", "-j FOREIGN"),
         ("-g OTHER", "-g OTHER"),
@@ -88,7 +100,10 @@ def test_creates_changes_and_removes() -> None:
 )
 def test_whatever_spelling_the_second_run_changes_nothing(given: str, saved: str) -> None:
     subprocess.run(["ipset", "create", "trusted", "hash:net"], check=True)
-    chains({"name": "MINE", "rules": [given], "jumps": [{"chain": "INPUT", "match": "-p tcp --dport 80\n"}]}, {"name": "OTHER"})
+    chains(
+        {"name": "MINE", "rules": [given], "jumps": [{"chain": "INPUT", "match": "-p tcp --dport 80\n"}]},
+        {"name": "OTHER"},
+    )
     assert [line for line in rules() if line.startswith("-A MINE")] == [f"-A MINE {saved}"]
 
 
@@ -96,9 +111,12 @@ def test_rules_as_people_write_them() -> None:
     """Checked, made, and as wanted when looked at again."""
     subprocess.run(["ipset", "create", SET, "hash:net,port"], check=True)
     subprocess.run(["ipset", "create", f"{SET}6", "hash:net,port", "family", "inet6"], check=True)
-    given = {key: [rule.replace(SET, f"{SET}6") if key[0] == 6 else rule for rule in rules] for key, rules in USUAL.items()}
+    given = {
+        key: [rule.replace(SET, f"{SET}6") if key[0] == 6 else rule for rule in rules] for key, rules in USUAL.items()
+    }
     mine = [
-        {"name": "MINE", "table": table, "families": [f"ipv{family}"], "rules": rules} for (family, table), rules in given.items()
+        {"name": "MINE", "table": table, "families": [f"ipv{family}"], "rules": rules}
+        for (family, table), rules in given.items()
     ]
     others = [{"name": CHAIN, "table": table, "families": [f"ipv{family}"]} for family, table in given]
     result = chains(*mine, *others)
@@ -143,7 +161,10 @@ def test_what_is_prepended_stays_where_others_push_it() -> None:
 
 
 def test_jumps_that_are_not_mentioned_stay() -> None:
-    chains({"name": "MINE", "rules": ["-j DROP"], "jumps": [{"chain": "INPUT"}]}, {"name": "GOES", "jumps": [{"chain": "INPUT"}]})
+    chains(
+        {"name": "MINE", "rules": ["-j DROP"], "jumps": [{"chain": "INPUT"}]},
+        {"name": "GOES", "jumps": [{"chain": "INPUT"}]},
+    )
     run("iptables_chains", chains=[{"name": "MINE", "rules": ["-j RETURN"]}], purge="owned")
     assert [line for line in rules() if line.startswith("-A") and ("MINE" in line or "GOES" in line)] == [
         "-A INPUT -j MINE",
@@ -167,7 +188,10 @@ def test_foreign_chains_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("chain", "place"),
     [
-        ({"families": ["ipv4", "ipv6"], "rules": ["-j ACCEPT", "-m set --match-set nosuch src -j DROP"]}, "chains[0].rules[1]"),
+        (
+            {"families": ["ipv4", "ipv6"], "rules": ["-j ACCEPT", "-m set --match-set nosuch src -j DROP"]},
+            "chains[0].rules[1]",
+        ),
         ({"jumps": [{"chain": "INPUT", "match": "-m set --match-set nosuch src,dst"}]}, "chains[0].jumps[0]"),
     ],
 )
@@ -280,7 +304,10 @@ def test_rules_follow_task_order_and_unlisted_rules_go() -> None:
 
 def test_counters_of_foreign_rules_stay() -> None:
     subprocess.run(
-        ["iptables-restore", "--counters"], input=FOREIGN.replace("-A FOREIGN", "[7:700] -A FOREIGN"), text=True, check=True
+        ["iptables-restore", "--counters"],
+        input=FOREIGN.replace("-A FOREIGN", "[7:700] -A FOREIGN"),
+        text=True,
+        check=True,
     )
     chains({"name": "MINE", "rules": ["-j DROP"], "jumps": [{"chain": "INPUT"}]})
     saved = subprocess.run(["iptables-save", "-c"], check=True, capture_output=True, text=True).stdout
@@ -288,7 +315,11 @@ def test_counters_of_foreign_rules_stay() -> None:
 
 
 def test_unchanged_run_starts_one_process_a_family(started: Started) -> None:
-    both = {"name": "MINE", "families": ["ipv4", "ipv6"], "rules": [f"-p tcp --dport {port} -j ACCEPT" for port in range(1, 200)]}
+    both = {
+        "name": "MINE",
+        "families": ["ipv4", "ipv6"],
+        "rules": [f"-p tcp --dport {port} -j ACCEPT" for port in range(1, 200)],
+    }
     chains(both)
     with started:
         assert not run("iptables_chains", chains=[both])["changed"]

@@ -127,7 +127,9 @@ def test_a_real_server_goes_when_its_connection_ends(connection: Connection) -> 
     assert saved() == f"-A -t {VIP}:80 -s rr\n-a -t {VIP}:80 -r {PODS[1]}:8080 -m -w 1\n"
 
 
-@pytest.mark.parametrize("how", [{"services": [{**WEB, "state": "absent"}]}, {"purge": "owned"}], ids=["absent", "purge"])
+@pytest.mark.parametrize(
+    "how", [{"services": [{**WEB, "state": "absent"}]}, {"purge": "owned"}], ids=["absent", "purge"]
+)
 def test_a_whole_virtual_server_waits_for_its_real_servers(connection: Connection, how: dict[str, Any]) -> None:
     other = Meanwhile(connection.close)
     result = drained(drain_timeout=LONG, **how)
@@ -144,7 +146,9 @@ def test_a_whole_virtual_server_waits_for_its_real_servers(connection: Connectio
 def test_drain_timeout_removes_server_and_is_reported(connection: Connection) -> None:
     result = drained(services=[{**WEB, "real_servers": [STAYING]}], drain_timeout=1)
     assert ended(result) == [(LEAVES.removeprefix("real server "), 1)]
-    assert result["warnings"] == [f"{LEAVES} had 1 active connection(s) left when drain_timeout (1 s) was over; it was removed"]
+    assert result["warnings"] == [
+        f"{LEAVES} had 1 active connection(s) left when drain_timeout (1 s) was over; it was removed"
+    ]
     assert PODS[0] not in saved()
     connection.client.settimeout(1)
     connection.client.sendall(b"lost")
@@ -171,7 +175,9 @@ def test_what_fails_after_the_waiting_undoes_the_removal(connection: Connection)
             drain=True,
             drain_timeout=1,
         )
-    assert str(error.value).startswith("IPVS synchronisation daemon master cannot be started: there is no interface nosuch0")
+    assert str(error.value).startswith(
+        "IPVS synchronisation daemon master cannot be started: there is no interface nosuch0"
+    )
     assert error.value.result["undone"] == [
         f"+ {LEAVES}: weight 0 masquerade",
         f"~ {LEAVES}: weight 0 masquerade -> weight 1 masquerade",

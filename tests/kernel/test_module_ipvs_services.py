@@ -95,15 +95,23 @@ def test_every_option_is_read_back() -> None:
 TUNNELS = [
     ({"tunnel_type": "ipip"}, " --tun-type ipip"),
     ({"tunnel_type": "gue", "tunnel_port": 1}, " --tun-type gue --tun-port 1 --tun-nocsum"),
-    ({"tunnel_type": "gue", "tunnel_port": 65535, "tunnel_checksum": "checksum"}, " --tun-type gue --tun-port 65535 --tun-csum"),
-    ({"tunnel_type": "gue", "tunnel_port": 6080, "tunnel_checksum": "remote"}, " --tun-type gue --tun-port 6080 --tun-remcsum"),
+    (
+        {"tunnel_type": "gue", "tunnel_port": 65535, "tunnel_checksum": "checksum"},
+        " --tun-type gue --tun-port 65535 --tun-csum",
+    ),
+    (
+        {"tunnel_type": "gue", "tunnel_port": 6080, "tunnel_checksum": "remote"},
+        " --tun-type gue --tun-port 6080 --tun-remcsum",
+    ),
     ({"tunnel_type": "gre"}, " --tun-type gre --tun-nocsum"),
     ({"tunnel_type": "gre", "tunnel_checksum": "checksum"}, " --tun-type gre --tun-csum"),
 ]
 
 
 @pytest.mark.parametrize("address", ["198.51.100.11", "2001:db8::11"], ids=["IPv4", "IPv6"])
-@pytest.mark.parametrize(("tunnel", "words"), TUNNELS, ids=["-".join(map(str, options.values())) for options, _words in TUNNELS])
+@pytest.mark.parametrize(
+    ("tunnel", "words"), TUNNELS, ids=["-".join(map(str, options.values())) for options, _words in TUNNELS]
+)
 def test_every_tunnel(address: str, tunnel: dict[str, Any], words: str) -> None:
     options = {"address": address, "port": 80, "forwarding_method": "tunnel", **tunnel}
     result = services({**WEB, "real_servers": [{"address": "198.51.100.9", "forwarding_method": "tunnel"}, options]})
@@ -111,9 +119,13 @@ def test_every_tunnel(address: str, tunnel: dict[str, Any], words: str) -> None:
     where = f"[{address}]" if ":" in address else address
     assert f"-a -t 192.0.2.80:80 -r {where}:80 -i -w 1{words}\n" in saved()
     (found,) = run("ipvs_services_info")["services"]
-    shown = {field: value for real in found["real_servers"] for field, value in real.items() if real["address"] == address}
+    shown = {
+        field: value for real in found["real_servers"] for field, value in real.items() if real["address"] == address
+    }
     assert {**shown, **options} == shown
-    changed = services({**WEB, "real_servers": [{**options, "tunnel_type": "ipip", "tunnel_port": 0, "tunnel_checksum": "none"}]})
+    changed = services(
+        {**WEB, "real_servers": [{**options, "tunnel_type": "ipip", "tunnel_port": 0, "tunnel_checksum": "none"}]}
+    )
     assert len(changed["lines"]) == 1 + (tunnel["tunnel_type"] != "ipip")
 
 
@@ -165,14 +177,22 @@ def test_thresholds_come_change_and_go() -> None:
     for upper, lower in ((100, 50), (2**32 - 1, 2**32 - 1), (7, 0), (0, 0)):
         services({**WEB, "real_servers": [{**REALS[0], "upper_threshold": upper, "lower_threshold": lower}]})
         (found,) = run("ipvs_services_info")["services"]
-        assert [(real["upper_threshold"], real["lower_threshold"]) for real in found["real_servers"]] == [(upper, lower)]
+        assert [(real["upper_threshold"], real["lower_threshold"]) for real in found["real_servers"]] == [
+            (upper, lower)
+        ]
     services({**WEB, "real_servers": [{**REALS[0], "upper_threshold": 100, "lower_threshold": 50}]})
     shown = subprocess.run(["ipvsadm", "-Ln", "--thresholds"], check=True, capture_output=True, text=True).stdout
     assert shown.splitlines()[-1].split()[2:4] == ["100", "50"]
 
 
 def test_a_persistence_engine_comes_and_goes() -> None:
-    sip = {"protocol": "udp", "address": "192.0.2.5", "port": 5060, "persistence_timeout": 60, "persistence_engine": "sip"}
+    sip = {
+        "protocol": "udp",
+        "address": "192.0.2.5",
+        "port": 5060,
+        "persistence_timeout": 60,
+        "persistence_engine": "sip",
+    }
     services(sip)
     assert saved() == "-A -u 192.0.2.5:5060 -s rr -p 60 --pe sip\n"
     result = services({**sip, "persistence_engine": ""})
@@ -200,7 +220,9 @@ def test_every_netmask(address: str, netmask: str | None, printed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("purge", "left"), [("none", {80, 81, 82, 83, 84}), ("owned", {80, 82, 83}), ("all", {80, 82})], ids=["none", "owned", "all"]
+    ("purge", "left"),
+    [("none", {80, 81, 82, 83, 84}), ("owned", {80, 82, 83}), ("all", {80, 82})],
+    ids=["none", "owned", "all"],
 )
 def test_what_purge_leaves(purge: str, left: set[int]) -> None:
     services({**WEB, "port": 81, "real_servers": REALS})
@@ -232,7 +254,9 @@ def test_weights_that_somebody_else_sets_are_kept() -> None:
         "- real server 198.51.100.12:8080 of tcp 192.0.2.80:80",
     ]
     # What else changes does not bring the weight back.
-    result = services({**WEB, "real_servers": [{**REALS[0], "weight": 9, "upper_threshold": 5}, new]}, keep_weights=True)
+    result = services(
+        {**WEB, "real_servers": [{**REALS[0], "weight": 9, "upper_threshold": 5}, new]}, keep_weights=True
+    )
     assert result["lines"] == [
         "~ real server 198.51.100.11:8080 of tcp 192.0.2.80:80: weight 0 masquerade -> weight 0 masquerade thresholds 0..5"
     ]
@@ -246,14 +270,18 @@ def test_weights_that_somebody_else_sets_are_kept() -> None:
 
 
 def test_foreign_virtual_servers_are_left_alone() -> None:
-    subprocess.run(["ipvsadm", "-R"], input="-A -t 192.0.2.80:80 -s wrr\n-A -u 192.0.2.9:53 -s rr\n", text=True, check=True)
+    subprocess.run(
+        ["ipvsadm", "-R"], input="-A -t 192.0.2.80:80 -s wrr\n-A -u 192.0.2.9:53 -s rr\n", text=True, check=True
+    )
     before = saved()
     for arguments in ({}, {"purge": "owned"}):
         with pytest.raises(ModuleError, match=r"^virtual server tcp 192\.0\.2\.80:80 exists already and has no owner"):
             run("ipvs_services", services=[{**WEB, "real_servers": REALS}], **arguments)
     subprocess.run(["ipvsadm", "-a", "-u", "192.0.2.9:53", "-r", "198.51.100.1:53", "-m"], check=True)
     before = saved()
-    with pytest.raises(ModuleError, match=r"^virtual server udp 192\.0\.2\.9:53 has no owner and keeps its real server 198"):
+    with pytest.raises(
+        ModuleError, match=r"^virtual server udp 192\.0\.2\.9:53 has no owner and keeps its real server 198"
+    ):
         run("ipvs_services", services=[{"protocol": "udp", "address": "192.0.2.9", "port": 53, "real_servers": []}])
     with pytest.raises(ModuleError, match="has no owner and is not removed"):
         run("ipvs_services", services=[{**WEB, "state": "absent"}])
@@ -291,7 +319,10 @@ def test_a_refusal_undoes_what_came_before() -> None:
     services(WEB)
     before = saved()
     with pytest.raises(ModuleError) as error:
-        run("ipvs_services", services=[{**WEB, "port": 81, "real_servers": REALS}, {**WEB, "port": 82, "scheduler": "magic"}])
+        run(
+            "ipvs_services",
+            services=[{**WEB, "port": 81, "real_servers": REALS}, {**WEB, "port": 82, "scheduler": "magic"}],
+        )
     assert "tcp 192.0.2.80:82" in str(error.value)
     assert "magic" in str(error.value)
     assert saved() == before

@@ -23,7 +23,10 @@ def saved() -> str:
     ("wrong", "message"),
     [
         ([{"protocol": "tcp", "port": 80}], "services[0]: address is None, expected a value, unless fwmark is given"),
-        ([{**WEB, "address": "192.0.2.300"}], "services[0]: address is '192.0.2.300', expected an IPv4 or IPv6 address"),
+        (
+            [{**WEB, "address": "192.0.2.300"}],
+            "services[0]: address is '192.0.2.300', expected an IPv4 or IPv6 address",
+        ),
         ([{**WEB, "port": 70000}], "services[0]: port is 70000, expected a number between 0 and 65535"),
         ([{**WEB, "fwmark": 1}], "services[0]: protocol is 'tcp', expected nothing beside fwmark 1"),
         ([{"fwmark": 0}], "services[0]: fwmark is 0, expected a number between 1 and 4294967295"),
@@ -31,7 +34,10 @@ def saved() -> str:
             [WEB, {"fwmark": 1}, {**WEB, "scheduler": "wrr"}],
             "services[2] and services[0] are both tcp 192.0.2.80:80; name each thing once",
         ),
-        ([{**WEB, "one_packet": True}], "services[0] (tcp 192.0.2.80:80): one_packet is True, expected false (only UDP has it)"),
+        (
+            [{**WEB, "one_packet": True}],
+            "services[0] (tcp 192.0.2.80:80): one_packet is True, expected false (only UDP has it)",
+        ),
         (
             [{**WEB, "netmask": "24"}],
             "services[0] (tcp 192.0.2.80:80): netmask is '24', expected nothing without persistence_timeout",
@@ -126,7 +132,10 @@ def saved() -> str:
         ),
         ([{"fwmark": 7, "port": 80}], "services[0]: port is 80, expected nothing beside fwmark 7"),
         ([{"fwmark": 2**32}], "services[0]: fwmark is 4294967296, expected a number between 1 and 4294967295"),
-        ([{"protocol": "tcp", "address": "192.0.2.80"}], "services[0]: port is None, expected a value, unless fwmark is given"),
+        (
+            [{"protocol": "tcp", "address": "192.0.2.80"}],
+            "services[0]: port is None, expected a value, unless fwmark is given",
+        ),
         (
             [{**WEB, "family": "ipv6"}],
             "services[0]: family is 'ipv6', expected ipv4 or nothing, as the address 192.0.2.80 is",

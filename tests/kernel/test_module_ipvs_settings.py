@@ -89,7 +89,10 @@ def test_daemons_start_change_and_stop() -> None:
 def test_the_information_can_be_given_back() -> None:
     run("ipvs_services", sync_daemons=[MASTER, BACKUP], owner="other")
     found = run("ipvs_services_info")
-    assert [(each["role"], each.pop("owner")) for each in found["sync_daemons"]] == [("backup", "other"), ("master", "other")]
+    assert [(each["role"], each.pop("owner")) for each in found["sync_daemons"]] == [
+        ("backup", "other"),
+        ("master", "other"),
+    ]
     again = run("ipvs_services", sync_daemons=found["sync_daemons"], timeouts=found["timeouts"], owner="other")
     assert (again["changed"], again["plan"]) == (False, [])
 
@@ -178,8 +181,14 @@ def test_daemons_and_real_servers_of_the_other_family_take_turns() -> None:
             {"sync_daemons": [{**MASTER, "maxlen": 65508}]},
             "sync_daemons[0] (master): maxlen is 65508, expected a number between 1 and 65507",
         ),
-        ({"sync_daemons": [{**MASTER, "port": 0}]}, "sync_daemons[0] (master): port is 0, expected a number between 1 and 65535"),
-        ({"sync_daemons": [{**MASTER, "ttl": 256}]}, "sync_daemons[0] (master): ttl is 256, expected a number between 1 and 255"),
+        (
+            {"sync_daemons": [{**MASTER, "port": 0}]},
+            "sync_daemons[0] (master): port is 0, expected a number between 1 and 65535",
+        ),
+        (
+            {"sync_daemons": [{**MASTER, "ttl": 256}]},
+            "sync_daemons[0] (master): ttl is 256, expected a number between 1 and 255",
+        ),
     ],
 )
 def test_wrong_input_is_one_clear_message(wrong: dict[str, Any], message: str) -> None:
@@ -191,7 +200,12 @@ def test_wrong_input_is_one_clear_message(wrong: dict[str, Any], message: str) -
 
 @pytest.mark.parametrize(
     ("role", "length", "group"),
-    [("master", 1, "224.0.0.81"), ("master", 65507, "224.0.0.81"), ("backup", 1024, "ff02::99"), ("backup", 65487, "ff02::99")],
+    [
+        ("master", 1, "224.0.0.81"),
+        ("master", 65507, "224.0.0.81"),
+        ("backup", 1024, "ff02::99"),
+        ("backup", 65487, "ff02::99"),
+    ],
 )
 def test_a_length_at_the_limit_is_what_the_kernel_takes(role: str, length: int, group: str) -> None:
     converge("ipvs_services", sync_daemons=[{"role": role, "interface": "lo", "maxlen": length, "group": group}])

@@ -152,7 +152,9 @@ def test_both_spellings_are_one_module() -> None:
 
 def test_several_parameters_are_one_line_and_stay_it() -> None:
     converge("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": 9}})
-    converge("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": "0x9", "no_such_parameter": 1}})
+    converge(
+        "kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": "0x9", "no_such_parameter": 1}}
+    )
     assert OPTIONS.read_text().splitlines()[1:] == ["options ip_vs conn_tab_bits=0x9 no_such_parameter=1"]
 
 
@@ -206,7 +208,9 @@ def kernel_without(proc_modules: bool, builtin: str | None) -> Iterator[None]:
 @pytest.mark.parametrize("proc_modules", [False, True], ids=["modules not shown", "nothing shown"])
 def test_a_container_is_reported(proc_modules: bool) -> None:
     with kernel_without(proc_modules, None):
-        result = converge("kernel_modules", modules=["ip_vs", "no_such"], absent=["ip_vs_rr"], parameters={"ip_vs": {"a": 1}})
+        result = converge(
+            "kernel_modules", modules=["ip_vs", "no_such"], absent=["ip_vs_rr"], parameters={"ip_vs": {"a": 1}}
+        )
         assert result["states"] == {"ip_vs": "unknown", "no_such": "unknown", "ip_vs_rr": "unknown"}
         words = "whether the kernel has the module {} cannot be told here (a container?)"
         assert [warning for warning in result["warnings"] if "cannot" in warning] == [
@@ -239,7 +243,10 @@ def test_a_kernel_without_modules() -> None:
             f"kernel {platform.release()} has no module no_such or nor_this "
             f"(neither loaded, nor built in, nor under /lib/modules/{platform.release()}); nothing was changed",
         ),
-        ({"modules": ["ip.vs"]}, "modules[0]: name is 'ip.vs', expected a kernel module's name, or several joined by '|'"),
+        (
+            {"modules": ["ip.vs"]},
+            "modules[0]: name is 'ip.vs', expected a kernel module's name, or several joined by '|'",
+        ),
         ({"modules": ["a b"]}, "modules[0]: name is 'a b', expected a kernel module's name, or several joined by '|'"),
         (
             {"modules": ["br-netfilter"], "absent": ["br_netfilter"]},

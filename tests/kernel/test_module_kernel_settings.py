@@ -56,7 +56,12 @@ def test_parameters_of_modules_that_are_not_loaded_yet() -> None:
     assert unknown in foreseen["lines"]
     assert sorted({*foreseen["lines"]} - {unknown}) == sorted({*result["lines"]} - {known})
     assert result["states"] == {"ip_vs": "loaded", "ip_vs_rr": "loaded"}
-    assert set(result["diff"]["after"]) >= {"kernel module ip_vs", "sysctl net.ipv4.ip_forward", f"file {LOAD}", f"file {KEEP}"}
+    assert set(result["diff"]["after"]) >= {
+        "kernel module ip_vs",
+        "sysctl net.ipv4.ip_forward",
+        f"file {LOAD}",
+        f"file {KEEP}",
+    }
     again = run("kernel_settings", **WISHES)
     assert (again["changed"], again["lines"], again["diff"]) == (False, [], {"before": {}, "after": {}})
 
@@ -82,7 +87,10 @@ def test_either_half_alone_and_all_taken_back() -> None:
     ("wishes", "said"),
     [
         ({"sysctls": {"net.ipv4.no_such": 1}}, "sysctl net.ipv4.no_such does not exist in this kernel"),
-        ({"sysctls": {"net.ipv4.ip_forward": True}}, "sysctls[net.ipv4.ip_forward]: value is True, expected a number or a text"),
+        (
+            {"sysctls": {"net.ipv4.ip_forward": True}},
+            "sysctls[net.ipv4.ip_forward]: value is True, expected a number or a text",
+        ),
         ({"modules": ["ip_vs", "no_such_module"]}, "has no module no_such_module"),
     ],
 )
@@ -105,7 +113,9 @@ def test_a_refused_value_takes_back_the_modules_too() -> None:
     before = (sorted(loaded()), LOAD.read_text(), OPTIONS.read_text(), ours())
     modules = [*WISHES["modules"], "dummy", "ip_set_hash_ip", "ip_set"]
     given = {**REFUSED, "modules": modules, "parameters": {"ip_vs": {"conn_tab_bits": 9}}, "purge": "owned"}
-    with pytest.raises(ModuleError, match=r"net\.ipv4\.vs\.sync_threshold: the kernel refused the value '9 3'") as error:
+    with pytest.raises(
+        ModuleError, match=r"net\.ipv4\.vs\.sync_threshold: the kernel refused the value '9 3'"
+    ) as error:
         run("kernel_settings", **given)
     undone = error.value.result["undone"]
     assert {"- kernel module ip_vs", "- kernel module ip_set", "~ sysctl net.ipv4.ip_forward: 1 -> 0"} <= set(undone)

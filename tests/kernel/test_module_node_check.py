@@ -61,7 +61,9 @@ def sealed() -> Iterator[None]:
 
 def test_what_nobody_can_prepare(sealed: None) -> None:
     found = run("node_check", modules=["ip_vs"], commands=["ipset"])
-    assert found["refused"] == ["/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)"]
+    assert found["refused"] == [
+        "/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)"
+    ]
     assert found["problems"] == found["refused"]
     assert found["fit"] is False
 
@@ -74,6 +76,8 @@ def test_a_full_disk(size: str) -> None:
         with contextlib.suppress(OSError):
             for number in range(9):
                 Path(f"/var/lib/{number}").write_bytes(b"x" * 4096)
-        assert run("node_check", modules=[], commands=[])["refused"] == ["/var/lib has no space left, expected some (the ledger)"]
+        assert run("node_check", modules=[], commands=[])["refused"] == [
+            "/var/lib has no space left, expected some (the ledger)"
+        ]
     finally:
         subprocess.run(["umount", "/var/lib"], check=True)

@@ -31,7 +31,18 @@ from kubenode.engine.desired.settings import Config
 
 SEED = 20261122
 TURNS = 2
-MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "ip_set", "xt_set", "xt_ipvs", "dummy", "br_netfilter")
+MODULES = (
+    "ip_vs",
+    "ip_vs_rr",
+    "ip_vs_wrr",
+    "ip_vs_sh",
+    "nf_conntrack",
+    "ip_set",
+    "xt_set",
+    "xt_ipvs",
+    "dummy",
+    "br_netfilter",
+)
 Arguments = dict[str, Any]
 
 
@@ -57,7 +68,9 @@ def services(draw: random.Random) -> Arguments:
             }
             for host in some(draw, range(1, 6), 4)
         ]
-        persistence = {"persistence_timeout": 60, "netmask": "64" if number == 6 else "24"} if draw.random() < 0.3 else {}
+        persistence = (
+            {"persistence_timeout": 60, "netmask": "64" if number == 6 else "24"} if draw.random() < 0.3 else {}
+        )
         found.append({**key, **persistence, "scheduler": draw.choice(["rr", "wrr", "sh"]), "real_servers": reals})
     return {"services": found, "timeouts": {"udp": draw.choice([100, 200])}}
 
@@ -66,7 +79,9 @@ def sets(draw: random.Random) -> Arguments:
     found: list[Arguments] = [{"name": "one", "type": "hash:ip"}, {"name": "two", "type": "hash:net"}]
     for name in some(draw, "abcd", 4):
         kind, chosen = draw.choice([case.values for case in cases()])
-        chosen = {option: value for option, value in chosen.items() if option != "timeout"}  # the time that is left changes
+        chosen = {
+            option: value for option, value in chosen.items() if option != "timeout"
+        }  # the time that is left changes
         texts = [re.sub(r" timeout \d+", "", member(draw, kind, chosen)) for _index in range(draw.randrange(8))]
         named = {text.partition(" ")[0]: text for text in texts if "-" not in text}
         found.append({"name": name, "type": kind, **chosen, "members": list(named.values())})
@@ -78,7 +93,9 @@ def chains(draw: random.Random) -> Arguments:
     for name in some(draw, ("ONE", "TWO", "THREE"), 3):
         table = draw.choice(["filter", "nat"])
         places = ("POSTROUTING",) if table == "nat" else ("INPUT", "FORWARD", "OUTPUT")
-        jumps = [{"chain": chain, "position": draw.choice(["first", "prepended", "last"])} for chain in some(draw, places, 2)]
+        jumps = [
+            {"chain": chain, "position": draw.choice(["first", "prepended", "last"])} for chain in some(draw, places, 2)
+        ]
         rules = [random_rule(draw, 4, table) for _index in range(draw.randrange(4))]
         found.append({"name": name, "table": table, "rules": rules, "jumps": jumps})
     return {"chains": found}

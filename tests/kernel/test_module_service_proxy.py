@@ -21,7 +21,18 @@ from support.namespace import fresh, sh
 
 from kubenode.engine.render import render
 
-MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_lc", "ip_vs_wlc", "ip_vs_sh", "ip_vs_mh", "nf_conntrack", "ip_set", "xt_set")
+MODULES = (
+    "ip_vs",
+    "ip_vs_rr",
+    "ip_vs_wrr",
+    "ip_vs_lc",
+    "ip_vs_wlc",
+    "ip_vs_sh",
+    "ip_vs_mh",
+    "nf_conntrack",
+    "ip_set",
+    "xt_set",
+)
 MODULES += ("xt_ipvs", "xt_physdev", "xt_statistic", "dummy", "br_netfilter")
 VIP = "10.96.0.10"
 QUIET = {
@@ -69,7 +80,9 @@ def as_recorded(recording: dict[str, Any]) -> None:
     assert recorded.sets(sh("ipset", "save")) == recorded.sets(render(state, "ipset"))
     assert recorded.rules(sh("iptables-save")) == recorded.rules(render(state, "iptables"))
     assert recorded.rules(sh("ip6tables-save")) == recorded.rules(render(state, "ip6tables"))
-    assert recorded.addresses(sh("ip", "-j", "addr", "show", "dev", "kube-ipvs0")) == set(render(state, "addresses").split())
+    assert recorded.addresses(sh("ip", "-j", "addr", "show", "dev", "kube-ipvs0")) == set(
+        render(state, "addresses").split()
+    )
 
 
 @pytest.mark.parametrize("path", recorded.RECORDINGS, ids=lambda path: path.stem)
@@ -81,7 +94,11 @@ def test_present_matches_render_and_absent_removes_all(path: Path, tmp_path: Pat
     foreign = ("INPUT", "-p", "tcp", "--dport", "9", "-j", "DROP")
     sh("iptables", "-A", *foreign)
     before = dump()
-    config = {key: value for key, value in recording["config"].items() if key not in ("apiVersion", "kind", "clientConnection")}
+    config = {
+        key: value
+        for key, value in recording["config"].items()
+        if key not in ("apiVersion", "kind", "clientConnection")
+    }
     (tmp_path / "all.json").write_text(json.dumps(recording["objects"]))
     result = converge("service_proxy", src=str(tmp_path), config={**config, **QUIET})
     assert result["diff"]["before"].keys() <= result["diff"]["after"].keys()

@@ -77,7 +77,11 @@ def test_off_and_no_further_change_and_back(places: Places) -> None:
     assert places.fstab.read_text() == f"{FOREIGN}# kubenode: /dev/zram0 none swap sw 0 0\n"
     assert places.swap("off")["lines"] == []
     back = places.swap("restored")
-    assert back["lines"] == ["let dev-zram0.swap start", "let dev-zram1.swap start", f"uncomment swap in {places.fstab}"]
+    assert back["lines"] == [
+        "let dev-zram0.swap start",
+        "let dev-zram1.swap start",
+        f"uncomment swap in {places.fstab}",
+    ]
     assert places.files() == before
     assert not list(places.units.glob("*.d"))
     assert areas() == ["/dev/zram0"]  # systemd, which is not there, would start the other

@@ -74,7 +74,9 @@ def test_values_are_compared_word_by_word() -> None:
         ("kernel.printk", "4 4", [], "4\t4\t1\t7"),
     ],
 )
-def test_numbers_are_compared_as_the_kernel_reads_them(name: str, given: int | str, lines: list[str], after: str) -> None:
+def test_numbers_are_compared_as_the_kernel_reads_them(
+    name: str, given: int | str, lines: list[str], after: str
+) -> None:
     path = Path("/proc/sys") / name.replace(".", "/")
     if name == "kernel.printk":
         path.write_text("4 4 1 7")
@@ -85,7 +87,9 @@ def test_numbers_are_compared_as_the_kernel_reads_them(name: str, given: int | s
 
 
 def test_unknown_sysctl_is_named_in_the_error() -> None:
-    message = r"^sysctl net\.ipv4\.tcp_congestion_control: the kernel has nothing by the name 'nosuch' \(a kernel module"
+    message = (
+        r"^sysctl net\.ipv4\.tcp_congestion_control: the kernel has nothing by the name 'nosuch' \(a kernel module"
+    )
     with pytest.raises(ModuleError, match=message):
         run("sysctls", sysctls={"net.ipv4.tcp_congestion_control": "nosuch"})
 

@@ -95,7 +95,9 @@ def test_the_first_address_of_a_network_goes_alone() -> None:
 
 
 def test_foreign_links_and_addresses_are_left_alone() -> None:
-    commands = "link add foreign type dummy\naddress add 192.0.2.1/32 dev foreign\naddress add 192.0.2.2/32 dev foreign\n"
+    commands = (
+        "link add foreign type dummy\naddress add 192.0.2.1/32 dev foreign\naddress add 192.0.2.2/32 dev foreign\n"
+    )
     subprocess.run(["ip", "-batch", "-"], input=commands, text=True, check=True)
     assert not links({"name": "foreign", "addresses": ["192.0.2.1"]})["changed"]
     links({"name": "foreign", "addresses": ["192.0.2.1", "192.0.2.3"]})
@@ -140,7 +142,10 @@ def test_owners_do_not_touch_each_other() -> None:
             [{"name": "all"}],
             "links[0]: name is 'all', expected a link's name: 1 to 15 characters without '/', ':', '%' and spaces",
         ),
-        ([{"name": "v", "addresses": ["::/64"]}], "links[0].addresses[0]: address is '::', expected the address of a host"),
+        (
+            [{"name": "v", "addresses": ["::/64"]}],
+            "links[0].addresses[0]: address is '::', expected the address of a host",
+        ),
         (
             [{"name": "v", "addresses": ["224.0.0.1"]}],
             "links[0].addresses[0]: address is '224.0.0.1', expected the address of a host",

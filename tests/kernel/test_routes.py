@@ -87,7 +87,10 @@ def test_route_and_address_of_same_ip_coexist() -> None:
     both = [("198.51.100.7", 32), ("2001:db8::7", 128)]
     marks = [AddressKey(LINK, address, prefix) for address, prefix in both]
     routes = made([RouteKey("lo", f"{address}/{prefix}") for address, prefix in both])
-    assert addresses.apply([Step("link", LINK, None, Link()), *(Step("address", key, None, True) for key in marks)]).failed == []
+    assert (
+        addresses.apply([Step("link", LINK, None, Link()), *(Step("address", key, None, True) for key in marks)]).failed
+        == []
+    )
 
     def local() -> list[str]:
         return [ip("route", "get", address)[0]["type"] for address, _prefix in both]

@@ -42,7 +42,9 @@ def test_an_error_comes_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "ended", [lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: 1 // 0, lambda: object()], ids=["killed", "fault", "no data"]
+    "ended",
+    [lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: 1 // 0, lambda: object()],
+    ids=["killed", "fault", "no data"],
 )
 def test_an_end_without_an_answer_is_an_error(ended: Callable[[], Any]) -> None:
     with pytest.raises(KernelError, match="the process that tried it out ended without an answer; nothing was changed"):

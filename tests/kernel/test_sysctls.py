@@ -42,7 +42,10 @@ def test_a_name_with_a_dot_in_it() -> None:
 
 def test_errors_name_the_sysctl() -> None:
     (failure,) = sysctls.apply([Step("sysctl", "net.bridge.nosuch", None, "1")]).failed
-    assert failure.message == "sysctl net.bridge.nosuch does not exist; the kernel module br_netfilter makes it: load that first"
+    assert (
+        failure.message
+        == "sysctl net.bridge.nosuch does not exist; the kernel module br_netfilter makes it: load that first"
+    )
     (failure,) = sysctls.apply([Step("sysctl", "net.ipv4.ip_forward", "0", "often")]).failed
     assert failure.message == "sysctl net.ipv4.ip_forward: the kernel refused the value 'often'"
     with pytest.raises(MissingError, match=r"sysctl net\.nosuch does not exist in this kernel"):

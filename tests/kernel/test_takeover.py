@@ -20,7 +20,18 @@ from support.conversation import Servers, Target
 from support.namespace import fresh, sh
 from support.steady import Steady
 
-MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_lc", "ip_vs_wlc", "ip_vs_sh", "ip_vs_mh", "nf_conntrack", "ip_set", "xt_set")
+MODULES = (
+    "ip_vs",
+    "ip_vs_rr",
+    "ip_vs_wrr",
+    "ip_vs_lc",
+    "ip_vs_wlc",
+    "ip_vs_sh",
+    "ip_vs_mh",
+    "nf_conntrack",
+    "ip_set",
+    "xt_set",
+)
 MODULES += ("xt_ipvs", "xt_physdev", "xt_statistic", "dummy", "veth", "br_netfilter")
 NODE_IP, CLIENT_IP = "10.99.0.11", "10.99.0.50"
 VIP, NODE_PORT = "10.96.0.10", 30080
@@ -253,7 +264,8 @@ def test_from_iptables_mode_under_traffic_and_back(agent: AgentProcess, servers:
     ends = [objects.endpoint(endpoint.rpartition(":")[0], NODE) for endpoint in ENDPOINTS]
     agent.configure({"clusterCIDR": "10.244.0.0/16"})
     agent.write(
-        "web.json", [objects.service("web", [VIP], ports, kind="NodePort"), objects.piece("web", ends, [objects.port(8080, "p")])]
+        "web.json",
+        [objects.service("web", [VIP], ports, kind="NodePort"), objects.piece("web", ends, [objects.port(8080, "p")])],
     )
     steps = plan(agent)
     rules = [number for number, line in enumerate(steps) if line.startswith(("+ chain", "~ chain", "+ rule"))]
@@ -261,7 +273,9 @@ def test_from_iptables_mode_under_traffic_and_back(agent: AgentProcess, servers:
     going = [number for number, line in enumerate(steps) if line.startswith("-")]
     assert max(serving) < min(rules) <= max(rules) < min(going)
 
-    traffic = [Steady(name, where) for name in ("client1", NODE) for where in (Target(VIP, 80), Target(NODE_IP, NODE_PORT))]
+    traffic = [
+        Steady(name, where) for name in ("client1", NODE) for where in (Target(VIP, 80), Target(NODE_IP, NODE_PORT))
+    ]
     try:
         switch(agent, traffic)
         # back: kube-proxy's rules go before our virtual servers, which keep the connections that they have

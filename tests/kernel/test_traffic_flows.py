@@ -26,11 +26,16 @@ def cluster(bare_cluster: Cluster) -> Cluster:
     cluster = bare_cluster
     # a flow is forgotten because of what the agent does, not because the machine is slow
     cluster.run(
-        "sysctl", "-qw", "net.netfilter.nf_conntrack_udp_timeout=3600", "net.netfilter.nf_conntrack_udp_timeout_stream=3600"
+        "sysctl",
+        "-qw",
+        "net.netfilter.nf_conntrack_udp_timeout=3600",
+        "net.netfilter.nf_conntrack_udp_timeout_stream=3600",
     )
     short = {"clientIP": {"timeoutSeconds": AFFINITY}}
     pods = ["p1", "p2"]
-    cluster.write("sticky", service(STICKY, pods, node_port=30060, balancer=True, externalTrafficPolicy="Local", **CLIENT_IP))
+    cluster.write(
+        "sticky", service(STICKY, pods, node_port=30060, balancer=True, externalTrafficPolicy="Local", **CLIENT_IP)
+    )
     cluster.write("sticky-udp", service(STICKY_UDP, pods, protocols=["udp"], **CLIENT_IP, sessionAffinityConfig=short))
     wrr = {"kubenode.ipvs/scheduler": "wrr"}
     cluster.write("weighted", service(WEIGHTED, ["p1", "p2", "p3"], annotations=wrr, weights={"p1": "3", "p3": "0"}))
@@ -104,7 +109,9 @@ def test_udp_client_of_removed_pod_reaches_another_pod(cluster: Cluster, family:
             cluster.becomes(target, {"r1": 1})
         eventually(lambda: not tracked(cluster, family, "p1"))
         # not one datagram is lost once the flow is forgotten
-        assert [(said.name, said.client) for said in (talk.say() for talk in talks)] == [("r1", HOSTS[NODE].ip[family])] * 4
+        assert [(said.name, said.client) for said in (talk.say() for talk in talks)] == [
+            ("r1", HOSTS[NODE].ip[family])
+        ] * 4
     finally:
         for talk in talks:
             talk.close()

@@ -91,7 +91,11 @@ def test_a_health_check_counts_local_endpoints(cluster: Cluster, family: int, me
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["X-Load-Balancing-Endpoint-Weight"] == "2"
     service_name = {"namespace": "ns1", "name": f"svc{LOCAL}"}
-    assert method == "HEAD" or answer.json == {"service": service_name, "localEndpoints": 2, "serviceProxyHealthy": True}
+    assert method == "HEAD" or answer.json == {
+        "service": service_name,
+        "localEndpoints": 2,
+        "serviceProxyHealthy": True,
+    }
 
 
 def test_a_health_check_fails_where_there_is_no_endpoint(cluster: Cluster, family: int) -> None:
@@ -105,7 +109,12 @@ def test_a_health_check_follows_the_endpoints(cluster: Cluster) -> None:
         answer = get("balancer", HOSTS[NODE].ip[4], CHECKED_ABSENT, "/")
         return answer.status, answer.headers["X-Load-Balancing-Endpoint-Weight"]
 
-    things = {"node_port": 30101, "healthCheckNodePort": CHECKED_ABSENT, "balancer": True, "externalTrafficPolicy": "Local"}
+    things = {
+        "node_port": 30101,
+        "healthCheckNodePort": CHECKED_ABSENT,
+        "balancer": True,
+        "externalTrafficPolicy": "Local",
+    }
     cluster.write("absent", service(ABSENT, ["r1", "p3"], **things))
     eventually(lambda: weight() == (200, "1"))
     cluster.write("absent", service(ABSENT, ["r1"], **things))
@@ -116,7 +125,9 @@ def test_health_check_on_used_port_is_reported_and_retried(cluster: Cluster) -> 
     name, port = f"ns1/svc{TAKEN}", 32105
     with inside(NODE):
         taken = socket.create_server(("0.0.0.0", port))
-    cluster.write("taken", service(TAKEN, ["p1"], balancer=True, externalTrafficPolicy="Local", healthCheckNodePort=port))
+    cluster.write(
+        "taken", service(TAKEN, ["p1"], balancer=True, externalTrafficPolicy="Local", healthCheckNodePort=port)
+    )
     (problem,) = eventually(lambda: [item for item in cluster.agent.ask("status")["problems"] if item["name"] == name])
     assert f"spec.healthCheckNodePort is {port}, expected a port that the agent can listen on" in problem["text"]
     taken.close()

@@ -33,7 +33,13 @@ def cluster(bare_cluster: Cluster) -> Cluster:
         *service(INTERNAL_EMPTY, ["r1"], internalTrafficPolicy="Local"),
         *service(BOTH, ["p1", "r1"], node_port=30024, internalTrafficPolicy="Local", **local),
         *service(
-            CLIENT_ONLY, ["p1"], protocols=PROTOCOLS, node_port=30030, balancer=True, external=True, loadBalancerSourceRanges=only
+            CLIENT_ONLY,
+            ["p1"],
+            protocols=PROTOCOLS,
+            node_port=30030,
+            balancer=True,
+            external=True,
+            loadBalancerSourceRanges=only,
         ),
         *service(CLIENT_AND_NODE, ["p1"], node_port=30031, balancer=True, loadBalancerSourceRanges=[*only, *node]),
         *service(EVERYBODY, ["p1"], balancer=True, loadBalancerSourceRanges=["0.0.0.0/0", "::/0"]),
@@ -57,7 +63,9 @@ def cluster(bare_cluster: Cluster) -> Cluster:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("where", ["client1", "p3"])
-def test_external_policy_local_keeps_client_address_and_node(cluster: Cluster, family: int, where: str, protocol: str) -> None:
+def test_external_policy_local_keeps_client_address_and_node(
+    cluster: Cluster, family: int, where: str, protocol: str
+) -> None:
     for target in (
         node_port(30020, family, protocol),
         external_ip(LOCAL, family, protocol=protocol),

@@ -27,9 +27,15 @@ FOREIGN = {4: "192.0.2.128/25", 6: "2001:db8:77::/64"}
 def local_routes(cluster: Cluster) -> set[str]:
     """The local routes on lo, but for the kernel's."""
     lines = [
-        line for option in ("-4", "-6") for line in cluster.run("ip", option, "route", "show", "table", "local").splitlines()
+        line
+        for option in ("-4", "-6")
+        for line in cluster.run("ip", option, "route", "show", "table", "local").splitlines()
     ]
-    return {line.split()[1] for line in lines if line.startswith("local ") and " dev lo " in line and "proto kernel" not in line}
+    return {
+        line.split()[1]
+        for line in lines
+        if line.startswith("local ") and " dev lo " in line and "proto kernel" not in line
+    }
 
 
 def planned(cluster: Cluster) -> list[str]:
@@ -69,7 +75,10 @@ def masqueraded(family: int) -> dict[str, int]:
 def test_routes_cover_networks_and_single_virtual_addresses(cluster: Cluster) -> None:
     wanted = {*NETWORKS.values(), *FOREIGN.values()}
     for family in (4, 6):
-        wanted |= {target.address for target in (external_ip(WEB, family), external_ip(LOCAL, family), balancer_ip(WEB, family))}
+        wanted |= {
+            target.address
+            for target in (external_ip(WEB, family), external_ip(LOCAL, family), balancer_ip(WEB, family))
+        }
     assert local_routes(cluster) == wanted
     link = cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
     assert "inet" not in link

@@ -24,10 +24,14 @@ NODE_PORT = 30010
 @pytest.fixture(scope="module")
 def cluster(bare_cluster: Cluster) -> Cluster:
     cluster = bare_cluster
-    cluster.write("every", service(EVERY, ["p1", "r1"], protocols=PROTOCOLS, node_port=NODE_PORT, external=True, balancer=True))
+    cluster.write(
+        "every", service(EVERY, ["p1", "r1"], protocols=PROTOCOLS, node_port=NODE_PORT, external=True, balancer=True)
+    )
     every = {"protocols": PROTOCOLS, "external": True, "balancer": True}
     cluster.write("hairpin", service(HAIRPIN, ["p1"], node_port=30011, **every))
-    cluster.write("hairpin-local", service(HAIRPIN_LOCAL, ["p1"], node_port=30009, externalTrafficPolicy="Local", **every))
+    cluster.write(
+        "hairpin-local", service(HAIRPIN_LOCAL, ["p1"], node_port=30009, externalTrafficPolicy="Local", **every)
+    )
     cluster.write("empty", service(EMPTY, [], protocols=PROTOCOLS, node_port=30012, external=True, balancer=True))
     other = {"service.kubernetes.io/service-proxy-name": "another"}
     cluster.write("other", service(OTHER_PROXY, ["p1"], labels=other))
@@ -61,7 +65,9 @@ def test_a_pod_that_uses_a_cluster_ip_is_seen_as_it_is(cluster: Cluster, family:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("what", ["external IP", "balancer IP", "node port"])
-def test_a_pod_that_uses_an_address_for_others_is_masqueraded(cluster: Cluster, family: int, protocol: str, what: str) -> None:
+def test_a_pod_that_uses_an_address_for_others_is_masqueraded(
+    cluster: Cluster, family: int, protocol: str, what: str
+) -> None:
     assert asked("p3", targets(EVERY, NODE_PORT, family, protocol)[what]) == masqueraded(family)
 
 

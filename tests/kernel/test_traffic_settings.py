@@ -145,7 +145,9 @@ def test_reject_without_endpoints(cluster: Cluster, family: int, protocol: str, 
     assert {target: ask(where, target) for target in targets} == dict.fromkeys(targets, wanted)
     more = {kind: count - before.get(kind, 0) for kind, count in rejected(cluster, family).items()}
     refusal = "tcp-reset" if protocol == "tcp" else f"icmp{'' if family == 4 else 6}-port-unreachable"
-    assert {kind: count > 0 for kind, count in more.items()} == {kind: kind == refusal and where != NODE for kind in more}
+    assert {kind: count > 0 for kind, count in more.items()} == {
+        kind: kind == refusal and where != NODE for kind in more
+    }
     assert refusal in more
     assert asked("client1", cluster_ip(WEB, family)) == masqueraded(family)
 

@@ -29,7 +29,9 @@ def serve(cluster: Cluster, number: int, pods: list[str], protocol: str = "tcp")
     cluster.write(f"svc{number}", service(number, pods, protocols=[protocol], node_port=30000 + number))
     for family in FAMILIES:
         for target in (cluster_ip(number, family, protocol=protocol), node_port(30000 + number, family, protocol)):
-            eventually(lambda target=target: {pod for pod, weight in cluster.weights(target).items() if weight} == set(pods))
+            eventually(
+                lambda target=target: {pod for pod, weight in cluster.weights(target).items() if weight} == set(pods)
+            )
 
 
 def connections(number: int, pod: str, protocol: str = "tcp") -> list[Talk]:
@@ -77,7 +79,9 @@ def test_connection_survives_endpoint_removal_and_restart(cluster: Cluster) -> N
         assert cluster.weights(target) == {"p1": 0, "p2": 1}, target
         assert asked("client2", target, 2) == {f"p2 sees {GATEWAY[target.family]}": 2}
     assert names(talks) == ["p1"] * 4
-    assert min(item["seconds"] for item in cluster.agent.ask("status")["draining"]) >= 1  # counted from before the restart
+    assert (
+        min(item["seconds"] for item in cluster.agent.ask("status")["draining"]) >= 1
+    )  # counted from before the restart
 
     for talk in talks:
         talk.abort()
@@ -91,8 +95,13 @@ def test_an_endpoint_that_returns_gets_its_weight_back_in_place(cluster: Cluster
     assert names(talks) == ["p1"] * 4
     for target in virtual_servers(RETURNS):
         assert cluster.weights(target) == {"p1": 1, "p2": 1}
-        assert sorted(asked("client2", target)) == [f"p1 sees {GATEWAY[target.family]}", f"p2 sees {GATEWAY[target.family]}"]
-    assert not [item for item in cluster.agent.ask("status")["draining"] if f"10.96.0.{RETURNS}:" in item["real_server"]]
+        assert sorted(asked("client2", target)) == [
+            f"p1 sees {GATEWAY[target.family]}",
+            f"p2 sees {GATEWAY[target.family]}",
+        ]
+    assert not [
+        item for item in cluster.agent.ask("status")["draining"] if f"10.96.0.{RETURNS}:" in item["real_server"]
+    ]
     time.sleep(1.5)
     assert names(talks) == ["p1"] * 4
     for talk in talks:

@@ -74,7 +74,9 @@ class Clone(NamedTuple):
             with contextlib.suppress(OSError):
                 command = (directory / "cmdline").read_bytes()
                 place = os.readlink(directory / "cwd")
-                if int(directory.name) != os.getpid() and (bytes(self.root) in command or place.startswith(str(self.root))):
+                if int(directory.name) != os.getpid() and (
+                    bytes(self.root) in command or place.startswith(str(self.root))
+                ):
                     found.append(command.replace(b"\0", b" ").decode(errors="replace"))
         return found
 

@@ -25,12 +25,16 @@ MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Say which program, and how many random clusters."""
-    parser.addoption("--kube-proxy", metavar="PATH", help="a kube-proxy; not below /tmp or /run, which are the kernel's own")
+    parser.addoption(
+        "--kube-proxy", metavar="PATH", help="a kube-proxy; not below /tmp or /run, which are the kernel's own"
+    )
     parser.addoption("--kube-apiserver", metavar="PATH", help="a kube-apiserver; likewise")
     parser.addoption("--etcd", metavar="PATH", help="an etcd for it; likewise")
     parser.addoption("--kubectl", metavar="PATH", help="a kubectl; likewise")
     parser.addoption("--kubernetes", metavar="DIR", help="kubeadm and all that it needs, see test_kubeadm.py")
-    parser.addoption("--services", type=int, default=1200, metavar="N", help="how many Services are thousands (%(default)s)")
+    parser.addoption(
+        "--services", type=int, default=1200, metavar="N", help="how many Services are thousands (%(default)s)"
+    )
     parser.addoption("--clusters", type=int, default=10, metavar="N", help="how many random clusters (%(default)s)")
     parser.addoption("--first", type=int, default=0, metavar="SEED", help="the seed of the first of them (%(default)s)")
 
@@ -59,7 +63,10 @@ def only_api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     sh("ip", "link", "set", "eth0", "up")
     found = KubeApiServer(tmp_path_factory.mktemp("api"), *programs, getattr(request, "param", "127.0.0.1"))
     cluster = Cluster(found.admin)
-    eventually(lambda: any(item["metadata"]["name"] == "kube-system" for item in cluster.get("/api/v1/namespaces")["items"]), 60)
+    eventually(
+        lambda: any(item["metadata"]["name"] == "kube-system" for item in cluster.get("/api/v1/namespaces")["items"]),
+        60,
+    )
     for item in yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["items"]:
         cluster.create(item)
     cluster.anew()

@@ -58,12 +58,17 @@ def test_a_certificate_that_has_ended(agent: AgentProcess, api: KubeApiServer) -
     start(agent, api.kubeconfig("ended", api.certificate(PROXY, hours=-0.5)))
     eventually(lambda: "401" in (agent.ask("status") or {"waiting": ""})["waiting"], SLOW)
     waiting = agent.ask("status")["waiting"]
-    assert "the API answers 401 Unauthorized: Unauthorized (are token or certificate of the kubeconfig still valid?)" in waiting
+    assert (
+        "the API answers 401 Unauthorized: Unauthorized (are token or certificate of the kubeconfig still valid?)"
+        in waiting
+    )
 
 
 def test_a_token_that_rotates(agent: AgentProcess, api: KubeApiServer, cluster: Cluster) -> None:
     """What it was bound to is gone, so the API does not take it any more."""
-    secret = cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": cluster.run, "namespace": "kube-system"}})
+    secret = cluster.create(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": cluster.run, "namespace": "kube-system"}}
+    )
     file = agent.directory / "token"
     file.write_text(cluster.token("kube-system", "kubenode-agent", secret))
     first, second = (serve(cluster, name) for name in cluster.names(2))

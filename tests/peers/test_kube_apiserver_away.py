@@ -37,13 +37,17 @@ def delete(cluster: Cluster, name: str) -> None:
         cluster.delete(ObjectKey(kind, "default", name))
 
 
-def test_killed_and_restarted(agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]) -> None:
+def test_killed_and_restarted(
+    agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]
+) -> None:
     first, second = cluster.names(2)
     address = serve(cluster, first)
     start(agent, users[ROLE])
     agent.converged(SLOW)
     api.kill()
-    eventually(lambda: "cannot be reached: connection refused; what is known" in problems(agent).get(SERVICES, ""), SLOW)
+    eventually(
+        lambda: "cannot be reached: connection refused; what is known" in problems(agent).get(SERVICES, ""), SLOW
+    )
     drifts_and_heals(address)
     before = steps()
     api.up()
@@ -72,7 +76,9 @@ def test_stands_still(agent: AgentProcess, api: KubeApiServer, cluster: Cluster,
     assert steps_since(before) == ONE_MORE
 
 
-def test_has_forgotten_our_version(agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]) -> None:
+def test_has_forgotten_our_version(
+    agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]
+) -> None:
     kept, gone, new = cluster.names(3)
     addresses = [serve(cluster, name) for name in (kept, gone)]
     start(agent, api.through(users[ROLE], cluster.relay.port))
@@ -101,7 +107,9 @@ def test_has_forgotten_our_version(agent: AgentProcess, api: KubeApiServer, clus
     assert changed["real_server create"] == 1, changed
 
 
-def test_away_when_the_agent_starts(agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]) -> None:
+def test_away_when_the_agent_starts(
+    agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]
+) -> None:
     kept, gone, new = cluster.names(3)
     addresses = [serve(cluster, name) for name in (kept, gone)]
     start(agent, api.through(users[ROLE], cluster.relay.port))
@@ -124,7 +132,9 @@ def test_away_when_the_agent_starts(agent: AgentProcess, api: KubeApiServer, clu
     assert changed["virtual_server create"] == changed["virtual_server delete"] == 1, changed
 
 
-def test_comes_back_as_it_was_before(agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]) -> None:
+def test_comes_back_as_it_was_before(
+    agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]
+) -> None:
     """From a backup of etcd, whose versions are far behind ours."""
     first, lost, busy, new = cluster.names(4)
     address = serve(cluster, first)
@@ -145,7 +155,9 @@ def test_comes_back_as_it_was_before(agent: AgentProcess, api: KubeApiServer, cl
     assert real_servers(address)
 
 
-def test_killed_itself_again_and_again(agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]) -> None:
+def test_killed_itself_again_and_again(
+    agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]
+) -> None:
     address = serve(cluster, cluster.run)
     start(agent, users[ROLE])
     agent.converged(SLOW)

@@ -24,7 +24,18 @@ from support.namespace import fresh, sh
 
 from kubenode.engine.render import render
 
-MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wlc", "ip_vs_sh", "ip_vs_mh", "nf_conntrack", "ip_set", "xt_set", "xt_ipvs", "xt_physdev")
+MODULES = (
+    "ip_vs",
+    "ip_vs_rr",
+    "ip_vs_wlc",
+    "ip_vs_sh",
+    "ip_vs_mh",
+    "nf_conntrack",
+    "ip_set",
+    "xt_set",
+    "xt_ipvs",
+    "xt_physdev",
+)
 MODULES += ("dummy", "br_netfilter")
 Objects = list[dict[str, Any]]
 
@@ -47,7 +58,14 @@ def api() -> Iterator[FakeApiServer]:
     sh("ip", "link", "set", "lo", "up")
     for link, address in plain_cluster.ADDRESSES:
         if link != "lo":
-            sh("ip", "address", "add", *([f"{address}/64", "nodad"] if ":" in address else [f"{address}/24"]), "dev", link)
+            sh(
+                "ip",
+                "address",
+                "add",
+                *([f"{address}/64", "nodad"] if ":" in address else [f"{address}/24"]),
+                "dev",
+                link,
+            )
     found = FakeApiServer()
     yield found
     found.close()
@@ -68,7 +86,9 @@ def kube_proxy(program: str, api: FakeApiServer, seed: int, tmp_path: Path) -> I
         "featureGates": {"WatchListClient": False},  # the API server of the tests has no lists in watches
         "conntrack": {"maxPerCore": 0, "min": 0},
     }
-    written.write_text(json.dumps({**config, **extra, "ipvs": {**config["ipvs"], "minSyncPeriod": "0s", "syncPeriod": "10s"}}))
+    written.write_text(
+        json.dumps({**config, **extra, "ipvs": {**config["ipvs"], "minSyncPeriod": "0s", "syncPeriod": "10s"}})
+    )
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen([program, "--config", str(written)], stdout=log, stderr=log)
         yield config

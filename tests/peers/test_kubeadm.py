@@ -69,7 +69,9 @@ class Site:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        inventory = yaml.safe_load(subprocess.run([*LAB, "inventory", "kubeadm"], check=True, capture_output=True).stdout)
+        inventory = yaml.safe_load(
+            subprocess.run([*LAB, "inventory", "kubeadm"], check=True, capture_output=True).stdout
+        )
         inventory["all"]["children"]["control_plane"] = {"hosts": {"cp1": {}}}
         inventory["all"]["vars"] = {**VARIABLES, "kubenode_hosts": "nodes"}
         (directory / "inventory.yml").write_text(yaml.safe_dump(inventory))
@@ -77,18 +79,28 @@ class Site:
 
     def on(self, node: str, *command: str, given: str = "") -> str:
         """Run a command on a node; return what it printed."""
-        done = subprocess.run([*LAB, "ssh", "kubeadm", node, *command], input=given, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*LAB, "ssh", "kubeadm", node, *command], input=given, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done
         return done.stdout
 
     def play(self, playbook: str, *options: str) -> tuple[str, dict[str, int]]:
         """Run a playbook; return all that it printed, and how many tasks changed something, by node."""
         environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-        command = [Path(sys.executable).with_name("ansible-playbook"), "-i", self.directory / "inventory.yml", playbook, *options]
+        command = [
+            Path(sys.executable).with_name("ansible-playbook"),
+            "-i",
+            self.directory / "inventory.yml",
+            playbook,
+            *options,
+        ]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         text = done.stdout + done.stderr
         assert done.returncode == 0, text
-        return text, {node: int(count) for node, count in re.findall(r"(?m)^(\S+) +: ok=\d+ +changed=(\d+)", done.stdout)}
+        return text, {
+            node: int(count) for node, count in re.findall(r"(?m)^(\S+) +: ok=\d+ +changed=(\d+)", done.stdout)
+        }
 
 
 @pytest.fixture
@@ -119,7 +131,9 @@ def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
         assert "10.96.0.1:443" in site.on(node, "ipvsadm", "--list", "--numeric")
     kubectl = "kubectl --kubeconfig /etc/kubernetes/admin.conf".split()
     assert site.on("cp1", *kubectl, "get", "nodes", "--output", "name").split() == ["node/cp1", "node/w1"]
-    assert "kube-proxy" not in site.on("cp1", *kubectl, "get", "daemonsets", "--namespace", "kube-system", "--output", "name")
+    assert "kube-proxy" not in site.on(
+        "cp1", *kubectl, "get", "daemonsets", "--namespace", "kube-system", "--output", "name"
+    )
     tokens = site.on("cp1", "kubeadm", "token", "list", "--output", "jsonpath={.token}").split()
     assert len(tokens) <= 1, "of init's own, there for kubeadm_token_ttl; those of joins are deleted"
 
@@ -132,6 +146,8 @@ def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
     _, foreseen = site.play(reset, "--check")
     assert site.play(reset)[1] == foreseen
     for node in NODES:
-        assert site.on(node, "find", "/etc/kubernetes", "/etc/kubenode", "/var/lib/etcd", "-type", "f", "||", "true") == ""
+        assert (
+            site.on(node, "find", "/etc/kubernetes", "/etc/kubenode", "/var/lib/etcd", "-type", "f", "||", "true") == ""
+        )
         assert "10.96.0.1" not in site.on(node, "ipvsadm", "--list", "--numeric")
     assert site.play(reset)[1] == dict.fromkeys(NODES, 0)

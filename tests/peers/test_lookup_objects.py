@@ -57,7 +57,11 @@ def test_all_that_a_service_proxy_needs(cluster: Cluster, users: dict[str, Path]
     kinds: dict[str, dict[str, Any]] = {
         "plain": {},
         "node-port": {"type": "NodePort"},
-        "balancer": {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "loadBalancerSourceRanges": ["192.0.2.0/24"]},
+        "balancer": {
+            "type": "LoadBalancer",
+            "externalTrafficPolicy": "Local",
+            "loadBalancerSourceRanges": ["192.0.2.0/24"],
+        },
         "headless": {"clusterIP": "None"},
         "alias": {"type": "ExternalName", "externalName": "example.org"},
     }

@@ -42,7 +42,9 @@ class AgentProcess:
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
             "kind": "KubeProxyConfiguration",
             "mode": "ipvs",
-            "conntrack": {"maxPerCore": 0},  # nf_conntrack_max is the machine's: not to be written in a network namespace
+            "conntrack": {
+                "maxPerCore": 0
+            },  # nf_conntrack_max is the machine's: not to be written in a network namespace
             **kube_proxy,
         }
         second = {"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration", **agent}
@@ -76,7 +78,9 @@ class AgentProcess:
         """Run the command line to its end."""
         environment = {**self.environment(), **(environment or {})}
         done = subprocess.run(self.words(*words), env=environment, capture_output=True, text=True, check=False)
-        assert expect is None or done.returncode == expect, f"kubenode {words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert expect is None or done.returncode == expect, (
+            f"kubenode {words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
         return done
 
     def words(self, *words: str) -> list[str]:
@@ -185,7 +189,9 @@ def dump() -> dict[str, str]:
 
 def same(one: dict[str, str], other: dict[str, str]) -> bool:
     """Compare dumps; an interface that was made anew has another number and other hardware addresses."""
-    return all(one[part] == other[part] for part in one if part not in ("links", "addresses")) and _plain(one) == _plain(other)
+    return all(one[part] == other[part] for part in one if part not in ("links", "addresses")) and _plain(
+        one
+    ) == _plain(other)
 
 
 def _plain(dumped: dict[str, str]) -> list[str]:

@@ -35,10 +35,14 @@ class Authority:
         certificate = self._sign(name, key, address, hours)
         return (
             certificate.public_bytes(serialization.Encoding.PEM),
-            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            ),
         )
 
-    def server_context(self, directory: Path, address: str = "127.0.0.1", *, ask_clients: bool = False) -> ssl.SSLContext:
+    def server_context(
+        self, directory: Path, address: str = "127.0.0.1", *, ask_clients: bool = False
+    ) -> ssl.SSLContext:
         """TLS for a server; with ``ask_clients`` only clients with a certificate of ours get in."""
         certificate, key = self.issue("apiserver", address)
         file = directory / f"server-{self._name}.pem"
@@ -50,7 +54,9 @@ class Authority:
             context.load_verify_locations(cadata=self.pem.decode())
         return context
 
-    def _sign(self, name: str, key: ec.EllipticCurvePrivateKey, address: str | None, hours: float = 1) -> x509.Certificate:
+    def _sign(
+        self, name: str, key: ec.EllipticCurvePrivateKey, address: str | None, hours: float = 1
+    ) -> x509.Certificate:
         """Sign; ``address`` None is the authority itself, "" a client."""
         now = datetime.datetime.now(datetime.UTC)
         builder = (

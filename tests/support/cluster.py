@@ -55,7 +55,11 @@ def piece(name: str, labels: dict[str, str] | None = None) -> Object:
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
-        "metadata": {"name": name, "namespace": "default", "labels": {"kubernetes.io/service-name": name, **(labels or {})}},
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": {"kubernetes.io/service-name": name, **(labels or {})},
+        },
         "addressType": "IPv4",
         "endpoints": [{"addresses": ["192.0.2.77"], "conditions": {"ready": True}}],
         "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],

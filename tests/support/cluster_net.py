@@ -138,7 +138,9 @@ class Network:
                 devices = Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]
                 rows = [line.split() for line in Path("/proc/thread-self/net/if_inet6").read_text().splitlines()]
             links = {line.partition(":")[0].strip() for line in devices} - {"lo"}
-            if links - {device for address, _index, _prefix, _scope, _flags, device in rows if address.startswith("fe80")}:
+            if links - {
+                device for address, _index, _prefix, _scope, _flags, device in rows if address.startswith("fe80")
+            }:
                 return False
             if any(int(flags, 16) & _TENTATIVE for _address, _index, _prefix, _scope, flags, _device in rows):
                 return False
@@ -155,7 +157,9 @@ class Network:
         _batch(namespace, lines)
         for name, link in members:
             lines = ["link set lo up", f"link set {link} up"]
-            lines += [f"addr add {HOSTS[name].ip[family]}/{_PREFIX[family]} dev {link}{_no_dad(family)}" for family in (4, 6)]
+            lines += [
+                f"addr add {HOSTS[name].ip[family]}/{_PREFIX[family]} dev {link}{_no_dad(family)}" for family in (4, 6)
+            ]
             _batch(name, lines)
 
     def _route(self, family: int) -> None:
@@ -165,7 +169,10 @@ class Network:
         for name in LOCAL_PODS:
             _batch(name, [f"route add {default} via {GATEWAY[family]}"])
         appliance = f"route add {_TO_BALANCER[family]} via {HOSTS['balancer'].ip[family]}"
-        lines = [f"addr add {GATEWAY[family]}/{_PREFIX[family]} dev cni0{_no_dad(family)}", f"route add {pods[2]} via {other}"]
+        lines = [
+            f"addr add {GATEWAY[family]}/{_PREFIX[family]} dev cni0{_no_dad(family)}",
+            f"route add {pods[2]} via {other}",
+        ]
         _batch(NODE, [*lines, appliance])
         host = 32 if family == 4 else 128
         lines = [f"addr add {HOSTS[name].ip[family]}/{host} dev lo{_no_dad(family)}" for name in REMOTE_PODS]

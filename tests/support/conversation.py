@@ -189,7 +189,9 @@ def ask(namespace: str, target: Target, *, timeout: float = ANSWER, source: str 
         talk.close()
 
 
-def asked(namespace: str, target: Target, times: int = 4, *, timeout: float = ANSWER, source: str = "") -> dict[str, int]:
+def asked(
+    namespace: str, target: Target, times: int = 4, *, timeout: float = ANSWER, source: str = ""
+) -> dict[str, int]:
     """Ask several times, from a new port each; return how often each answer came."""
     return dict(Counter(ask(namespace, target, timeout=timeout, source=source) for _time in range(times)))
 

@@ -19,7 +19,9 @@ STATE_FILE = "kubenode_"  # what the variables in a file for the playbook conver
 
 def documented() -> dict[str, list[dict[str, Any]]]:
     """The tasks by where they stand: ``plugins/modules/ipsets.py``, or ``docs/how-to/converge.md #2``."""
-    plugins = [path for kind in ("modules", "filter", "lookup") for path in sorted((ROOT / "plugins" / kind).glob("*.py"))]
+    plugins = [
+        path for kind in ("modules", "filter", "lookup") for path in sorted((ROOT / "plugins" / kind).glob("*.py"))
+    ]
     found = {str(path.relative_to(ROOT)): list(yaml.safe_load(_examples(path))) for path in plugins}
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         blocks = re.findall(r"^```ya?ml\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -96,7 +96,14 @@ def place(path: str) -> Place | None:
 
 def failure(code: int, reason: str, message: str, **more: Any) -> Object:
     """A Status as the API server writes it."""
-    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": reason}
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+    }
     return {**status, **more, "code": code}
 
 
@@ -110,7 +117,9 @@ def _about(found: Place, code: int, reason: str, message: str) -> Object:
     resource = f"{found.resource}.{found.group}" if found.group else found.resource
     named = f'{resource} "{found.name}"' if found.name else resource
     details = {"name": found.name, "group": found.group, "kind": found.resource}
-    return failure(code, reason, f"{named} {message}", details={name: value for name, value in details.items() if value})
+    return failure(
+        code, reason, f"{named} {message}", details={name: value for name, value in details.items() if value}
+    )
 
 
 def not_found(found: Place) -> Object:
@@ -126,7 +135,9 @@ def already_exists(found: Place) -> Object:
 def forbidden(user: str, verb: str, found: Place) -> Object:
     """A Status for somebody who may not."""
     scope = f'in the namespace "{found.namespace}"' if found.namespace else "at the cluster scope"
-    message = f'is forbidden: User "{user}" cannot {verb} resource "{found.resource}" in API group "{found.group}" {scope}'
+    message = (
+        f'is forbidden: User "{user}" cannot {verb} resource "{found.resource}" in API group "{found.group}" {scope}'
+    )
     return _about(found, 403, "Forbidden", message)
 
 
@@ -153,7 +164,9 @@ def page(
             why = "continue key is not valid: invalid character '\\u0081' looking for beginning of value"
             return failure(400, "BadRequest", f"invalid continue token: {why}")
         if version < oldest:
-            return failure(410, "Expired", "The provided continue parameter is too old to display a consistent list result.")
+            return failure(
+                410, "Expired", "The provided continue parameter is too old to display a consistent list result."
+            )
     named = sorted(("/".join(filter(None, key)), obj) for key, obj in chosen)
     rest = [(name, obj) for name, obj in named if name > start.lstrip("/")]
     limit = int(query.get("limit") or 0)
@@ -183,4 +196,6 @@ def selected(obj: Object, query: dict[str, str]) -> bool:
 def told(what: str, obj: Object, before: Object | None, query: dict[str, str]) -> str:
     """The type of event for somebody who only sees what is selected; "" for none."""
     is_in, was_in = what != "DELETED" and selected(obj, query), before is not None and selected(before, query)
-    return {(True, True): "MODIFIED", (True, False): "ADDED", (False, True): "DELETED", (False, False): ""}[is_in, was_in]
+    return {(True, True): "MODIFIED", (True, False): "ADDED", (False, True): "DELETED", (False, False): ""}[
+        is_in, was_in
+    ]

@@ -110,7 +110,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _request(self) -> Request:
         parts = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        request = Request(self.command, parts.path, query, {name.lower(): value for name, value in self.headers.items()})
+        request = Request(
+            self.command, parts.path, query, {name.lower(): value for name, value in self.headers.items()}
+        )
         self.server_of.requests.append(request)
         return request
 
@@ -122,7 +124,11 @@ class _Handler(BaseHTTPRequestHandler):
             return True
         refusal = self.server_of.refusal(request)
         if refusal is not None:
-            self._whole(refusal["code"], encode(refusal), {"X-Content-Type-Options": "nosniff"} if refusal["code"] == 403 else {})
+            self._whole(
+                refusal["code"],
+                encode(refusal),
+                {"X-Content-Type-Options": "nosniff"} if refusal["code"] == 403 else {},
+            )
         return refusal is not None
 
     def _answer(self, request: Request, document: Object | None) -> None:

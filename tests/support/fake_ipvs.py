@@ -34,7 +34,9 @@ class FakeKernel:
     def __enter__(self) -> FakeKernel:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         pass
 
     def message(self, command: int, _flags: int = 0, payload: bytes = b"") -> bytes:

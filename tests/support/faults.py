@@ -61,7 +61,15 @@ class Attached:
         fault = self._fault
         effect = "signal=KILL" if fault.error == "KILL" else f"error={fault.error}"
         inject = f"inject={fault.calls}:{effect}:when={fault.when}"
-        options = ["-f", "-qq", "-o", str(self._record), "-e", f"trace={fault.calls}", *(["-e", inject] if fault.error else [])]
+        options = [
+            "-f",
+            "-qq",
+            "-o",
+            str(self._record),
+            "-e",
+            f"trace={fault.calls}",
+            *(["-e", inject] if fault.error else []),
+        ]
         self._record.write_text("")
         self._strace = subprocess.Popen(["strace", *options, "-p", str(self._pid)])
         eventually(self._traced)
@@ -94,7 +102,19 @@ ERRORS = {
     "setsockopt": ("ENOPROTOOPT", "ENOMEM", "EPERM", "EAGAIN"),  # ip(7) and netfilter's: the page names arguments only
     "getsockopt": ("ENOPROTOOPT", "ENOMEM", "EPERM"),
     "clone,clone3,vfork": ("EAGAIN", "ENOMEM", "EPERM"),
-    "execve": ("E2BIG", "EACCES", "EAGAIN", "EIO", "EMFILE", "ENFILE", "ENOENT", "ENOEXEC", "ENOMEM", "EPERM", "ETXTBSY"),
+    "execve": (
+        "E2BIG",
+        "EACCES",
+        "EAGAIN",
+        "EIO",
+        "EMFILE",
+        "ENFILE",
+        "ENOENT",
+        "ENOEXEC",
+        "ENOMEM",
+        "EPERM",
+        "ETXTBSY",
+    ),
     "pipe2": ("EMFILE", "ENFILE"),
     "memfd_create": ("EMFILE", "ENFILE", "ENOMEM"),
     "flock": ("EINTR", "ENOLCK"),

@@ -80,7 +80,9 @@ class Following:
                 return found
             left = end - time.monotonic()
             if left <= 0:
-                state = f"waiting: {self.source.waiting!r}, problems: {self.source.problems}, held: {sorted(self.names)}"
+                state = (
+                    f"waiting: {self.source.waiting!r}, problems: {self.source.problems}, held: {sorted(self.names)}"
+                )
                 raise AssertionError(f"not within {seconds} s; {state}; log: {''.join(self.lines)}")
             select.select([self.source], [], [], min(left, 0.05))
 
@@ -99,7 +101,9 @@ class Following:
 
 def fill(fake: FakeApiServer, count: int = 4) -> None:
     """Our Node, and Services with a slice each."""
-    fake.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {"images": ["a"], "addresses": []}})
+    fake.put(
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {"images": ["a"], "addresses": []}}
+    )
     for number in range(count):
         fake.put(objects.service(f"web{number}", [f"10.96.0.{number + 1}"]))
         fake.put(objects.piece(f"web{number}", [objects.endpoint(f"10.244.0.{number + 1}")]))

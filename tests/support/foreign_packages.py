@@ -59,7 +59,16 @@ def _rpm(root: ForeignRoot, package: Package, directory: Path) -> None:
         f"License: none\n{requires}{package.relations}\n%description\n\n"
         f"%install\ninstall -D -m 755 /dev/null %{{buildroot}}{package.file}\n%files\n{package.file}\n",
     )
-    root.run("rpmbuild", "--quiet", "-bb", "-D", f"_rpmdir {directory}", "-D", "_build_name_fmt %{NVRA}.rpm", "/tmp/package.spec")
+    root.run(
+        "rpmbuild",
+        "--quiet",
+        "-bb",
+        "-D",
+        f"_rpmdir {directory}",
+        "-D",
+        "_build_name_fmt %{NVRA}.rpm",
+        "/tmp/package.spec",
+    )
 
 
 def _pacman(root: ForeignRoot, package: Package, directory: Path) -> None:
@@ -113,4 +122,7 @@ FAMILIES = {
     ),
 }  # fmt: skip
 # As on a node whose administrator does without signatures.
-UNCHECKED = {"redhat": ("/etc/dnf/dnf.conf", "[main]\ngpgcheck=0\n"), "suse": ("/etc/zypp/zypp.conf", "[main]\ngpgcheck = off\n")}
+UNCHECKED = {
+    "redhat": ("/etc/dnf/dnf.conf", "[main]\ngpgcheck=0\n"),
+    "suse": ("/etc/zypp/zypp.conf", "[main]\ngpgcheck = off\n"),
+}

@@ -114,7 +114,9 @@ def built() -> Path:
     Raises:
         AssertionError: it is not there.
     """
-    assert _place().is_dir(), f"{_place()} is not there; on the machine: PYTHONPATH=tests:molecule python -m support.foreign_root"
+    assert _place().is_dir(), (
+        f"{_place()} is not there; on the machine: PYTHONPATH=tests:molecule python -m support.foreign_root"
+    )
     return _place()
 
 
@@ -154,7 +156,9 @@ class ForeignRoot:
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": f"{ROOT}/collection:{ROOT}/tests:{Path(ansible.__file__).parents[1]}",
         }
-        return subprocess.run([*self.enter, *command], input=text, env=environment, check=False, capture_output=True, text=True)
+        return subprocess.run(
+            [*self.enter, *command], input=text, env=environment, check=False, capture_output=True, text=True
+        )
 
     def run(self, *command: str, text: str | None = None) -> str:
         """Run a command within that must succeed; returns what it prints."""

@@ -26,7 +26,10 @@ SYSCTLS = (
     "ipv4/vs/conntrack",
     "ipv4/vs/conn_reuse_mode",
 )
-_CHANGING = {"create": re.compile(r" initval \S+"), "add": re.compile(r" timeout \d+")}  # chance, and the time that is left
+_CHANGING = {
+    "create": re.compile(r" initval \S+"),
+    "add": re.compile(r" timeout \d+"),
+}  # chance, and the time that is left
 _TESTS = os.getpid()
 
 
@@ -95,7 +98,9 @@ def ledgers() -> dict[str, list[tuple[str, ...]]]:
 
 def node() -> dict[str, Any]:
     """All that a task can change: kernel, files, ledgers; without what is another one when something is made anew."""
-    ipvs, saved, v4, v6, addresses = each("ipvsadm -Sn", "ipset save", "iptables-save", "ip6tables-save", "ip -json address")
+    ipvs, saved, v4, v6, addresses = each(
+        "ipvsadm -Sn", "ipset save", "iptables-save", "ip6tables-save", "ip -json address"
+    )
     sets = [_CHANGING[line.split()[0]].sub("", line) for line in saved.splitlines()]
     links = json.loads(addresses)
     paths = [Path("/proc/sys/net", name) for name in SYSCTLS]

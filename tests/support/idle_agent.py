@@ -38,7 +38,9 @@ class Clock:
 def agent(tmp_path: Path) -> Iterator[Agent]:
     (tmp_path / "config.yaml").write_text(json.dumps(CONFIG))
     (tmp_path / "manifests").mkdir()
-    options = Options(str(tmp_path / "config.yaml"), True, str(tmp_path / "manifests"), str(tmp_path), str(tmp_path), "n1", False)
+    options = Options(
+        str(tmp_path / "config.yaml"), True, str(tmp_path / "manifests"), str(tmp_path), str(tmp_path), "n1", False
+    )
     found = Agent(options, Log(write=LINES.append, journal=True))
     found.desired.configure()
     LINES.clear()

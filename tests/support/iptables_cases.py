@@ -176,7 +176,9 @@ class IptablesCases:
         assert {(failure.step.key.family, failure.step.key.table) for failure in result.failed} == {(4, "nat")}
         assert len(result.done) + len(result.failed) == len(steps)
         messages = {failure.step.key: failure.message for failure in result.failed}
-        assert messages.pop(bad).startswith("rule `-p tcp -m tcp --dport 80 -m nosuch -j ACCEPT`: Couldn't load match `nosuch'")
+        assert messages.pop(bad).startswith(
+            "rule `-p tcp -m tcp --dport 80 -m nosuch -j ACCEPT`: Couldn't load match `nosuch'"
+        )
         assert set(messages.values()) == {"not done together with chain IPv4 nat OURS-MARK, which failed"}
         assert tables("iptables")["nat"] == before["nat"]
 
@@ -193,7 +195,10 @@ class IptablesCases:
         result = iptables.apply([Step("chain", key, None, ("-j MASQUERADE",))])
         (failure,) = result.failed
         assert failure.step.key == key
-        assert "RULE_APPEND failed" in failure.message or "the kernel refused the changes of table filter" in failure.message
+        assert (
+            "RULE_APPEND failed" in failure.message
+            or "the kernel refused the changes of table filter" in failure.message
+        )
         assert dump() == before
 
     def test_any_spelling_becomes_that_of_iptables_save(self) -> None:
@@ -225,7 +230,9 @@ class IptablesCases:
     def test_what_is_no_rule_is_refused(self) -> None:
         fresh()
         key = ChainKey(4, "filter", "OURS")
-        with pytest.raises(EngineError, match=r"^IPv4 filter OURS: iptables takes one of the rules for something else$"):
+        with pytest.raises(
+            EngineError, match=r"^IPv4 filter OURS: iptables takes one of the rules for something else$"
+        ):
             iptables.normalise({key: ["-j DROP", "-p tcp --help", "-j RETURN"]}, sets={})
 
     def test_a_rule_with_several_addresses_is_several_rules(self) -> None:
@@ -238,7 +245,9 @@ class IptablesCases:
         )
         fresh()
         jumps = [JumpKey(4, "filter", "INPUT", rule) for rule in ("-i lo -j OURS", "-s 10.0.0.1,10.0.0.2 -j OURS")]
-        with pytest.raises(EngineError, match=r"^IPv4 filter INPUT: `-i lo -j OURS` and `-s .*` become 3 rules, since a source"):
+        with pytest.raises(
+            EngineError, match=r"^IPv4 filter INPUT: `-i lo -j OURS` and `-s .*` become 3 rules, since a source"
+        ):
             iptables.normalise({}, jumps, sets={}, known=[key])
 
     @pytest.mark.parametrize("bad", [0, 3, 7])

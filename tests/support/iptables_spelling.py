@@ -64,7 +64,9 @@ def _matches(draw: random.Random, protocol: str) -> list[str]:
         if protocol == "tcp":
             chosen.append(draw.choice(["", f"{_not(draw)}--syn", "--tcp-flags ALL NONE", "--tcp-flags ACK,SYN SYN"]))
         if draw.random() < 0.3:
-            chosen.append(f"-m multiport {_not(draw)}{draw.choice(['--dports', '--source-ports', '--ports'])} 80,443,5000:6000")
+            chosen.append(
+                f"-m multiport {_not(draw)}{draw.choice(['--dports', '--source-ports', '--ports'])} 80,443,5000:6000"
+            )
     return [text for text in chosen if text.strip()]
 
 

@@ -100,4 +100,6 @@ def write(state: dict[str, dict[Any, Any]]) -> None:
 
 def creations(state: dict[str, dict[Any, Any]]) -> list[Step]:
     """The steps that make a table of nothing."""
-    return [Step(kind, key, None, value) for kind in ("virtual_server", "real_server") for key, value in state[kind].items()]
+    return [
+        Step(kind, key, None, value) for kind in ("virtual_server", "real_server") for key, value in state[kind].items()
+    ]

@@ -30,7 +30,12 @@ ROLE, PROXY = (
 # Where it listens: its address in the cluster, and the networks of cluster IPs, the first of which is what a Service gets that asks for none.
 NETWORKS = {"127.0.0.1": ("192.0.2.1", "10.96.0.0/16"), "::1": ("2001:db8::1", "fd00:10:96::/112,10.96.0.0/16")}
 _SECONDS = 300  # to start, in a kernel with one processor
-_AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
+_AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
 
 
 class Asked(NamedTuple):
@@ -147,7 +152,9 @@ class KubeApiServer:
     def compact(self, version: str) -> None:
         """Let etcd forget what was before a version."""
         body = json.dumps({"revision": version, "physical": True}).encode()
-        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{ETCD}/v3/kv/compaction", body), timeout=30).close()
+        urllib.request.urlopen(
+            urllib.request.Request(f"http://127.0.0.1:{ETCD}/v3/kv/compaction", body), timeout=30
+        ).close()
 
     def close(self) -> None:
         """End both."""

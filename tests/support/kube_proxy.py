@@ -84,7 +84,9 @@ class Pass:
 
     def _has_ip(self, service: Object) -> bool:
         spec = service["spec"]
-        return spec["type"] != "ExternalName" and spec["clusterIP"] not in ("", "None") and bool(self._cluster_ip(service))
+        return (
+            spec["type"] != "ExternalName" and spec["clusterIP"] not in ("", "None") and bool(self._cluster_ip(service))
+        )
 
     def _cluster_ip(self, service: Object) -> str:
         """GetClusterIPByFamily, and the parsed address."""
@@ -146,7 +148,9 @@ class Pass:
         protocol, number, node_port = port["protocol"].lower(), port["port"], port.get("nodePort", 0)
         external_ips = self._parsed(spec.get("externalIPs") or [])
         ingress = service["status"]["loadBalancer"].get("ingress") or []
-        balancer_ips = self._parsed([item["ip"] for item in ingress if item.get("ip") and item.get("ipMode") != "Proxy"])
+        balancer_ips = self._parsed(
+            [item["ip"] for item in ingress if item.get("ip") and item.get("ipMode") != "Proxy"]
+        )
         ranges = [net for net in map(parse_cidr, spec.get("loadBalancerSourceRanges") or []) if net and self._mine(net)]
         if any(ip_network(net, strict=False).prefixlen == 0 for net in ranges):
             ranges = []
@@ -207,7 +211,9 @@ class Pass:
         if node_port:
             if not self._node_port_ips:
                 return
-            entries = [f"{ip},sctp:{node_port}" for ip in self._node_port_ips] if protocol == "sctp" else [str(node_port)]
+            entries = (
+                [f"{ip},sctp:{node_port}" for ip in self._node_port_ips] if protocol == "sctp" else [str(node_port)]
+            )
             suffix = "SCTP-HASH" if protocol == "sctp" else protocol.upper()
             self.sets[f"NODE-PORT-{suffix}"].update(entries)
             if external_local:
@@ -256,7 +262,9 @@ class Pass:
             if name in filled:
                 services += [f"{match(name)} {OUTSIDE} -j ACCEPT", f"{match(name)} {LOCAL} -j ACCEPT"]
         services.append(f"{LOCAL} -j KUBE-NODE-PORT")
-        services += [f"{match(name, comment=False)} -j ACCEPT" for name in ("CLUSTER-IP", "LOAD-BALANCER") if name in filled]
+        services += [
+            f"{match(name, comment=False)} -j ACCEPT" for name in ("CLUSTER-IP", "LOAD-BALANCER") if name in filled
+        ]
         balancer = [f"{match('LOAD-BALANCER-LOCAL')} -j RETURN"] if "LOAD-BALANCER-LOCAL" in filled else []
         node_port = []
         for protocol, suffix, flags in (("tcp", "TCP", "dst"), ("udp", "UDP", "dst"), ("sctp", "SCTP-HASH", "dst,dst")):

@@ -18,8 +18,17 @@ _USE = Path(__file__).parents[2] / "molecule/migrate/files/iptables_mode.py"
 # What the kubelet and somebody else keep in the same tables.
 FOREIGN = {
     "mangle": (":KUBE-IPTABLES-HINT -", ":KUBE-KUBELET-CANARY -"),
-    "nat": (":KUBE-KUBELET-CANARY -", ":THEIRS -", "-A PREROUTING -p tcp -m tcp --dport 9 -j THEIRS", "-A THEIRS -j RETURN"),
-    "filter": (":KUBE-FIREWALL -", "-A OUTPUT -j KUBE-FIREWALL", "-A KUBE-FIREWALL -d 127.0.0.0/8 -m mark --mark 0x8000 -j DROP"),
+    "nat": (
+        ":KUBE-KUBELET-CANARY -",
+        ":THEIRS -",
+        "-A PREROUTING -p tcp -m tcp --dport 9 -j THEIRS",
+        "-A THEIRS -j RETURN",
+    ),
+    "filter": (
+        ":KUBE-FIREWALL -",
+        "-A OUTPUT -j KUBE-FIREWALL",
+        "-A KUBE-FIREWALL -d 127.0.0.0/8 -m mark --mark 0x8000 -j DROP",
+    ),
 }
 _SERVICE, _EXTERNAL = "KUBE-SVC-ABCDEFGH2345672A", "KUBE-EXT-ABCDEFGH2345672A"
 _NEW = "-m conntrack --ctstate NEW "
@@ -42,7 +51,15 @@ _JUMPS = {
     ),
 }
 _CHAINS = {
-    "nat": ("KUBE-SERVICES", "KUBE-POSTROUTING", "KUBE-MARK-MASQ", "KUBE-NODEPORTS", "KUBE-PROXY-CANARY", _SERVICE, _EXTERNAL),
+    "nat": (
+        "KUBE-SERVICES",
+        "KUBE-POSTROUTING",
+        "KUBE-MARK-MASQ",
+        "KUBE-NODEPORTS",
+        "KUBE-PROXY-CANARY",
+        _SERVICE,
+        _EXTERNAL,
+    ),
     "filter": (
         "KUBE-SERVICES",
         "KUBE-EXTERNAL-SERVICES",
@@ -97,7 +114,10 @@ def iptables_mode(vip: str, port: int, node_port: int, endpoints: Sequence[str],
     parts = [f"KUBE-SEP-{letter * 16}" for letter in "ABCDEFGH"[: len(endpoints)]]
     rules = {
         **_RULES,
-        "nat": (*_service(vip, port, node_port, dict(zip(parts, endpoints, strict=True)), cluster_cidr), *_RULES["nat"]),
+        "nat": (
+            *_service(vip, port, node_port, dict(zip(parts, endpoints, strict=True)), cluster_cidr),
+            *_RULES["nat"],
+        ),
     }
     lines: list[str] = []
     jumps: list[tuple[str, str]] = []

@@ -34,7 +34,10 @@ EVERYTHING: dict[str, Any] = {
     "etcd_extra_args": {"quota-backend-bytes": "8589934592"},
     "kubelet_extra_args": {"node-ip": "192.0.2.10"},
     "cluster_config": {"certificatesDir": "/etc/kubernetes/pki", "dns": {"imageTag": "v1.11.1"}},
-    "node_config": {"nodeRegistration": {"imagePullPolicy": "Never"}, "patches": {"directory": "/etc/kubernetes/patches"}},
+    "node_config": {
+        "nodeRegistration": {"imagePullPolicy": "Never"},
+        "patches": {"directory": "/etc/kubernetes/patches"},
+    },
     "kubelet_config": {"rotateCertificates": True},
     "kube_proxy_config": {"conntrack": {"min": 262144}, "metricsBindAddress": "0.0.0.0:10249"},
     "skip_phases": ["addon/coredns"],
@@ -74,7 +77,10 @@ class Case(NamedTuple):
     def documents(self, version: str = VERSION) -> list[dict[str, Any]]:
         """What the role gives to a kubeadm of a version, which makes a cluster of its own version also of the older format."""
         built = kubeadm_config(
-            self.settings, OLDER_FORMAT if self.older_format else version, join=self.join, control_plane=self.control_plane
+            self.settings,
+            OLDER_FORMAT if self.older_format else version,
+            join=self.join,
+            control_plane=self.control_plane,
         )
         return [{**document, **_version(document, version)} for document in built]
 
@@ -86,7 +92,10 @@ def _version(document: dict[str, Any], version: str) -> dict[str, str]:
 # What any setting can make of the documents, one at a time.
 _VALUES: dict[str, dict[str, Any]] = {
     "IPv6": {"pod_subnet": "fd00:32::/56", "service_subnet": "fd00:33::/112", "advertise_address": "2001:db8::1"},
-    "both families, IPv6 first": {"pod_subnet": "fd00:32::/56,10.32.0.0/16", "service_subnet": "fd00:33::/112,10.33.0.0/16"},
+    "both families, IPv6 first": {
+        "pod_subnet": "fd00:32::/56,10.32.0.0/16",
+        "service_subnet": "fd00:33::/112,10.33.0.0/16",
+    },
     "an endpoint without a port": {"control_plane_endpoint": "api.example.org"},
     "swap tolerated": {"swap": "tolerate"},
     "swap limited": {"swap": "limited"},
@@ -94,7 +103,9 @@ _VALUES: dict[str, dict[str, Any]] = {
     "no taint": {"untaint_control_plane": True},
     "an external etcd": {
         "cluster_config": {
-            "etcd": {"external": {"endpoints": ["https://192.0.2.20:2379"], "caFile": "", "certFile": "", "keyFile": ""}}
+            "etcd": {
+                "external": {"endpoints": ["https://192.0.2.20:2379"], "caFile": "", "certFile": "", "keyFile": ""}
+            }
         }
     },
     "volumes of the API server": {
@@ -106,14 +117,20 @@ _VALUES: dict[str, dict[str, Any]] = {
         "kubelet_config": {"serverTLSBootstrap": True, "featureGates": {"KubeletTracing": True}, "maxPods": 200}
     },
     "fields of kube-proxy": {
-        "kube_proxy_config": {"nodePortAddresses": ["primary"], "detectLocalMode": "NodeCIDR", "ipvs": {"strictARP": True}}
+        "kube_proxy_config": {
+            "nodePortAddresses": ["primary"],
+            "detectLocalMode": "NodeCIDR",
+            "ipvs": {"strictARP": True},
+        }
     },
     "MetalLB": {"arp_load_balancer": "metallb", "ipvs_strict_arp": True},
 }
 # What the older format has not.
 _NEWER: dict[str, dict[str, Any]] = {
     "an argument twice": {"kubelet_extra_args": {"node-labels": ["a=1", "b=2"]}, "api_server_extra_args": {"v": 2}},
-    "timeouts": {"node_config": {"timeouts": {"kubernetesAPICall": "30s"}, "nodeRegistration": {"imagePullSerial": False}}},
+    "timeouts": {
+        "node_config": {"timeouts": {"kubernetesAPICall": "30s"}, "nodeRegistration": {"imagePullSerial": False}}
+    },
 }
 # What the role lets through and kubeadm refuses.
 _REFUSED: dict[str, Case] = {
@@ -126,15 +143,20 @@ _REFUSED: dict[str, Case] = {
     "an unknown field of kube-proxy": Case(
         {"kube_proxy_config": {"ipvs": {"schedular": "rr"}}}, refused='unknown field "ipvs.schedular"'
     ),
-    "a wrong type": Case({"kubelet_config": {"maxPods": "many"}}, refused="cannot unmarshal string into Go struct field"),
+    "a wrong type": Case(
+        {"kubelet_config": {"maxPods": "many"}}, refused="cannot unmarshal string into Go struct field"
+    ),
     "a domain that is none": Case({"dns_domain": "Cluster_Local"}, refused="networking.dnsDomain"),
     "too many Services": Case(
         {"service_subnet": "10.0.0.0/8", "pod_subnet": "192.168.0.0/16"}, refused="networking.serviceSubnet"
     ),
     "a name that no node can have": Case({"node_name": "n_1"}, refused="name"),
-    "a name that no certificate can have": Case({"api_server_cert_sans": ["api example"]}, refused="apiServer.certSANs"),
+    "a name that no certificate can have": Case(
+        {"api_server_cert_sans": ["api example"]}, refused="apiServer.certSANs"
+    ),
     "an endpoint that is a URL": Case(
-        {"control_plane_endpoint": "https://api:6443"}, refused="must be a valid IP address or a valid RFC-1123 DNS subdomain"
+        {"control_plane_endpoint": "https://api:6443"},
+        refused="must be a valid IP address or a valid RFC-1123 DNS subdomain",
     ),
     "too few pods": Case({"pod_subnet": "10.244.0.0/25"}, refused="networking.podSubnet"),
 }

@@ -98,7 +98,9 @@ def answers() -> dict[str, Answer]:
 
 def print_kube_proxy(settings: dict[str, Any]) -> Answer:
     """Have it print what it deploys for kube-proxy."""
-    return ask(f"kubeadm init phase addon kube-proxy --print-manifest {CONFIG}", text(Case(settings).documents(version())))
+    return ask(
+        f"kubeadm init phase addon kube-proxy --print-manifest {CONFIG}", text(Case(settings).documents(version()))
+    )
 
 
 def _cluster(certificates: str) -> str:
@@ -115,7 +117,9 @@ def _in_a_cluster(certificates: str) -> dict[str, Answer]:
         (identifier,) = re.findall(r"--token ([a-z0-9]+)[.]", found["token-create"].stdout[0])
         found["token-delete"] = ask(f"kubeadm token delete {identifier} {ADMIN}")
         found["token-delete-again"] = ask(f"kubeadm token delete {identifier} {ADMIN}")
-        found["upload-certs"] = ask(f"kubeadm init phase upload-certs --upload-certs {ADMIN} {CONFIG}", _cluster(certificates))
+        found["upload-certs"] = ask(
+            f"kubeadm init phase upload-certs --upload-certs {ADMIN} {CONFIG}", _cluster(certificates)
+        )
         found["apply-dry-run"] = ask(f"{APPLY} {DRY}", manifest)
         found["apply"] = ask(APPLY, manifest)
         found["apply-dry-run-again"] = ask(f"{APPLY} {DRY}", manifest)
@@ -144,7 +148,9 @@ def _on_an_empty_machine() -> dict[str, Answer]:
 
     def documents(**fields: Any) -> str:
         built = Case(site).documents(version())
-        return text([{**document, **fields} if document["kind"] == "InitConfiguration" else document for document in built])
+        return text(
+            [{**document, **fields} if document["kind"] == "InitConfiguration" else document for document in built]
+        )
 
     return {
         "init-config": _alone(init, documents(nodeRegistration={"name": "n_1"})),

@@ -44,7 +44,9 @@ class PaperNode:
             orphan = parent is not None and parent[1](step.key) not in self.state[parent[0]]
             lost = step.kind == "jump" and step.before is not None and step.key not in self.state["jump"]
             if step.key in self.refuse or orphan or lost:
-                result.failed.append(Failure(step, "no such parent" if orphan else "no such rule" if lost else "refused"))
+                result.failed.append(
+                    Failure(step, "no such parent" if orphan else "no such rule" if lost else "refused")
+                )
                 if not keep_going:
                     break
                 continue

@@ -22,7 +22,10 @@ ADDRESSES = (
     ("eth1", "203.0.113.3"),
     ("eth1", "2001:db8:e::3"),
 )
-PODS = {4: [f"10.244.{net}.{host}" for net in (1, 2) for host in range(1, 6)], 6: [f"fd00:244::{host}" for host in range(1, 9)]}
+PODS = {
+    4: [f"10.244.{net}.{host}" for net in (1, 2) for host in range(1, 6)],
+    6: [f"fd00:244::{host}" for host in range(1, 9)],
+}
 DETECT: tuple[dict[str, Any], ...] = (
     {},
     {"clusterCIDR": "10.244.0.0/16"},
@@ -133,17 +136,22 @@ def a_slice(random: Random, index: int, number: int) -> dict[str, Any]:
                 ready=ready,
                 serving=pick((None, True, False)),
                 terminating=pick((None, False, True)),
-                zones=pick((["a"], ["b"], ["a", "b"])) if hinted in ("zones", "both") and random.random() < 0.95 else None,
+                zones=pick((["a"], ["b"], ["a", "b"]))
+                if hinted in ("zones", "both") and random.random() < 0.95
+                else None,
                 nodes=pick(([NODE], ["n2"])) if hinted in ("nodes", "both") and random.random() < 0.95 else None,
             )
         )
     ports = [
-        {"name": f"p{n}", "protocol": pick(("TCP", "UDP", "SCTP")), "port": pick((8080, 8080, 9090 + n, None))} for n in range(3)
+        {"name": f"p{n}", "protocol": pick(("TCP", "UDP", "SCTP")), "port": pick((8080, 8080, 9090 + n, None))}
+        for n in range(3)
     ]
     foreign = {"service.kubernetes.io/service-proxy-name": "x"}
     labels = pick(({}, {}, {}, {}, {}, foreign, {"service.kubernetes.io/headless": ""}))
     # a slice cannot change its family, so one of another family has another name
-    return objects.piece(f"s{index}", endpoints, ports, name=f"s{index}-{number}-{family}", family=family, labels=labels)
+    return objects.piece(
+        f"s{index}", endpoints, ports, name=f"s{index}-{number}-{family}", family=family, labels=labels
+    )
 
 
 def one_running(random: Random, slices: list[dict[str, Any]]) -> None:

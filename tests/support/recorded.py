@@ -28,7 +28,10 @@ def facts(recording: dict[str, Any]) -> NodeFacts:
     """The recorded node: its addresses as the kernel had them; zone, pod CIDRs and primary addresses are the Node object's."""
     links = json.loads(recording["state"]["node"])
     addresses = tuple(
-        (link["ifname"], address["local"]) for link in links for address in link["addr_info"] if link["ifname"] != "kube-ipvs0"
+        (link["ifname"], address["local"])
+        for link in links
+        for address in link["addr_info"]
+        if link["ifname"] != "kube-ipvs0"
     )
     return NodeFacts(name=recording["config"]["hostnameOverride"], addresses=addresses)
 

@@ -42,7 +42,9 @@ def _port(draw: random.Random, _six: bool) -> str:
 
 
 def _mac(draw: random.Random, _six: bool) -> str:
-    return ":".join(draw.choice([f"{octet:02x}", f"{octet:02X}", f"{octet:x}"]) for octet in draw.sample(range(1, 256), 6))
+    return ":".join(
+        draw.choice([f"{octet:02x}", f"{octet:02X}", f"{octet:x}"]) for octet in draw.sample(range(1, 256), 6)
+    )
 
 
 def _mark(draw: random.Random, _six: bool) -> str:

@@ -39,7 +39,13 @@ def build(source: Path, umask: int = 0o022, **environment: str) -> tuple[bytes, 
     }
     for words in (["agent/bundle.py"], ["tests/tools/artifact.py", ".cache/dist"]):
         done = subprocess.run(
-            [sys.executable, *words], cwd=source, env=variables, umask=umask, check=False, capture_output=True, text=True
+            [sys.executable, *words],
+            cwd=source,
+            env=variables,
+            umask=umask,
+            check=False,
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stdout + done.stderr
     (artifact,) = (source / ".cache/dist").glob("*.tar.gz")

@@ -193,7 +193,9 @@ def service(
             endpoints = [_endpoint(pod, more, family) for pod, more in listed if weights.get(pod, "") == weight]
             note = {"kubenode.ipvs/weight": weight} if weight else None
             found.append(
-                objects.piece(name, endpoints, pod_ports, name=f"{name}-{family}-{weight}", family=family, annotations=note)
+                objects.piece(
+                    name, endpoints, pod_ports, name=f"{name}-{family}-{weight}", family=family, annotations=note
+                )
             )
     return found
 

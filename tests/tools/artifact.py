@@ -82,7 +82,13 @@ def normalised(built: Path) -> bytes:
     entries[bundle.SBOM] = Entry(text, executable=False)
     digest = hashlib.sha256(text).hexdigest()
     files["files"] += [
-        {"name": bundle.SBOM, "ftype": "file", "chksum_type": "sha256", "chksum_sha256": digest, "format": files["format"]}
+        {
+            "name": bundle.SBOM,
+            "ftype": "file",
+            "chksum_type": "sha256",
+            "chksum_sha256": digest,
+            "format": files["format"],
+        }
     ]
     files["files"].sort(key=lambda file: file["name"])
     entries["FILES.json"] = Entry(_bytes(files), executable=False)
@@ -95,7 +101,9 @@ def packed(entries: dict[str, Entry]) -> bytes:
     """Return the compressed archive. The two manifests come first: Ansible finds them without reading all of it."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for name, entry in sorted(entries.items(), key=lambda item: (item[0] not in ("MANIFEST.json", "FILES.json"), item[0])):
+        for name, entry in sorted(
+            entries.items(), key=lambda item: (item[0] not in ("MANIFEST.json", "FILES.json"), item[0])
+        ):
             member = tarfile.TarInfo(name)
             member.mtime = bundle.EPOCH
             member.mode = 0o755 if entry.executable or entry.data is None else 0o644

@@ -22,7 +22,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-DIRECTORIES = ("tests/unit", "tests/host", "tests/kernel", "tests/lab", "tests/integration", "tests/support", "tests/peers")
+DIRECTORIES = (
+    "tests/unit",
+    "tests/host",
+    "tests/kernel",
+    "tests/lab",
+    "tests/integration",
+    "tests/support",
+    "tests/peers",
+)
 MEASURES = {
     "perf_counter",
     "perf_counter_ns",
@@ -112,7 +120,9 @@ def findings(path: Path, text: str) -> Iterator[Finding]:
     memory = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "ru_maxrss"}
     for node in ast.walk(tree):
         if id(node) not in memory and (name := _clock(node, MEASURES)):
-            yield Finding(path, getattr(node, "lineno", 0), f"{name} measures time, which belongs in tests/bench (make bench)")
+            yield Finding(
+                path, getattr(node, "lineno", 0), f"{name} measures time, which belongs in tests/bench (make bench)"
+            )
     for scope in (*functions, tree):
         tainted = _tainted(scope)
         for node in ast.walk(scope):

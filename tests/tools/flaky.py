@@ -76,7 +76,9 @@ def run(part: str, paths: list[Path], reports: Path) -> None:
     command = ["pytest", "-q", "--junitxml", str(reports / f"{part}.xml"), f"tests/{part}"]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if not (reports / f"{part}.xml").exists():
-        junit.write(reports / f"{part}.xml", [junit.Case(part, "pytest", problem=f"ended with {done.returncode} and no report")])
+        junit.write(
+            reports / f"{part}.xml", [junit.Case(part, "pytest", problem=f"ended with {done.returncode} and no report")]
+        )
 
 
 def outcomes(part: str) -> list[Outcome]:
@@ -111,7 +113,9 @@ def main() -> int:
     parts = {name: int(times) for name, _sign, times in (word.partition("=") for word in sys.argv[1:]) if times}
     paths = [Path(word) for word in sys.argv[1:] if "=" not in word]
     if not parts or (unknown := set(parts) - set(PARTS)):
-        sys.exit(f"flaky: expected {', '.join(f'{part}=TIMES' for part in PARTS)}" + (f", not {unknown}" if parts else ""))
+        sys.exit(
+            f"flaky: expected {', '.join(f'{part}=TIMES' for part in PARTS)}" + (f", not {unknown}" if parts else "")
+        )
     shutil.rmtree(RESULTS, ignore_errors=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the load goes with us
     with load(os.environ.get("FLAKY_LOAD", LOAD)):

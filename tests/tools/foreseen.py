@@ -72,7 +72,9 @@ def unforeseeable(foreseen: list[dict[str, Any]], changed: list[dict[str, Any]])
     That is whether and from what the parameters of a kernel module change that is yet to be loaded, and which kernel modules nothing uses any more.
     """
     parameters = {thing(line) for change in foreseen for line in change["lines"] if line.startswith("+ sysctl ")}
-    return parameters | {thing(line) for change in changed for line in change["lines"] if line.startswith("- kernel module ")}
+    return parameters | {
+        thing(line) for change in changed for line in change["lines"] if line.startswith("- kernel module ")
+    }
 
 
 def main() -> int:

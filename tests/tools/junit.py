@@ -27,7 +27,9 @@ def write(path: Path, cases: list[Case]) -> None:
     """Write a report with one suite."""
     suite = ElementTree.Element("testsuite", name=path.stem, tests=str(len(cases)))
     for case in cases:
-        element = ElementTree.SubElement(suite, "testcase", classname=case.suite, name=case.name, time=f"{case.seconds:.3f}")
+        element = ElementTree.SubElement(
+            suite, "testcase", classname=case.suite, name=case.name, time=f"{case.seconds:.3f}"
+        )
         if case.problem is not None:
             ElementTree.SubElement(element, "failure", message=case.problem)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,4 +56,6 @@ def _case(element: ElementTree.Element) -> Case:
         elif child.tag in ("failure", "error"):
             problem = said or child.tag
             break
-    return Case(element.get("classname", ""), element.get("name", ""), float(element.get("time") or 0), problem, skipped)
+    return Case(
+        element.get("classname", ""), element.get("name", ""), float(element.get("time") or 0), problem, skipped
+    )

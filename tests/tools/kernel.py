@@ -44,12 +44,17 @@ def run(path: Path, results: Path = RESULTS) -> tuple[bool, str]:
     report.unlink(missing_ok=True)
     start = time.monotonic()
     command = [program, "--junitxml", str(report), str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as running:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as running:
         printed = running.stdout.read() if running.stdout else ""
         _pid, status, used = os.wait4(running.pid, 0)
         running.returncode = os.waitstatus_to_exitcode(status)
     if not report.exists():
-        junit.write(report, [junit.Case("kernel", name, problem=f"the run ended with status {running.returncode} and no report")])
+        junit.write(
+            report,
+            [junit.Case("kernel", name, problem=f"the run ended with status {running.returncode} and no report")],
+        )
     if running.returncode:
         return False, f"{printed}\n  FAILED  {path}"
     took = f"{time.monotonic() - start:4.0f} s, {used.ru_utime + used.ru_stime:4.0f} s of processor"
@@ -64,7 +69,9 @@ def run_all(paths: Sequence[Path], results: Path = RESULTS) -> bool:
     passed = []
     processors = sorted(os.sched_getaffinity(0))
     with ThreadPoolExecutor(max_workers=len(processors), initializer=_stay, initargs=(iter(processors),)) as pool:
-        for finished in as_completed([pool.submit(run, path, results) for path in sorted(paths, key=_weight, reverse=True)]):
+        for finished in as_completed(
+            [pool.submit(run, path, results) for path in sorted(paths, key=_weight, reverse=True)]
+        ):
             ok, shown = finished.result()
             print(shown, flush=True)
             passed.append(ok)
@@ -83,7 +90,10 @@ def _weight(path: Path) -> tuple[bool, int]:
 
 def main() -> int:
     """Run the files named on the command line, by default all."""
-    paths = [Path(name) for name in sys.argv[1:]] or [*Path("tests/kernel").glob("test_*.py"), *HOST.glob("**/test_*.py")]
+    paths = [Path(name) for name in sys.argv[1:]] or [
+        *Path("tests/kernel").glob("test_*.py"),
+        *HOST.glob("**/test_*.py"),
+    ]
     return 0 if run_all(paths) else 1
 
 

@@ -19,7 +19,11 @@ def scripts(interpreter: str) -> list[str]:
     """The tracked files without a suffix whose first line names an interpreter, for example ``bash``."""
     listed = subprocess.run(["git", "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
     candidates = [Path(name) for name in listed.split("\0") if name and not Path(name).suffix]
-    return [str(path) for path in candidates if path.is_file() and interpreter in _first_line(path).replace("/", " ").split()]
+    return [
+        str(path)
+        for path in candidates
+        if path.is_file() and interpreter in _first_line(path).replace("/", " ").split()
+    ]
 
 
 def _first_line(path: Path) -> str:
@@ -41,7 +45,14 @@ def checks() -> dict[str, list[str]]:
         "vermin (Python 3.9)": ["vermin", "--target=3.9-", "--no-tips", "--violations", "plugins", "agent/src"],
         "mypy --strict": ["mypy"],
         "mypy plugins": ["mypy", "--config-file", "tests/tools/mypy_plugins.ini"],
-        "antsibull-docs": ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "self", "."],
+        "antsibull-docs": [
+            "antsibull-docs",
+            "lint-collection-docs",
+            "--plugin-docs",
+            "--validate-collection-refs",
+            "self",
+            ".",
+        ],
         "ansible-lint": ["ansible-lint", "--nocolor", "-q"],
     }
 
@@ -60,7 +71,9 @@ def run(name: str, command: list[str]) -> junit.Case:
 
 def main() -> int:
     """Run all checks, or those whose names are given; the exit status is 1 if any fails."""
-    cases = [run(name, command) for name, command in checks().items() if not sys.argv[1:] or name.split()[0] in sys.argv[1:]]
+    cases = [
+        run(name, command) for name, command in checks().items() if not sys.argv[1:] or name.split()[0] in sys.argv[1:]
+    ]
     junit.write(REPORT, cases)
     failed = sum(case.problem is not None for case in cases)
     print(f"lint: {len(cases) - failed} passed, {failed} failed")

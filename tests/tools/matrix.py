@@ -56,7 +56,9 @@ class CheckError(Exception):
 
 def pythons() -> dict[int, str]:
     """Minor version to path of each Python 3 of this machine."""
-    lines = subprocess.run([ROOT / "tests/tools/pythons"], check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = subprocess.run(
+        [ROOT / "tests/tools/pythons"], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     return {int(version.partition(".")[2]): path for version, path in (line.split(maxsplit=1) for line in lines)}
 
 
@@ -85,7 +87,16 @@ def environment(core: Core, python: str) -> Path:
         to.mkdir(parents=True)
         run(python, "-m", "venv", "--without-pip", to, core=to)
         run(
-            *(sys.executable, "-m", "pip", "--python", to / "bin/python", "install", "--quiet", "--disable-pip-version-check"),
+            *(
+                sys.executable,
+                "-m",
+                "pip",
+                "--python",
+                to / "bin/python",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ),
             *("--require-hashes", "--requirement", REQUIREMENTS / f"{core.version}.txt"),
             core=to,
         )
@@ -112,7 +123,17 @@ def check(core: Core, python: str, artifact: Path) -> junit.Case:
 def use(core: Path, artifact: Path) -> None:
     """Use the artifact with the ansible-core of an environment."""
     shutil.rmtree(core / "collections", ignore_errors=True)
-    run("ansible-galaxy", "collection", "install", "--offline", "--no-deps", "-p", core / "collections", artifact, core=core)
+    run(
+        "ansible-galaxy",
+        "collection",
+        "install",
+        "--offline",
+        "--no-deps",
+        "-p",
+        core / "collections",
+        artifact,
+        core=core,
+    )
     installed = core / "collections" / PLUGINS
     for kind, names in {
         "module": [path.stem for path in installed.glob("plugins/modules/*.py")],
@@ -142,7 +163,9 @@ def main() -> int:
         if fitting:
             chosen.append((core, fitting[0]))
         else:
-            print(f"  ansible-core {core.version} wants Python 3.{core.oldest} to 3.{core.newest}, which this machine lacks")
+            print(
+                f"  ansible-core {core.version} wants Python 3.{core.oldest} to 3.{core.newest}, which this machine lacks"
+            )
     with ThreadPoolExecutor(max_workers=2) as pool:
         cases = list(pool.map(lambda each: check(*each, artifact), chosen))
     junit.write(REPORT, cases)

@@ -29,7 +29,11 @@ def main() -> None:
 def readme(role: Path) -> str:
     """Return the text of a role's README."""
     specs = yaml.safe_load((role / "meta/argument_specs.yml").read_text(encoding="utf-8"))["argument_specs"]
-    lines = [f"# kubenode.ipvs.{role.name}", "", "<!-- Written by tests/tools/role_readmes.py from meta/argument_specs.yml. -->"]
+    lines = [
+        f"# kubenode.ipvs.{role.name}",
+        "",
+        "<!-- Written by tests/tools/role_readmes.py from meta/argument_specs.yml. -->",
+    ]
     for entry, spec in specs.items():
         if entry != "main":
             lines += ["", f"## `tasks_from: {entry}`"]

@@ -67,7 +67,9 @@ def run(lab: str, arguments: list[str]) -> tuple[int, dict[str, tuple[int, int]]
     subprocess.run(["molecule", "destroy"], check=True, env=environment, **quiet)
     lines = []
     command = ["molecule", "test", "--report", *arguments]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as molecule:
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as molecule:
         for line in molecule.stdout or ():
             print(f"{lab:9} {line}" if len(LABS) > 1 else line, end="", flush=True)
             lines.append(line)
@@ -85,7 +87,9 @@ def main() -> int:
         for name, (succeeded, failed) in recapped.items():
             before = counts.get(name, (0, 0))  # the scenario default makes and removes each lab
             counts[name] = (before[0] + succeeded, before[1] + failed)
-    junit.write(REPORT, cases(sorted(counts) if given else sorted(name for names in labs().values() for name in names), counts))
+    junit.write(
+        REPORT, cases(sorted(counts) if given else sorted(name for names in labs().values() for name in names), counts)
+    )
     return max(status for status, _recapped in ended)
 
 

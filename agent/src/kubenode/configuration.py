@@ -47,7 +47,9 @@ def load(path: str, *, required: bool) -> tuple[Config, list[str]]:
         for _line, document in documents(text):
             found.extend(_unwrapped(document))
     except DocumentError as error:
-        raise ConfigurationError([f"{path}:{error.line}: {error.what}" if error.line else f"{path}: {error.what}"]) from None
+        raise ConfigurationError(
+            [f"{path}:{error.line}: {error.what}" if error.line else f"{path}: {error.what}"]
+        ) from None
     try:
         return parse(found)
     except ConfigError as error:

@@ -37,7 +37,9 @@ def schedule():
     pod = json.loads(DAEMONSET.read_text())["spec"]["template"]["spec"]
     required = pod.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
     terms = required.get("nodeSelectorTerms", [{}])
-    away = all(any(labels.get(rule["key"]) in rule["values"] for rule in term.get("matchExpressions", ())) for term in terms)
+    away = all(
+        any(labels.get(rule["key"]) in rule["values"] for rule in term.get("matchExpressions", ())) for term in terms
+    )
     subprocess.run(["systemctl", "stop" if away else "start", "kube-proxy.service"], check=True)
 
 

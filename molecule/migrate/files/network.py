@@ -14,7 +14,9 @@ def batch(*words, text):
     subprocess.run(["ip", *words, "-batch", "-"], input=text, text=True, check=True)
 
 
-links = "netns add pods\nlink add cni0 address 02:00:00:00:00:01 type veth peer name eth0 netns pods\nlink set cni0 up\n"
+links = (
+    "netns add pods\nlink add cni0 address 02:00:00:00:00:01 type veth peer name eth0 netns pods\nlink set cni0 up\n"
+)
 links += "route add 10.244.0.0/16 dev cni0\nlink add recorded type dummy\nlink set recorded up\n"
 for link in json.loads(MADE.get("node", "[]")):
     for item in link["addr_info"] if link["ifname"] == "vec0" else ():

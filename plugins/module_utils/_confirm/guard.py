@@ -47,7 +47,11 @@ if TYPE_CHECKING:
 _POLL = 0.2  # seconds between two looks at the file
 _NOBODY = "no process could be started that would undo the change; nothing was changed"
 # Where a process leaves its login session: a manager that ends what a session left behind would end the guard with it.
-_ROOT_GROUPS = ("/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/systemd/cgroup.procs", "/sys/fs/cgroup/unified/cgroup.procs")
+_ROOT_GROUPS = (
+    "/sys/fs/cgroup/cgroup.procs",
+    "/sys/fs/cgroup/systemd/cgroup.procs",
+    "/sys/fs/cgroup/unified/cgroup.procs",
+)
 
 
 class Task(NamedTuple):
@@ -114,7 +118,10 @@ class Guard:
         touched.update((kind, key) for kind, keys in [*made.adopted.items(), *absent.items()] for key in keys)
         claims = [(kind, key) for kind, key in touched if key in around.owned.get(kind, ())]
         notes = dict.fromkeys(touched, "")
-        for kind in {"sysctl", *(kind for kind, _key in touched)}:  # a service proxy that leaves forgets all of its sysctls
+        for kind in {
+            "sysctl",
+            *(kind for kind, _key in touched),
+        }:  # a service proxy that leaves forgets all of its sysctls
             notes.update(((kind, key), text) for key, text in ledger.notes(owner, kind).items())
         path = os.path.join(PENDING, f"{owner}-{os.getpid()}-{time.time_ns()}")
         remembered = [(kind, key, text) for (kind, key), text in notes.items()]

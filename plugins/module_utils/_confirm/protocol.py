@@ -33,7 +33,9 @@ CONFIRM: dict[str, Any] = {"confirm_timeout": {"type": "int"}}
 
 
 @contextlib.contextmanager
-def begin(module: AnsibleModule, tables: Tables, read: Reread | None, directory: str = DIRECTORY) -> Iterator[Guard | None]:
+def begin(
+    module: AnsibleModule, tables: Tables, read: Reread | None, directory: str = DIRECTORY
+) -> Iterator[Guard | None]:
     """Yield a guard, or None if the task asks for none; one that was not armed is gone at the end.
 
     Args:
@@ -60,7 +62,9 @@ def begin(module: AnsibleModule, tables: Tables, read: Reread | None, directory:
         guard.close()
 
 
-def over(guard: Guard | None, made: Plan, absent: Keys, around: View, owner: str) -> contextlib.AbstractContextManager[None]:
+def over(
+    guard: Guard | None, made: Plan, absent: Keys, around: View, owner: str
+) -> contextlib.AbstractContextManager[None]:
     """Return ``guard.over(…)``, or what does nothing if there is no guard."""
     return guard.over(made, absent, around, owner) if guard else contextlib.nullcontext()
 

@@ -47,7 +47,9 @@ def unpack(path: str, sha256: str, directory: str) -> None:
         data = file.read()
     digest = hashlib.sha256(data).hexdigest()
     if digest != sha256:
-        raise BundleError(f"{path} has SHA-256 {digest}, expected {sha256}: it was changed or cut on its way from the controller")
+        raise BundleError(
+            f"{path} has SHA-256 {digest}, expected {sha256}: it was changed or cut on its way from the controller"
+        )
     try:
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             members = archive.getmembers()
@@ -75,7 +77,9 @@ def _refuse_unsafe(members: Iterable[tarfile.TarInfo]) -> None:
         if not (member.isfile() or member.isdir()):
             raise BundleError(f"{name[:200]} is not a plain file or directory")
         if _COMPILED in name.split("/"):
-            raise BundleError(f"{name[: name.index(_COMPILED) + len(_COMPILED)]} is in a bundle, expected no compiled files")
+            raise BundleError(
+                f"{name[: name.index(_COMPILED) + len(_COMPILED)]} is in a bundle, expected no compiled files"
+            )
         if name in names:
             raise BundleError(f"{name[:200]} is in it twice")
         names.add(name)
@@ -123,7 +127,9 @@ def _manifest(directory: str) -> dict[str, str]:
 def _files(directory: str) -> Iterator[str]:
     """Generate the names of all that is in a directory tree but directories, compiled files and the manifest."""
     for parent, directories, names in os.walk(directory, onerror=_raise):
-        directories[:] = [name for name in directories if name != _COMPILED or os.path.islink(os.path.join(parent, name))]
+        directories[:] = [
+            name for name in directories if name != _COMPILED or os.path.islink(os.path.join(parent, name))
+        ]
         for name in names + [name for name in directories if os.path.islink(os.path.join(parent, name))]:
             path = os.path.relpath(os.path.join(parent, name), directory)
             if os.path.islink(os.path.join(parent, name)) or not os.path.isfile(os.path.join(parent, name)):

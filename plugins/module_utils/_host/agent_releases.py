@@ -150,12 +150,16 @@ def recorded(module: AnsibleModule, places: Places) -> dict[str, Any] | None:
         found = json.loads(text)
         return {"release": str(found["release"]), "files": dict(found["files"])}
     except (ValueError, KeyError, TypeError):
-        module.fail_json(msg=f"{places.unproven} is not as this module wrote it, expected release and files; nothing was changed")
+        module.fail_json(
+            msg=f"{places.unproven} is not as this module wrote it, expected release and files; nothing was changed"
+        )
 
 
 def switch(module: AnsibleModule, places: Places, release: str, before: Texts, after: Texts) -> list[str]:
     """Make a release the current one, and files as given; returns what was changed, in check mode what would be."""
-    lines = {path: f"{'remove' if after[path] is None else 'write'} {path}" for path in after if after[path] != before[path]}
+    lines = {
+        path: f"{'remove' if after[path] is None else 'write'} {path}" for path in after if after[path] != before[path]
+    }
     if link_target(places.current) != release:
         lines[places.current] = f"switch to release {release}"
     if not os.path.islink(places.command) or os.readlink(places.command) != places.program:

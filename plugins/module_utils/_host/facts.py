@@ -91,7 +91,11 @@ def survey(wanted_modules: Collection[str], wanted_commands: Iterable[str], fsta
 
 def absent(wanted_modules: Iterable[str], states: Mapping[str, str], container: bool) -> list[str]:
     """Return the entries of which the kernel has nothing. A container has no say in that: its kernel loads what rules ask for from elsewhere."""
-    return [entry for entry in wanted_modules if not container and all(states[name] == "absent" for name in entry.split("|"))]
+    return [
+        entry
+        for entry in wanted_modules
+        if not container and all(states[name] == "absent" for name in entry.split("|"))
+    ]
 
 
 def lacking(found: Mapping[str, Any], has_modules: bool) -> list[str]:
@@ -201,8 +205,13 @@ def container_kind(root: str = "/") -> str | None:
 
     What the container interface of systemd names comes first; a pod of containerd has nothing of it.
     """
-    environment = dict(entry.partition("=")[::2] for entry in foreign_text(os.path.join(root, "proc/1/environ")).split("\0"))
-    told = [foreign_text(os.path.join(root, "run", name)).strip() for name in ("host/container-manager", "systemd/container")]
+    environment = dict(
+        entry.partition("=")[::2] for entry in foreign_text(os.path.join(root, "proc/1/environ")).split("\0")
+    )
+    told = [
+        foreign_text(os.path.join(root, "run", name)).strip()
+        for name in ("host/container-manager", "systemd/container")
+    ]
     told.append(environment.get("container", ""))
     told += [kind for mark, kind in CONTAINER_MARKS.items() if os.path.exists(os.path.join(root, mark))]
     told += ["kubernetes"] if "KUBERNETES_SERVICE_HOST" in environment else []
@@ -224,7 +233,9 @@ def hypervisor(root: str = "/") -> str:
     if "User Mode Linux" in processor:
         return "uml"
     firmware = os.path.join(root, "sys/class/dmi/id")
-    said = " ".join(foreign_text(os.path.join(firmware, name)) for name in ("product_name", "sys_vendor", "bios_vendor"))
+    said = " ".join(
+        foreign_text(os.path.join(firmware, name)) for name in ("product_name", "sys_vendor", "bios_vendor")
+    )
     named = next((word for mark, word in HYPERVISORS if mark in said), None)
     return named or ("unknown" if " hypervisor" in processor else "none")
 
@@ -233,7 +244,11 @@ def firewalld_backend(path: str = "/etc/firewalld/firewalld.conf") -> str | None
     """Return what firewalld writes its rules with, ``nftables`` or ``iptables``, or None where it is not installed."""
     if which("firewalld") is None:
         return None
-    values = [line.partition("=")[2].strip() for line in foreign_text(path).splitlines() if line.startswith("FirewallBackend=")]
+    values = [
+        line.partition("=")[2].strip()
+        for line in foreign_text(path).splitlines()
+        if line.startswith("FirewallBackend=")
+    ]
     return values[-1] if values else "nftables"
 
 

@@ -69,7 +69,9 @@ def check(params: Mapping[str, Any]) -> tuple[list[Alternatives], list[Alternati
                 unique(seen, name, place, f"kernel module {name}")
             lists[option].append(names)
     if any(len(names) > 1 for names in lists["absent"]):
-        raise InputError("absent", "name", "|".join(next(names for names in lists["absent"] if len(names) > 1)), "one name each")
+        raise InputError(
+            "absent", "name", "|".join(next(names for names in lists["absent"] if len(names) > 1)), "one name each"
+        )
     parameters: dict[str, str] = {}
     placed: dict[str, str] = {}
     for name, given in params["parameters"].items():
@@ -98,11 +100,15 @@ def choose(wanted: Iterable[Alternatives], optional: Iterable[Alternatives], sta
     names, lacking, warnings = [], [], []
     for required, entries in ((True, wanted), (False, optional)):
         for names_ in entries:
-            found = next((name for state in ((LOADED, BUILTIN), (LOADABLE,)) for name in names_ if states[name] in state), None)
+            found = next(
+                (name for state in ((LOADED, BUILTIN), (LOADABLE,)) for name in names_ if states[name] in state), None
+            )
             if found is not None:
                 names.append(found)
             elif any(states[name] == UNKNOWN for name in names_):
-                warnings.append(f"whether the kernel has the module {' or '.join(names_)} cannot be told here (a container?)")
+                warnings.append(
+                    f"whether the kernel has the module {' or '.join(names_)} cannot be told here (a container?)"
+                )
             elif required:
                 lacking.append(missing(" or ".join(names_)))
             else:
@@ -149,7 +155,9 @@ def overridden(path: str, names: Collection[str], wanted: Mapping[str, str]) -> 
         wanted: parameters ("a=1 b=2") by module name.
     """
     found = {}
-    given = {f"{name}.{pair.partition('=')[0]}": pair.partition("=")[2] for name in wanted for pair in wanted[name].split()}
+    given = {
+        f"{name}.{pair.partition('=')[0]}": pair.partition("=")[2] for name in wanted for pair in wanted[name].split()
+    }
     for file in boot_order(MODPROBE_DIRECTORIES):
         for line in foreign_text(file).replace("\\\n", " ").splitlines():
             word, name, *rest = [*line.split(), "", ""]  # modprobe.d(5)
@@ -159,7 +167,9 @@ def overridden(path: str, names: Collection[str], wanted: Mapping[str, str]) -> 
             elif word == "options" and os.path.basename(file) > os.path.basename(path):
                 settings = (pair.partition("=") for pair in rest if pair)
                 found.update((f"{name}.{key}", (value, file)) for key, _equals, value in settings)
-    last = ((name, value, file) for name, (value, file) in sorted(found.items()) if name in given or value == "blacklist")
+    last = (
+        (name, value, file) for name, (value, file) in sorted(found.items()) if name in given or value == "blacklist"
+    )
     return [(name, value, file) for name, value, file in last if name not in given or not _same(value, given[name])]
 
 
@@ -226,7 +236,9 @@ def in_use(path: str = "/proc/modules") -> dict[str, list[str]]:
 
 def render_load(owner: str, names: Collection[str]) -> str | None:
     """Return the text of a modules-load.d file, or None."""
-    return HEADER.format(module="kernel_modules", owner=owner) + "".join(f"{name}\n" for name in names) if names else None
+    return (
+        HEADER.format(module="kernel_modules", owner=owner) + "".join(f"{name}\n" for name in names) if names else None
+    )
 
 
 def render_options(owner: str, parameters: Mapping[str, str]) -> str | None:

@@ -31,7 +31,15 @@ WRITTEN = ("/usr", "/etc", "/var/lib")
 _REPOSITORY = "[kubenode]\nname=kubenode\nbaseurl={mirror}\nenabled=1\n{keys}"
 _APT = ("-o", "DPkg::Lock::Timeout=300", "-o", "APT::Sandbox::User=root")
 # What apt knows of packages, without what it has cached of the node's repositories.
-_APT_OWN = (*_APT, "-o", "Dir::Etc::SourceParts=/dev/null", "-o", "Dir::Cache::PkgCache=", "-o", "Dir::Cache::SrcPkgCache=")
+_APT_OWN = (
+    *_APT,
+    "-o",
+    "Dir::Etc::SourceParts=/dev/null",
+    "-o",
+    "Dir::Cache::PkgCache=",
+    "-o",
+    "Dir::Cache::SrcPkgCache=",
+)
 _APT_MIRROR = (*_APT_OWN, "-o", "Dir::Etc::SourceList={work}/sources.list", "-o", "Dir::State::Lists={work}/lists")
 _APT_FILES = (*_APT_OWN, "-o", "Dir::Etc::SourceList=/dev/null")
 _APT_INSTALL = ("install", "--quiet", "--yes", "--no-install-recommends", "{names}")

@@ -86,7 +86,9 @@ def without_swap(text: str) -> str:
 def with_swap(text: str) -> str:
     """Return the text that :func:`without_swap` changed as it was."""
     lines = text.splitlines(keepends=True)
-    return "".join(line[len(MARK) :] if line.startswith(MARK) and is_swap(line[len(MARK) :]) else line for line in lines)
+    return "".join(
+        line[len(MARK) :] if line.startswith(MARK) and is_swap(line[len(MARK) :]) else line for line in lines
+    )
 
 
 def units(directories: Sequence[str] = UNIT_DIRECTORIES) -> list[str]:
@@ -105,7 +107,10 @@ def units(directories: Sequence[str] = UNIT_DIRECTORIES) -> list[str]:
     return [
         name
         for name, path in found.items()
-        if name in enabled and name not in kept and os.path.realpath(path) != "/dev/null" and "/fstab" not in _text(path)
+        if name in enabled
+        and name not in kept
+        and os.path.realpath(path) != "/dev/null"
+        and "/fstab" not in _text(path)
     ]
 
 
@@ -155,5 +160,7 @@ def drop_in(unit: str, directory: str = UNIT_DIRECTORIES[0]) -> str:
 def blocked(directory: str = UNIT_DIRECTORIES[0]) -> list[str]:
     """Return the units that we keep from being started."""
     return [
-        name[: -len(".d")] for name in _names(directory) if name.endswith(".d") and os.path.exists(drop_in(name[:-2], directory))
+        name[: -len(".d")]
+        for name in _names(directory)
+        if name.endswith(".d") and os.path.exists(drop_in(name[:-2], directory))
     ]

@@ -194,7 +194,10 @@ def wish(
             lasting[key] = at_boot
     text = render(params["owner"], lasting)
     wanted = TaskChange(
-        {"sysctl": want, "file": {} if text is None else {path: text}}, {"file": {path} if text is None else set()}, {}, {}
+        {"sysctl": want, "file": {} if text is None else {path: text}},
+        {"file": {path} if text is None else set()},
+        {},
+        {},
     )
     return wanted, going, new
 

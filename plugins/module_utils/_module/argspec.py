@@ -32,7 +32,9 @@ def check_owner(owner: str) -> str:
     if owner == "agent":
         raise InputError("task", "owner", owner, "a name of your own ('agent' is the service proxy's)")
     if not re.match(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z", owner):
-        raise InputError("task", "owner", owner, "1 to 63 letters, digits, '_', '.' or '-', beginning with a letter or digit")
+        raise InputError(
+            "task", "owner", owner, "1 to 63 letters, digits, '_', '.' or '-', beginning with a letter or digit"
+        )
     return owner
 
 

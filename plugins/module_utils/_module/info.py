@@ -28,7 +28,9 @@ FAMILY_NAMES = {4: "ipv4", 6: "ipv6"}
 AS_OPTIONS = {"as_options": {"type": "bool", "default": False}}
 
 
-def run(spec: dict[str, Any], gather: Callable[[dict[str, Any], Owners], dict[str, Any]], directory: str = DIRECTORY) -> None:
+def run(
+    spec: dict[str, Any], gather: Callable[[dict[str, Any], Owners], dict[str, Any]], directory: str = DIRECTORY
+) -> None:
     """Run an information module from its argument spec; ``gather(params, owners)`` returns the module's result.
 
     ``owners`` is an :class:`Owners`.
@@ -75,7 +77,11 @@ def services(owners: Owners, as_options: bool) -> list[dict[str, Any]]:
     found = {}
     for key, value in have["virtual_server"].items():
         mark = key.protocol == "fwmark"
-        flags = [f"flag-{index}" for index, bit in enumerate((words.SCHED1, words.SCHED2, words.SCHED3), 1) if value.flags & bit]
+        flags = [
+            f"flag-{index}"
+            for index, bit in enumerate((words.SCHED1, words.SCHED2, words.SCHED3), 1)
+            if value.flags & bit
+        ]
         found[key] = {
             **({"fwmark": key.port} if mark else {"protocol": key.protocol, "address": key.address, "port": key.port}),
             "family": FAMILY_NAMES[key.family],
@@ -185,7 +191,12 @@ def links(owners: Owners, names: list[str] | None, as_options: bool) -> list[dic
         else addresses.read(sorted({link for link, _a, _p in addresses.node_addresses()}))
     )
     found = {
-        name: {"name": name, "up": value.up, "addresses": [], **beside(as_options, type=value.type, owner=owners("link", name))}
+        name: {
+            "name": name,
+            "up": value.up,
+            "addresses": [],
+            **beside(as_options, type=value.type, owner=owners("link", name)),
+        }
         for name, value in have["link"].items()
     }
     for key in have["address"]:

@@ -106,7 +106,9 @@ def failing(module: AnsibleModule) -> Iterator[None]:
         details = {}
         # an ApplyError, whose module is only imported where something is applied
         if hasattr(error, "failed") and hasattr(error, "undone"):
-            details["failed_steps"] = [dict(failure.step.as_json(), message=failure.message) for failure in error.failed]
+            details["failed_steps"] = [
+                dict(failure.step.as_json(), message=failure.message) for failure in error.failed
+            ]
             details["undone"] = [step.describe() for step in error.undone]
         module.fail_json(msg=str(error), **details)
 
@@ -223,12 +225,16 @@ def _with_lenient_children(have: ReadState, wish: TaskChange) -> dict[str, dict[
             raise ValueError(f"{kind} has no parent: only children are lenient")
         parent_of = parent[1]
         gone = wish.absent.get(kind, ())
-        stay = {key: value for key, value in have.get(kind, {}).items() if parent_of(key) in parents and key not in gone}
+        stay = {
+            key: value for key, value in have.get(kind, {}).items() if parent_of(key) in parents and key not in gone
+        }
         want[kind] = {**stay, **want.get(kind, {})}
     return want
 
 
-def _refuse_foreign_children(have: ReadState, want: ReadState, owned: Keys, others: Mapping[str, Mapping[Any, str]]) -> None:
+def _refuse_foreign_children(
+    have: ReadState, want: ReadState, owned: Keys, others: Mapping[str, Mapping[Any, str]]
+) -> None:
     """Raise ConflictError for a child that would have to go from a parent that is not ours: the planner leaves it where it is."""
     for kind in want:
         parent = KINDS[kind].parent
@@ -250,7 +256,9 @@ def _refuse_removal(kind: str, key: Any, others: Mapping[Any, str], allowed: boo
     if key in others:
         raise ConflictError(f"{name(kind, key)} belongs to owner {others[key]!r}; nothing was changed")
     if not allowed:
-        raise ConflictError(f"{name(kind, key)} has no owner and is not removed (adopt takes it over); nothing was changed")
+        raise ConflictError(
+            f"{name(kind, key)} has no owner and is not removed (adopt takes it over); nothing was changed"
+        )
 
 
 def report(module: AnsibleModule, made: Plan) -> dict[str, Any]:

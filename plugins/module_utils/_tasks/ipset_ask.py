@@ -105,7 +105,9 @@ def make(making: list[Making]) -> None:
         raise EngineError(f"set {which.name}: {which.header.text()}: {why}")
     if "already added" in why:
         first = _same_as(which, index)
-        raise EngineError(f"{which.lines.called(index)} and {which.lines.called(first)} are the same; name each thing once")
+        raise EngineError(
+            f"{which.lines.called(index)} and {which.lines.called(first)} are the same; name each thing once"
+        )
     text, place = which.lines.texts[index], which.lines.place(index)
     raise EngineError(f"{place}: member {text!r} of set {which.name} ({which.header.type}): {why}")
 

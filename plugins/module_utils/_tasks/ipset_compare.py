@@ -119,7 +119,9 @@ def _strike_out(rest: set[bytes], lines: Lines) -> set[bytes]:
             return new
 
 
-def _differing(given: Given, saved: Saved | None, spell: Spell | None, new: set[bytes] | None, rest: set[bytes]) -> Change:
+def _differing(
+    given: Given, saved: Saved | None, spell: Spell | None, new: set[bytes] | None, rest: set[bytes]
+) -> Change:
     """Return the change by the members that do not stand in the task as ipset prints them.
 
     Args:
@@ -156,7 +158,11 @@ def _differing(given: Given, saved: Saved | None, spell: Spell | None, new: set[
         stay = {} if given.exact else {member: options for member, options in left.items() if member not in gone}
         return Change(given.wanted_header, {**stay, **want}, left)
     if given.exact:
-        have = {member: options for member, options in left.items() if member in want or member not in about or member in gone}
+        have = {
+            member: options
+            for member, options in left.items()
+            if member in want or member not in about or member in gone
+        }
     else:
         have = {member: left[member] for member in (*want, *gone) if member in left}
     return Change(given.wanted_header, want, have)
@@ -187,7 +193,9 @@ def _spelled(lines: Lines, index: int, text: str, spell: Spell) -> Member:
 def _names(lines: Lines, new: set[bytes], members: Collection[str]) -> bool:
     """Tell whether a line that is not new, and so needed no spelling, names one of the members."""
     texts = {encoded(member) for member in members}
-    words = map(methodcaller("split", None, 1), filterfalse(new.__contains__, lines))  # without a line of Python for each, again
+    words = map(
+        methodcaller("split", None, 1), filterfalse(new.__contains__, lines)
+    )  # without a line of Python for each, again
     return bool(texts) and any(map(texts.__contains__, map(itemgetter(0), words)))
 
 

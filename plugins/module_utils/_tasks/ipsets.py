@@ -60,7 +60,11 @@ def reread(items: Iterable[Item]) -> State:
 
 def check_name(place: str, name: str) -> None:
     """Raise InputError unless ``name`` can be a set's."""
-    if not 1 <= len(name.encode()) <= 31 or any(char.isspace() or char == '"' for char in name) or name.startswith(_SPARE):
+    if (
+        not 1 <= len(name.encode()) <= 31
+        or any(char.isspace() or char == '"' for char in name)
+        or name.startswith(_SPARE)
+    ):
         raise InputError(place, "name", name, f"1 to 31 characters without spaces and double quotes, and no {_SPARE}*")
 
 
@@ -88,7 +92,12 @@ def given(place: str, item: Mapping[str, Any]) -> Given:
     members = from_file(subject, item["src"]) if item["src"] else inline(place, "members", item["members"] or ())
     exact = item["purge_members"] and bool(item["src"] or item["members"] is not None)
     return Given(
-        place, name, header(kind, chosen, subject), members, inline(place, "absent_members", item["absent_members"]), exact
+        place,
+        name,
+        header(kind, chosen, subject),
+        members,
+        inline(place, "absent_members", item["absent_members"]),
+        exact,
     )
 
 
@@ -113,7 +122,9 @@ class Task:
             have["member"].update((MemberKey(name, member), options) for member, options in change.have.items())
         for name, each in saved.items():
             if name not in self._want["set"] and (name in self.sets or self.purge != "none"):
-                have["member"].update((MemberKey(name, found.member), found.options) for found in map(plainly, each.members()))
+                have["member"].update(
+                    (MemberKey(name, found.member), found.options) for found in map(plainly, each.members())
+                )
         self._place_those_that_go(have, saved)
         return have
 
@@ -169,7 +180,9 @@ class Task:
                 unclear.append((each, error.error))
         return {**changes, **self._asked(unclear, saved)}
 
-    def _asked(self, unclear: Collection[tuple[Given, InputError | None]], saved: Mapping[str, Saved]) -> dict[str, Change]:
+    def _asked(
+        self, unclear: Collection[tuple[Given, InputError | None]], saved: Mapping[str, Saved]
+    ) -> dict[str, Change]:
         """Return the changes of the sets that only ipset can spell."""
         if not unclear:
             return {}

@@ -66,7 +66,9 @@ def prepare(params: dict[str, Any]) -> Prepared:
                 place,
                 chain["state"] == "present",
                 None if chain["rules"] is None else tuple(rules),
-                None if chain["jumps"] is None else [(here, jump_into(key, jump), jump["position"]) for here, jump in jumps],
+                None
+                if chain["jumps"] is None
+                else [(here, jump_into(key, jump), jump["position"]) for here, jump in jumps],
             )
 
     def read(around: LedgerView) -> State:
@@ -111,7 +113,10 @@ def check_name(place: str, name: str) -> None:
     """Raise InputError unless ``name`` can be a chain of one's own."""
     if not _NAME.match(name) or any(name in chains for chains in BUILT_IN.values()):
         raise InputError(
-            place, "name", name, "a chain of your own: 1 to 28 characters without spaces and quotes, not a built-in chain"
+            place,
+            "name",
+            name,
+            "a chain of your own: 1 to 28 characters without spaces and quotes, not a built-in chain",
         )
 
 
@@ -127,7 +132,10 @@ def check_jump(place: str, chain: ChainKey, jump: Mapping[str, Any]) -> None:
     """Raise InputError unless there can be such a jump into ``chain``."""
     if jump["chain"] not in BUILT_IN[chain.table]:
         raise InputError(
-            place, "chain", jump["chain"], f"a built-in chain of table {chain.table}: {', '.join(BUILT_IN[chain.table])}"
+            place,
+            "chain",
+            jump["chain"],
+            f"a built-in chain of table {chain.table}: {', '.join(BUILT_IN[chain.table])}",
         )
     check_rule(place, "match", jump["match"].strip())
 
@@ -158,7 +166,9 @@ def wanted(chains: Chains, have: ReadState, around: LedgerView, expected: Expect
         if not chain.present or chain.jumps is not None:
             mine = around.owned.get("jump", ())
             absent["jump"].update(
-                jump for jump in mine if jump[:2] == key[:2] and target(jump.rule) == key.chain and jump not in want["jump"]
+                jump
+                for jump in mine
+                if jump[:2] == key[:2] and target(jump.rule) == key.chain and jump not in want["jump"]
             )
     left = {key for key, chain in spelled.items() if chain.present and chain.jumps is None}
     jumps = {jump for jump in have["jump"] if ChainKey(jump.family, jump.table, target(jump.rule)) not in left}
@@ -173,7 +183,11 @@ def target(rule: str) -> str:
 def respell(chains: Chains, have: ReadState, expected: Expected | None) -> dict[ChainKey, Wanted]:
     """Return the chains with their rules and jumps as iptables-save spells them; iptables is only asked if something is not there."""
     plain = {key: plainly(chain, key.family, have["chain"].get(key, ())) for key, chain in chains.items()}
-    rules = {key: asked for key, chain in plain.items() if (asked := chains[key].rules) and chain.rules != have["chain"].get(key)}
+    rules = {
+        key: asked
+        for key, chain in plain.items()
+        if (asked := chains[key].rules) and chain.rules != have["chain"].get(key)
+    }
     jumps = [
         given
         for key, chain in plain.items()
@@ -229,19 +243,27 @@ def ask(
 
     found_rules, found_jumps = in_scratch(asking) or ((), ())
     texts = {ChainKey(*key): tuple(found) for key, found in found_rules}
-    keys = {JumpKey(*key): JumpKey(found[0], found[1], found[2], _REPEATED.sub("", found[3])) for key, found in found_jumps}
+    keys = {
+        JumpKey(*key): JumpKey(found[0], found[1], found[2], _REPEATED.sub("", found[3])) for key, found in found_jumps
+    }
     return texts, keys
 
 
-def mentioned_sets(chains: Chains, rules: Texts, jumps: Collection[JumpKey], expected: Expected | None) -> dict[str, IPSet]:
+def mentioned_sets(
+    chains: Chains, rules: Texts, jumps: Collection[JumpKey], expected: Expected | None
+) -> dict[str, IPSet]:
     """Return the headers of the sets that rules name. One that is not there may be ``expected``.
 
     Raises:
         InputError: there is no such set, or it holds another family: the kernel takes such a rule, and it never matches.
     """
     texts: list[tuple[ChainKey | JumpKey, str, str]]
-    texts = [(key, f"{chains[key].place}.rules[{index}]", rule) for key in rules for index, rule in enumerate(rules[key])]
-    given = [(place, jump) for chain in chains.values() for place, jump, _position in chain.jumps or () if jump in jumps]
+    texts = [
+        (key, f"{chains[key].place}.rules[{index}]", rule) for key in rules for index, rule in enumerate(rules[key])
+    ]
+    given = [
+        (place, jump) for chain in chains.values() for place, jump, _position in chain.jumps or () if jump in jumps
+    ]
     texts += [(jump, place, jump.rule) for place, jump in given]
     named = [(key, place, name) for key, place, rule in texts for name in iptables.mentioned_sets([rule])]
     if not named:

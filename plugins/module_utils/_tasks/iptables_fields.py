@@ -91,10 +91,14 @@ def _spelled(place: str, name: str, field: Field, given: dict[str, Any]) -> str:
 def _value(place: str, name: str, field: Field, value: Any) -> str:
     """Return a value as text."""
     parts = value if field.many and isinstance(value, list) else [value]
-    if not parts or any(isinstance(part, (bool, dict, list)) or not str(part).strip() or "\n" in str(part) for part in parts):
+    if not parts or any(
+        isinstance(part, (bool, dict, list)) or not str(part).strip() or "\n" in str(part) for part in parts
+    ):
         raise InputError(place, name, value, "text or a number" + (", or a list of them" if field.many else ""))
     if len(parts) > 1 and any(str(part).strip().startswith("!") for part in parts):
-        raise InputError(place, name, value, "'!' before one value or one text ('!80,443'), since it is about all of them")
+        raise InputError(
+            place, name, value, "'!' before one value or one text ('!80,443'), since it is about all of them"
+        )
     joined = ",".join(str(part).strip() for part in parts)
     count = len(joined.lstrip("! ").split())
     if field.words and count != field.words:

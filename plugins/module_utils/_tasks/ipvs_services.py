@@ -154,7 +154,9 @@ def prepare(params: dict[str, Any]) -> Prepared:
 def reread(items: Collection[Item]) -> State:
     """Return what there is of (kind, key) pairs, and what stands beside them."""
     servers = {
-        key if kind == "virtual_server" else key.server for kind, key in items if kind in ("virtual_server", "real_server")
+        key if kind == "virtual_server" else key.server
+        for kind, key in items
+        if kind in ("virtual_server", "real_server")
     }
     kinds = {kind for kind, _key in items} & {"ipvs_timeout", "sync_daemon"}
     if not kinds:
@@ -205,7 +207,9 @@ def server_key(place: str, service: Mapping[str, Any]) -> VirtualServerKey:
     where = address(place, "address", service["address"])
     if service["family"] == "ipv6" and net.family(where) == 4:
         raise InputError(place, "family", "ipv6", f"ipv4 or nothing, as the address {where} is")
-    return VirtualServerKey(service["protocol"], where, number(place, "port", service["port"], 0, 65535), net.family(where))
+    return VirtualServerKey(
+        service["protocol"], where, number(place, "port", service["port"], 0, 65535), net.family(where)
+    )
 
 
 def virtual_server(subject: str, key: VirtualServerKey, service: Mapping[str, Any]) -> VirtualServer:
@@ -218,17 +222,26 @@ def virtual_server(subject: str, key: VirtualServerKey, service: Mapping[str, An
     if service["netmask"] is not None and not timeout:
         raise InputError(subject, "netmask", service["netmask"], "nothing without persistence_timeout")
     if service["persistence_engine"] and not timeout:
-        raise InputError(subject, "persistence_engine", service["persistence_engine"], "nothing without persistence_timeout")
+        raise InputError(
+            subject, "persistence_engine", service["persistence_engine"], "nothing without persistence_timeout"
+        )
     flags = (PERSISTENT if timeout else 0) | (ONE_PACKET if service["one_packet"] else 0)
     scheduler = service["scheduler"]
-    for field, text, shortest in (("scheduler", scheduler, 1), ("persistence_engine", service["persistence_engine"], 0)):
+    for field, text, shortest in (
+        ("scheduler", scheduler, 1),
+        ("persistence_engine", service["persistence_engine"], 0),
+    ):
         if not (text.isascii() and shortest <= len(text) <= MAXIMUM_NAME):
             raise InputError(subject, field, text, f"an ASCII name of at most {MAXIMUM_NAME} characters")
     for flag in service["scheduler_flags"]:
         if flag.partition("-")[0] not in ("flag", scheduler):
-            raise InputError(subject, "scheduler_flags", flag, f"flags that the scheduler {scheduler} has, or flag-1 to flag-3")
+            raise InputError(
+                subject, "scheduler_flags", flag, f"flags that the scheduler {scheduler} has, or flag-1 to flag-3"
+            )
         flags |= SCHEDULER_FLAGS[flag]
-    mask = net.full_prefix(key.family) if service["netmask"] is None else prefix(subject, key.family, service["netmask"])
+    mask = (
+        net.full_prefix(key.family) if service["netmask"] is None else prefix(subject, key.family, service["netmask"])
+    )
     return VirtualServer(scheduler, flags, timeout, mask, service["persistence_engine"])
 
 
@@ -244,7 +257,9 @@ def prefix(subject: str, family: int, text: str) -> int:
             bits = ""
         if bits and "01" not in bits and "1" in bits:
             return bits.count("1")
-    raise InputError(subject, "netmask", text, f"a prefix length between 1 and {full}" + (" or a netmask" if family == 4 else ""))
+    raise InputError(
+        subject, "netmask", text, f"a prefix length between 1 and {full}" + (" or a netmask" if family == 4 else "")
+    )
 
 
 def real_server_key(place: str, server: VirtualServerKey, real: Mapping[str, Any]) -> RealServerKey:
@@ -264,13 +279,19 @@ def real_server(subject: str, real: Mapping[str, Any]) -> RealServer:
     if lower > upper:
         raise InputError(subject, "lower_threshold", lower, f"at most upper_threshold, {upper}")
     tunnel = _tunnel(subject, real)
-    return RealServer(number(subject, "weight", real["weight"], 0, _INT32), real["forwarding_method"], upper, lower, *tunnel)
+    return RealServer(
+        number(subject, "weight", real["weight"], 0, _INT32), real["forwarding_method"], upper, lower, *tunnel
+    )
 
 
 def _tunnel(subject: str, real: Mapping[str, Any]) -> tuple[str, int, int]:
     kind, port, checksum = real["tunnel_type"], real["tunnel_port"], real["tunnel_checksum"]
     method = real["forwarding_method"]
-    for field, value, default in (("tunnel_type", kind, "ipip"), ("tunnel_port", port, 0), ("tunnel_checksum", checksum, "none")):
+    for field, value, default in (
+        ("tunnel_type", kind, "ipip"),
+        ("tunnel_port", port, 0),
+        ("tunnel_checksum", checksum, "none"),
+    ):
         if method != "tunnel" and value != default:
             raise InputError(subject, field, value, "nothing without forwarding_method tunnel")
     if kind == "gue":

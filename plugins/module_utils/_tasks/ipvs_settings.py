@@ -50,7 +50,9 @@ def complete(wish: TaskChange, have: ReadState) -> TaskChange:
     if "sync_daemon" in want:
         running = scope["sync_daemon"] = have["sync_daemon"]
         want["sync_daemon"] = {
-            role: daemon._replace(max_length=running[role].max_length) if role in running and not daemon.max_length else daemon
+            role: daemon._replace(max_length=running[role].max_length)
+            if role in running and not daemon.max_length
+            else daemon
             for role, daemon in want["sync_daemon"].items()
         }
     return wish._replace(want=want, scope=scope, common={"ipvs_timeout": set(want.get("ipvs_timeout", ()))})

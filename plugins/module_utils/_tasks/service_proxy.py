@@ -155,6 +155,8 @@ def found_objects(given: list[Any] | None, path: str | None) -> Collection[dict[
         read = {key: item for item in source.objects() if (key := documents.key_of(item)) is not None}
         doubled = [str(key) for key in read if key in found]
         if doubled:
-            raise EngineError(f"in objects and in {path}: {', '.join(doubled)}; name each object once; nothing was changed")
+            raise EngineError(
+                f"in objects and in {path}: {', '.join(doubled)}; name each object once; nothing was changed"
+            )
         found.update(read)
     return found.values()

@@ -55,7 +55,9 @@ def tables(module: AnsibleModule) -> Tables:
     return {"sysctls": sysctls.apply, "files": _files.table(module)}
 
 
-def within(module: AnsibleModule, params: dict[str, Any], around: LedgerView, guard: Guard | None = None) -> dict[str, Any]:
+def within(
+    module: AnsibleModule, params: dict[str, Any], around: LedgerView, guard: Guard | None = None
+) -> dict[str, Any]:
     """Do the same where the node's lock is held already."""
     owner = params["owner"]
     values, bounds, absent = _sysctls.check(params["sysctls"], params["absent"])
@@ -72,7 +74,10 @@ def within(module: AnsibleModule, params: dict[str, Any], around: LedgerView, gu
     sysctls.foresee(made.steps)
     if not module.check_mode:
         _confirm.refuse_pending(owner)
-        with _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner), noted(around.open_ledger, owner, former):
+        with (
+            _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner),
+            noted(around.open_ledger, owner, former),
+        ):
             carry_out(made, wanted, have, tables(module), around, owner, {"sysctl": going})
     result = report(module, made)
     overridden = []

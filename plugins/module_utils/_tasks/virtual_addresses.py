@@ -39,7 +39,9 @@ def prepare(params: dict[str, Any]) -> Prepared:
         unique(seen, check_link(place, link["name"]), place, f"link {link['name']}")
         links[link["name"]] = {
             **link,
-            "addresses": None if link["addresses"] is None else keys(f"{place}.addresses", link["name"], link["addresses"], seen),
+            "addresses": None
+            if link["addresses"] is None
+            else keys(f"{place}.addresses", link["name"], link["addresses"], seen),
             "absent_addresses": keys(f"{place}.absent_addresses", link["name"], link["absent_addresses"], seen),
         }
 
@@ -93,7 +95,9 @@ def wanted(links: Mapping[str, Mapping[str, Any]], have: ReadState, around: Ledg
             absent["address"].update(mine)
             for key, owner in around.others.get("address", {}).items():
                 if key.link == link and link in have["link"]:
-                    raise ConflictError(f"link {link} carries {name('address', key)} of owner {owner!r}; nothing was changed")
+                    raise ConflictError(
+                        f"link {link} carries {name('address', key)} of owner {owner!r}; nothing was changed"
+                    )
             continue
         there = have["link"].get(link)
         value = Link("dummy", bool(wish["up"])) if there is None else there

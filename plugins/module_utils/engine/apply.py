@@ -71,7 +71,9 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
         ApplyError: a step, or the ledger after all of them, failed (only without ``keep_going``); everything was undone that could be.
         KernelError: a table cannot be used at all (only with ``keep_going``); what was done before stays.
     """
-    creations = [(step.kind, step.key) for step in plan.steps if step.before is None and KINDS[step.kind].parent is None]
+    creations = [
+        (step.kind, step.key) for step in plan.steps if step.before is None and KINDS[step.kind].parent is None
+    ]
     adopted = [(kind, key) for kind, keys in plan.adopted.items() for key in keys]
     deletions = [(step.kind, step.key) for step in plan.steps if step.after is None and KINDS[step.kind].parent is None]
     ledger.rehearse(owner, deletions)
@@ -82,7 +84,9 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
         gone = {(step.kind, step.key) for step in done if step.after is None}
         # What was ours before stays claimed: that it could not be made does not say that it is not there.
         gone.update(
-            fresh.intersection((failure.step.kind, failure.step.key) for failure in failed if failure.step.before is None)
+            fresh.intersection(
+                (failure.step.kind, failure.step.key) for failure in failed if failure.step.before is None
+            )
         )
         try:
             ledger.forget(owner, [item for item in gone if KINDS[item[0]].parent is None])

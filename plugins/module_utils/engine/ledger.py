@@ -60,7 +60,9 @@ class Ledger:
                 self._file = LedgerFile(self.path, self._lasting, seconds)
             else:
                 uid, gid = owner
-                self._process = OwnerProcess(uid, gid, lambda: LedgerFile(self.path, self._lasting, seconds), seconds + _ANSWER)
+                self._process = OwnerProcess(
+                    uid, gid, lambda: LedgerFile(self.path, self._lasting, seconds), seconds + _ANSWER
+                )
         except (OSError, sqlite3.Error, LedgerError) as error:
             raise LedgerError(
                 f"ledger {self.path} cannot be opened: {_words(error)}{self._holder(error)}; nothing was changed"

@@ -45,7 +45,9 @@ def node_lock(directory: str = DIRECTORY, seconds: float = PATIENCE) -> Iterator
                 yield handle
                 return
             if time.monotonic() >= end:
-                raise LockedError(f"lock {directory}/lock is replaced again and again by another process; nothing was changed")
+                raise LockedError(
+                    f"lock {directory}/lock is replaced again and again by another process; nothing was changed"
+                )
         finally:
             os.close(handle)
 

@@ -131,13 +131,17 @@ def key_of(item: Any) -> ObjectKey | None:
 
 def lean(item: Object) -> Object:
     """Return the object with its namespace, and without what no proxy reads and takes most of the memory."""
-    metadata = {key: value for key, value in item["metadata"].items() if key not in ("managedFields", "ownerReferences")}
+    metadata = {
+        key: value for key, value in item["metadata"].items() if key not in ("managedFields", "ownerReferences")
+    }
     if item["kind"] not in _CLUSTER_WIDE:
         metadata["namespace"] = metadata.get("namespace") or "default"
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):
         metadata["annotations"] = {
-            name: text for name, text in annotations.items() if name != "kubectl.kubernetes.io/last-applied-configuration"
+            name: text
+            for name, text in annotations.items()
+            if name != "kubectl.kubernetes.io/last-applied-configuration"
         }
     if item["kind"] == "Node":  # its status has every image of the node, and changes with every heartbeat
         metadata.pop("annotations", None)

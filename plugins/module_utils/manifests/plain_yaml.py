@@ -42,7 +42,11 @@ def load_all(text: str) -> Iterator[tuple[int, Any]]:
                 _check_aliases(node)
             try:
                 document = loader.construct_document(node)
-            except (ArithmeticError, AttributeError, LookupError) as error:  # PyYAML's answer to `!!bool maybe`, `!!int ""`
+            except (
+                ArithmeticError,
+                AttributeError,
+                LookupError,
+            ) as error:  # PyYAML's answer to `!!bool maybe`, `!!int ""`
                 what = f"a value does not fit its tag ({type(error).__name__})"
                 raise yaml.constructor.ConstructorError(None, None, what, node.start_mark) from None
             yield node.start_mark.line + 1, document

@@ -46,7 +46,10 @@ class Agent:
             path.unlink()
         objects = cluster(services, endpoints)
         changing = {"service-0", "service-0-00000"}
-        write(self.manifests / "cluster.json", as_list([one for one in objects if one["metadata"]["name"] not in changing]))
+        write(
+            self.manifests / "cluster.json",
+            as_list([one for one in objects if one["metadata"]["name"] not in changing]),
+        )
         self.changing = {one["kind"]: one for one in objects if one["metadata"]["name"] in changing}
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -85,7 +88,10 @@ class Agent:
     def check(self) -> None:
         """End unless everything that is wanted is in place."""
         done = subprocess.run(
-            [*KUBENODE, "plan", "--objects", str(self.manifests)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [*KUBENODE, "plan", "--objects", str(self.manifests)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         if done.returncode:
             log = (WORK / "log").read_text()
@@ -108,7 +114,9 @@ class Agent:
     def add_endpoint(self, pod: int) -> float:
         """Add an endpoint to one service; returns the seconds until the kernel has its real server."""
         port = self.changing["Service"]["spec"]["ports"][0]
-        server = VirtualServerKey(port["protocol"].lower(), self.changing["Service"]["spec"]["clusterIP"], port["port"], 4)
+        server = VirtualServerKey(
+            port["protocol"].lower(), self.changing["Service"]["spec"]["clusterIP"], port["port"], 4
+        )
         added = endpoint(pod)
         self.changing["EndpointSlice"]["endpoints"].append(added)
         with connect() as kernel:

@@ -21,10 +21,14 @@ Samples = dict[str, list[float]]
 
 def module(name: str, changes: int, **arguments: object) -> float:
     """Run a module once; returns its own seconds, and ends everything if it does not change as much as it should."""
-    done = subprocess.run([sys.executable, ONE, name], input=json.dumps(arguments), stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, ONE, name], input=json.dumps(arguments), stdout=subprocess.PIPE, text=True, check=True
+    )
     answer = json.loads(done.stdout)
     if answer["result"].get("failed") or len(answer["result"]["lines"]) != changes:
-        sys.exit(f"{name}: {len(answer['result'].get('lines', ()))} changes instead of {changes}: {answer['result'].get('msg')}")
+        sys.exit(
+            f"{name}: {len(answer['result'].get('lines', ()))} changes instead of {changes}: {answer['result'].get('msg')}"
+        )
     return float(answer["seconds"])
 
 
@@ -65,7 +69,9 @@ def sets(members: int, changed: int, rounds: int) -> Samples:
 
 def chains(rules: int, rounds: int) -> Samples:
     """Measure ``iptables_chains``: nothing to do, with rules as people spell them."""
-    texts = [f"-p tcp -s 10.{number >> 8}.{number & 255}.0/24 --dport {1024 + number} -j ACCEPT" for number in range(rules)]
+    texts = [
+        f"-p tcp -s 10.{number >> 8}.{number & 255}.0/24 --dport {1024 + number} -j ACCEPT" for number in range(rules)
+    ]
     wanted = {"owner": "bench", "chains": [{"name": "BENCH", "rules": texts, "jumps": [{"chain": "FORWARD"}]}]}
     seconds: Samples = {"iptables-save": [], "chains unchanged": []}
     module("iptables_chains", 2, **wanted)

@@ -64,7 +64,9 @@ def main(members: int, rules: int, ips: int, rounds: int) -> None:
     """Measure."""
     samples: Samples = {}
     header = IPSet("hash:ip", (("family", "inet"), ("hashsize", "65536"), ("maxelem", str(2 * members))))
-    keys = [MemberKey("BENCH", f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}") for number in range(1, members + 1)]
+    keys = [
+        MemberKey("BENCH", f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}") for number in range(1, members + 1)
+    ]
     want = {"set": {"BENCH": header}, "member": dict.fromkeys(keys, "")}
     apply(ipset, plan({}, want, {}).steps)
     compare = lambda: unchanged(plan(ipset.read(), want, {"set": {"BENCH"}}).steps)  # noqa: E731

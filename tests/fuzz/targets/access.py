@@ -75,7 +75,17 @@ TARGETS = {
         _plugin,
         _CREDENTIALS,
         (ApiError,),
-        ('"token":', '"expirationTimestamp":', '"clientKeyData":', "null", "1e999", "[", "{", "\\ud800", "0001-01-01T00:00:00Z"),
+        (
+            '"token":',
+            '"expirationTimestamp":',
+            '"clientKeyData":',
+            "null",
+            "1e999",
+            "[",
+            "{",
+            "\\ud800",
+            "0001-01-01T00:00:00Z",
+        ),
         2048,
     ),
 }

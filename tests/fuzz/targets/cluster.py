@@ -30,7 +30,9 @@ _CONFIGS = (
     Config(),
     Config(local_fallback="drop", no_endpoints="reject", vip_ping=True, localhost_node_ports=True, masquerade_all=True),
     Config(vip_binding="routes", service_cidrs=("10.96.0.0/16", "fd00::/112"), bind_load_balancer_ips=False),
-    Config(node_port_addresses=("primary",), scheduler="mh", detect_local_mode="NodeCIDR", cluster_cidrs=("10.244.0.0/16",)),
+    Config(
+        node_port_addresses=("primary",), scheduler="mh", detect_local_mode="NodeCIDR", cluster_cidrs=("10.244.0.0/16",)
+    ),
 )
 _MOST_CHANGES = 6
 
@@ -56,7 +58,9 @@ def _sequence(data: bytes) -> None:
             _mirror(mirrored, cluster)
     _mirror(mirrored, cluster)
     state = cluster.state()
-    assert {kind: items for kind, items in mirrored.items() if items} == {k: items for k, items in state.items() if items}
+    assert {kind: items for kind, items in mirrored.items() if items} == {
+        k: items for k, items in state.items() if items
+    }
     fresh = Cluster(config, facts)
     for item in objects.values():
         fresh.put(item)

@@ -44,7 +44,9 @@ def _rows(data: bytes) -> None:
             else:
                 kind = choices.pick(("sysctl", "real_server", kind))
                 note = choices.pick(_TEXTS) if choices.chance(2) else choices.text()
-                database.execute("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)", ("agent", kind, _key(choices), note))
+                database.execute(
+                    "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)", ("agent", kind, _key(choices), note)
+                )
     database.close()
     ledger = Ledger(_DIRECTORY)
     try:

@@ -203,10 +203,14 @@ def _ipvs_seeds() -> list[bytes]:
         for address in _REALS:
             counts = b"".join(attribute(number, _U32.pack(3)) for number in (7, 8, 9)) + attribute(10, _counters(_U32))
             found.append(
-                bytes((5, 1, 0, 0)) + _more(pack_real(RealServerKey(key, address, 8080), RealServer(1, "masquerade")), counts)
+                bytes((5, 1, 0, 0))
+                + _more(pack_real(RealServerKey(key, address, 8080), RealServer(1, "masquerade")), counts)
             )
     daemon = (
-        attribute(1, _U32.pack(1)) + attribute(2, b"eth0\0") + attribute(3, _U32.pack(5)) + attribute(5, bytes((224, 0, 0, 81)))
+        attribute(1, _U32.pack(1))
+        + attribute(2, b"eth0\0")
+        + attribute(3, _U32.pack(5))
+        + attribute(5, bytes((224, 0, 0, 81)))
     )
     found.append(bytes((9, 1, 0, 0)) + attribute(3, daemon))
     return [_packed(found), *(_packed([payload]) for payload in found)]
@@ -234,11 +238,22 @@ def _set_seeds() -> list[bytes]:
         ("bitmap:port", port),
     ):
         head = port + attribute(5, _BE16.pack(90)) if kind == "bitmap:port" else sizes
-        texts = attribute(2, b"a\0") + attribute(3, kind.encode() + b"\0") + attribute(4, bytes((1,))) + attribute(5, bytes((2,)))
+        texts = (
+            attribute(2, b"a\0")
+            + attribute(3, kind.encode() + b"\0")
+            + attribute(4, bytes((1,)))
+            + attribute(5, bytes((2,)))
+        )
         first = bytes((2, 0, 0, 0)) + texts + attribute(7, head)
-        found.append(_packed([first, bytes((2, 0, 0, 0)) + attribute(2, b"a\0") + attribute(8, attribute(7, member) * 2)]))
+        found.append(
+            _packed([first, bytes((2, 0, 0, 0)) + attribute(2, b"a\0") + attribute(8, attribute(7, member) * 2)])
+        )
     empty = (
-        bytes((2, 0, 0, 0)) + attribute(2, b"a\0") + attribute(3, b"hash:ip\0") + attribute(5, bytes((2,))) + attribute(7, sizes)
+        bytes((2, 0, 0, 0))
+        + attribute(2, b"a\0")
+        + attribute(3, b"hash:ip\0")
+        + attribute(5, bytes((2,)))
+        + attribute(7, sizes)
     )
     return [*found, _packed([empty + attribute(8, attribute(7, attribute(1, b"")))])]
 
@@ -256,7 +271,9 @@ def _route_payloads() -> list[bytes]:
 
 
 def _routing_seeds() -> list[bytes]:
-    marked = [bytes((kind,)) + payload for kind, payload in zip((18, 22, 26, 26, 22, 26, 26), _route_payloads(), strict=True)]
+    marked = [
+        bytes((kind,)) + payload for kind, payload in zip((18, 22, 26, 26, 22, 26, 26), _route_payloads(), strict=True)
+    ]
     return [_packed(marked), *(_packed([each]) for each in marked)]
 
 
@@ -277,7 +294,14 @@ def _netlink_seeds() -> list[bytes]:
     refused = _HEADER.pack(36, 2, 0, 1, 0) + Struct("=i").pack(-2) + bytes(16)
     torn = _HEADER.pack(24, 16, 0x12, 1, 0) + bytes(8)
     end = _HEADER.pack(36, 2, 0, 4, 0) + bytes(20)
-    packets = ([good + good, done], [good, refused], [torn, done], [refused, end], [_HEADER.pack(0, 16, 2, 1, 0)], [done[:18]])
+    packets = (
+        [good + good, done],
+        [good, refused],
+        [torn, done],
+        [refused, end],
+        [_HEADER.pack(0, 16, 2, 1, 0)],
+        [done[:18]],
+    )
     return [bytes((kind,)) + _packed(list(each)) for kind in range(3) for each in packets]
 
 

@@ -167,5 +167,7 @@ TARGETS = {
         ),
         9000,
     ),
-    "control": Target(_commands, [cut + text for text in _LINES for cut in _CUTS], (), ('{"command": ', '"status"}', "\n"), 8192),
+    "control": Target(
+        _commands, [cut + text for text in _LINES for cut in _CUTS], (), ('{"command": ', '"status"}', "\n"), 8192
+    ),
 }

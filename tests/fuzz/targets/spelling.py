@@ -71,7 +71,9 @@ def _member(data: bytes) -> None:
             continue
         if found is not None:
             assert same_options(found.options, found.options)
-            assert speller(f"{found.member} {found.options}".strip()) in (found, None), "a canonical member is spelled otherwise"
+            assert speller(f"{found.member} {found.options}".strip()) in (found, None), (
+                "a canonical member is spelled otherwise"
+            )
 
 
 def _member_seeds() -> list[bytes]:
@@ -87,13 +89,26 @@ TARGETS = {
     "rules": Target(
         _rule,
         [bytes((family,)) + rule.encode() for rule in _RULES for family in (0, 1)],
-        words=tuple(sorted({word for rule in _RULES for word in rule.split()} | {"! ", "--sport ", "--mark ", "--comment "})),
+        words=tuple(
+            sorted({word for rule in _RULES for word in rule.split()} | {"! ", "--sport ", "--mark ", "--comment "})
+        ),
         longest=512,
     ),
     "members": Target(
         _member,
         _member_seeds(),
-        words=(" timeout ", " comment ", " skbmark 0x", " skbprio ", " nomatch", " packets ", ",tcp:", "/32", "fd00::", "9" * 40),
+        words=(
+            " timeout ",
+            " comment ",
+            " skbmark 0x",
+            " skbprio ",
+            " nomatch",
+            " packets ",
+            ",tcp:",
+            "/32",
+            "fd00::",
+            "9" * 40,
+        ),
         longest=512,
     ),
 }

@@ -111,7 +111,9 @@ def _by_key(document: Any) -> dict[str, dict[str, Any]]:
 
 def _conditions(item: dict[str, Any]) -> list[Any]:
     endpoints = item.get("endpoints")
-    return [each.get("conditions") for each in endpoints if isinstance(each, dict)] if isinstance(endpoints, list) else []
+    return (
+        [each.get("conditions") for each in endpoints if isinstance(each, dict)] if isinstance(endpoints, list) else []
+    )
 
 
 def _configuration(data: bytes) -> None:
@@ -138,7 +140,17 @@ def _config_seeds() -> list[bytes]:
         ("kubenode.ipvs/v1alpha1", "AgentConfiguration", AGENT_FIELDS),
     ):
         for path in fields:
-            for value in ("1", '"1"', "1m30s", "[10.0.0.0/8]", "9" * 400, "0x" + "f" * 4000, "{a: b}", ".inf", "'10.0.0.1:80'"):
+            for value in (
+                "1",
+                '"1"',
+                "1m30s",
+                "[10.0.0.0/8]",
+                "9" * 400,
+                "0x" + "f" * 4000,
+                "{a: b}",
+                ".inf",
+                "'10.0.0.1:80'",
+            ):
                 nested = "".join(f"{{{part}: " for part in path.split(".")) + value + "}" * (path.count(".") + 1)
                 found.append(f"apiVersion: {api}\nkind: {kind}\n{nested[1:-1]}\n".encode())
     return found

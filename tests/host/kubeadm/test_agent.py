@@ -15,7 +15,12 @@ from support.kubeadm_site import NODES, Site
 
 
 def test_the_agent_in_the_place_of_kube_proxy(site: Site) -> None:
-    variables = {"kubeadm_agent": True, "kubeadm_proxy": "agent", "kubeadm_ipvs_scheduler": "wrr", "kubeadm_node_name": "one"}
+    variables = {
+        "kubeadm_agent": True,
+        "kubeadm_proxy": "agent",
+        "kubeadm_ipvs_scheduler": "wrr",
+        "kubeadm_node_name": "one",
+    }
     first = site.run("--limit", "n1", "--diff", "-vvv", **variables)
     assert first.status == 0, first.text
     agent = json.loads((site.directory / "n1/agent.json").read_text())

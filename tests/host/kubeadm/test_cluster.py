@@ -21,7 +21,9 @@ def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
         assert all(dry.changed.values()), dry.changed
         assert ("kind: JoinConfiguration" in dry.text) == ("--diff" in options)
         assert site.files() == []
-        assert [call for node in NODES for call in site.calls(node)] == ["kubeadm config validate --config /dev/stdin"] * 3
+        assert [call for node in NODES for call in site.calls(node)] == [
+            "kubeadm config validate --config /dev/stdin"
+        ] * 3
 
     first = site.run("--diff", "-vvv", **variables)
     assert first.status == 0, first.text
@@ -31,7 +33,9 @@ def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
     assert fake_kubeadm.accepted(list(site.documents("n1", "init").values()))
     for node, sample in (("n2", JOIN_CONTROL_PLANE), ("w1", JOIN)):
         joined = site.documents(node, "join")["JoinConfiguration"]
-        assert joined["discovery"] == {"bootstrapToken": {"apiServerEndpoint": ENDPOINT, "token": TOKEN, "caCertHashes": [HASH]}}
+        assert joined["discovery"] == {
+            "bootstrapToken": {"apiServerEndpoint": ENDPOINT, "token": TOKEN, "caCertHashes": [HASH]}
+        }
         example = {
             "apiServerEndpoint": sample["api_server_endpoint"],
             "token": sample["token"],
@@ -60,7 +64,9 @@ def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
         again = site.run(*options, **variables)
         assert again.status == 0, again.text
         assert again.changed == {"n1": 0, "n2": 0, "w1": 0}
-        assert not any(word in call for node in NODES for call in site.calls(node) for word in (" init", " join", " token"))
+        assert not any(
+            word in call for node in NODES for call in site.calls(node) for word in (" init", " join", " token")
+        )
 
     reset = site.run(tasks_from="reset")
     assert reset.status == 0, reset.text

@@ -58,6 +58,10 @@ def test_it_runs_alone(bundle: ModuleType, tmp_path: Path) -> None:
     words = ["render", "--objects", str(tmp_path / "o.yaml"), "--node", "n", "--format", "addresses"]
     os.chdir("/")
     done = subprocess.run(
-        [sys.executable, "-IS", str(tmp_path / "bin/kubenode"), *words], capture_output=True, text=True, check=True, cwd="/"
+        [sys.executable, "-IS", str(tmp_path / "bin/kubenode"), *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
     )
     assert done.stdout == "10.0.0.1/32\n"

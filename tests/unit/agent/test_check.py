@@ -48,5 +48,6 @@ def test_who_else_balances(running: dict[str, int], beside_kube_proxy: bool, fai
     assert sorted(words.split()[0] for _verdict, words in said) == sorted(set(NAMES) - {"kubelet"})
     assert [words.split()[0] for verdict, words in said if verdict != "note"] == failing
     assert all(
-        f"{name} is running (pid {running[name]}): " in " ".join(words for _verdict, words in said) for name in check._OTHERS
+        f"{name} is running (pid {running[name]}): " in " ".join(words for _verdict, words in said)
+        for name in check._OTHERS
     )

@@ -77,7 +77,9 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_any_locale_will_do() -> None:
     environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([sys.executable, "-m", "kubenode", "plan", "--help"], env=environment, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "kubenode", "plan", "--help"], env=environment, capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"\\u2026" in done.stdout
 
@@ -215,13 +217,20 @@ def test_render_of_what_cannot_be_read(tmp_path: Path, manifests: Path) -> None:
 
 def test_a_config_map_is_unpacked(tmp_path: Path, manifests: Path) -> None:
     inner = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nipvs: {scheduler: lc}\n"
-    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-proxy"}, "data": {"config.conf": inner}}
+    document = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kube-proxy"},
+        "data": {"config.conf": inner},
+    }
     (tmp_path / "c.json").write_text(json.dumps(document))
     words = ("--objects", str(manifests), "--node", "n1", "--config", str(tmp_path / "c.json"), "--format", "ipvsadm")
     assert "-A -t 10.96.0.10:80 -s lc" in kubenode("render", *words).stdout
 
 
-def test_cleanup_refuses_beside_an_agent_that_does_not_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cleanup_refuses_beside_an_agent_that_does_not_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It is busy, or hangs: it would make everything anew."""
     with socket.socket(socket.AF_UNIX) as agent:
         agent.bind(str(tmp_path / "agent.sock"))
@@ -258,7 +267,16 @@ def test_status_can_be_read_whatever_happened(tmp_path: Path) -> None:
 
 def answered(tmp_path: Path, answers: list[dict[str, Any]], *words: str) -> tuple[int, str]:
     """Run ``kubenode status`` beside an agent that gives these answers, the last one again and again; return status and output."""
-    base = {"node": "n1", "version": "1", "pid": 7, "waiting": "", "summary": "", "problems": [], "warnings": [], "draining": []}
+    base = {
+        "node": "n1",
+        "version": "1",
+        "pid": 7,
+        "waiting": "",
+        "summary": "",
+        "problems": [],
+        "warnings": [],
+        "draining": [],
+    }
     with socket.socket(socket.AF_UNIX) as agent:
         agent.bind(str(tmp_path / "agent.sock"))
         agent.listen()

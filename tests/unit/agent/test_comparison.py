@@ -95,11 +95,15 @@ def test_sliced_comparison_with_read_error_believes_nothing(driver: Driver) -> N
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from("abc"), st.integers(-1, 3), st.booleans(), st.sampled_from(("begin", "slice", "drain"))),
+        st.tuples(
+            st.sampled_from("abc"), st.integers(-1, 3), st.booleans(), st.sampled_from(("begin", "slice", "drain"))
+        ),
         max_size=15,
     )
 )
-def test_sliced_comparison_counts_no_own_change_as_drift(tmp_path_factory: pytest.TempPathFactory, history: list[Any]) -> None:
+def test_sliced_comparison_counts_no_own_change_as_drift(
+    tmp_path_factory: pytest.TempPathFactory, history: list[Any]
+) -> None:
     driver = Driver(tmp_path_factory.mktemp("run"))
     driver.full()
     comparison, reports = driver.compare(), []
@@ -137,7 +141,9 @@ def meddle(driver: Driver, kind: str, index: int, how: str) -> None:
     key = sorted(state[kind], key=str)[index % len(state[kind])]
     if how == "added" and kind in ("virtual_server", "real_server") and state["real_server"]:
         server = key if kind == "virtual_server" else key.server
-        state["real_server"][next(iter(state["real_server"]))._replace(server=server, address="192.0.2.99")] = RealServer()
+        state["real_server"][next(iter(state["real_server"]))._replace(server=server, address="192.0.2.99")] = (
+            RealServer()
+        )
         state["virtual_server"][server._replace(address="192.0.2.98")] = state["virtual_server"][server]
     elif how == "changed" and kind == "virtual_server":
         state[kind][key] = state[kind][key]._replace(scheduler="wlc")
@@ -146,7 +152,9 @@ def meddle(driver: Driver, kind: str, index: int, how: str) -> None:
     elif how == "changed" and kind == "chain":
         state[kind][key] = (*state[kind][key], "-j RETURN")
     elif how == "changed" and kind == "set":
-        state[kind][key] = state[kind][key]._replace(type="hash:net")  # its members mean something else: all are written again
+        state[kind][key] = state[kind][key]._replace(
+            type="hash:net"
+        )  # its members mean something else: all are written again
     else:
         del state[kind][key]
         state["real_server"] = {
@@ -245,7 +253,11 @@ def test_sliced_comparison_finds_drift_after_interim_changes(
         end(driver.compare())
     driver.settle()
     state = driver.node.state
-    state["virtual_server"] = {key: value for key, value in state["virtual_server"].items() if key.address != "192.0.2.98"}
-    state["real_server"] = {key: value for key, value in state["real_server"].items() if key.server.address != "192.0.2.98"}
+    state["virtual_server"] = {
+        key: value for key, value in state["virtual_server"].items() if key.address != "192.0.2.98"
+    }
+    state["real_server"] = {
+        key: value for key, value in state["real_server"].items() if key.server.address != "192.0.2.98"
+    }
     assert driver.held() == driver.wanted()
     assert driver.full().done == []

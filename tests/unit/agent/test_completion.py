@@ -80,13 +80,17 @@ def test_what_is_offered(
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_option_of_every_command_is_offered(shell: str, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_option_of_every_command_is_offered(
+    shell: str, directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for command in COMMANDS:
         with pytest.raises(SystemExit):
             main([command, "--help"])
         text = capsys.readouterr().out
         options = {
-            word.strip(",[]") for word in text.partition("\noptions:")[2].split("\n\n")[0].split() if word.startswith("--")
+            word.strip(",[]")
+            for word in text.partition("\noptions:")[2].split("\n\n")[0].split()
+            if word.startswith("--")
         }
         assert "--help" in options
         assert set(offered(shell, command, "--", directory, capsys)) == options

@@ -35,7 +35,11 @@ def test_control(tmp_path: Path) -> None:
         try:
             answers.append(ask(path, "status"))
             answers.append(ask(path, "nonsense"))
-            status = 0 if len(answers[0]["big"]) == 500_000 and answers[1] == {"error": "expected a command of status"} else 2
+            status = (
+                0
+                if len(answers[0]["big"]) == 500_000 and answers[1] == {"error": "expected a command of status"}
+                else 2
+            )
         finally:
             os._exit(status)
 

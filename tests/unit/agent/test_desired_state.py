@@ -48,7 +48,11 @@ def driver(tmp_path: Path) -> Driver:
 
 
 def test_node_without_selector_labels_is_not_served(driver: Driver) -> None:
-    own = {"kind": "AgentConfiguration", "apiVersion": "kubenode.ipvs/v1alpha1", "nodeSelector": {"proxy": "ours", "a": "b"}}
+    own = {
+        "kind": "AgentConfiguration",
+        "apiVersion": "kubenode.ipvs/v1alpha1",
+        "nodeSelector": {"proxy": "ours", "a": "b"},
+    }
     driver.config.write_text(json.dumps(CONFIG) + "\n" + json.dumps(own))
     driver.wanted.configure()
     assert driver.wanted.waiting == driver.wanted.elsewhere == "the label a=b and proxy=ours on Node n1 (nodeSelector)"

@@ -52,7 +52,12 @@ def reconciler(node: FakeNode, now: list[float], tmp_path: Path) -> Reconciler:
     server = VirtualServer("rr", 0, 0, 32)
     reals = {STAYS: RealServer(1), LEAVES: RealServer(1)}
     found.accept(
-        {"link": {"kube-ipvs0": Link()}, "virtual_server": {WEB: server}, "real_server": reals, "address": {ADDRESS: True}}
+        {
+            "link": {"kube-ipvs0": Link()},
+            "virtual_server": {WEB: server},
+            "real_server": reals,
+            "address": {ADDRESS: True},
+        }
     )
     found.full()
     node.open = {LEAVES: (1, 0)}
@@ -105,7 +110,9 @@ def test_when_the_first_has_drained_as_long_as_it_may(reconciler: Reconciler, no
 
 def test_connections_are_counted_only_where_something_drains(reconciler: Reconciler, node: FakeNode) -> None:
     other = WEB._replace(address="10.96.0.11")
-    reconciler.accept({"virtual_server": {other: VirtualServer()}, "real_server": {LEAVES._replace(server=other): RealServer()}})
+    reconciler.accept(
+        {"virtual_server": {other: VirtualServer()}, "real_server": {LEAVES._replace(server=other): RealServer()}}
+    )
     reconciler.changed()
     reconciler.drain()
     assert node.asked == {WEB}
@@ -131,7 +138,9 @@ def test_many_that_drain_are_looked_after_by_turns(reconciler: Reconciler, node:
 
 def test_an_address_stays_while_another_port_of_it_drains(reconciler: Reconciler, node: FakeNode) -> None:
     dns = WEB._replace(protocol="udp", port=53)
-    reconciler.accept({"virtual_server": {dns: VirtualServer()}, "real_server": {LEAVES._replace(server=dns): RealServer()}})
+    reconciler.accept(
+        {"virtual_server": {dns: VirtualServer()}, "real_server": {LEAVES._replace(server=dns): RealServer()}}
+    )
     reconciler.accept({"virtual_server": {WEB: None}, "real_server": {STAYS: None}})
     reconciler.changed()
     node.open = {LEAVES: (1, 0)}

@@ -97,7 +97,9 @@ KUBE_PROXYS_OWN = {
 
 def test_promtool_accepts_the_text(used: Metrics) -> None:
     every_kind_of_value(used)
-    done = subprocess.run(["promtool", "check", "metrics"], input=used.text(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=used.text(), capture_output=True, text=True, check=False
+    )
     complaints = dict(line.split(" ", 1) for line in done.stderr.splitlines() if line)
     assert complaints == KUBE_PROXYS_OWN
     assert done.returncode == 3  # 1 would be text that it cannot read
@@ -109,9 +111,9 @@ def test_prometheus_client_reads_what_was_measured(used: Metrics) -> None:
     problems = {sample.labels["about"]: sample.value for sample in families["kubenode_problems"].samples}
     assert problems == {'Service "a"\\b\nc': 2.0}
     metrics = [value for value in vars(used).values() if isinstance(value, (Metric, Histogram))]
-    assert {metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name for metric in metrics} == set(
-        families
-    )
+    assert {
+        metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name for metric in metrics
+    } == set(families)
     for metric in metrics:
         family = families[metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name]
         assert (family.type, family.documentation) == (metric.kind, metric.text)

@@ -119,7 +119,9 @@ def test_large_change_lets_others_have_their_turn(node: Node, monkeypatch: pytes
     monkeypatch.setattr(node.agent, "_progress", lambda: fed.append(1))
     node.write(
         *(
-            make.service(f"s{number}", ["10.96.1.1"], externalIPs=[f"203.{number}.{low >> 8}.{low & 255}" for low in range(1500)])
+            make.service(
+                f"s{number}", ["10.96.1.1"], externalIPs=[f"203.{number}.{low >> 8}.{low & 255}" for low in range(1500)]
+            )
             for number in range(4)
         )
     )

@@ -37,7 +37,9 @@ class Driver:
         self.lines: list[str] = []
         self.time = 0.0
         log = Log(write=self.lines.append, journal=True, clock=lambda: self.time)
-        self.wanted = DesiredState(Options(str(config), True, str(self.file), str(directory), str(directory), "n1", False), log)
+        self.wanted = DesiredState(
+            Options(str(config), True, str(self.file), str(directory), str(directory), "n1", False), log
+        )
 
     def write(self, *items: dict[str, Any]) -> None:
         self.write_text(json.dumps({"kind": "List", "items": list(items)}))

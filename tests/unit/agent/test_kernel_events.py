@@ -45,7 +45,10 @@ def test_link_events_of_another_process_are_thrown_away(data: bytes) -> None:
     "data", [bytes(20), packet(0x0A06, b"\x02\0\0\0" + attribute(1, b"nat\0"))], ids=["length 0", "well formed"]
 )
 def test_rule_events_of_another_process_are_thrown_away(data: bytes) -> None:
-    with closing(RuleEvents()) as events, socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as attacker:
+    with (
+        closing(RuleEvents()) as events,
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as attacker,
+    ):
         events.heard()
         attacker.sendto(data, (events._socket.getsockname()[0], 0))
         assert not events.heard()

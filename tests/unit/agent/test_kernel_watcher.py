@@ -35,10 +35,14 @@ def test_kernel_events_are_repaired_at_a_bounded_share(
 
 
 def due(agent: Agent) -> list[Timer]:
-    return sorted((timer for _when, _number, timer in agent.loop._timers if timer.pending), key=lambda timer: timer.when)
+    return sorted(
+        (timer for _when, _number, timer in agent.loop._timers if timer.pending), key=lambda timer: timer.when
+    )
 
 
-def test_node_addresses_are_read_at_a_bounded_share(agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_addresses_are_read_at_a_bounded_share(
+    agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To list those of a node with thousands of virtual addresses takes its time."""
     hearing = KernelWatcher(agent)
     monkeypatch.setattr(agent.desired, "use_node", lambda: setattr(clock, "now", clock.now + 0.03))

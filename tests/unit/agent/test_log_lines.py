@@ -20,7 +20,11 @@ def calls() -> Iterator[tuple[str, str, set[str]]]:
         if "engine" in path.parts:
             continue
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr not in LEVELS:
+            if (
+                not isinstance(call, ast.Call)
+                or not isinstance(call.func, ast.Attribute)
+                or call.func.attr not in LEVELS
+            ):
                 continue
             if ast.unparse(call.func.value).endswith("log"):
                 fields = {keyword.arg or "**" for keyword in call.keywords}

@@ -165,7 +165,9 @@ def test_a_cluster_made_anew_takes_the_place_of_the_old(driver: Driver) -> None:
     assert driver.held() == driver.wanted()
 
 
-def test_draining_is_remembered_by_the_next_agent(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draining_is_remembered_by_the_next_agent(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     driver.put(*web("a", 1, 1))
     driver.event()
     (leaving,) = driver.reconciler.draining
@@ -178,7 +180,11 @@ def test_draining_is_remembered_by_the_next_agent(driver: Driver, tmp_path: Path
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 3), st.booleans(), st.booleans(), st.booleans()), max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(-1, 3), st.booleans(), st.booleans(), st.booleans()), max_size=12
+    )
+)
 def test_any_history_ends_as_a_fresh_start_does(tmp_path_factory: pytest.TempPathFactory, history: list[Any]) -> None:
     driver = Driver(tmp_path_factory.mktemp("run"))
     driver.full()

@@ -27,7 +27,11 @@ def values(agent: Agent) -> dict[str, float]:
     """What the metrics say now, by name with labels."""
     assert agent._serving is not None
     text = agent._serving.metrics.text()
-    return {name: float(value) for name, _blank, value in (line.rpartition(" ") for line in text.splitlines()) if name[0] != "#"}
+    return {
+        name: float(value)
+        for name, _blank, value in (line.rpartition(" ") for line in text.splitlines())
+        if name[0] != "#"
+    }
 
 
 def timestamps(agent: Agent, family: str) -> tuple[float, float]:
@@ -121,7 +125,9 @@ def test_changes_add_up_until_a_pass(agent: Agent, tmp_path: Path) -> None:
     assert agent._serving is not None
     agent._synced_at = float("inf")
     for number in (1, 2):
-        (tmp_path / f"manifests/{number}.json").write_text(json.dumps(make.service(f"s{number}", [f"10.96.0.{number}"])))
+        (tmp_path / f"manifests/{number}.json").write_text(
+            json.dumps(make.service(f"s{number}", [f"10.96.0.{number}"]))
+        )
         agent._serving._use_changes({f"{number}.json"})
     pending = "kubeproxy_sync_proxy_rules_service_changes_pending"
     assert values(agent)[pending] == 2
@@ -139,7 +145,9 @@ def test_changes_add_up_until_a_pass(agent: Agent, tmp_path: Path) -> None:
 def test_passes_of_events_are_logged_at_debug(agent: Agent, reason: str, done: int, failed: int, said: bool) -> None:
     """One line for each change would be millions a day."""
     step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
-    agent._passed(NOTHING._replace(full=reason != "event", done=[step] * done, failed=[Failure(step, "no")] * failed), reason)
+    agent._passed(
+        NOTHING._replace(full=reason != "event", done=[step] * done, failed=[Failure(step, "no")] * failed), reason
+    )
     assert any(line.startswith(("<6>converged", "<4>converged in part")) for line in LINES) is said
 
 
@@ -153,7 +161,9 @@ def test_repeated_drift_is_logged_within_the_quota(agent: Agent) -> None:
     assert values(agent)['kubenode_drift_healed_total{kind="chain"}'] == 400
 
 
-def test_changes_within_min_sync_period_share_one_pass(agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_within_min_sync_period_share_one_pass(
+    agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     passes: list[tuple[bool, str]] = []
     monkeypatch.setattr(agent, "_pass", lambda whole, reason: passes.append((whole, reason)))
     agent._synced_at = clock.now - 31
@@ -184,7 +194,9 @@ def test_dump_logs_desired_state_and_problems(agent: Agent, clock: Clock, tmp_pa
     assert all(line.startswith("<6>state ") for line in LINES)
     text = "".join(LINES)
     assert '<6>state items="{' in text
-    assert '<6>state problem about=Service object=ns1/bad reason="Service ns1/bad: spec.ports[0].port is 70000, ' in text
+    assert (
+        '<6>state problem about=Service object=ns1/bad reason="Service ns1/bad: spec.ports[0].port is 70000, ' in text
+    )
     wanted = 'object=ns1/web port=http server="tcp 10.96.0.10:80" scheduler=rr real="10.244.1.1:8080=1"'
     assert f"<6>state virtual server {wanted}\n" in text
     assert '<6>state draining object=ns1/web real_server="10.244.1.9:8080 of tcp 10.96.0.10:80" seconds=7\n' in text
@@ -209,7 +221,9 @@ def test_systemd_status_is_sent_once_a_second(agent: Agent, monkeypatch: pytest.
     assert told[3:] == ["waiting: no memory"]
 
 
-@pytest.mark.parametrize("junk", [None, "text", ["list"], {"endpoints.kubernetes.io/last-change-trigger-time": 7}, {1: 2}])
+@pytest.mark.parametrize(
+    "junk", [None, "text", ["list"], {"endpoints.kubernetes.io/last-change-trigger-time": 7}, {1: 2}]
+)
 def test_invalid_trigger_annotation_is_ignored(agent: Agent, tmp_path: Path, junk: Any) -> None:
     piece = make.piece("web", [make.endpoint("10.244.1.1", "n1")], [make.port(8080, "http")])
     piece["metadata"]["annotations"] = junk

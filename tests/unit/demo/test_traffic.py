@@ -110,7 +110,10 @@ def test_traffic_that_follows_is_measured_from_the_edit() -> None:
 @pytest.mark.parametrize(
     ("lines", "text"),
     [
-        ([(9.0, "web-3"), (11.2, "web-3"), (20.5, "web-4")], "the removed endpoint still answered a request sent 1.10 s after"),
+        (
+            [(9.0, "web-3"), (11.2, "web-3"), (20.5, "web-4")],
+            "the removed endpoint still answered a request sent 1.10 s after",
+        ),
         ([(9.0, "web-3"), (21.2, "web-4")], "the new endpoint first answered 1.11 s after the edit"),
         ([(9.0, "web-3"), (20.5, "web-1")], "the new endpoint never answered"),
         ([(9.0, None), (20.5, "web-4")], "lost a request: x"),

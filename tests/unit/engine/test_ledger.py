@@ -40,7 +40,8 @@ def test_keys_come_back_as_what_they_were(ledger: Ledger) -> None:
 def test_two_owners_of_one_key_is_an_error_that_names_both(ledger: Ledger) -> None:
     ledger.claim("agent", [("virtual_server", SERVER)])
     with pytest.raises(
-        ConflictError, match=r"virtual server tcp 10\.96\.0\.10:80 is wanted by owner 'site' but belongs to owner 'agent'"
+        ConflictError,
+        match=r"virtual server tcp 10\.96\.0\.10:80 is wanted by owner 'site' but belongs to owner 'agent'",
     ):
         ledger.claim("site", [("set", "MINE"), ("virtual_server", SERVER)])
     assert ledger.owned("site") == {}
@@ -113,7 +114,8 @@ def test_a_ledger_of_the_release_before_is_used(tmp_path: Path) -> None:
         database.executescript(BEFORE)
         database.execute("INSERT INTO claim (kind, key, owner) VALUES (?, ?, ?)", ("virtual_server", KEY, "agent"))
         database.execute(
-            "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)", ("agent", "sysctl", '"net.ipv4.ip_forward"', '["0", "1"]')
+            "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)",
+            ("agent", "sysctl", '"net.ipv4.ip_forward"', '["0", "1"]'),
         )
         database.commit()
     with closing(Ledger(str(tmp_path))) as ledger:
@@ -129,8 +131,12 @@ def test_the_release_before_uses_todays_ledger(tmp_path: Path) -> None:
         ledger.ask_adoption("agent")
         with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as database:
             database.executescript(BEFORE)
-            assert database.execute("SELECT kind, key FROM claim WHERE owner = 'agent'").fetchall() == [("virtual_server", KEY)]
-            notes = database.execute("SELECT key, text FROM note WHERE owner = 'agent' AND kind = 'real_server'").fetchall()
+            assert database.execute("SELECT kind, key FROM claim WHERE owner = 'agent'").fetchall() == [
+                ("virtual_server", KEY)
+            ]
+            notes = database.execute(
+                "SELECT key, text FROM note WHERE owner = 'agent' AND kind = 'real_server'"
+            ).fetchall()
             assert notes == [(f'[{KEY},"10.244.1.5",8080]', "1.5")]
             database.execute(
                 "INSERT OR REPLACE INTO note VALUES ('agent', 'sysctl', '\"net.ipv4.ip_forward\"', '[\"0\", \"1\"]')"
@@ -151,7 +157,9 @@ def test_a_ledger_of_a_later_release(tmp_path: Path, version: int, is_used: bool
         database.execute("CREATE TABLE history (line TEXT)")
         database.execute(f"PRAGMA user_version={version}")
     if not is_used:
-        with pytest.raises(LedgerError, match="version 3 of a later release, expected at most 2; install that release again"):
+        with pytest.raises(
+            LedgerError, match="version 3 of a later release, expected at most 2; install that release again"
+        ):
             Ledger(str(tmp_path))
         return
     with closing(Ledger(str(tmp_path))) as ledger:

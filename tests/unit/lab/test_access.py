@@ -32,12 +32,16 @@ def ssh_settings(lab: Lab, tmp_path: Path, host: str) -> dict[str, str]:
     return dict(line.partition(" ")[::2] for line in output.splitlines())
 
 
-@pytest.mark.parametrize(("host", "address"), [("node1", "10.77.0.11"), ("old", "10.77.0.12"), ("10.77.0.12", "10.77.0.12")])
+@pytest.mark.parametrize(
+    ("host", "address"), [("node1", "10.77.0.11"), ("old", "10.77.0.12"), ("10.77.0.12", "10.77.0.12")]
+)
 def test_ssh_understands_its_configuration(lab: Lab, tmp_path: Path, host: str, address: str) -> None:
     settings = ssh_settings(lab, tmp_path, host)
     assert settings["hostname"] == address
     assert settings["user"] == "root"
-    assert settings["identityfile"].strip('"') == str(lab.directory / "id").replace("%", "%%")  # -G prints before it expands
+    assert settings["identityfile"].strip('"') == str(lab.directory / "id").replace(
+        "%", "%%"
+    )  # -G prints before it expands
     assert settings["userknownhostsfile"].strip('"') == str(lab.directory / "known_hosts")
     assert settings["stricthostkeychecking"] == "true"
     assert settings["proxyusefdpass"] == "yes"
@@ -64,7 +68,9 @@ KEYS = st.from_regex(r"[a-z][a-z_]{3,9}", fullmatch=True).filter(lambda key: key
 
 
 @given(
-    st.dictionaries(KEYS, st.recursive(VALUES, lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=8), max_size=4)
+    st.dictionaries(
+        KEYS, st.recursive(VALUES, lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=8), max_size=4
+    )
 )
 def test_yaml_is_what_was_written(value: dict[str, object]) -> None:
     if value:

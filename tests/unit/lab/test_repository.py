@@ -28,7 +28,9 @@ def package(control: str = CONTROL, compression: str = "xz", name: str = "./cont
     suffix = f".{compression}" if compression else ""
     content = b"!<arch>\n"
     for member, data in (("debian-binary", b"2.0\n"), ("_odd", b"abc"), (f"control.tar{suffix}", archive.getvalue())):
-        content += f"{member:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(data):<10}`\n".encode() + data + b"\n" * (len(data) % 2)
+        content += (
+            f"{member:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(data):<10}`\n".encode() + data + b"\n" * (len(data) % 2)
+        )
     return content
 
 

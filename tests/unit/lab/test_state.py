@@ -46,7 +46,9 @@ def test_what_is_read_is_what_was_written(lab: Lab) -> None:
     assert state.existing("test") == lab
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"nodes": [{"name": "a"}]}', '{"nodes": [], "clients": [], "future": 1}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"nodes": [{"name": "a"}]}', '{"nodes": [], "clients": [], "future": 1}']
+)
 def test_an_unreadable_record_is_none_and_its_lab_is_still_found(runs: Path, text: str) -> None:
     (runs / "test").mkdir()
     (runs / "test/lab.json").write_text(text)

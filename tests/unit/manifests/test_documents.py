@@ -32,7 +32,15 @@ KEYS = [ObjectKey("Service", "shop", "web"), ObjectKey("EndpointSlice", "shop", 
         "---\n---\n"
         + yaml.safe_dump_all([WEB, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}, SLICE]),
     ],
-    ids=["documents", "list", "kubectl -o json", "json behind json", "json documents", "json array", "empty and other documents"],
+    ids=[
+        "documents",
+        "list",
+        "kubectl -o json",
+        "json behind json",
+        "json documents",
+        "json array",
+        "empty and other documents",
+    ],
 )
 def test_every_form_gives_the_same_objects(text: str) -> None:
     found = objects(text)
@@ -49,7 +57,10 @@ def test_items_of_a_typed_list_inherit_kind_and_version() -> None:
 
 def test_managed_fields_are_dropped_and_namespace_is_added() -> None:
     metadata = {"name": "web", "managedFields": [{"manager": "x"}]}
-    metadata["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "kubenode.ipvs/scheduler": "lc"}
+    metadata["annotations"] = {
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "kubenode.ipvs/scheduler": "lc",
+    }
     (found,) = objects(json.dumps({**WEB, "metadata": metadata})).values()
     assert found["metadata"] == {
         "name": "web",

@@ -74,7 +74,9 @@ def test_a_file_is_read_only_if_it_changed(tmp_path: Path, monkeypatch: pytest.M
     write(tmp_path / "b.json", service("b", 81))
     read = []
     original = Manifests._read
-    monkeypatch.setattr(Manifests, "_read", lambda self, name, before: (read.append(name), original(self, name, before))[1])
+    monkeypatch.setattr(
+        Manifests, "_read", lambda self, name, before: (read.append(name), original(self, name, before))[1]
+    )
     source.scan()
     assert read == ["b.json"]
 
@@ -118,7 +120,8 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     manifests = Manifests(str(tmp_path))
     assert manifests.scan() == ([], [])
     assert manifests.problems == {
-        name: f"{tmp_path}/{name}: not a file; nothing of this file is known" for name in ("pipe.yaml", "directory.yaml")
+        name: f"{tmp_path}/{name}: not a file; nothing of this file is known"
+        for name in ("pipe.yaml", "directory.yaml")
     }
 
 
@@ -159,7 +162,8 @@ def test_a_single_file(tmp_path: Path) -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from("abc"), st.none() | st.just("bad") | st.dictionaries(st.sampled_from("xyz"), st.integers(1, 3))
+            st.sampled_from("abc"),
+            st.none() | st.just("bad") | st.dictionaries(st.sampled_from("xyz"), st.integers(1, 3)),
         ),
         max_size=12,
     )

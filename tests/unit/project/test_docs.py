@@ -12,13 +12,19 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 INDEX = ROOT / "docs/README.md"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "roles").glob("*/README.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "roles").glob("*/README.md")),
+]
 
 
 def links(page: Path) -> list[tuple[Path, str]]:
     """The files that a page links to, and headings in them ("" for none), without links to other sites."""
     targets = [
-        target.partition("#") for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if not re.match(r"[a-z]+:", target)
+        target.partition("#")
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+        if not re.match(r"[a-z]+:", target)
     ]
     return [((page.parent / path).resolve() if path else page, anchor) for path, _sharp, anchor in targets]
 
@@ -38,4 +44,6 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
 
 def test_every_page_is_in_the_index() -> None:
     listed = {target for target, _anchor in links(INDEX)}
-    assert [page for page in PAGES if page.is_relative_to(INDEX.parent) and page != INDEX and page.resolve() not in listed] == []
+    assert [
+        page for page in PAGES if page.is_relative_to(INDEX.parent) and page != INDEX and page.resolve() not in listed
+    ] == []

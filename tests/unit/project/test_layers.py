@@ -14,7 +14,16 @@ ROOT = Path(__file__).parents[3]
 UTILS, AGENT = ROOT / "plugins/module_utils", ROOT / "agent/src/kubenode"
 _VALUES = {"engine.errors", "engine.model"}
 _LEDGER = {"engine.ledger", "engine.ledger_file", "engine.ledger_rows", "engine.node_lock", "engine.privsep"}
-_ENGINE = {*_VALUES, *_LEDGER, "engine.apply", "engine.desired", "engine.kernel", "engine.plan", "engine.proxy", "engine.syntax"}
+_ENGINE = {
+    *_VALUES,
+    *_LEDGER,
+    "engine.apply",
+    "engine.desired",
+    "engine.kernel",
+    "engine.plan",
+    "engine.proxy",
+    "engine.syntax",
+}
 
 # Package or module -> those that it may import besides itself. What is not listed may be imported by none.
 ARROWS: dict[str, set[str]] = {
@@ -85,7 +94,9 @@ def modules() -> dict[str, Path]:
     for root, prefix in ((UTILS, ""), (AGENT, "agent.")):
         for path in root.rglob("*.py"):
             if not any(parent.is_symlink() for parent in path.parents):
-                found[(prefix + ".".join(path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")] = path
+                found[(prefix + ".".join(path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")] = (
+                    path
+                )
     return found
 
 

@@ -41,7 +41,9 @@ def test_the_action_group_has_every_module() -> None:
 def test_the_converging_modules_take_an_owner() -> None:
     groups = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]
     texts = {path.stem: path.read_text() for path in (ROOT / "plugins/modules").glob("*.py")}
-    assert groups["converging"] == sorted(name for name, text in texts.items() if "- kubenode.ipvs._ownership\n" in text)
+    assert groups["converging"] == sorted(
+        name for name, text in texts.items() if "- kubenode.ipvs._ownership\n" in text
+    )
 
 
 def test_before_the_first_release_there_is_nothing_to_mend() -> None:
@@ -67,7 +69,9 @@ def test_every_requirement_is_pinned() -> None:
 
 def test_the_artifact_has_what_a_user_needs_and_nothing_else(tmp_path: Path) -> None:
     galaxy = Path(sys.executable).with_name("ansible-galaxy")
-    subprocess.run([galaxy, "collection", "build", "--output-path", tmp_path], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        [galaxy, "collection", "build", "--output-path", tmp_path], cwd=ROOT, check=True, capture_output=True
+    )
     (built,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(built) as artifact:
         members = artifact.getmembers()

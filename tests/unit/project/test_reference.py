@@ -121,13 +121,17 @@ def test_log_fields_match_the_page() -> None:
     documented = {name for row in rows(section(page("reference/observe.md"), "Log")) for name in named(row[0])}
     sources = [path.read_text(encoding="utf-8") for path in AGENT]
     assert {name for source in sources for name in logged(source)} <= documented
-    assert [name for name in documented if not any(re.search(rf'\b{name}=|"{name}":', source) for source in sources)] == []
+    assert [
+        name for name in documented if not any(re.search(rf'\b{name}=|"{name}":', source) for source in sources)
+    ] == []
 
 
 def test_every_command_is_on_the_page_with_its_exit_statuses() -> None:
     documented = {named(row[0])[0]: row[3] for row in rows(page("reference/command-line.md")) if len(row) == 4}
     manuals = {name: importlib.import_module(f"kubenode.cli.{name}").__doc__ or "" for name in COMMANDS}
-    usage = {name: set(re.findall(r"\b\d+\b", manual.split("Exit status:")[1])) - {"64"} for name, manual in manuals.items()}
+    usage = {
+        name: set(re.findall(r"\b\d+\b", manual.split("Exit status:")[1])) - {"64"} for name, manual in manuals.items()
+    }
     assert documented == {f"kubenode {name}": ", ".join(sorted(statuses)) for name, statuses in usage.items()}
 
 
@@ -162,7 +166,9 @@ def options_of_roles() -> set[str]:
 
 
 def test_variables_that_pages_name_are_there() -> None:
-    internal = {name for path in ROOT.glob("roles/*/vars/main.yml") for name in yaml.safe_load(path.read_text(encoding="utf-8"))}
+    internal = {
+        name for path in ROOT.glob("roles/*/vars/main.yml") for name in yaml.safe_load(path.read_text(encoding="utf-8"))
+    }
     playbooks = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("playbooks/*.yml"))
     text = everywhere()
     spans = {
@@ -182,14 +188,18 @@ def test_variables_that_pages_name_are_there() -> None:
 
 def test_what_pages_call_ours_is_there() -> None:
     files = [
-        path for part in ("playbooks", "plugins", "roles") for path in (ROOT / part).glob("*" if part == "roles" else "**/*")
+        path
+        for part in ("playbooks", "plugins", "roles")
+        for path in (ROOT / part).glob("*" if part == "roles" else "**/*")
     ]
     theirs = {"converging", "all", *(path.stem for path in files)}
     assert set(re.findall(r"\bkubenode\.ipvs\.([a-z_]+)", everywhere())) - theirs == set()
 
 
 def test_files_of_the_repository_that_pages_name_are_there() -> None:
-    tops = r"(?:agent|changelogs|cli|daemon|docs|engine|meta|molecule|playbooks|plugins|requirements|roles|sources|tests)"
+    tops = (
+        r"(?:agent|changelogs|cli|daemon|docs|engine|meta|molecule|playbooks|plugins|requirements|roles|sources|tests)"
+    )
     found = {word for span in named(everywhere()) for word in span.split() if re.fullmatch(rf"{tops}/[\w./-]+", word)}
     places = (ROOT, ROOT / "agent/src/kubenode", ROOT / "plugins/module_utils")
     assert [name for name in sorted(found) if not any((place / name).exists() for place in places)] == []
@@ -204,7 +214,9 @@ def test_every_variable_of_the_playbooks_is_on_a_page() -> None:
     }
     internal = {"kubenode_node", "kubenode_table"}  # results of tasks
     assert {
-        name for name in asked - internal if f"`{name}`" not in pages and not re.search(rf"^{name}:", pages, re.MULTILINE)
+        name
+        for name in asked - internal
+        if f"`{name}`" not in pages and not re.search(rf"^{name}:", pages, re.MULTILINE)
     } == set()
 
 
@@ -212,7 +224,8 @@ def files(text: str) -> set[str]:
     """The paths of ours that a text names; OWNER is whoever owns a file."""
     found = re.findall(r"/(?:etc|opt|run|usr|var)/[\w./<>-]*kubenode(?:[\w.-]|\{\w+\})*(?:/[\w.-]+)*", text)
     return {
-        re.sub(r"kubenode-(?:OWNER|\{owner\}|ansible|prepare|converge)\.", "kubenode-OWNER.", path.rstrip(".")) for path in found
+        re.sub(r"kubenode-(?:OWNER|\{owner\}|ansible|prepare|converge)\.", "kubenode-OWNER.", path.rstrip("."))
+        for path in found
     }
 
 
@@ -254,17 +267,23 @@ def test_messages_that_the_page_about_troubles_quotes_are_said() -> None:
         "systemctl ",
     )
     spans = [span for span in named(page("how-to/troubleshoot.md")) if " " in span and not span.startswith(programs)]
-    messages = [span for span in spans if not re.fullmatch(r"[\w./]+: \w+", span) and span != "nf_conntrack: table full"]
+    messages = [
+        span for span in spans if not re.fullmatch(r"[\w./]+: \w+", span) and span != "nf_conntrack: table full"
+    ]
     assert len(messages) >= 8
     assert [part for message in messages for part in message.split("…") if part.strip() not in said] == []
 
 
 def test_ports_are_on_the_page() -> None:
-    table = [row for row in rows(section(page("reference/observe.md"), "Where it listens")) if re.search(r"\d{5}", row[0])]
+    table = [
+        row for row in rows(section(page("reference/observe.md"), "Where it listens")) if re.search(r"\d{5}", row[0])
+    ]
     wanted = {("healthzBindAddress", str(Config().healthz[1])), ("metricsBindAddress", str(Config().metrics[1]))}
     assert {(named(setting)[0], re.findall(r"\d{5}", where)[0]) for where, _what, setting in table} == wanted
     paths = {path for _where, what, _setting in table for path in named(what)}
-    assert paths == set(re.findall(r'path == "(/\w+)"', (ROOT / "agent/src/kubenode/daemon/outputs/health.py").read_text()))
+    assert paths == set(
+        re.findall(r'path == "(/\w+)"', (ROOT / "agent/src/kubenode/daemon/outputs/health.py").read_text())
+    )
 
 
 def test_targets_of_make_are_on_the_page_and_the_other_way_round() -> None:

@@ -13,7 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 ENGINE = sorted((ROOT / "plugins/module_utils/engine").rglob("*.py"))
-AGENT = sorted(path for path in (ROOT / "agent/src/kubenode").rglob("*.py") if "engine" not in path.relative_to(ROOT).parts)
+AGENT = sorted(
+    path for path in (ROOT / "agent/src/kubenode").rglob("*.py") if "engine" not in path.relative_to(ROOT).parts
+)
 PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
 
 

@@ -48,7 +48,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 def files(archive: bytes) -> dict[str, bytes]:
     """Return the plain files of an archive."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        return {member.name: (tar.extractfile(member) or io.BytesIO()).read() for member in tar.getmembers() if member.isfile()}
+        return {
+            member.name: (tar.extractfile(member) or io.BytesIO()).read()
+            for member in tar.getmembers()
+            if member.isfile()
+        }
 
 
 def test_bytes_depend_on_the_source_alone(built: Built, tmp_path: Path) -> None:
@@ -59,7 +63,9 @@ def test_bytes_depend_on_the_source_alone(built: Built, tmp_path: Path) -> None:
         if not path.is_symlink():
             os.utime(path, (long_ago, long_ago))
             os.chown(path, *((65534, 65534) if os.getuid() == 0 else (-1, -1)))
-    other = build(source, umask=0o077, LC_ALL="C.UTF-8", TZ="Asia/Tokyo", PYTHONHASHSEED="7", USER="somebody", HOME=str(tmp_path))
+    other = build(
+        source, umask=0o077, LC_ALL="C.UTF-8", TZ="Asia/Tokyo", PYTHONHASHSEED="7", USER="somebody", HOME=str(tmp_path)
+    )
     assert hashlib.sha256(other[0]).hexdigest() == hashlib.sha256(built.bundle).hexdigest()
     assert hashlib.sha256(other[1]).hexdigest() == hashlib.sha256(built.artifact).hexdigest()
 
@@ -91,12 +97,16 @@ def test_sboms_are_valid_cyclonedx(built: Built) -> None:
 def test_bundle_sbom_names_exactly_what_is_in_it(built: Built) -> None:
     content = files(built.bundle)
     listed: dict[str, Any] = {component["name"]: component for component in json.loads(content[SBOM])["components"]}
-    metadata = [BytesHeaderParser().parsebytes(data) for name, data in content.items() if name.endswith(".dist-info/METADATA")]
+    metadata = [
+        BytesHeaderParser().parsebytes(data) for name, data in content.items() if name.endswith(".dist-info/METADATA")
+    ]
     assert {name: component["version"] for name, component in listed.items()} == {
         head["Name"]: head["Version"] for head in metadata
     }
     pins = dict(
-        re.findall(r"^([\w.-]+)==\S+ --hash=sha256:([0-9a-f]{64})$", (ROOT / "agent/bundle.txt").read_text(), re.MULTILINE)
+        re.findall(
+            r"^([\w.-]+)==\S+ --hash=sha256:([0-9a-f]{64})$", (ROOT / "agent/bundle.txt").read_text(), re.MULTILINE
+        )
     )
     assert {name: component["hashes"][0]["content"] for name, component in listed.items()} == pins
     assert all(component["licenses"] for component in listed.values())
@@ -112,8 +122,13 @@ def test_artifact_sbom_names_the_bundle_that_is_in_it(built: Built) -> None:
     listed = {component["name"]: component for component in described["components"]}
     inner = json.loads(files(built.bundle)[SBOM])
     assert set(listed) == {"kubenode-agent"} | {component["name"] for component in inner["components"]}
-    assert listed["kubenode-agent"]["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(built.bundle).hexdigest()}]
-    assert described["metadata"]["component"]["version"] == json.loads(content["MANIFEST.json"])["collection_info"]["version"]
+    assert listed["kubenode-agent"]["hashes"] == [
+        {"alg": "SHA-256", "content": hashlib.sha256(built.bundle).hexdigest()}
+    ]
+    assert (
+        described["metadata"]["component"]["version"]
+        == json.loads(content["MANIFEST.json"])["collection_info"]["version"]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +140,9 @@ def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     galaxy = Path(sys.executable).with_name("ansible-galaxy")
     words = [galaxy, "collection", "install", "--offline", "--collections-path", place, artifact]
     # This clone's ansible.cfg, which make exports, has the collection in its path: nothing would be installed.
-    variables = {name: value for name, value in os.environ.items() if name != "ANSIBLE_CONFIG"} | {"ANSIBLE_HOME": str(place)}
+    variables = {name: value for name, value in os.environ.items() if name != "ANSIBLE_CONFIG"} | {
+        "ANSIBLE_HOME": str(place)
+    }
     done = subprocess.run(words, cwd=place, check=False, capture_output=True, text=True, env=variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return place
@@ -156,7 +173,9 @@ def run_page(built: Built, installed: Path, place: Path, given: bytes) -> subpro
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
     }
     variables["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return subprocess.run(["bash", "-c", script], cwd=place / "clone", env=variables, check=False, capture_output=True, text=True)
+    return subprocess.run(
+        ["bash", "-c", script], cwd=place / "clone", env=variables, check=False, capture_output=True, text=True
+    )
 
 
 def test_security_page_commands_confirm_a_good_artifact(built: Built, installed: Path, tmp_path: Path) -> None:
@@ -218,7 +237,13 @@ def test_direct_requirements_are_installed_in_their_version() -> None:
 
 
 def test_pip_is_told_to_insist_on_digests() -> None:
-    for name in ("tests/tools/venv", "tests/tools/peers", "tests/tools/pin", "tests/tools/matrix.py", "agent/bundle.py"):
+    for name in (
+        "tests/tools/venv",
+        "tests/tools/peers",
+        "tests/tools/pin",
+        "tests/tools/matrix.py",
+        "agent/bundle.py",
+    ):
         assert "--require-hashes" in (ROOT / name).read_text(encoding="utf-8"), name
 
 
@@ -227,7 +252,9 @@ def test_cached_wheel_with_another_digest_is_refused(tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
     for name in ("bundle.py", "sbom.py"):
         (tmp_path / "agent" / name).write_bytes((ROOT / "agent" / name).read_bytes())
-    (tmp_path / "agent/bundle.txt").write_text(re.sub(r"(PyYAML\S+ --hash=sha256:)[0-9a-f]{64}", rf"\g<1>{'0' * 64}", text))
+    (tmp_path / "agent/bundle.txt").write_text(
+        re.sub(r"(PyYAML\S+ --hash=sha256:)[0-9a-f]{64}", rf"\g<1>{'0' * 64}", text)
+    )
     cache = tmp_path / ".cache/bundle"
     cache.mkdir(parents=True)
     version = re.search(r"^PyYAML==(\S+)", text, re.MULTILINE)

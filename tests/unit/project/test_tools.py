@@ -57,7 +57,9 @@ def test_the_last_line_sums_all_parts(capfd: pytest.CaptureFixture[str]) -> None
     assert "FAILED red: s::two: 2 != 3" in out
 
 
-def test_lanes_run_side_by_side_and_all_of_them_count(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lanes_run_side_by_side_and_all_of_them_count(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "argv", ["whole.py", "green", "--", "red", "crashed"])
     assert whole.main() == 1
     out = capfd.readouterr().out.splitlines()
@@ -84,7 +86,9 @@ def test_a_report_of_before_does_not_count() -> None:
 )
 def test_only_known_skips_are_allowed(name: str, reason: str, allowed: bool) -> None:
     skipped = f"<skipped>{reason}</skipped>"
-    Path("skipped.xml").write_text(f'<testsuite><testcase classname="sanity" name="{name}">{skipped}</testcase></testsuite>')
+    Path("skipped.xml").write_text(
+        f'<testsuite><testcase classname="sanity" name="{name}">{skipped}</testcase></testsuite>'
+    )
     (case,) = junit.read(Path())[-1:]
     assert bool(whole.allowed(case)) is allowed
     assert case.problem == f"skipped: {reason}"
@@ -97,13 +101,19 @@ def test_scenarios_are_read_from_what_molecule_prints(monkeypatch: pytest.Monkey
         [
             ScenarioResults(
                 "default",
-                [ActionResult("create", [CompletionState.successful]), ActionResult("verify", [CompletionState.failed])],
+                [
+                    ActionResult("create", [CompletionState.successful]),
+                    ActionResult("verify", [CompletionState.failed]),
+                ],
             ),
             ScenarioResults("modules", [ActionResult("converge", [CompletionState.successful])]),
         ]
     )
     printed = AnsiOutput().format_scenario_recap(results).splitlines()
-    cases = {case.name: case.problem for case in scenarios.cases(["artifact", "default", "modules"], scenarios.recap(printed))}
+    cases = {
+        case.name: case.problem
+        for case in scenarios.cases(["artifact", "default", "modules"], scenarios.recap(printed))
+    }
     assert cases == {"artifact": "did not run", "default": "1 of its actions failed", "modules": None}
 
 

@@ -56,7 +56,12 @@ def run(place: Path, node: str) -> Path:
     commands = page_commands().replace("node=n1", f"node={node}")
     variables = {**os.environ, "PATH": f"{place}/bin:{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands], cwd=place, env=variables, check=False, capture_output=True, text=True
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=place,
+        env=variables,
+        check=False,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     return place / f"kubenode-{node}.kubeconfig"

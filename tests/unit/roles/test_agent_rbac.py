@@ -29,7 +29,9 @@ def group_and_resource(path: str) -> tuple[str, str]:
 
 
 def test_exactly_what_is_asked_for() -> None:
-    asked = {(*group_and_resource(resource.path), verb) for resource in resources("node1") for verb in ("list", "watch")}
+    asked = {
+        (*group_and_resource(resource.path), verb) for resource in resources("node1") for verb in ("list", "watch")
+    }
     posted = re.findall(r'f"(/apis?/[^"]+)"', inspect.getsource(events))
     asked |= {(*group_and_resource(path), "create") for path in posted}
     allowed = {
@@ -51,7 +53,9 @@ def test_nothing_else_in_a_rule() -> None:
 def test_it_is_the_agents_alone() -> None:
     account = items()["ServiceAccount"]["metadata"]
     binding = items()["ClusterRoleBinding"]
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}]
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+    ]
     assert binding["roleRef"]["name"] == items()["ClusterRole"]["metadata"]["name"]
 
 

@@ -123,7 +123,8 @@ def test_kube_proxy_gets_every_field_of_ipvs(answers: dict[str, Answer]) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "touched"), [("init-config", False), ("init-preflight", False), ("join-preflight", False), ("init-half-way", True)]
+    ("name", "touched"),
+    [("init-config", False), ("init-preflight", False), ("join-preflight", False), ("init-half-way", True)],
 )
 def test_what_a_failed_kubeadm_has_touched(answers: dict[str, Answer], name: str, touched: bool) -> None:
     assert answers[name].rc in (1, 2, 3)
@@ -140,9 +141,12 @@ def test_a_reset_succeeds_on_a_node_that_has_nothing(answers: dict[str, Answer])
 
 
 @pytest.mark.parametrize(
-    ("name", "unchanged"), [("apply", False), ("apply-again", True), ("apply-dry-run", False), ("apply-dry-run-again", True)]
+    ("name", "unchanged"),
+    [("apply", False), ("apply-again", True), ("apply-dry-run", False), ("apply-dry-run-again", True)],
 )
-def test_what_is_applied_is_seen_in_the_words_of_kubectl(answers: dict[str, Answer], name: str, unchanged: bool) -> None:
+def test_what_is_applied_is_seen_in_the_words_of_kubectl(
+    answers: dict[str, Answer], name: str, unchanged: bool
+) -> None:
     answer = answers[name]
     assert all(UNCHANGED.search(line) for line in answer.stdout) is unchanged
     assert answer.stdout

@@ -111,7 +111,10 @@ def test_packages_of_commands(render: Any, system: tuple[str, str], packages: li
 def test_packages_of_kernel_modules(render: Any, system: tuple[str, str], packages: list[str]) -> None:
     assert render("prepare_packages_needed", system, {"modules": ["ip_set"]}) == packages
     assert render("prepare_refusals", system, {"modules": ["ip_set"]}) == []
-    assert render("prepare_packages_needed", system, {"modules": ["ip_set"], "commands": ["ipset"]}) == ["ipset", *packages]
+    assert render("prepare_packages_needed", system, {"modules": ["ip_set"], "commands": ["ipset"]}) == [
+        "ipset",
+        *packages,
+    ]
 
 
 @pytest.mark.parametrize("system", [DEBIAN_12, UBUNTU_KVM, AMAZON, SLES, ARCH], ids=lambda system: system[0].split()[0])
@@ -132,10 +135,18 @@ def test_kernel_modules_that_no_package_brings_are_refused(render: Any, system: 
             {"prepare_packages": False},
             ["command ipset is not installed", "command ipvsadm is"],
         ),
-        ({"commands": ["ipset"]}, {"node": {"image_based": True}}, ["command ipset is not installed", "image of this node"]),
+        (
+            {"commands": ["ipset"]},
+            {"node": {"image_based": True}},
+            ["command ipset is not installed", "image of this node"],
+        ),
         ({}, {"prepare_packages_mirror": "m", "prepare_packages_directory": "d"}, ["expected one of them"]),
         ({}, {"prepare_route_localnet": True}, []),
-        ({}, {"prepare_route_localnet": True, "node": {"systemd": False}}, ["systemd does not run this node, expected false"]),
+        (
+            {},
+            {"prepare_route_localnet": True, "node": {"systemd": False}},
+            ["systemd does not run this node, expected false"],
+        ),
         (
             {},
             {"prepare_route_localnet": True, "node": {"services": ["firewalld"]}},
@@ -150,12 +161,18 @@ def test_kernel_modules_that_no_package_brings_are_refused(render: Any, system: 
         ),
         (
             {"commands": ["ipset"], "modules": ["ip_vs"]},
-            {"node": {"refused": ["tasks run as user 7"]}, "prepare_packages_mirror": "m", "prepare_packages_directory": "d"},
+            {
+                "node": {"refused": ["tasks run as user 7"]},
+                "prepare_packages_mirror": "m",
+                "prepare_packages_directory": "d",
+            },
             ["tasks run as user 7", "expected one of them", "has no module ip_vs", "known to bring kernel modules"],
         ),
     ],
 )
-def test_all_reasons_are_told_at_once(render: Any, lacks: dict[str, list[str]], given: dict[str, Any], words: list[str]) -> None:
+def test_all_reasons_are_told_at_once(
+    render: Any, lacks: dict[str, list[str]], given: dict[str, Any], words: list[str]
+) -> None:
     refusals = render("prepare_refusals", DEBIAN_12, lacks, **given)
     assert len(refusals) == len(words)
     for sentence, word in zip(refusals, words, strict=True):

@@ -24,7 +24,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_objects(parser)
     add_config(parser)
     parser.add_argument("--check", action="store_true", help="only print the steps")
-    parser.add_argument("--adopt", action="store_true", help="take over unowned items with the agent's names (kube-proxy's)")
+    parser.add_argument(
+        "--adopt", action="store_true", help="take over unowned items with the agent's names (kube-proxy's)"
+    )
     add_run_dir(parser)
 
 

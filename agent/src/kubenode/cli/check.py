@@ -16,7 +16,17 @@ import argparse
 import os
 from collections.abc import Iterator
 
-_MODULES = ("ip_vs", "nf_conntrack", "ip_set", "xt_set", "dummy", "xt_comment", "xt_addrtype", "xt_mark", "xt_conntrack")
+_MODULES = (
+    "ip_vs",
+    "nf_conntrack",
+    "ip_set",
+    "xt_set",
+    "dummy",
+    "xt_comment",
+    "xt_addrtype",
+    "xt_mark",
+    "xt_conntrack",
+)
 _MAYBE = {
     "xt_physdev": "needed for external IPs",
     "xt_ipvs": "needed for load balancers with source ranges",
@@ -40,7 +50,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     add_run_dir(parser)
     parser.add_argument(
-        "--beside-kube-proxy", action="store_true", help="accept a running kube-proxy: it will have ended before the agent starts"
+        "--beside-kube-proxy",
+        action="store_true",
+        help="accept a running kube-proxy: it will have ended before the agent starts",
     )
 
 
@@ -85,7 +97,10 @@ def _modules(scheduler: str) -> Iterator[Finding]:
         if state in (modules.LOADED, modules.BUILTIN):
             yield "ok", f"kernel module {name}: {state}"
         elif state == modules.LOADABLE:
-            yield "note", f"kernel module {name}: not loaded; run modprobe {name} (the role prepare loads it at every boot)"
+            yield (
+                "note",
+                f"kernel module {name}: not loaded; run modprobe {name} (the role prepare loads it at every boot)",
+            )
         elif state == modules.UNKNOWN:
             yield "note", f"kernel module {name}: state unknown"
         elif name in _MAYBE:
@@ -121,7 +136,9 @@ def _ipvs(scheduler: str) -> Iterator[Finding]:
     except EngineError as error:
         problems = [str(error)]
     if problems is None:
-        problems = [f"the scheduler {scheduler} cannot be tried out: no network namespace can be made here (run as root)"]
+        problems = [
+            f"the scheduler {scheduler} cannot be tried out: no network namespace can be made here (run as root)"
+        ]
     for problem in problems:
         yield "FAIL", problem
     if not problems:

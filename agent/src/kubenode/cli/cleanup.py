@@ -26,7 +26,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from .parser import add_run_dir
 
     parser.add_argument("--check", action="store_true", help="only print the steps")
-    parser.add_argument("--forget", action="store_true", help="leave all items in place, and delete them from the ledger")
+    parser.add_argument(
+        "--forget", action="store_true", help="leave all items in place, and delete them from the ledger"
+    )
     add_run_dir(parser)
 
 
@@ -42,11 +44,15 @@ def run(options: argparse.Namespace) -> int:
 
     socket = os.path.join(options.run_dir, SOCKET)
     if not options.check and answers(socket):
-        raise EngineError(f"the agent is running (it answers at {socket}) and would create all items again: stop it first")
+        raise EngineError(
+            f"the agent is running (it answers at {socket}) and would create all items again: stop it first"
+        )
     with Pass(options.run_dir) as work:
         if options.forget:
             forgotten = work.forget(only_count=options.check)
-            print(f"{forgotten} items {'would be' if options.check else 'are'} left in place and deleted from the ledger")
+            print(
+                f"{forgotten} items {'would be' if options.check else 'are'} left in place and deleted from the ledger"
+            )
             return 2 if options.check and forgotten else 0
         prepared, back = work.plan({}, drain=False), work.plan_back()
         for each in (prepared, back):

@@ -97,7 +97,9 @@ def _bash(commands: dict[str, str], options: list[Option]) -> str:
 
 
 def _zsh(commands: dict[str, str], options: list[Option]) -> str:
-    described = " ".join(_quoted(f"{name}:{text.replace(':', chr(92) + ':')}", "'\\''") for name, text in commands.items())
+    described = " ".join(
+        _quoted(f"{name}:{text.replace(':', chr(92) + ':')}", "'\\''") for name, text in commands.items()
+    )
     return _ZSH.format(commands=described, **_cases(commands, options, "found=({})"))
 
 

@@ -53,7 +53,9 @@ class Pass:
             complain(problem)
         self._ledger.close()
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._open.close()
 
     def holders(self) -> Holders:

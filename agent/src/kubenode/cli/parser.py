@@ -58,7 +58,9 @@ def execute(command: str, words: Sequence[str]) -> int:
 def add_config(found: argparse.ArgumentParser) -> None:
     """Add the options of all commands that read the configuration."""
     found.add_argument(
-        "--config", metavar="FILE", help=f"file with KubeProxyConfiguration, optionally AgentConfiguration (default: {CONFIG})"
+        "--config",
+        metavar="FILE",
+        help=f"file with KubeProxyConfiguration, optionally AgentConfiguration (default: {CONFIG})",
     )
     found.add_argument("--node", metavar="NAME", help="name of the node (default: hostnameOverride, or the host name)")
 
@@ -73,7 +75,9 @@ def add_run_dir(found: argparse.ArgumentParser) -> None:
 def add_objects(found: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Add the option for the source of the objects."""
     usual = (
-        "" if required else " (default: the configuration's manifests, or the agent's copy of the Kubernetes API's last state)"
+        ""
+        if required
+        else " (default: the configuration's manifests, or the agent's copy of the Kubernetes API's last state)"
     )
     found.add_argument(
         "--objects",

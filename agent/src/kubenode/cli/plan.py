@@ -27,7 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     add_objects(parser)
     add_config(parser)
-    parser.add_argument("--adopt", action="store_true", help="take over unowned items with the agent's names (kube-proxy's)")
+    parser.add_argument(
+        "--adopt", action="store_true", help="take over unowned items with the agent's names (kube-proxy's)"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     add_run_dir(parser)
 

@@ -44,7 +44,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: %(default)s")
     add_run_dir(parser)
     parser.add_argument(
-        "--state-dir", metavar="DIR", default=STATE, help="directory of the files that outlive a reboot (default: %(default)s)"
+        "--state-dir",
+        metavar="DIR",
+        default=STATE,
+        help="directory of the files that outlive a reboot (default: %(default)s)",
     )
 
 

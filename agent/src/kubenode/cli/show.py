@@ -112,7 +112,9 @@ def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list
         if options.objects is None:
             status = question(socket, "status")
             last = status["last_full_sync"] or {"drift": []}
-            draining = {item["real_server"]: {"seconds": item["seconds"], "most": item["most"]} for item in status["draining"]}
+            draining = {
+                item["real_server"]: {"seconds": item["seconds"], "most": item["most"]} for item in status["draining"]
+            }
             return question(socket, "names"), [item["text"] for item in status["problems"]], last["drift"], draining
     except EngineError as error:
         reason = str(error)
@@ -149,9 +151,7 @@ def _lines(view: dict[str, Any]) -> list[str]:
             f"{server['virtual_server']} {server['scheduler']}{extra}   {server['owner'] or '-'}   {server['service'] or '-'}"
         )
         for real in server["real_servers"]:
-            text = (
-                f"  -> {real['real_server']:24} weight {real['weight']:<5} active {real['active']:<6} inactive {real['inactive']}"
-            )
+            text = f"  -> {real['real_server']:24} weight {real['weight']:<5} active {real['active']:<6} inactive {real['inactive']}"
             lines.append(text + _draining(real))
     if not lines:
         lines.append("no virtual servers")

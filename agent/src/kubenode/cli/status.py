@@ -85,7 +85,9 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     lines.append(("as wanted: " if answer["converged"] else "not as wanted: ") + answer["summary"])
     last = answer["last_full_sync"]
     if last:
-        lines.append(f"last full comparison: {last['steps']} steps done, {last['failed']} failed, in {last['seconds']} s")
+        lines.append(
+            f"last full comparison: {last['steps']} steps done, {last['failed']} failed, in {last['seconds']} s"
+        )
         lines.extend(_first(f"  drift healed: {text}" for text in last["drift"]))
     lines.extend(_first(f"draining for {item['seconds']} s: {item['real_server']}" for item in answer["draining"]))
     lines.extend(f"problem: {item['text']}" for item in answer["problems"])
@@ -96,4 +98,8 @@ def _lines(answer: dict[str, Any]) -> list[str]:
 def _first(lines: Iterable[str]) -> list[str]:
     """Return the first lines of a list, and how many more there are."""
     found = list(lines)
-    return found if len(found) <= _MOST else [*found[:_MOST], f"  ... and {len(found) - _MOST} more (--format json has all)"]
+    return (
+        found
+        if len(found) <= _MOST
+        else [*found[:_MOST], f"  ... and {len(found) - _MOST} more (--format json has all)"]
+    )

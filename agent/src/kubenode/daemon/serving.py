@@ -121,7 +121,10 @@ class Serving:
         metrics, agent = self.metrics, self.agent
         # of what fails, only rules make kube-proxy unhealthy: the others are tried again one by one
         broken = {
-            key.family for kind, keys in agent.reconciler.failing.items() if KINDS[kind].table == "iptables" for key in keys
+            key.family
+            for kind, keys in agent.reconciler.failing.items()
+            if KINDS[kind].table == "iptables"
+            for key in keys
         }
         refused = {failure.step.key.family for failure in report.failed if KINDS[failure.step.kind].table == "iptables"}
         if not broken:
@@ -223,7 +226,9 @@ class Serving:
         """Take over what changed in the source, and make it so."""
         changes = self.agent.desired.refresh(names)
         for item in changes.put:
-            if item["kind"] == "EndpointSlice" and _trigger(item) > self.agent.started:  # older ones say nothing about us
+            if (
+                item["kind"] == "EndpointSlice" and _trigger(item) > self.agent.started
+            ):  # older ones say nothing about us
                 self._triggers.append((str(item.get("addressType")), _trigger(item)))
         services = endpoints = 0
         for kind in [item["kind"] for item in changes.put] + [key.kind for key in changes.removed]:

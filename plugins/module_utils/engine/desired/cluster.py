@@ -259,7 +259,9 @@ class Cluster(ObjectStore):
         try:
             return contribution(service, slices, self._contexts)
         except Exception as error:  # a fault of this program costs the one Service that has brought it to light
-            reason = f"Service {service.namespace}/{service.name}: cannot be worked out: {type(error).__name__}: {error}"
+            reason = (
+                f"Service {service.namespace}/{service.name}: cannot be worked out: {type(error).__name__}: {error}"
+            )
             return NOTHING._replace(refused=(reason[:_MOST_REASON],))
 
     def _replace(self, name: Name, new: Contribution) -> Generator[int, None, None]:

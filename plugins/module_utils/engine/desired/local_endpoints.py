@@ -59,7 +59,9 @@ class LocalEndpoints:
             self._checks = {}
             for name in sorted(self._with_health_check, key=self._ages.__getitem__):
                 part = self._contributions[name]
-                self._checks.setdefault(part.health_check_port, HealthCheck(*name, part.health_check_port, part.local_ready))
+                self._checks.setdefault(
+                    part.health_check_port, HealthCheck(*name, part.health_check_port, part.local_ready)
+                )
         return self._checks
 
     def no_local_endpoints(self) -> Mapping[tuple[int, str], int]:

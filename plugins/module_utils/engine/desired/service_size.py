@@ -30,11 +30,26 @@ def too_large(service: Service, slices: Sequence[EndpointSlice], contexts: Seque
         real += count * sum(len(piece.endpoints) for piece in slices if piece.family == fam)
     subject = f"Service {service.namespace}/{service.name}"
     for what, count, setting, most in (
-        ("virtual servers (ports x addresses)", virtual, "maxVirtualServersPerService", contexts[0].config.max_virtual_servers),
-        ("real servers (virtual servers x endpoints)", real, "maxRealServersPerService", contexts[0].config.max_real_servers),
+        (
+            "virtual servers (ports x addresses)",
+            virtual,
+            "maxVirtualServersPerService",
+            contexts[0].config.max_virtual_servers,
+        ),
+        (
+            "real servers (virtual servers x endpoints)",
+            real,
+            "maxRealServersPerService",
+            contexts[0].config.max_real_servers,
+        ),
     ):
         if count > most:
             return str(
-                InputError(subject, "spec.ports", f"{count} {what}", f"at most {most}: use several Services, or raise {setting}")
+                InputError(
+                    subject,
+                    "spec.ports",
+                    f"{count} {what}",
+                    f"at most {most}: use several Services, or raise {setting}",
+                )
             )
     return ""

@@ -271,7 +271,9 @@ class _Family:
         match = f"-p {port.protocol} -m {port.protocol} --dport {port.node_port}"
         for left, (ip, number, _weight) in zip(range(len(found), 0, -1), found):
             # the kernel counts in parts of 2**31, and iptables prints those
-            share = f" -m statistic --mode random --probability {round(_WHOLE / left) / _WHOLE:.11f}" if left > 1 else ""
+            share = (
+                f" -m statistic --mode random --probability {round(_WHOLE / left) / _WHOLE:.11f}" if left > 1 else ""
+            )
             yield LOCALHOST, f"{match}{share} -j DNAT --to-destination {ip}:{number}"
 
     def _claim(
@@ -300,7 +302,11 @@ class _Family:
             rules = rules or earlier.rules
             origin = min(earlier.origin, origin)
         server = self.server
-        if server.scheduler == "mh" and self.service.scheduler_flags < 0 and any(not weight for _ip, _port, weight in found):
+        if (
+            server.scheduler == "mh"
+            and self.service.scheduler_flags < 0
+            and any(not weight for _ip, _port, weight in found)
+        ):
             server = server._replace(flags=server.flags | SCHED1)  # or what is hashed to a weight of 0 would be refused
         self.claims[key] = ServiceVip(server, found, self.serving, members, address, rules, port.position, origin)
 

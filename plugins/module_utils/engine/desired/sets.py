@@ -42,10 +42,16 @@ SETS: dict[str, SetKind] = {
     LOOP_BACK: SetKind("hash:ip,port,ip", "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose"),
     CLUSTER_IP: SetKind("hash:ip,port", "Kubernetes service cluster ip + port for masquerade purpose"),
     EXTERNAL_IP: SetKind("hash:ip,port", "Kubernetes service external ip + port for masquerade and filter purpose"),
-    EXTERNAL_IP_LOCAL: SetKind("hash:ip,port", "Kubernetes service external ip + port with externalTrafficPolicy=local"),
+    EXTERNAL_IP_LOCAL: SetKind(
+        "hash:ip,port", "Kubernetes service external ip + port with externalTrafficPolicy=local"
+    ),
     LOAD_BALANCER: SetKind("hash:ip,port", "Kubernetes service lb portal"),
-    LOAD_BALANCER_FW: SetKind("hash:ip,port", "Kubernetes service load balancer ip + port for load balancer with sourceRange"),
-    LOAD_BALANCER_LOCAL: SetKind("hash:ip,port", "Kubernetes service load balancer ip + port with externalTrafficPolicy=local"),
+    LOAD_BALANCER_FW: SetKind(
+        "hash:ip,port", "Kubernetes service load balancer ip + port for load balancer with sourceRange"
+    ),
+    LOAD_BALANCER_LOCAL: SetKind(
+        "hash:ip,port", "Kubernetes service load balancer ip + port with externalTrafficPolicy=local"
+    ),
     LOAD_BALANCER_SOURCE_IP: SetKind(
         "hash:ip,port,ip", "Kubernetes service load balancer ip + port + source IP for packet filter purpose"
     ),
@@ -56,7 +62,9 @@ SETS: dict[str, SetKind] = {
     NODE_PORT_LOCAL["tcp"]: SetKind("bitmap:port", "Kubernetes nodeport TCP port with externalTrafficPolicy=local"),
     NODE_PORT["udp"]: SetKind("bitmap:port", "Kubernetes nodeport UDP port for masquerade purpose"),
     NODE_PORT_LOCAL["udp"]: SetKind("bitmap:port", "Kubernetes nodeport UDP port with externalTrafficPolicy=local"),
-    NODE_PORT["sctp"]: SetKind("hash:ip,port", "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'"),
+    NODE_PORT["sctp"]: SetKind(
+        "hash:ip,port", "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'"
+    ),
     NODE_PORT_LOCAL["sctp"]: SetKind(
         "hash:ip,port", "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type 'hash ip:port'"
     ),

@@ -158,5 +158,7 @@ def _contradictions(config: Config) -> list[str]:
     for cidr in config.service_cidrs:
         for pods in config.cluster_cidrs:
             if overlap(cidr, pods):
-                found.append(f"AgentConfiguration: serviceCIDRs has {cidr!r}, expected networks apart from clusterCIDR ({pods})")
+                found.append(
+                    f"AgentConfiguration: serviceCIDRs has {cidr!r}, expected networks apart from clusterCIDR ({pods})"
+                )
     return found

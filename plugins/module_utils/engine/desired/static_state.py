@@ -32,7 +32,8 @@ class StaticState:
         self._changes: State = {}
         self._filled: dict[int, frozenset[str]] = {}
         self._kinds = {
-            sets.set_name(fam, name): (fam, name, kind) for fam, name, kind in sets.wanted_sets(config.no_endpoints == "reject")
+            sets.set_name(fam, name): (fam, name, kind)
+            for fam, name, kind in sets.wanted_sets(config.no_endpoints == "reject")
         }
         self._want("link", {DUMMY: Link()})
         self._want("jump", {**rules.jumps(4), **rules.jumps(6)})

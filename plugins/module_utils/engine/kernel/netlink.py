@@ -122,7 +122,9 @@ def event_socket(protocol: int, groups: int, queue: tuple[int, int]) -> socket.s
     Raises:
         OSError: netlink cannot be used.
     """
-    subscription = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, protocol)
+    subscription = socket.socket(
+        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, protocol
+    )
     try:
         with contextlib.suppress(PermissionError):
             subscription.setsockopt(socket.SOL_SOCKET, *queue)
@@ -161,7 +163,9 @@ class NetlinkSocket:
     def __enter__(self) -> NetlinkSocket:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     def request(self, messages: Sequence[bytes]) -> list[int]:

@@ -39,7 +39,9 @@ def in_scratch(function: Callable[[], Any]) -> Any:
     except OSError as error:  # no descriptors, no memory, no processes left
         for end in ends:
             os.close(end)
-        raise KernelError(f"no process could be started that tries it out: {error.strerror}; nothing was changed") from error
+        raise KernelError(
+            f"no process could be started that tries it out: {error.strerror}; nothing was changed"
+        ) from error
     reading, writing = ends
     if child == 0:
         try:

@@ -60,7 +60,9 @@ def matching(pattern: str) -> list[str]:
     """Return the (dotted) names that exist and fit a dotted pattern with ``*`` and ``?``, which stand for no separator."""
     import glob
 
-    return sorted(canonical(os.path.relpath(found, ROOT)) for found in glob.glob(path(pattern)) if os.path.isfile(found))
+    return sorted(
+        canonical(os.path.relpath(found, ROOT)) for found in glob.glob(path(pattern)) if os.path.isfile(found)
+    )
 
 
 def normal(value: str) -> str:

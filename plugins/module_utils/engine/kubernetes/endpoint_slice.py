@@ -57,10 +57,14 @@ def parse_slice(obj: Fields) -> tuple[EndpointSlice | None, list[Remark]]:
         raise InputError(subject, "addressType", kind, "IPv4 or IPv6")
     service = labels(obj).get(SERVICE_NAME_LABEL)
     if not isinstance(service, str) or not 0 < len(service) <= LONGEST_NAME:
-        raise InputError(subject, f"label {SERVICE_NAME_LABEL}", service, "the name of the Service that the slice belongs to")
+        raise InputError(
+            subject, f"label {SERVICE_NAME_LABEL}", service, "the name of the Service that the slice belongs to"
+        )
     given = obj.get("endpoints")
     if isinstance(given, list) and len(given) > MOST_ENDPOINTS:
-        raise InputError(subject, "endpoints", f"{len(given)} endpoints", f"at most {MOST_ENDPOINTS}; use several slices")
+        raise InputError(
+            subject, "endpoints", f"{len(given)} endpoints", f"at most {MOST_ENDPOINTS}; use several slices"
+        )
     endpoints = read(subject, obj, "endpoints", list, [])
     remarks: list[Remark] = []
     found = _endpoints(subject, endpoints, family, remarks)
@@ -116,7 +120,9 @@ def _endpoints(subject: str, items: list[Any], family: int, remarks: list[Remark
                 raise ValueError
             found.append(make((ip, intern(node), flags, zones, nodes)))
         except Exception:  # whatever it is made of, it is one endpoint of many
-            remarks.append(Remark(f"{subject}: endpoints[{index}] is {shown(item)}, expected an endpoint with an address", False))
+            remarks.append(
+                Remark(f"{subject}: endpoints[{index}] is {shown(item)}, expected an endpoint with an address", False)
+            )
     return tuple(found)
 
 

@@ -20,7 +20,9 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 SERVICE_PROXY_LABEL = "service.kubernetes.io/service-proxy-name"
 HEADLESS_LABEL = "service.kubernetes.io/headless"
 LONGEST_NAME = 253  # characters, as the API has it
-MOST_TEXT = 4096  # characters of a field or annotation that is read; no field that a proxy reads needs more than a hundred
+MOST_TEXT = (
+    4096  # characters of a field or annotation that is read; no field that a proxy reads needs more than a hundred
+)
 MOST_ITEMS = 10000  # of a list
 MOST_REMARKS = 10  # about one object; a slice with a thousand broken endpoints says no more than one with ten
 _NAME = f"a name of letters, digits, '-' and '.', at most {LONGEST_NAME} characters"
@@ -35,7 +37,9 @@ def contained(
     This is the only place in which an unforeseen exception becomes a problem of one object: what follows can rely on it.
     """
 
-    def decorate(parse: Callable[[Fields], tuple[Parsed, list[Remark]]]) -> Callable[[Fields], tuple[Parsed, list[Remark]]]:
+    def decorate(
+        parse: Callable[[Fields], tuple[Parsed, list[Remark]]],
+    ) -> Callable[[Fields], tuple[Parsed, list[Remark]]]:
         @wraps(parse)
         def parsed(obj: Fields) -> tuple[Parsed, list[Remark]]:
             try:
@@ -196,7 +200,9 @@ def filled(subject: str, path: str, values: list[str], remarks: list[Remark]) ->
     found = [value for value in values if value.strip()]
     blanks = len(values) - len(found)
     if blanks:
-        remarks.append(Remark(f"{subject}: {path} has {blanks} blank {'entry' if blanks == 1 else 'entries'}, skipped", True))
+        remarks.append(
+            Remark(f"{subject}: {path} has {blanks} blank {'entry' if blanks == 1 else 'entries'}, skipped", True)
+        )
     return found
 
 

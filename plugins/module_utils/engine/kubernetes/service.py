@@ -106,7 +106,9 @@ def _cluster_ips(subject: str, spec: Fields, remarks: list[Remark]) -> tuple[str
     return tuple(found[ip] for ip in given)
 
 
-def _addresses(subject: str, path: str, values: list[str], families: set[int], remarks: list[Remark]) -> tuple[str, ...]:
+def _addresses(
+    subject: str, path: str, values: list[str], families: set[int], remarks: list[Remark]
+) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for value in filled(subject, path, values, remarks):
         ip = address(subject, path, value, remarks)

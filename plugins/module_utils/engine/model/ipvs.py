@@ -33,7 +33,11 @@ TUNNEL_TYPES = ("ipip", "gue", "gre")  # index = IP_VS_CONN_F_TUNNEL_TYPE_*
 TUNNEL_NOCSUM = 0x0
 TUNNEL_CSUM = 0x1
 TUNNEL_REMCSUM = 0x2
-TUNNEL_CHECKSUMS = {"none": TUNNEL_NOCSUM, "checksum": TUNNEL_CSUM, "remote": TUNNEL_REMCSUM}  # as ipvs_services names them
+TUNNEL_CHECKSUMS = {
+    "none": TUNNEL_NOCSUM,
+    "checksum": TUNNEL_CSUM,
+    "remote": TUNNEL_REMCSUM,
+}  # as ipvs_services names them
 
 # Of a connection, in seconds: the kernel counts in ticks, up to 1000 a second, in an int.
 LONGEST_TIMEOUT = 0x7FFFFFFF // 1000

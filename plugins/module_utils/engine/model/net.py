@@ -14,8 +14,12 @@ from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from ..errors import shown
 
 EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}  # the network of all addresses
-LONGEST_ADDRESS = 100  # characters; an IPv6 address with an IPv4 address in it has 45, the rest is for zeros in front of numbers
-MAPPED = "::ffff:"  # how the canonical text of an IPv4-mapped address begins, but for a dot that not all that begins so have
+LONGEST_ADDRESS = (
+    100  # characters; an IPv6 address with an IPv4 address in it has 45, the rest is for zeros in front of numbers
+)
+MAPPED = (
+    "::ffff:"  # how the canonical text of an IPv4-mapped address begins, but for a dot that not all that begins so have
+)
 _MAPPED_BITS = 96
 _PADDING = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])")
 
@@ -114,7 +118,9 @@ def network(cidr: str, strict: bool = False) -> str:
     except (OSError, UnicodeEncodeError):
         raise ValueError(f"{address!r} is not an IP address") from None
     bits = len(raw) * 8
-    if slash and not (len(length) <= 3 and length.isascii() and length.isdigit() and (length == "0" or length[0] != "0")):
+    if slash and not (
+        len(length) <= 3 and length.isascii() and length.isdigit() and (length == "0" or length[0] != "0")
+    ):
         raise ValueError(f"{cidr!r} has no valid prefix length")
     prefix = int(length) if slash else bits
     if prefix > bits:

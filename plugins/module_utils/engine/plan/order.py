@@ -68,7 +68,9 @@ def ordered(steps: Iterable[Step]) -> list[Step]:
     """
     steps = list(steps)
     refilled = {step.key for step in steps if is_refill(step)}
-    again = {step.key[:2] for step in steps if step.kind == "address" and step.after is not None and ":" in step.key.address}
+    again = {
+        step.key[:2] for step in steps if step.kind == "address" and step.after is not None and ":" in step.key.address
+    }
     at_once, before = _RANK["member", "change"], _RANK["address", "create"] - 0.5
 
     def rank(step: Step) -> float:

@@ -34,7 +34,9 @@ def note(ledger: Ledger, owner: str, steps: Iterable[Step]) -> None:
     changes = [step for step in steps if step.kind == _KIND and step.before is not None]
     if changes:
         known = {key: was for key, (was, _ours) in saved(ledger, owner).items()}
-        ledger.note(owner, _KIND, [(step.key, json.dumps([known.get(step.key, step.before), step.after])) for step in changes])
+        ledger.note(
+            owner, _KIND, [(step.key, json.dumps([known.get(step.key, step.before), step.after])) for step in changes]
+        )
 
 
 @contextmanager
@@ -82,7 +84,9 @@ def wanted_back(ledger: Ledger, owner: str, live: State) -> State:
     """
     values = saved(ledger, owner)
     claimed = _claimed() if values else ()
-    return {_KIND: {key: was for key, (was, ours) in values.items() if live[_KIND].get(key) == ours and key not in claimed}}
+    return {
+        _KIND: {key: was for key, (was, ours) in values.items() if live[_KIND].get(key) == ours and key not in claimed}
+    }
 
 
 def _claimed() -> Collection[str]:

@@ -31,7 +31,9 @@ def spots(have: ReadState, want: ReadState, servers: Iterable[VirtualServerKey])
     return termination.bindings(have, {server.address for server in servers if server not in wanted})
 
 
-def together(keys: Mapping[str, Iterable[Any]], have: ReadState, want: ReadState, draining: Iterable[RealServerKey]) -> Keys:
+def together(
+    keys: Mapping[str, Iterable[Any]], have: ReadState, want: ReadState, draining: Iterable[RealServerKey]
+) -> Keys:
     """Return the keys, and those of what has to be planned with them."""
     chosen: Keys = {"real_server": set(), **{kind: set(some) for kind, some in keys.items()}}
     for kind, some in list(chosen.items()):

@@ -28,7 +28,9 @@ from ..model.ipvs import VirtualServerKey
 _FORMER_SETS = ("KUBE-LB-INGRESS-LOCAL", "KUBE-NODE-PORT-SCTP", "KUBE-NODE-PORT-LOCAL-SCTP")
 SETS = frozenset(set_name(fam, base) for fam in (4, 6) for base in (*_SETS, *_FORMER_SETS))
 
-_BY_RULES = re.compile(r"KUBE-(SVC|SEP|SVL|EXT|FW|XLB)-[A-Z2-7]{16}\Z")  # the iptables mode's: a hash of 16 characters in base 32
+_BY_RULES = re.compile(
+    r"KUBE-(SVC|SEP|SVL|EXT|FW|XLB)-[A-Z2-7]{16}\Z"
+)  # the iptables mode's: a hash of 16 characters in base 32
 _OTHER_CHAINS = {
     "nat": {"KUBE-NODEPORTS", "KUBE-PROXY-CANARY", "KUBE-FIREWALL", "KUBE-FIRE-WALL"},
     "filter": {"KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS", "KUBE-PROXY-CANARY"},
@@ -52,7 +54,9 @@ def left_behind(have: ReadState, others: Mapping[str, Collection[Any]]) -> dict[
         "chain": {key for key in have.get("chain", ()) if _is_chain(key)},
         "jump": {key for key in have.get("jump", ()) if _is_jump(key)},
         "virtual_server": _servers(have),
-        "address": {key for key in have.get("address", ()) if key.link == DUMMY and not key.address.startswith("fe80:")},
+        "address": {
+            key for key in have.get("address", ()) if key.link == DUMMY and not key.address.startswith("fe80:")
+        },
     }
     return {kind: {key for key in keys if key not in others.get(kind, ())} for kind, keys in found.items()}
 
@@ -76,7 +80,9 @@ def _is_jump(key: JumpKey) -> bool:
 def _servers(have: ReadState) -> set[VirtualServerKey]:
     bound = {key.address for key in have.get("address", ()) if key.link == DUMMY}
     members = {(key.set, key.member) for key in have.get("member", ()) if key.set in SETS}
-    return {key for key in have.get("virtual_server", ()) if key.address in bound or not members.isdisjoint(_names(key))}
+    return {
+        key for key in have.get("virtual_server", ()) if key.address in bound or not members.isdisjoint(_names(key))
+    }
 
 
 def _names(key: VirtualServerKey) -> list[tuple[str, str]]:

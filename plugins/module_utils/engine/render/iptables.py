@@ -34,7 +34,9 @@ def tables(state: ReadState, family: int) -> dict[str, dict[str, list[str]]]:
         mine = sorted(key.chain for key in chains if key.family == family and key.table == table)
         found[table] = {}
         for chain in BUILT_IN[table]:
-            ordered = sorted(jumps.get((table, chain), ()), key=lambda key: (WHERE.index(places[key].where), places[key].order))
+            ordered = sorted(
+                jumps.get((table, chain), ()), key=lambda key: (WHERE.index(places[key].where), places[key].order)
+            )
             found[table][chain] = [key.rule for key in ordered]
         for chain in mine:
             found[table][chain] = list(chains[ChainKey(family, table, chain)])

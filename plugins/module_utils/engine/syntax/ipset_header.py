@@ -50,7 +50,18 @@ _SMALLEST_LIST = 4  # IP_SET_LIST_MIN_SIZE: the kernel makes no smaller one, and
 _COMMON = ("timeout", "counters", "comment", "skbinfo")
 # The options of each method, in the order of ``ipset save``, and what they are if nobody chose.
 _ORDER = {
-    "hash": ("family", "markmask", "hashsize", "maxelem", "netmask", "bitmask", *_COMMON, "forceadd", "bucketsize", "initval"),
+    "hash": (
+        "family",
+        "markmask",
+        "hashsize",
+        "maxelem",
+        "netmask",
+        "bitmask",
+        *_COMMON,
+        "forceadd",
+        "bucketsize",
+        "initval",
+    ),
     "bitmap": ("range", "netmask", *_COMMON),
     "list": ("size", *_COMMON),
 }
@@ -98,7 +109,9 @@ def _applies(name: str, set_type: str) -> bool:
     if name == "family":
         return set_type != "hash:mac"
     if name in ("netmask", "bitmask"):
-        return set_type in ("hash:ip", "hash:ip,port", "hash:net,net") or (name == "netmask" and set_type == "bitmap:ip")
+        return set_type in ("hash:ip", "hash:ip,port", "hash:net,net") or (
+            name == "netmask" and set_type == "bitmap:ip"
+        )
     return True
 
 
@@ -127,7 +140,9 @@ def _spell(name: str, value: object, set_type: str, six: bool, subject: str) -> 
     if name == "range":
         spelled = _ports(text) if set_type == "bitmap:port" else _addresses(text)
         if not spelled:
-            raise InputError(subject, name, value, "FROM-TO" + ("" if set_type == "bitmap:port" else " or NETWORK/PREFIX"))
+            raise InputError(
+                subject, name, value, "FROM-TO" + ("" if set_type == "bitmap:port" else " or NETWORK/PREFIX")
+            )
         return spelled
     try:
         return canonical(text)

@@ -254,5 +254,7 @@ def _pair(name: str, value: str, subject: str) -> str:
             return f"skbmark {mark:#x}" + ("" if mask == 0xFFFFFFFF else f"/{mask:#x}")
         major, minor = int(first, 16), int(second, 16)
     except ValueError:
-        raise InputError(subject, name, value, "0xMARK or 0xMARK/0xMASK" if name == "skbmark" else "MAJOR:MINOR") from None
+        raise InputError(
+            subject, name, value, "0xMARK or 0xMARK/0xMASK" if name == "skbmark" else "MAJOR:MINOR"
+        ) from None
     return f"skbprio {major:x}:{minor:x}" if major or minor else ""

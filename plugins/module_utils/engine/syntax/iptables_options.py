@@ -23,15 +23,36 @@ _PLAIN = frozenset("_-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV
 _FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG")
 _STATES = ("INVALID", "NEW", "RELATED", "ESTABLISHED", "UNTRACKED", "SNAT", "DNAT")
 _ADDRESS_TYPES = frozenset(
-    ("UNSPEC", "UNICAST", "LOCAL", "BROADCAST", "ANYCAST", "MULTICAST", "BLACKHOLE", "UNREACHABLE", "PROHIBIT", "THROW", "NAT")
+    (
+        "UNSPEC",
+        "UNICAST",
+        "LOCAL",
+        "BROADCAST",
+        "ANYCAST",
+        "MULTICAST",
+        "BLACKHOLE",
+        "UNREACHABLE",
+        "PROHIBIT",
+        "THROW",
+        "NAT",
+    )
 )
 _REJECT = {
-    4: ("net-unreachable", "host-unreachable", "proto-unreachable", "port-unreachable", "net-prohibited", "host-prohibited"),
+    4: (
+        "net-unreachable",
+        "host-unreachable",
+        "proto-unreachable",
+        "port-unreachable",
+        "net-prohibited",
+        "host-prohibited",
+    ),
     6: ("no-route", "adm-prohibited", "addr-unreachable", "port-unreachable"),
 }
 REJECT_WITH = {family: f"icmp{'6' if family == 6 else ''}-port-unreachable" for family in (4, 6)}
 _REJECTIONS = frozenset(
-    [f"icmp-{name}" for name in _REJECT[4]] + ["icmp-admin-prohibited", "tcp-reset"] + [f"icmp6-{name}" for name in _REJECT[6]]
+    [f"icmp-{name}" for name in _REJECT[4]]
+    + ["icmp-admin-prohibited", "tcp-reset"]
+    + [f"icmp6-{name}" for name in _REJECT[6]]
 )
 
 
@@ -124,7 +145,10 @@ def _dashed_ports(text: str) -> str:
     return f"{_port(low)}-{_port(high)}" if dash else _port(low)
 
 
-_PORTS = (Option("--sport", (_port_range,), ("--source-port",)), Option("--dport", (_port_range,), ("--destination-port",)))
+_PORTS = (
+    Option("--sport", (_port_range,), ("--source-port",)),
+    Option("--dport", (_port_range,), ("--destination-port",)),
+)
 _RANDOM = (Option("--random"), Option("--random-fully"))
 
 MATCHES: dict[str, tuple[Option, ...]] = {

@@ -12,7 +12,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .common import AskError
-from .iptables_options import IMPLIED, MARK_FORMS, MATCHES, REJECT_WITH, TARGETS, UNKNOWN_TARGETS, Option, address, set_xmark
+from .iptables_options import (
+    IMPLIED,
+    MARK_FORMS,
+    MATCHES,
+    REJECT_WITH,
+    TARGETS,
+    UNKNOWN_TARGETS,
+    Option,
+    address,
+    set_xmark,
+)
 
 # Long forms of the options that belong to no extension.
 _LONG = {
@@ -61,7 +71,9 @@ class _Extension(NamedTuple):
         """Return it as ``iptables-save`` prints it."""
         if not self.given:
             return f"{flag} {self.name}"
-        return " ".join([f"{flag} {self.name}"] + [self.given[option.name] for option in self.known if option.name in self.given])
+        return " ".join(
+            [f"{flag} {self.name}"] + [self.given[option.name] for option in self.known if option.name in self.given]
+        )
 
 
 def canonical_rule(family: int, rule: str) -> str | None:

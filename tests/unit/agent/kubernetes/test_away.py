@@ -142,7 +142,9 @@ def test_what_the_api_told_goes_before_the_snapshot(fake: FakeApiServer, follow:
     assert "EndpointSlice web1-4" in second.names
 
 
-def test_unusable_snapshot_is_reported_and_nothing_restored(fake: FakeApiServer, follow: Follow, tmp_path: Path) -> None:
+def test_unusable_snapshot_is_reported_and_nothing_restored(
+    fake: FakeApiServer, follow: Follow, tmp_path: Path
+) -> None:
     (tmp_path / "objects.snapshot").write_bytes(b"{}\n")
     fake.script = {path: [Answer(503, b"")] * 1000 for path in (SERVICES, SLICES, NODES)}
     following = follow()
@@ -154,7 +156,9 @@ def test_unwritable_snapshot_is_only_a_problem(fake: FakeApiServer, follow: Foll
     fill(fake, 1)
     (tmp_path / "objects.snapshot.new").mkdir()
     following = follow().complete()
-    following.until(lambda: "cannot be written" in following.source.problems.get(str(tmp_path / "objects.snapshot"), ""))
+    following.until(
+        lambda: "cannot be written" in following.source.problems.get(str(tmp_path / "objects.snapshot"), "")
+    )
     assert services(following) == service_names(1)
     (tmp_path / "objects.snapshot.new").rmdir()
     fake.put(objects.service("new"))

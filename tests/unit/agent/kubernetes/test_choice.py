@@ -33,14 +33,21 @@ def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Confi
     def start(source: dict[str, Any] | None, manifests: str = "", **kube_proxy: Any) -> DesiredState:
         file = tmp_path / "config.yaml"
         documents: list[dict[str, Any]] = [
-            {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "ipvs", **kube_proxy}
+            {
+                "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+                "kind": "KubeProxyConfiguration",
+                "mode": "ipvs",
+                **kube_proxy,
+            }
         ]
         if source is not None:
             documents.append({"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration", "source": source})
         file.write_text("\n".join(map(json.dumps, documents)))
         if not made:
             made.append(
-                DesiredState(Options(str(file), True, manifests, "", str(tmp_path), "node1", False), Log("error", write=str))
+                DesiredState(
+                    Options(str(file), True, manifests, "", str(tmp_path), "node1", False), Log("error", write=str)
+                )
             )
         made[0].configure()
         return made[0]
@@ -64,7 +71,9 @@ def test_the_api_with_kube_proxys_kubeconfig(configure: Configure, tmp_path: Pat
 
 def test_the_same_api_stays_and_another_replaces_it(configure: Configure, tmp_path: Path, fake: FakeApiServer) -> None:
     first = configure({"kubernetes": {"kubeconfig": str(tmp_path / "a"), "server": fake.url}}).source
-    again = configure({"kubernetes": {"kubeconfig": str(tmp_path / "a"), "server": fake.url}}, ipvs={"scheduler": "wrr"}).source
+    again = configure(
+        {"kubernetes": {"kubeconfig": str(tmp_path / "a"), "server": fake.url}}, ipvs={"scheduler": "wrr"}
+    ).source
     assert again is first
     other = configure({"kubernetes": {"kubeconfig": str(tmp_path / "b"), "server": fake.url}}).source
     assert other is not first

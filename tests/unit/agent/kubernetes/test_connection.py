@@ -75,7 +75,9 @@ def test_source_is_blocked_by_a_server_of_somebody_elses(serve: Serve, authority
     server = serve(by=Authority("other"))
     accessor = Fixed("")
     accessor._access = Access(server.url, authority.pem.decode(), Identity())
-    source = Kubernetes("", "", NODE, str(tmp_path / "snapshot"), Log(write=lambda _line: None), timing=FAST, accessor=accessor)
+    source = Kubernetes(
+        "", "", NODE, str(tmp_path / "snapshot"), Log(write=lambda _line: None), timing=FAST, accessor=accessor
+    )
     try:
         assert source.blocked == ""
         source.start()

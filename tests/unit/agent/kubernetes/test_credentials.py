@@ -104,7 +104,9 @@ def test_a_plugin_is_asked_again_when_the_api_refuses(tmp_path: Path) -> None:
     assert asked(tmp_path) == 2
 
 
-@pytest.mark.parametrize(("wall", "monotonic", "times"), [(60, 60, 1), (95, 95, 2), (95, 0, 2), (-86400, 95, 2), (-86400, 10, 1)])
+@pytest.mark.parametrize(
+    ("wall", "monotonic", "times"), [(60, 60, 1), (95, 95, 2), (95, 0, 2), (-86400, 95, 2), (-86400, 10, 1)]
+)
 def test_a_plugins_answer_ends_by_either_clock(tmp_path: Path, wall: float, monotonic: float, times: int) -> None:
     """A wall clock that is set back does not make a credential live longer."""
     now = 1_700_000_000.0
@@ -134,7 +136,9 @@ def test_a_plugin_may_give_a_certificate(tmp_path: Path) -> None:
         (credential(ends="tomorrow"), 0, "expirationTimestamp is not a time"),
     ],
 )
-def test_a_plugin_that_is_of_no_use_is_told_without_what_it_said(tmp_path: Path, printed: Any, status: int, words: str) -> None:
+def test_a_plugin_that_is_of_no_use_is_told_without_what_it_said(
+    tmp_path: Path, printed: Any, status: int, words: str
+) -> None:
     with pytest.raises(AccessError) as caught:
         Credentials().resolve(plugin(tmp_path, printed, status))
     assert words in str(caught.value)
@@ -144,7 +148,9 @@ def test_a_plugin_that_is_of_no_use_is_told_without_what_it_said(tmp_path: Path,
 
 def test_a_plugin_that_is_not_there(tmp_path: Path) -> None:
     identity = plugin(tmp_path, "", command="/nowhere/plugin", hint="see the manual")
-    with pytest.raises(AccessError, match=r"/nowhere/plugin cannot be run: No such file or directory \(see the manual\)"):
+    with pytest.raises(
+        AccessError, match=r"/nowhere/plugin cannot be run: No such file or directory \(see the manual\)"
+    ):
         Credentials().resolve(identity)
 
 

@@ -59,7 +59,8 @@ def test_an_event_is_about_its_object(fake: FakeApiServer, events: Events) -> No
 
 def test_failed_health_check_event_has_kube_proxy_reason(fake: FakeApiServer, events: Events) -> None:
     events.report(
-        {BAD: ("Service ns1/bad: spec.healthCheckNodePort is 32000, expected a port that the agent can listen on",)}, uid
+        {BAD: ("Service ns1/bad: spec.healthCheckNodePort is 32000, expected a port that the agent can listen on",)},
+        uid,
     )
     eventually(lambda: bool(fake.events))
     assert fake.events[0]["reason"] == "FailedToStartServiceHealthcheck"
@@ -165,4 +166,7 @@ def test_the_source_tells_when_it_knows_everything(fake: FakeApiServer, follow: 
     following.source.report({BAD: ("wrong",)})
     following.source.report({BAD: ("wrong",)})
     eventually(lambda: len(fake.events) == 2)
-    assert [(event["reason"], event["regarding"]["uid"]) for event in fake.events] == [("Starting", NODE), ("CannotServe", "u-7")]
+    assert [(event["reason"], event["regarding"]["uid"]) for event in fake.events] == [
+        ("Starting", NODE),
+        ("CannotServe", "u-7"),
+    ]

@@ -33,7 +33,9 @@ def headers(name: str) -> dict[str, str]:
 
 def telling(found: Iterable[tuple[str, str]]) -> dict[str, str]:
     """How long a body is, and in how many pieces it comes, depends on buffers."""
-    return {name: value for name, value in found if name not in ("Date", "Server", "Content-Length", "Transfer-Encoding")}
+    return {
+        name: value for name, value in found if name not in ("Date", "Server", "Content-Length", "Transfer-Encoding")
+    }
 
 
 class Reply(NamedTuple):
@@ -45,7 +47,9 @@ class Reply(NamedTuple):
 def ask(fake: FakeApiServer, path: str, token: str = "", document: object = None) -> Reply:
     connection = http.client.HTTPConnection("127.0.0.1", fake.port, timeout=60)
     body = None if document is None else json.dumps(document)
-    connection.request("GET" if body is None else "POST", path, body, {"Authorization": f"Bearer {token}"} if token else {})
+    connection.request(
+        "GET" if body is None else "POST", path, body, {"Authorization": f"Bearer {token}"} if token else {}
+    )
     response = connection.getresponse()
     try:
         return Reply(response.status, response.read(), telling(response.getheaders()))
@@ -80,7 +84,10 @@ def test_a_page_that_continues(fake: FakeApiServer) -> None:
     first = json.loads(ask(fake, f"{SERVICES}?limit=3")[1])
     second = json.loads(ask(fake, f"{SERVICES}?limit=3&continue={quote(first['metadata']['continue'])}")[1])
     wanted = json.loads(recorded("list-page2.http")[1])
-    wanted["metadata"].pop("continue"), second["metadata"].pop("continue")  # opaque, and of another form from the API's cache
+    (
+        wanted["metadata"].pop("continue"),
+        second["metadata"].pop("continue"),
+    )  # opaque, and of another form from the API's cache
     assert second == wanted
 
 

@@ -23,7 +23,9 @@ from kubenode.sources.kubernetes import snapshot
 from kubenode.sources.kubernetes.objects import encode, understood
 
 Follow = Callable[..., Following]
-POISON = objects.piece("web1", [objects.endpoint("10.244.0.9")], name="poison", annotations={"kubenode.ipvs/weight": "9" * 5000})
+POISON = objects.piece(
+    "web1", [objects.endpoint("10.244.0.9")], name="poison", annotations={"kubenode.ipvs/weight": "9" * 5000}
+)
 VALUES = {"digits": "9" * 5000, "nested": '{"a":' * 5000 + "1" + "}" * 5000, "lists": "[" * 60_000 + "]" * 60_000}
 
 
@@ -110,7 +112,11 @@ def test_poison_in_a_snapshot(tmp_path: Path) -> None:
     source = Manifests(str(path))
     source.scan()
     for held in (found, list(source.objects())):
-        assert {str(key_of(item)) for item in held} >= {"Service ns1/web", "EndpointSlice ns1/poison", "Service ns1/poison2"}
+        assert {str(key_of(item)) for item in held} >= {
+            "Service ns1/web",
+            "EndpointSlice ns1/poison",
+            "Service ns1/poison2",
+        }
         built = cluster(held)
         assert {str(key) for key in built.state()["virtual_server"]} == {"tcp 10.96.0.1:80"}
         assert len(built.problems) == 4

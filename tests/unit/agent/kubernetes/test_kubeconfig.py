@@ -64,10 +64,17 @@ def problem(path: Path, content: Any) -> str:
 
 
 def test_the_current_context_counts(path: Path) -> None:
-    access = kubeconfig(path, document({"token": SECRET}, {"tls-server-name": "api", "proxy-url": "http://proxy:3128"})).access()
+    access = kubeconfig(
+        path, document({"token": SECRET}, {"tls-server-name": "api", "proxy-url": "http://proxy:3128"})
+    ).access()
     assert access.server == SERVER
     assert access.identity == Identity(token=SECRET)
-    assert (access.server_name, access.proxy, access.insecure, access.authority) == ("api", "http://proxy:3128", False, "")
+    assert (access.server_name, access.proxy, access.insecure, access.authority) == (
+        "api",
+        "http://proxy:3128",
+        False,
+        "",
+    )
     elsewhere = Kubeconfig(str(path), "https://[2001:db8::1]:6443").access()
     assert elsewhere == access._replace(server="https://[2001:db8::1]:6443")
 
@@ -147,9 +154,13 @@ def test_a_plugin(path: Path) -> None:
 
 def test_a_plugin_is_told_of_the_cluster_as_it_is_asked(path: Path) -> None:
     (path.parent / "ca.pem").write_text("PEM")
-    more = [{"name": "other", "extension": 1}, {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}]
+    more = [
+        {"name": "other", "extension": 1},
+        {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}},
+    ]
     content = document(
-        {"exec": {"command": "plugin", "provideClusterInfo": True}}, {"certificate-authority": "ca.pem", "extensions": more}
+        {"exec": {"command": "plugin", "provideClusterInfo": True}},
+        {"certificate-authority": "ca.pem", "extensions": more},
     )
     plugin = kubeconfig(path, content, "https://[2001:db8::1]:6443").access().identity.plugin
     assert plugin is not None
@@ -239,7 +250,9 @@ def test_empty_authority_file_is_an_error_until_it_is_filled(path: Path, tmp_pat
     authority = tmp_path / "ca.crt"
     authority.write_text("\n")
     found = kubeconfig(path, document(cluster={"certificate-authority": "ca.crt"}))
-    with pytest.raises(UnusableError, match=r"certificate-authority .*ca\.crt is empty, expected the cluster's authority in PEM"):
+    with pytest.raises(
+        UnusableError, match=r"certificate-authority .*ca\.crt is empty, expected the cluster's authority in PEM"
+    ):
         found.access()
     authority.write_text("PEM")
     assert found.access().authority == "PEM"

@@ -57,12 +57,18 @@ def test_asks_for_what_kube_proxy_asks_for(fake: FakeApiServer, follow: Follow) 
     fake.put(objects.piece("headless", labels=headless))
     fake.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "somebody-else"}})
     following = follow().complete()
-    assert {name for name in following.names if "Slice" not in name} == {"Service web0", "Service labelled", f"Node {NODE}"}
+    assert {name for name in following.names if "Slice" not in name} == {
+        "Service web0",
+        "Service labelled",
+        f"Node {NODE}",
+    }
     assert {"EndpointSlice foreign-4"} == {name for name in following.names if "Slice" in name and "web" not in name}
     for path, label in ((SERVICES, "service-proxy-name"), (SLICES, "headless")):
         selectors = {request.query["labelSelector"] for request in fake.requests if request.path == path}
         assert selectors == {f"!service.kubernetes.io/{label}"}
-    assert {request.query["fieldSelector"] for request in fake.requests if request.path == NODES} == {f"metadata.name={NODE}"}
+    assert {request.query["fieldSelector"] for request in fake.requests if request.path == NODES} == {
+        f"metadata.name={NODE}"
+    }
     following.until(lambda: fake.watching(SERVICES))
     fake.put(objects.service("web0", labels=other))  # given to another proxy: gone for us
     following.until(lambda: services(following) == {"Service labelled"})

@@ -63,7 +63,13 @@ def test_snapshot_of_a_release_without_peers_is_read(fake: FakeApiServer, follow
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [("::ffff:192.0.2.1", {"192.0.2.1"}), ("fe80::1%eth0", {"fe80::1"}), ("api.example", set()), ("", set()), ("::1", {"::1"})],
+    [
+        ("::ffff:192.0.2.1", {"192.0.2.1"}),
+        ("fe80::1%eth0", {"fe80::1"}),
+        ("api.example", set()),
+        ("", set()),
+        ("::1", {"::1"}),
+    ],
 )
 def test_addresses_are_canonical(text: str, found: set[str]) -> None:
     peers = Peers()

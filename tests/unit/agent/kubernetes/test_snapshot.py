@@ -77,7 +77,12 @@ def test_any_damage_is_noticed(data: st.DataObject) -> None:
         at = header + data.draw(st.integers(0, len(whole) - header - 1))
         damaged = data.draw(
             st.sampled_from(
-                [whole[:at], whole[:at] + whole[at + 1 :], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :], whole + b"\n"]
+                [
+                    whole[:at],
+                    whole[:at] + whole[at + 1 :],
+                    whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :],
+                    whole + b"\n",
+                ]
             )
         )
         path.write_bytes(damaged)

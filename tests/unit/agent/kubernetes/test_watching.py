@@ -25,7 +25,9 @@ def test_follows_changes(fake: FakeApiServer, follow: Follow) -> None:
     fake.put(objects.service("new"))
     following.until(lambda: "Service new" in following.names)
     fake.put(objects.service("new", ["10.96.9.9"]))
-    following.until(lambda: {"10.96.9.9"} & {item["spec"].get("clusterIP") for item in following.held.values() if "spec" in item})
+    following.until(
+        lambda: {"10.96.9.9"} & {item["spec"].get("clusterIP") for item in following.held.values() if "spec" in item}
+    )
     fake.delete("Service", "ns1", "new")
     following.until(lambda: "Service new" not in following.names)
     assert len(fake.asked(SERVICES)) == 1
@@ -36,14 +38,21 @@ def test_nothing_changes_if_only_others_fields_do(fake: FakeApiServer, follow: F
     following = follow().complete()
     following.until(lambda: fake.watching(NODES))
     told = len(following.told)
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {"images": ["b"], "addresses": []}}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": NODE},
+        "status": {"images": ["b"], "addresses": []},
+    }
     fake.put(node)  # a heartbeat
     fake.bookmark(NODES)
     reflector = following.source._reflectors[-1]
     following.until(lambda: reflector._version == str(fake.version))
     assert len(following.told) == told
     fake.put({**node, "metadata": {"name": NODE, "labels": {"topology.kubernetes.io/zone": "z1"}}})
-    following.until(lambda: any(item["metadata"].get("labels") for item in following.held.values() if item["kind"] == "Node"))
+    following.until(
+        lambda: any(item["metadata"].get("labels") for item in following.held.values() if item["kind"] == "Node")
+    )
     assert len(following.told) == told + 1
 
 
@@ -102,7 +111,9 @@ def test_an_expired_watch_lists_again_and_tells_only_differences(fake: FakeApiSe
     following.until(lambda: not following.source.problems)
 
 
-def test_watches_ended_early_by_the_api_back_off(fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watches_ended_early_by_the_api_back_off(
+    fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All nodes would, when an API server stops."""
     fill(fake, 1)
     following = follow(timing=FAST._replace(first_backoff=0.07)).complete()
@@ -145,7 +156,10 @@ def test_nodes_with_expired_version_delay_the_next_list(
             504,
             encode(failure(504, "Timeout", "Too large", details={"causes": [{"reason": "ResourceVersionTooLarge"}]})),
         ),
-        Answer(200, encode({"type": "ERROR", "object": failure(500, "InternalError", "etcd event received with PrevKv=nil")})),
+        Answer(
+            200,
+            encode({"type": "ERROR", "object": failure(500, "InternalError", "etcd event received with PrevKv=nil")}),
+        ),
         Answer(200, b"<html>\n"),
         Answer(200, b'{"type":"ADDED"}\n'),
         Answer(200, b'{"type":"ADDED","object":{"kind":"Service","metadata":{"resourceVersion":"7"}}}\n'),
@@ -154,7 +168,18 @@ def test_nodes_with_expired_version_delay_the_next_list(
         Answer(200, b"[" * 100000 + b"\n"),
         Answer(200, b"null\n"),
     ],
-    ids=["410", "version too large", "error event", "html", "no object", "no name", "another kind", "not text", "deep", "null"],
+    ids=[
+        "410",
+        "version too large",
+        "error event",
+        "html",
+        "no object",
+        "no name",
+        "another kind",
+        "not text",
+        "deep",
+        "null",
+    ],
 )
 def test_a_watch_that_makes_no_sense_lists_again(fake: FakeApiServer, follow: Follow, answer: Answer) -> None:
     fill(fake, 2)
@@ -198,7 +223,9 @@ def test_a_proxy_that_ends_what_is_quiet_is_no_trouble(fake: FakeApiServer, foll
     fill(fake, 1)
     following = follow(timing=FAST._replace(first_backoff=0.05, most_backoff=60.0, steady=0.1, silence=60.0)).complete()
     for number in range(1, 10):
-        following.until(lambda number=number: len(fake.asked(SERVICES, watch=True)) == number and fake.watching(SERVICES))
+        following.until(
+            lambda number=number: len(fake.asked(SERVICES, watch=True)) == number and fake.watching(SERVICES)
+        )
         assert not following.source.problems
         time.sleep(0.15)
         fake.cut(SERVICES)

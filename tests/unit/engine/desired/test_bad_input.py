@@ -52,9 +52,24 @@ def bad_ports(**change: Any) -> dict[str, Any]:
         (service(externalIPs=["x"]), "spec.externalIPs", "x", "an IPv4 or IPv6 address"),
         (service(externalIPs=[5]), "spec.externalIPs[0]", 5, "text"),
         (service(ingress=[{"ip": "1.2.3"}]), "status.loadBalancer.ingress", "1.2.3", "an IPv4 or IPv6 address"),
-        (service(ingress=[{"ip": "1.2.3.4", "ipMode": "Via"}]), "status.loadBalancer.ingress.ipMode", "Via", "VIP or Proxy"),
-        (service(loadBalancerSourceRanges=["10.0.0.0"]), "spec.loadBalancerSourceRanges", "10.0.0.0", "networks such as"),
-        (service(loadBalancerSourceRanges=["10.0.0.0/33"]), "spec.loadBalancerSourceRanges", "10.0.0.0/33", "networks such as"),
+        (
+            service(ingress=[{"ip": "1.2.3.4", "ipMode": "Via"}]),
+            "status.loadBalancer.ingress.ipMode",
+            "Via",
+            "VIP or Proxy",
+        ),
+        (
+            service(loadBalancerSourceRanges=["10.0.0.0"]),
+            "spec.loadBalancerSourceRanges",
+            "10.0.0.0",
+            "networks such as",
+        ),
+        (
+            service(loadBalancerSourceRanges=["10.0.0.0/33"]),
+            "spec.loadBalancerSourceRanges",
+            "10.0.0.0/33",
+            "networks such as",
+        ),
         (service(sessionAffinity="Cookie"), "spec.sessionAffinity", "Cookie", "None or ClientIP"),
         (
             service(sessionAffinity="ClientIP", sessionAffinityConfig={"clientIP": {"timeoutSeconds": 86401}}),
@@ -115,8 +130,18 @@ def slice_with(**change: Any) -> dict[str, Any]:
             "",
             "the name of the Service that the slice belongs to",
         ),
-        (piece(annotations={"kubenode.ipvs/weight": "-1"}), "annotation kubenode.ipvs/weight", "-1", "a number from 0 to 65535"),
-        (piece(annotations={"kubenode.ipvs/weight": "65536"}), "annotation kubenode.ipvs/weight", "65536", "a number from 0"),
+        (
+            piece(annotations={"kubenode.ipvs/weight": "-1"}),
+            "annotation kubenode.ipvs/weight",
+            "-1",
+            "a number from 0 to 65535",
+        ),
+        (
+            piece(annotations={"kubenode.ipvs/weight": "65536"}),
+            "annotation kubenode.ipvs/weight",
+            "65536",
+            "a number from 0",
+        ),
     ],
 )
 def test_broken_slices(obj: dict[str, Any], field: str, value: object, expected: str) -> None:
@@ -167,7 +192,10 @@ def test_an_object_without_a_name_is_refused(kind: str, metadata: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"spec": {"podCIDRs": ["10.244.0.0/99"]}}, "spec.podCIDRs is '10.244.0.0/99', expected networks such as 10.244.1.0/24"),
+        (
+            {"spec": {"podCIDRs": ["10.244.0.0/99"]}},
+            "spec.podCIDRs is '10.244.0.0/99', expected networks such as 10.244.1.0/24",
+        ),
         (
             {"status": {"addresses": [{"type": "InternalIP", "address": "n1"}]}},
             "status.addresses is 'n1', expected an IPv4 or IPv6 address",
@@ -271,7 +299,9 @@ def test_two_services_want_one_external_address_and_port() -> None:
 
 def test_one_health_check_port_for_two_services() -> None:
     given = {"kind": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30000}
-    built = cluster([service("a", ["10.0.0.1"], created=NEW, **given), service("b", ["10.0.0.2"], created=OLD, **given)])
+    built = cluster(
+        [service("a", ["10.0.0.1"], created=NEW, **given), service("b", ["10.0.0.2"], created=OLD, **given)]
+    )
     assert built.health_checks()[30000].name == "b"
     built.remove("Service", "ns1", "b")
     assert built.health_checks()[30000].name == "a"

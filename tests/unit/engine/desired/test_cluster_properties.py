@@ -115,7 +115,9 @@ def test_the_state_hangs_together(config: Config, seed: int) -> None:
     assert {key.server for key in state["real_server"]} <= set(state["virtual_server"])
     assert {key.set for key in state["member"]} <= set(state["set"])
     words = {word for rules in state["chain"].values() for rule in rules for word in rule.split()}
-    assert {word for word in words if word.startswith("KUBE-")} <= set(state["set"]) | {key.chain for key in state["chain"]}
+    assert {word for word in words if word.startswith("KUBE-")} <= set(state["set"]) | {
+        key.chain for key in state["chain"]
+    }
     bound = {key.member for key in state["member"] if key.set in ("KUBE-IPVS-IPS", "KUBE-6-IPVS-IPS")}
     assert bound <= {key.address for key in state["virtual_server"]}
     if config.vip_binding == "addresses":

@@ -44,7 +44,9 @@ def test_load_balancer_addresses_need_not_be_bound() -> None:
 def test_node_ports_on_localhost() -> None:
     """IPVS sends nothing that comes from 127.0.0.1 elsewhere: rules lead it to the endpoints, and nobody else gets in."""
     ends = piece(endpoints=[endpoint(f"10.180.0.{last}") for last in (1, 2, 3)])
-    built = cluster([balancer(), ends], node("10.99.0.11", "10.99.0.12", "fd00:99::11"), Config(localhost_node_ports=True))
+    built = cluster(
+        [balancer(), ends], node("10.99.0.11", "10.99.0.12", "fd00:99::11"), Config(localhost_node_ports=True)
+    )
     state = built.state()
     assert "tcp 127.0.0.1:3001" not in servers(state)
     assert state["sysctl"]["net.ipv4.conf.all.route_localnet"] == "1"
@@ -112,7 +114,9 @@ def test_local_fallback() -> None:
     ],
 )
 def test_scheduler_of_one_service(notes: dict[str, str], wanted: tuple[str, int]) -> None:
-    state = cluster([balancer(annotations=notes), service("other", ["10.0.0.1"])], NODE_IP, Config(scheduler="mh")).state()
+    state = cluster(
+        [balancer(annotations=notes), service("other", ["10.0.0.1"])], NODE_IP, Config(scheduler="mh")
+    ).state()
     found = {str(key): (value.scheduler, value.flags) for key, value in state["virtual_server"].items()}
     assert found.pop("tcp 10.0.0.1:80") == ("mh", 0x10)
     assert set(found.values()) == {wanted}
@@ -164,7 +168,10 @@ def test_routes_instead_of_addresses() -> None:
     changed = balancer(externalIPs=["50.60.70.82", "10.20.5.5"])
     built.put(changed)
     changes = built.take()
-    assert {key.network: value for key, value in changes["route"].items()} == {"50.60.70.82/32": STATIC, "50.60.70.81/32": None}
+    assert {key.network: value for key, value in changes["route"].items()} == {
+        "50.60.70.82/32": STATIC,
+        "50.60.70.81/32": None,
+    }
     built.remove("Service", "ns1", "svc1")
     assert networks(built.state()) == ["10.20.0.0/16", "fd00:20::/112"]
 
@@ -183,9 +190,15 @@ def test_each_vip_without_service_networks_has_a_route() -> None:
 def test_ipv6_traffic_of_the_node_is_matched_by_source(pods: str, masquerade_all: bool) -> None:
     """The source is not the virtual address, as it is over IPv4 and with addresses: any address of the node may be chosen."""
     config = ROUTES._replace(cluster_cidrs=(pods,) if pods else (), masquerade_all=masquerade_all)
-    rules = cluster([service(cluster_ips=["fd00:20::41"])], NODE_IP, config).state()["chain"][ChainKey(6, "nat", "KUBE-SERVICES")]
+    rules = cluster([service(cluster_ips=["fd00:20::41"])], NODE_IP, config).state()["chain"][
+        ChainKey(6, "nat", "KUBE-SERVICES")
+    ]
     every = f'-m comment --comment "{SETS[CLUSTER_IP].comment}" -m set --match-set KUBE-6-CLUSTER-IP dst,dst'
-    wanted = [every] if masquerade_all else [*([f"! -s {pods} {every}"] if pods else []), f"{every} -m addrtype --src-type LOCAL"]
+    wanted = (
+        [every]
+        if masquerade_all
+        else [*([f"! -s {pods} {every}"] if pods else []), f"{every} -m addrtype --src-type LOCAL"]
+    )
     marking = [rule for rule in rules if "KUBE-6-CLUSTER-IP" in rule and rule.endswith(" -j KUBE-MARK-MASQ")]
     assert marking == [f"{match} -j KUBE-MARK-MASQ" for match in wanted]
 

@@ -22,7 +22,9 @@ def test_endpoint_slice_end_to_end() -> None:
         endpoint("10.0.1.3", "node3", ready=True),
         endpoint("10.0.1.4", "node3", ready=False),
     ]
-    built = cluster([service(cluster_ips=["172.20.1.1"], ports=[port(80, "")]), piece(endpoints=endpoints, ports=unnamed)])
+    built = cluster(
+        [service(cluster_ips=["172.20.1.1"], ports=[port(80, "")]), piece(endpoints=endpoints, ports=unnamed)]
+    )
     assert members(built.state(), "KUBE-LOOP-BACK") == ["10.0.1.1,tcp:80,10.0.1.1"]
     assert servers(built.state()) == {"tcp 172.20.1.1:80": ["10.0.1.1:80", "10.0.1.2:80", "10.0.1.3:80"]}
     built.remove("EndpointSlice", "ns1", "svc1-4")
@@ -78,9 +80,15 @@ def test_a_slice_may_leave_a_port_out(number: int | None) -> None:
 
 
 def test_one_port_with_another_number_in_each_slice() -> None:
-    old = piece(endpoints=[endpoint("10.180.0.1")], ports=[{"name": "p80", "protocol": "TCP", "port": 8080}], name="old")
-    new = piece(endpoints=[endpoint("10.180.0.2")], ports=[{"name": "p80", "protocol": "TCP", "port": 9090}], name="new")
-    assert servers(cluster([service(), old, new]).state()) == {"tcp 10.20.30.41:80": ["10.180.0.1:8080", "10.180.0.2:9090"]}
+    old = piece(
+        endpoints=[endpoint("10.180.0.1")], ports=[{"name": "p80", "protocol": "TCP", "port": 8080}], name="old"
+    )
+    new = piece(
+        endpoints=[endpoint("10.180.0.2")], ports=[{"name": "p80", "protocol": "TCP", "port": 9090}], name="new"
+    )
+    assert servers(cluster([service(), old, new]).state()) == {
+        "tcp 10.20.30.41:80": ["10.180.0.1:8080", "10.180.0.2:9090"]
+    }
 
 
 def test_slices_of_another_namespace_are_another_services() -> None:

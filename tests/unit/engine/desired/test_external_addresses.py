@@ -56,7 +56,9 @@ def test_external_ips_get_no_real_server_of_another_protocol() -> None:
 
 def test_external_ips_local() -> None:
     both = piece(endpoints=[endpoint("10.180.0.1", NODE), endpoint("10.180.1.1", "other-node")])
-    state = cluster([service(kind="NodePort", externalIPs=EXTERNAL, externalTrafficPolicy="Local"), both], config=ALLOWED).state()
+    state = cluster(
+        [service(kind="NodePort", externalIPs=EXTERNAL, externalTrafficPolicy="Local"), both], config=ALLOWED
+    ).state()
     assert servers(state) == {
         "tcp 10.20.30.41:80": ["10.180.0.1:80", "10.180.1.1:80"],
         "tcp 50.60.70.81:80": ["10.180.0.1:80"],
@@ -145,7 +147,9 @@ def test_source_ranges(
     assert members(state, "KUBE-LOAD-BALANCER-FW") == (["1.2.3.4,tcp:80"] if cidrs else [])
     assert chain(state, "KUBE-SOURCE-RANGES-FIREWALL") == firewall
     assert chain(state, "KUBE-PROXY-FIREWALL") == (["KUBE-SOURCE-RANGES-FIREWALL LOAD-BALANCER-FW"] if cidrs else [])
-    (rules,) = [rules for key, rules in state["chain"].items() if key.chain == "KUBE-IPVS-OUT-FILTER" and key.family == 4]
+    (rules,) = [
+        rules for key, rules in state["chain"].items() if key.chain == "KUBE-IPVS-OUT-FILTER" and key.family == 4
+    ]
     assert list(rules) == out_filter
 
 
@@ -154,7 +158,9 @@ def test_source_ranges_of_a_node_whose_address_nobody_knows(net: str, inside: bo
     """As kube-proxy, which assumes 127.0.0.1 then."""
     state = cluster([balancer(loadBalancerSourceRanges=[net])]).state()
     assert bool(members(state, "KUBE-LOAD-BALANCER-SOURCE-IP")) is inside
-    (rules,) = [rules for key, rules in state["chain"].items() if key.chain == "KUBE-IPVS-OUT-FILTER" and key.family == 4]
+    (rules,) = [
+        rules for key, rules in state["chain"].items() if key.chain == "KUBE-IPVS-OUT-FILTER" and key.family == 4
+    ]
     assert bool(rules) is not inside
 
 

@@ -39,7 +39,9 @@ def test_health_check_node_port_only_where_it_is_honoured(change: dict[str, Any]
 
 def test_no_health_check_entry_when_a_node_port_finds_no_address() -> None:
     """As kube-proxy, which goes on with the next service port at that point."""
-    obj = service(ports=[port(node_port=3001)], kind="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=30000)
+    obj = service(
+        ports=[port(node_port=3001)], kind="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=30000
+    )
     assert members(cluster([obj]).state(), "KUBE-HEALTH-CHECK-NODE-PORT") == []
     assert members(cluster([obj], node("100.101.102.103")).state(), "KUBE-HEALTH-CHECK-NODE-PORT") == ["30000"]
 

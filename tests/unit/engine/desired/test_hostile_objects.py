@@ -167,7 +167,13 @@ def test_many_broken_endpoints_have_few_lines() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just(PRINTABLE) | st.just(DIGITS),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.just(PRINTABLE)
+    | st.just(DIGITS),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
@@ -178,8 +184,12 @@ JSON = st.recursive(
 def test_parsers_raise_input_errors_only(kind: str, data: st.DataObject) -> None:
     """Any field of a good object, at any depth, replaced by anything."""
     good: dict[str, Any] = {
-        "Service": service(**BALANCER, externalIPs=["5.6.7.8"], loadBalancerSourceRanges=["10.0.0.0/8"], ipFamilies=["IPv4"]),
-        "EndpointSlice": piece(endpoints=[endpoint("10.0.0.1", "n1", ready=True, zones=["a"])], annotations={WEIGHT: "5"}),
+        "Service": service(
+            **BALANCER, externalIPs=["5.6.7.8"], loadBalancerSourceRanges=["10.0.0.0/8"], ipFamilies=["IPv4"]
+        ),
+        "EndpointSlice": piece(
+            endpoints=[endpoint("10.0.0.1", "n1", ready=True, zones=["a"])], annotations={WEIGHT: "5"}
+        ),
         "Node": objects.node(zone="a", pod_cidrs=["10.244.0.0/24"], addresses=["192.0.2.1"]),
     }[kind]
     parse: Any = {"Service": parse_service, "EndpointSlice": parse_slice, "Node": parse_node}[kind]

@@ -47,7 +47,9 @@ def test_o16c_proxy_name_of_a_slice_does_not_count() -> None:
     [(("10.99.0.11",), ["10.99.0.11"], []), (("fd00:99::11",), [], ["fd00:99::11"]), ((), [], [])],
     ids=["o17b", "o17b-ipv6", "o17h"],
 )
-def test_o17_primary_without_a_primary_address_serves_none(primary: tuple[str, ...], four: list[str], six: list[str]) -> None:
+def test_o17_primary_without_a_primary_address_serves_none(
+    primary: tuple[str, ...], four: list[str], six: list[str]
+) -> None:
     """By choice: kube-proxy serves every address of such a family."""
     facts = node("10.99.0.11", "10.99.0.12", "fd00:99::11")._replace(node_ips=primary)
     ports = [objects.port(node_port=30080)]
@@ -132,7 +134,10 @@ def test_o21_padded_load_balancer_address_is_served() -> None:
     built = cluster([service(kind="LoadBalancer", ingress=[{"ip": "001.2.3.4"}, {"ip": " "}]), ENDPOINTS])
     assert servers(built.state()) == {**BASE, "tcp 1.2.3.4:80": ["10.180.0.1:80"]}
     path = "Service ns1/svc1: status.loadBalancer.ingress"
-    assert set(built.warnings[SERVICE]) == {f"{path} {read_as('001.2.3.4', '1.2.3.4')}", f"{path} has 1 blank entry, skipped"}
+    assert set(built.warnings[SERVICE]) == {
+        f"{path} {read_as('001.2.3.4', '1.2.3.4')}",
+        f"{path} has 1 blank entry, skipped",
+    }
 
 
 def test_o21g_blank_external_addresses_are_skipped() -> None:
@@ -150,7 +155,16 @@ def test_o21i_blank_source_range_is_skipped() -> None:
 
 @pytest.mark.parametrize(
     "ranges",
-    [[""], [" ", ""], ["192.0.2.0"], ["192.0.2.0/24", "x"], ["192.0.2.0/-1"], ["192.0.2.0/24/24"], ["0x10.0.0.0/8"], [None]],
+    [
+        [""],
+        [" ", ""],
+        ["192.0.2.0"],
+        ["192.0.2.0/24", "x"],
+        ["192.0.2.0/-1"],
+        ["192.0.2.0/24/24"],
+        ["0x10.0.0.0/8"],
+        [None],
+    ],
     ids=["blank", "blanks", "address", "one of two", "negative", "two lengths", "hexadecimal", "null"],
 )
 def test_source_ranges_that_cannot_be_read_let_nobody_in(ranges: list[Any]) -> None:
@@ -204,7 +218,9 @@ def test_warnings_go_with_what_they_are_about() -> None:
 @pytest.mark.parametrize(("local_name", "count"), [("p80", 1), ("other", 0)])
 def test_o36_health_check_counts_endpoints_that_serve_the_port(local_name: str, count: int) -> None:
     """By choice: kube-proxy counts local endpoints of any port name, to which the node port never leads."""
-    made = service(kind="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=30000, ingress=[{"ip": "1.2.3.4"}])
+    made = service(
+        kind="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=30000, ingress=[{"ip": "1.2.3.4"}]
+    )
     ends = piece(endpoints=[endpoint("10.180.0.1", NODE)], ports=[{"name": local_name, "protocol": "TCP", "port": 80}])
     built = cluster([made, ends])
     assert built.health_checks()[30000].local_endpoints == {4: count}

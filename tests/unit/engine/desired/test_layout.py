@@ -37,7 +37,9 @@ def test_loopback_sources_are_left_alone_first(family: int, loopback: str) -> No
 
 def test_all_chains_are_there_without_a_service() -> None:
     state = cluster([]).state()
-    assert set(state["chain"]) == {ChainKey(f, t, name) for f in (4, 6) for t, names in CHAINS.items() for name in names}
+    assert set(state["chain"]) == {
+        ChainKey(f, t, name) for f in (4, 6) for t, names in CHAINS.items() for name in names
+    }
     assert CHAINS == {
         "nat": ("KUBE-SERVICES", "KUBE-POSTROUTING", "KUBE-NODE-PORT", "KUBE-LOAD-BALANCER", "KUBE-MARK-MASQ"),
         "filter": (
@@ -64,7 +66,11 @@ CLUSTER_IP = "-m set --match-set KUBE-CLUSTER-IP"
         (Config(cluster_cidrs=("fd00:244::/32",)), "-m comment", "src,dst"),
         (Config(detect_local_mode="NodeCIDR"), "! -s 10.244.1.0/24 -m comment", "dst,dst"),
         (Config(detect_local_mode="BridgeInterface", bridge_interface="cni0"), "! -i cni0 -m comment", "dst,dst"),
-        (Config(detect_local_mode="InterfaceNamePrefix", interface_name_prefix="cali"), "! -i cali+ -m comment", "dst,dst"),
+        (
+            Config(detect_local_mode="InterfaceNamePrefix", interface_name_prefix="cali"),
+            "! -i cali+ -m comment",
+            "dst,dst",
+        ),
         (Config(cluster_cidrs=("10.244.0.0/16",), masquerade_all=True), "-m comment", "dst,dst"),
     ],
 )

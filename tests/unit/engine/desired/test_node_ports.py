@@ -29,7 +29,11 @@ from kubenode.engine.desired.settings import Config
     ("objects", "node_ips", "config", "wanted"),
     [
         pytest.param(
-            [node_port(), V4, V6], DUAL, Config(), {"tcp 10.20.30.41:80": ONE, "tcp 100.101.102.103:3001": ONE}, id="two families"
+            [node_port(), V4, V6],
+            DUAL,
+            Config(),
+            {"tcp 10.20.30.41:80": ONE, "tcp 100.101.102.103:3001": ONE},
+            id="two families",
         ),
         pytest.param(
             [node_port("UDP"), piece(endpoints=[endpoint("10.180.0.1")], ports=ports("UDP"))],
@@ -54,7 +58,9 @@ from kubenode.engine.desired.settings import Config
         ),
     ],
 )
-def test_node_port_4(objects: list[Any], node_ips: tuple[str, ...], config: Config, wanted: dict[str, list[str]]) -> None:
+def test_node_port_4(
+    objects: list[Any], node_ips: tuple[str, ...], config: Config, wanted: dict[str, list[str]]
+) -> None:
     state = cluster(objects, node(*node_ips), config).state()
     assert servers(state) == wanted
     assert servers(state, 6) == {}
@@ -83,7 +89,11 @@ def test_node_port_sctp_local() -> None:
     }
     assert members(state, "KUBE-NODE-PORT-SCTP-HASH") == ["100.101.102.103,sctp:3001"]
     assert members(state, "KUBE-NODE-PORT-LOCAL-SCTP-HASH") == ["100.101.102.103,sctp:3001"]
-    assert chain(state, "KUBE-NODE-PORT") == ["RETURN NODE-PORT-LOCAL-SCTP-HASH", "KUBE-MARK-MASQ NODE-PORT-SCTP-HASH", HCA]
+    assert chain(state, "KUBE-NODE-PORT") == [
+        "RETURN NODE-PORT-LOCAL-SCTP-HASH",
+        "KUBE-MARK-MASQ NODE-PORT-SCTP-HASH",
+        HCA,
+    ]
 
 
 SIX = ["[1002:ab8::2:10]:80"]
@@ -93,7 +103,10 @@ SIX = ["[1002:ab8::2:10]:80"]
     ("objects", "node_ips", "wanted"),
     [
         pytest.param(
-            [node_port(ip="2020::1"), V4, V6], DUAL, {"tcp [2020::1]:80": SIX, "tcp [2001:db8::1:1]:3001": SIX}, id="two families"
+            [node_port(ip="2020::1"), V4, V6],
+            DUAL,
+            {"tcp [2020::1]:80": SIX, "tcp [2001:db8::1:1]:3001": SIX},
+            id="two families",
         ),
         pytest.param(
             [node_port("UDP"), piece(endpoints=[endpoint("10.180.0.1")], ports=ports("UDP"), family=6)],

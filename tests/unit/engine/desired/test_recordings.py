@@ -56,7 +56,9 @@ def test_text_of_iptables(recording: dict[str, Any], state: State, fmt: str, key
     """Line by line: order of tables, chains and rules; without comments, counters and the table that is empty."""
     lines = [line for line in recording["state"][key].splitlines() if not line.startswith("#")]
     lines = lines[lines.index("*filter") :]
-    plain = [line.split(" [")[0] if line.startswith(":") else line for line in lines if "-A KUBE-IPVS-OUT-FILTER" not in line]
+    plain = [
+        line.split(" [")[0] if line.startswith(":") else line for line in lines if "-A KUBE-IPVS-OUT-FILTER" not in line
+    ]
     ours = [line.split(" [")[0] if line.startswith(":") else line for line in render(state, fmt).splitlines()]
     assert [line for line in ours if "-A KUBE-IPVS-OUT-FILTER" not in line] == plain
 

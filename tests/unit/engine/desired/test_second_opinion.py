@@ -46,7 +46,9 @@ def compare(things: list[dict[str, Any]], config: dict[str, Any], facts: NodeFac
         assert {key.address for key in state["address"] if (":" in key.address) is (family == 6)} == wanted.bound
         counts = {policy: cluster.no_local_endpoints()[family, policy] for policy in wanted.no_local}
         assert counts == {policy: len(names) for policy, names in wanted.no_local.items()}
-        rules = {f"{key.table} {key.chain}": list(value) for key, value in state["chain"].items() if key.family == family}
+        rules = {
+            f"{key.table} {key.chain}": list(value) for key, value in state["chain"].items() if key.family == family
+        }
         out = "filter KUBE-IPVS-OUT-FILTER"
         assert {**rules, out: sorted(rules[out])} == {**wanted.rules, out: sorted(wanted.rules[out])}
     return cluster

@@ -99,7 +99,10 @@ def test_services_come_and_go() -> None:
         service(cluster_ips=["None"], ports=[]),
         service(cluster_ips=["None"], ports=[port(1235, "sip", "SCTP")]),
         service(
-            cluster_ips=["172.16.55.4"], kind="ExternalName", ports=[port(1235, protocol="UDP")], externalName="foo2.bar.com"
+            cluster_ips=["172.16.55.4"],
+            kind="ExternalName",
+            ports=[port(1235, protocol="UDP")],
+            externalName="foo2.bar.com",
         ),
         service(labels={"service.kubernetes.io/service-proxy-name": "other"}),
         service(labels={"service.kubernetes.io/service-proxy-name": ""}),
@@ -156,7 +159,9 @@ def test_affinity(seconds: int | None, wanted: int) -> None:
     obj = balancer(sessionAffinity="ClientIP", externalIPs=["50.60.70.81"], **config)
     state = cluster([obj], node("100.101.102.103")).state()
     assert len(state["virtual_server"]) == 4
-    assert {(value.flags, value.timeout, value.netmask) for value in state["virtual_server"].values()} == {(1, wanted, 32)}
+    assert {(value.flags, value.timeout, value.netmask) for value in state["virtual_server"].values()} == {
+        (1, wanted, 32)
+    }
 
 
 @pytest.mark.parametrize(("scheduler", "flags"), [("mh", 0x10), ("sh", 0), ("wrr", 0)])
@@ -174,6 +179,9 @@ def test_addresses_are_canonical() -> None:
         piece(endpoints=[endpoint("FD00:0:0::0001", NODE)], family=6),
     ]
     state = cluster(objects).state()
-    assert servers(state, 6) == {"tcp [fd00::ab]:80": ["[fd00::1]:80"], "tcp [2001:db8::202:b3ff:fe1e:8329]:80": ["[fd00::1]:80"]}
+    assert servers(state, 6) == {
+        "tcp [fd00::ab]:80": ["[fd00::1]:80"],
+        "tcp [2001:db8::202:b3ff:fe1e:8329]:80": ["[fd00::1]:80"],
+    }
     assert members(state, "KUBE-6-LOOP-BACK") == ["fd00::1,tcp:80,fd00::1"]
     assert members(state, "KUBE-6-EXTERNAL-IP") == ["2001:db8::202:b3ff:fe1e:8329,tcp:80"]

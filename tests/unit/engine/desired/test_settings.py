@@ -127,7 +127,11 @@ OURS = {
 
 @pytest.mark.parametrize(("path", "value", "wanted"), [(path, *given) for path, given in GIVEN.items()])
 def test_fields_of_kube_proxy(path: str, value: Any, wanted: dict[str, Any]) -> None:
-    idle = [f"KubeProxyConfiguration: fields without effect on this agent are ignored: {path}"] if path in WITHOUT_EFFECT else []
+    idle = (
+        [f"KubeProxyConfiguration: fields without effect on this agent are ignored: {path}"]
+        if path in WITHOUT_EFFECT
+        else []
+    )
     assert parse([{**kube_proxy(), **nested(path, value)}]) == (Config(**wanted), idle)
 
 
@@ -156,11 +160,15 @@ def test_the_source_is_the_section_that_is_given(section: Any) -> None:
     assert parse([agent(source={"manifests": section})])[0] == Config()
     assert parse([agent(source=section)])[0] == Config()
     both = {"manifests": {"directory": "/srv"}, "kubernetes": section}
-    assert problems(agent(source=both)) == ("AgentConfiguration: source has manifests and kubernetes, expected one of them",)
+    assert problems(agent(source=both)) == (
+        "AgentConfiguration: source has manifests and kubernetes, expected one of them",
+    )
 
 
 def test_documents() -> None:
-    assert problems(kube_proxy(), kube_proxy()) == ("KubeProxyConfiguration: there are two documents of this kind, expected one",)
+    assert problems(kube_proxy(), kube_proxy()) == (
+        "KubeProxyConfiguration: there are two documents of this kind, expected one",
+    )
     old = {"apiVersion": "kubeproxy.config.k8s.io/v1", "kind": KUBE_PROXY[1]}
     assert problems(old) == (
         "KubeProxyConfiguration: apiVersion is 'kubeproxy.config.k8s.io/v1', expected 'kubeproxy.config.k8s.io/v1alpha1'",
@@ -200,7 +208,9 @@ def test_fields_of_other_modes_are_said_once() -> None:
 
 
 def test_an_ipv6_bind_address_moves_the_defaults() -> None:
-    assert parse([kube_proxy(bindAddress="::")])[0] == Config(bind_address="::", healthz=("::", 10256), metrics=("::1", 10249))
+    assert parse([kube_proxy(bindAddress="::")])[0] == Config(
+        bind_address="::", healthz=("::", 10256), metrics=("::1", 10249)
+    )
     config, _warnings = parse([kube_proxy(bindAddress="::", metricsBindAddress="0.0.0.0:9999")])
     assert (config.healthz, config.metrics) == (("::", 10256), ("0.0.0.0", 9999))
 

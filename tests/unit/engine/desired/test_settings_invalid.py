@@ -125,4 +125,7 @@ def test_contradictions(fields: dict[str, Any], problem: str) -> None:
 @pytest.mark.parametrize("pods", ["10.96.0.0/11", "10.100.0.0/16"])
 def test_service_networks_are_not_the_pods(pods: str) -> None:
     (problem,) = problems(kube_proxy(clusterCIDR=pods), agent(serviceCIDRs=["10.96.0.0/12", "fd00:96::/108"]))
-    assert problem == f"AgentConfiguration: serviceCIDRs has '10.96.0.0/12', expected networks apart from clusterCIDR ({pods})"
+    assert (
+        problem
+        == f"AgentConfiguration: serviceCIDRs has '10.96.0.0/12', expected networks apart from clusterCIDR ({pods})"
+    )

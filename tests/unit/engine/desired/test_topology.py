@@ -125,7 +125,9 @@ CASES = (
 
 
 def candidates(given: dict[str, dict[str, Any]]) -> list[Candidate]:
-    parsed, problems = parse_slice(piece(endpoints=[endpoint(f"10.1.2.{last}", **more) for last, more in given.items()]))
+    parsed, problems = parse_slice(
+        piece(endpoints=[endpoint(f"10.1.2.{last}", **more) for last, more in given.items()])
+    )
     assert parsed is not None
     assert not problems
     return [(item, 80, 1) for item in parsed.endpoints]
@@ -178,5 +180,7 @@ def test_no_fall_back_if_not_wanted() -> None:
     from kubenode.engine.desired.settings import Config
 
     obj = service(ports=[port(node_port=3001)], kind="NodePort", externalTrafficPolicy="Local")
-    built = cluster([obj, piece(endpoints=[endpoint("10.1.2.1", "other")])], node("10.99.0.11"), Config(local_fallback="drop"))
+    built = cluster(
+        [obj, piece(endpoints=[endpoint("10.1.2.1", "other")])], node("10.99.0.11"), Config(local_fallback="drop")
+    )
     assert servers(built.state()) == {CLUSTER: ["10.1.2.1:80"], NODE_PORT: []}

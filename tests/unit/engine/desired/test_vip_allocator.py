@@ -159,7 +159,9 @@ def test_claim_that_changes_its_class_competes_anew() -> None:
     built.take()
     assert answering(built, f"tcp {SHARED}:80") == ["10.180.0.1:80"]
     built.put(victim(SHARED))  # from load balancer address to external IP: it held it before
-    assert answering(built, f"tcp {SHARED}:80") == ["10.180.0.1:80"] or answering(built, f"tcp {SHARED}:80") == ["10.180.0.66:80"]
+    assert answering(built, f"tcp {SHARED}:80") == ["10.180.0.1:80"] or answering(built, f"tcp {SHARED}:80") == [
+        "10.180.0.66:80"
+    ]
     built.put(attacker(SHARED, created=OLD))
     built.put({**attacker(SHARED), "status": {"loadBalancer": {"ingress": [{"ip": SHARED}]}}})
     assert answering(built, f"tcp {SHARED}:80") == ["10.180.0.66:80"]

@@ -24,7 +24,9 @@ SHARED = VirtualServerKey("tcp", "198.51.100.7", 80, 4)
 
 
 def objects() -> list[dict[str, Any]]:
-    one = service("one", ["10.96.0.10"], [port(80, "web", node_port=30080)], kind="NodePort", externalIPs=["198.51.100.7"])
+    one = service(
+        "one", ["10.96.0.10"], [port(80, "web", node_port=30080)], kind="NodePort", externalIPs=["198.51.100.7"]
+    )
     two = service("two", ["10.96.0.11"], [port(80, "")], externalIPs=["198.51.100.7"])
     three = service("three", ["10.96.0.12"], [port(81, "")], externalIPs=["198.51.100.7"])
     for obj, age in ((one, OLD), (two, NEW), (three, NEW)):
@@ -37,7 +39,9 @@ def test_every_item_that_is_there_for_a_service_says_so(vip_binding: str) -> Non
     built = cluster(objects(), facts("192.0.2.1"), Config(vip_binding=vip_binding))
     state = built.state()
     items = [
-        (kind, key) for kind in ("virtual_server", "real_server", "member", "address", "route") for key in state.get(kind, {})
+        (kind, key)
+        for kind in ("virtual_server", "real_server", "member", "address", "route")
+        for key in state.get(kind, {})
     ]
     found = built.whose(items)
     assert sorted(found) == sorted(items)
@@ -58,7 +62,11 @@ def test_every_item_that_is_there_for_a_service_says_so(vip_binding: str) -> Non
 def test_what_no_service_wants_belongs_to_none() -> None:
     built = cluster(objects())
     built.remove("Service", "ns1", "one")
-    items = [("virtual_server", FIRST), ("address", AddressKey("kube-ipvs0", "10.96.0.10", 32)), ("set", "KUBE-CLUSTER-IP")]
+    items = [
+        ("virtual_server", FIRST),
+        ("address", AddressKey("kube-ipvs0", "10.96.0.10", 32)),
+        ("set", "KUBE-CLUSTER-IP"),
+    ]
     assert built.whose(items) == {}
     assert built.port_of(FIRST) == ""
     assert built.whose([("virtual_server", SHARED)]) == {("virtual_server", SHARED): "ns1/two"}

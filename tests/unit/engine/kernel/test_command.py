@@ -57,8 +57,12 @@ def test_much_in_both_directions_does_not_block(here: Path) -> None:
     assert len(ended.errors) == 1_000_000
 
 
-@pytest.mark.parametrize(("name", "package"), [("ip6tables-restore", "iptables"), ("modprobe", "kmod"), ("ipset", "ipset")])
-def test_a_missing_tool_names_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "package"), [("ip6tables-restore", "iptables"), ("modprobe", "kmod"), ("ipset", "ipset")]
+)
+def test_a_missing_tool_names_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(command, "_SYSTEM_DIRECTORIES", str(tmp_path))
     with pytest.raises(MissingError, match=f"^the tool {name} is missing; install the package {package}$"):
@@ -101,7 +105,9 @@ def alive(group: int) -> list[str]:
     return states
 
 
-@pytest.mark.parametrize("script", ["exec sleep 1000", "sleep 1000", "cat; sleep 1000", "trap '' TERM INT; sleep 1000 & wait"])
+@pytest.mark.parametrize(
+    "script", ["exec sleep 1000", "sleep 1000", "cat; sleep 1000", "trap '' TERM INT; sleep 1000 & wait"]
+)
 def test_a_tool_that_hangs_is_named_and_ended_with_its_children(here: Path, one_second: list[str], script: str) -> None:
     tool(here, "hung", f"echo $$ > {here}/pid; {script}")
     for run in (command.run, command.run_printing):

@@ -53,7 +53,13 @@ def test_sets_and_members_are_read(tool: Path) -> None:
     assert found["set"] == {
         "KUBE-CLUSTER-IP": IPSet(
             "hash:ip,port",
-            (("family", "inet"), ("hashsize", "1024"), ("maxelem", "65536"), ("bucketsize", "12"), ("initval", "0xdefdb856")),
+            (
+                ("family", "inet"),
+                ("hashsize", "1024"),
+                ("maxelem", "65536"),
+                ("bucketsize", "12"),
+                ("initval", "0xdefdb856"),
+            ),
         ),
         "empty": IPSet("bitmap:port", (("range", "0-65535"),)),
         "x y": IPSet(
@@ -162,7 +168,11 @@ def test_version(tool: Path, printed: str) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("ipset v7.17: Error in line 3: Hash is full, cannot add more elements", 2, "Hash is full, cannot add more elements"),
+        (
+            "ipset v7.17: Error in line 3: Hash is full, cannot add more elements",
+            2,
+            "Hash is full, cannot add more elements",
+        ),
         ("Warning: new kernel\nipset v6.38: Error in line 12: The set with the given name does not exist\n", 11, None),
         ("ipset v7.17: Cannot open session to kernel.\n", -1, "Cannot open session to kernel."),
         ("", -1, "ipset failed without a word"),

@@ -83,7 +83,8 @@ def test_a_repeated_rule_keeps_its_position(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_repeated_jump_of_ours_goes_with_its_chain() -> None:
     jumps = {
-        JumpKey(4, "nat", "OUTPUT", f"-j {rule}"): at for at, rule in enumerate(("OURS", "THEIRS", "OURS # 2", "THEIRS # 2"), 1)
+        JumpKey(4, "nat", "OUTPUT", f"-j {rule}"): at
+        for at, rule in enumerate(("OURS", "THEIRS", "OURS # 2", "THEIRS # 2"), 1)
     }
     have = {"chain": {ChainKey(4, "nat", "OURS"): ()}, "jump": jumps}
     made = plan(have, {}, {"chain": {ChainKey(4, "nat", "OURS")}, "jump": {JumpKey(4, "nat", "OUTPUT", "-j OURS")}})

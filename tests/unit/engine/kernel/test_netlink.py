@@ -70,7 +70,9 @@ def test_query_raises_what_the_kernel_answers() -> None:
         assert caught.value.errno == errno.ENODEV
 
 
-@pytest.mark.parametrize("bad", [[0], [599], [0, 255, 256, 257, 599], list(range(600))], ids=["first", "last", "some", "all"])
+@pytest.mark.parametrize(
+    "bad", [[0], [599], [0, 255, 256, 257, 599], list(range(600))], ids=["first", "last", "some", "all"]
+)
 def test_request_says_which_of_many_were_refused(bad: list[int]) -> None:
     """A good message here is one that the kernel passes over: the type RTM_BASE - 16 + n is below NLMSG_MIN_TYPE."""
     noop, wrong = message(1, 0, b""), message(UNKNOWN_TYPE, 0, link(0))

@@ -15,7 +15,9 @@ from kubenode.engine.model.net import LONGEST_ADDRESS, canonical, lenient, lenie
 
 FOUR = st.ip_addresses(v=4).map(str)
 SIX = st.ip_addresses(v=6).map(str)
-PADDED_FOUR = st.tuples(FOUR, st.integers(1, 10)).map(lambda pair: ".".join(part.zfill(pair[1]) for part in pair[0].split(".")))
+PADDED_FOUR = st.tuples(FOUR, st.integers(1, 10)).map(
+    lambda pair: ".".join(part.zfill(pair[1]) for part in pair[0].split("."))
+)
 PADDED_SIX = st.tuples(st.ip_addresses(v=6), st.integers(1, 7)).map(
     lambda pair: ":".join(part.zfill(pair[1]) for part in pair[0].exploded.split(":"))
 )

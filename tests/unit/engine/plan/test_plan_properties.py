@@ -48,8 +48,12 @@ def states(draw: Any) -> dict[str, dict[Any, Any]]:
         "link": draw(_sometimes(["kube-ipvs0"], st.builds(Link))),
         "address": draw(_sometimes([AddressKey("kube-ipvs0", f"10.96.0.{n}", 32) for n in range(3)], st.just(True))),
         "sysctl": draw(_sometimes(["net.ipv4.vs.conntrack"], st.sampled_from("01"))),
-        "sync_daemon": draw(_sometimes(["master", "backup"], st.builds(SyncDaemon, st.just("eth0"), st.integers(0, 2)))),
-        "real_server": draw(_sometimes(real_keys, st.builds(RealServer, weight=st.integers(0, 2)))) if real_keys else {},
+        "sync_daemon": draw(
+            _sometimes(["master", "backup"], st.builds(SyncDaemon, st.just("eth0"), st.integers(0, 2)))
+        ),
+        "real_server": draw(_sometimes(real_keys, st.builds(RealServer, weight=st.integers(0, 2))))
+        if real_keys
+        else {},
         "member": draw(_sometimes(member_keys, st.just(""))) if member_keys else {},
     }
     return state
@@ -81,12 +85,16 @@ def test_nothing_to_do_when_all_is_as_wanted(state: dict[str, dict[Any, Any]]) -
 
 
 @given(states(), states())
-def test_applying_the_plan_gives_what_is_wanted(have: dict[str, dict[Any, Any]], want: dict[str, dict[Any, Any]]) -> None:
+def test_applying_the_plan_gives_what_is_wanted(
+    have: dict[str, dict[Any, Any]], want: dict[str, dict[Any, Any]]
+) -> None:
     made = plan(have, want, _all_owned(have))
     node = PaperNode(have)
     assert not made.conflicts
     node.apply(made.steps, False)
-    assert {kind: items for kind, items in node.state.items() if items} == {kind: items for kind, items in want.items() if items}
+    assert {kind: items for kind, items in node.state.items() if items} == {
+        kind: items for kind, items in want.items() if items
+    }
     assert plan(node.state, want, _all_owned(node.state)).steps == []
 
 
@@ -96,12 +104,17 @@ def test_the_inverses_backwards_undo(have: dict[str, dict[Any, Any]], want: dict
     node = PaperNode(have)
     node.apply(made.steps, False)
     node.apply([step.inverse() for step in reversed(made.steps)], False)
-    assert {kind: items for kind, items in node.state.items() if items} == {kind: items for kind, items in have.items() if items}
+    assert {kind: items for kind, items in node.state.items() if items} == {
+        kind: items for kind, items in have.items() if items
+    }
 
 
 @given(have=states(), want=states(), data=st.data())
 def test_a_failing_step_leaves_everything_as_it_was(
-    have: dict[str, dict[Any, Any]], want: dict[str, dict[Any, Any]], data: Any, tmp_path_factory: pytest.TempPathFactory
+    have: dict[str, dict[Any, Any]],
+    want: dict[str, dict[Any, Any]],
+    data: Any,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     made = plan(have, want, _all_owned(have))
     if not made.steps:
@@ -114,7 +127,9 @@ def test_a_failing_step_leaves_everything_as_it_was(
     node.refuse = {data.draw(st.sampled_from(made.steps)).key}
     with pytest.raises(ApplyError, match="refused"):
         execute(made, node.tables, ledger, "me")
-    assert {kind: items for kind, items in node.state.items() if items} == {kind: items for kind, items in have.items() if items}
+    assert {kind: items for kind, items in node.state.items() if items} == {
+        kind: items for kind, items in have.items() if items
+    }
     assert ledger.owned("me") == before
     ledger.close()
 
@@ -162,7 +177,10 @@ def test_what_is_prepended_stays_where_others_push_it() -> None:
     node = PaperNode({"jump": {JumpKey(4, "nat", "OUTPUT", "-j THEIRS"): 1}})
     node.apply(plan(node.state, want, owned).steps, False)
     assert _rules(node) == ["-j OURS-1", "-j OURS-2", "-j OURS-3", "-j THEIRS"]
-    for pushed in (["-j THEIRS", *(key.rule for key in ours)], ["-j OURS-1", "-j THEIRS", "-j OURS-2", "-j ALSO", "-j OURS-3"]):
+    for pushed in (
+        ["-j THEIRS", *(key.rule for key in ours)],
+        ["-j OURS-1", "-j THEIRS", "-j OURS-2", "-j ALSO", "-j OURS-3"],
+    ):
         node = PaperNode({"jump": {JumpKey(4, "nat", "OUTPUT", rule): index for index, rule in enumerate(pushed, 1)}})
         assert plan(node.state, want, owned).steps == []
     for wrong in (["-j THEIRS", "-j OURS-1", "-j OURS-3"], ["-j THEIRS", "-j OURS-2", "-j OURS-1", "-j OURS-3"]):

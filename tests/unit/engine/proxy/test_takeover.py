@@ -123,7 +123,9 @@ def test_while_not_everything_is_known_rules_that_balance_stay() -> None:
 
 def test_jumps_that_stand_where_they_are_wanted_are_claimed() -> None:
     (key, spot), *_others = recorded.cluster(recorded.load(recorded.RECORDINGS[0])).state()["jump"].items()
-    made, _draining = make_plan({"jump": {key: 1}}, {"jump": {key: spot}}, {}, {}, {}, connections=None, now=1.0, adopt=True)
+    made, _draining = make_plan(
+        {"jump": {key: 1}}, {"jump": {key: spot}}, {}, {}, {}, connections=None, now=1.0, adopt=True
+    )
     assert (made.steps, made.adopted) == ([], {"jump": [key]})
     made, _draining = make_plan(
         {"jump": {key: 1}}, {"jump": {key: spot}}, {"jump": {key}}, {}, {}, connections=None, now=1.0, adopt=True

@@ -28,12 +28,24 @@ from kubenode.engine.render import FORMATS, render
     [
         (("tcp", "10.0.0.1", 80, 4), VirtualServer(), "-A -t 10.0.0.1:80 -s rr"),
         (("udp", "fd00::1", 53, 6), VirtualServer("wlc", netmask=128), "-A -u [fd00::1]:53 -s wlc"),
-        (("sctp", "10.0.0.1", 80, 4), VirtualServer("sh", 0x18), "-A --sctp-service 10.0.0.1:80 -s sh -b sh-fallback,sh-port"),
+        (
+            ("sctp", "10.0.0.1", 80, 4),
+            VirtualServer("sh", 0x18),
+            "-A --sctp-service 10.0.0.1:80 -s sh -b sh-fallback,sh-port",
+        ),
         (("tcp", "10.0.0.1", 80, 4), VirtualServer("mh", 0x11, 60), "-A -t 10.0.0.1:80 -s mh -p 60 -b mh-port"),
         (("tcp", "10.0.0.1", 80, 4), VirtualServer("rr", 0x28), "-A -t 10.0.0.1:80 -s rr -b flag-1,flag-3"),
-        (("tcp", "10.0.0.1", 80, 4), VirtualServer("rr", 1, 300, 24), "-A -t 10.0.0.1:80 -s rr -p 300 -M 255.255.255.0"),
+        (
+            ("tcp", "10.0.0.1", 80, 4),
+            VirtualServer("rr", 1, 300, 24),
+            "-A -t 10.0.0.1:80 -s rr -p 300 -M 255.255.255.0",
+        ),
         (("tcp", "fd00::1", 80, 6), VirtualServer("rr", 1, 300, 64), "-A -t [fd00::1]:80 -s rr -p 300 -M 64"),
-        (("udp", "10.0.0.1", 5060, 4), VirtualServer("rr", 1, 60, 32, "sip"), "-A -u 10.0.0.1:5060 -s rr -p 60 --pe sip"),
+        (
+            ("udp", "10.0.0.1", 5060, 4),
+            VirtualServer("rr", 1, 60, 32, "sip"),
+            "-A -u 10.0.0.1:5060 -s rr -p 60 --pe sip",
+        ),
         (("udp", "10.0.0.1", 53, 4), VirtualServer("rr", 4), "-A -u 10.0.0.1:53 -s rr -o"),
         (("fwmark", "", 7, 4), VirtualServer(), "-A -f 7 -s rr"),
         (("fwmark", "", 7, 6), VirtualServer(netmask=128), "-A -f 7 -6 -s rr"),
@@ -63,7 +75,10 @@ def test_real_servers_are_sorted_by_number() -> None:
 
 def test_sets() -> None:
     state: State = {
-        "set": {"B": IPSet("bitmap:port", (("range", "0-65535"),)), "A": IPSet("hash:ip", (("family", "inet"), ("comment", "")))},
+        "set": {
+            "B": IPSet("bitmap:port", (("range", "0-65535"),)),
+            "A": IPSet("hash:ip", (("family", "inet"), ("comment", ""))),
+        },
         "member": {MemberKey("A", "10.0.0.2"): 'comment "x"', MemberKey("A", "10.0.0.1"): ""},
     }
     assert render(state, "ipset").splitlines() == [
@@ -89,12 +104,21 @@ def test_rules_stand_in_their_place() -> None:
         "-A INPUT -j LAST",
         "-A FIRST -j DROP",
     ]
-    assert lines[:5] == ["*filter", ":INPUT ACCEPT [0:0]", ":FORWARD ACCEPT [0:0]", ":OUTPUT ACCEPT [0:0]", ":FIRST - [0:0]"]
+    assert lines[:5] == [
+        "*filter",
+        ":INPUT ACCEPT [0:0]",
+        ":FORWARD ACCEPT [0:0]",
+        ":OUTPUT ACCEPT [0:0]",
+        ":FIRST - [0:0]",
+    ]
     assert "-A INPUT -j SIX" in render(state, "ip6tables")
 
 
 def test_addresses_are_sorted_by_family_and_number() -> None:
-    keys = [AddressKey("kube-ipvs0", address, 128 if ":" in address else 32) for address in ("fd00::2", "10.0.0.10", "10.0.0.9")]
+    keys = [
+        AddressKey("kube-ipvs0", address, 128 if ":" in address else 32)
+        for address in ("fd00::2", "10.0.0.10", "10.0.0.9")
+    ]
     assert render({"address": dict.fromkeys(keys, True)}, "addresses") == "10.0.0.9/32\n10.0.0.10/32\nfd00::2/128\n"
 
 

@@ -25,14 +25,26 @@ from kubenode.engine.syntax.ipset_member import Member, Speller
         ("hash:ip", {}, "hash:ip family inet hashsize 1024 maxelem 65536"),
         (
             "hash:ip",
-            {"comment": True, "counters": "", "skbinfo": False, "timeout": 0, "netmask": 24, "maxelem": None, "forceadd": True},
+            {
+                "comment": True,
+                "counters": "",
+                "skbinfo": False,
+                "timeout": 0,
+                "netmask": 24,
+                "maxelem": None,
+                "forceadd": True,
+            },
             "hash:ip family inet hashsize 1024 maxelem 65536 netmask 24 timeout 0 counters comment forceadd",
         ),
         ("hash:ip", {"netmask": "32"}, "hash:ip family inet hashsize 1024 maxelem 65536"),
         ("hash:ip", {"family": "inet6", "netmask": 128}, "hash:ip family inet6 hashsize 1024 maxelem 65536"),
         ("hash:mac", {}, "hash:mac hashsize 1024 maxelem 65536"),
         ("hash:ip,mark", {}, "hash:ip,mark family inet markmask 0xffffffff hashsize 1024 maxelem 65536"),
-        ("hash:ip,mark", {"markmask": "255"}, "hash:ip,mark family inet markmask 0x000000ff hashsize 1024 maxelem 65536"),
+        (
+            "hash:ip,mark",
+            {"markmask": "255"},
+            "hash:ip,mark family inet markmask 0x000000ff hashsize 1024 maxelem 65536",
+        ),
         ("bitmap:port", {"range": "80-5"}, "bitmap:port range 5-80"),
         ("bitmap:ip", {"range": "10.0.0.7/24", "netmask": 28}, "bitmap:ip range 10.0.0.0-10.0.0.255 netmask 28"),
         ("bitmap:ip,mac", {"range": "10.0.0.9-10.0.0.5"}, "bitmap:ip,mac range 10.0.0.5-10.0.0.9"),
@@ -78,7 +90,11 @@ def test_what_makes_headers_the_same() -> None:
 
 
 HASH_IP, NET6 = header("hash:ip", {}), header("hash:net", {"family": "inet6"})
-IP_PORT, IFACE, PORTS = header("hash:ip,port", {}), header("hash:net,iface", {}), header("bitmap:port", {"range": "0-65535"})
+IP_PORT, IFACE, PORTS = (
+    header("hash:ip,port", {}),
+    header("hash:net,iface", {}),
+    header("bitmap:port", {"range": "0-65535"}),
+)
 ALL = header("hash:net", {"timeout": 600, "counters": True, "comment": True, "skbinfo": True})
 
 

@@ -20,7 +20,11 @@ from kubenode.engine.syntax.iptables_rule import canonical_rule, words
         (4, "-j RETURN ! -i eth0 -d 10.0.0.7/255.255.255.0", "-d 10.0.0.0/24 ! -i eth0 -j RETURN"),
         (4, "-s 0.0.0.0/0 -j ACCEPT", "-j ACCEPT"),
         (4, "! -s 0.0.0.0/0 -j ACCEPT", None),
-        (6, "-s FD00:0::1 -p icmpv6 -j REJECT", "-s fd00::1/128 -p ipv6-icmp -j REJECT --reject-with icmp6-port-unreachable"),
+        (
+            6,
+            "-s FD00:0::1 -p icmpv6 -j REJECT",
+            "-s fd00::1/128 -p ipv6-icmp -j REJECT --reject-with icmp6-port-unreachable",
+        ),
         (4, "-p TCP --dport 80 -j KUBE", "-p tcp -m tcp --dport 80 -j KUBE"),
         (4, "--dport 80", None),  # without a protocol
         (4, "-p tcp -m comment --comment x --dport 80:90", "-p tcp -m comment --comment x -m tcp --dport 80:90"),

@@ -25,7 +25,12 @@ class OnNode(ActionModule):
         task.args = arguments
         shell = SimpleNamespace(tmpdir=None, join_path=lambda *parts: "/".join(parts))
         super().__init__(
-            task, SimpleNamespace(_shell=shell), SimpleNamespace(), SimpleNamespace(get_real_file=str), SimpleNamespace(), None
+            task,
+            SimpleNamespace(_shell=shell),
+            SimpleNamespace(),
+            SimpleNamespace(get_real_file=str),
+            SimpleNamespace(),
+            None,
         )
         self.files, self.node = files, node
         self.answer: dict[str, Any] = {"changed": False}

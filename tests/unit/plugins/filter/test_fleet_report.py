@@ -60,7 +60,9 @@ def verdicts(results: Any) -> dict[str, tuple[str, list[str]]]:
 def test_the_playbook_collects_what_is_shown() -> None:
     playbook = Path(__file__).parents[4] / "playbooks/verify.yml"
     (play,) = yaml.safe_load(playbook.read_text(encoding="utf-8"))
-    (collected,) = [task["ansible.builtin.set_fact"] for task in play["tasks"] if task["name"] == "Collect what was found"]
+    (collected,) = [
+        task["ansible.builtin.set_fact"] for task in play["tasks"] if task["name"] == "Collect what was found"
+    ]
     assert set(collected["kubenode_found"]) == {key for _title, key in CHECKS} | {"table", "prepared", "error"}
 
 
@@ -110,7 +112,9 @@ def test_what_a_result_means(changed: dict[str, Any], found: dict[str, Any]) -> 
     assert verdicts({**GOOD, **changed}) == found
 
 
-@pytest.mark.parametrize("results", [None, {}, {"node": {"unreachable": True, "msg": "Connection refused", "changed": False}}])
+@pytest.mark.parametrize(
+    "results", [None, {}, {"node": {"unreachable": True, "msg": "Connection refused", "changed": False}}]
+)
 def test_a_node_that_does_not_answer_has_a_row(results: Any) -> None:
     report = data({"n1": results, "n2": GOOD})
     assert [node["verdict"] for node in report["nodes"]] == ["unreachable", "ok"]
@@ -122,7 +126,10 @@ def test_text() -> None:
     assert fleet_report({"n1": GOOD}).splitlines()[-1].startswith("1 node: 1 ok,")
     drift = {**GOOD, "kernel": {"changed": True, "lines": [f"~ a{index}" for index in range(25)]}}
     lines = fleet_report({"n1": GOOD, "node-2": drift}).splitlines()
-    assert "n1      . . . . . . . .  ok; debian 12, kernel 6.1.0, iptables nft, kvm, 2 virtual servers, 2 real servers" in lines
+    assert (
+        "n1      . . . . . . . .  ok; debian 12, kernel 6.1.0, iptables nft, kvm, 2 virtual servers, 2 real servers"
+        in lines
+    )
     assert "          ~ kernel settings: ~ a0" in lines
     assert "            and 5 more" in lines
     assert lines[-1] == "2 nodes: 1 ok, 0 unknown, 1 drift, 0 failed, 0 unreachable"
@@ -200,7 +207,9 @@ def test_the_worst_comes_first_and_long_plans_unfold() -> None:
     assert articles == ["unreachable", "failed", "drift"]
     assert "and 9 more" in page.words
     colours = [
-        attributes["class"] for tag, attributes in page.elements if tag == "span" and attributes.get("class") in ("more", "less")
+        attributes["class"]
+        for tag, attributes in page.elements
+        if tag == "span" and attributes.get("class") in ("more", "less")
     ]
     assert colours == ["more"] * 20 + ["less"]
 

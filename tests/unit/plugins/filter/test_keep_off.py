@@ -38,7 +38,9 @@ def test_without_affinity(affinity: Any) -> None:
 
 def test_every_term_excludes_the_node_and_keeps_what_it_had() -> None:
     given = [{"matchExpressions": [LINUX]}, {"matchFields": [ONE]}, {"matchExpressions": [LINUX, AWAY]}]
-    patch = keep_off(daemonset({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": given}}}), "kubenode.ipvs/proxy", "agent")
+    patch = keep_off(
+        daemonset({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": given}}}), "kubenode.ipvs/proxy", "agent"
+    )
     assert terms(patch) == [
         {"matchExpressions": [LINUX, AWAY]},
         {"matchFields": [ONE], "matchExpressions": [AWAY]},

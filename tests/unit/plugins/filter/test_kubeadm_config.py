@@ -37,7 +37,13 @@ def documents(settings: dict[str, Any], version: str, **options: Any) -> dict[st
 @pytest.mark.parametrize("proxy", ["kube-proxy", "agent"])
 @pytest.mark.parametrize(
     ("judged", "version"),
-    [("v1.30.0", "v1.22.0"), ("v1.30.0", "v1.26.3"), ("v1.30.0", "v1.30.14"), ("v1.36.2", "v1.31.0"), ("v1.36.2", "v1.39.1")],
+    [
+        ("v1.30.0", "v1.22.0"),
+        ("v1.30.0", "v1.26.3"),
+        ("v1.30.0", "v1.30.14"),
+        ("v1.36.2", "v1.31.0"),
+        ("v1.36.2", "v1.39.1"),
+    ],
 )
 def test_versions_of_a_format_get_the_judged_documents(judged: str, version: str, proxy: str) -> None:
     """What a real kubeadm says of these documents is in test_kubeadm_validated.py; swap is another matter, below."""
@@ -50,7 +56,9 @@ def test_versions_of_a_format_get_the_judged_documents(judged: str, version: str
 
 
 @pytest.mark.parametrize("control_plane", [False, True])
-@pytest.mark.parametrize(("judged", "version"), [("v1.30.0", "v1.22.0"), ("v1.36.2", "v1.31.0"), ("v1.36.2", "v1.43.0")])
+@pytest.mark.parametrize(
+    ("judged", "version"), [("v1.30.0", "v1.22.0"), ("v1.36.2", "v1.31.0"), ("v1.36.2", "v1.43.0")]
+)
 def test_all_versions_of_a_format_join_alike(judged: str, version: str, control_plane: bool) -> None:
     built = documents(EVERYTHING, version, join=JOIN, control_plane=control_plane)
     assert built == documents(EVERYTHING, judged, join=JOIN, control_plane=control_plane)
@@ -71,7 +79,9 @@ def test_all_versions_of_a_format_join_alike(judged: str, version: str, control_
 )
 def test_the_format_is_that_of_the_kubeadm_found(version: str, api: str) -> None:
     built = documents({"proxy": "agent"}, version)
-    assert {built[kind]["apiVersion"] for kind in ("InitConfiguration", "ClusterConfiguration")} == {f"kubeadm.k8s.io/{api}"}
+    assert {built[kind]["apiVersion"] for kind in ("InitConfiguration", "ClusterConfiguration")} == {
+        f"kubeadm.k8s.io/{api}"
+    }
 
 
 @pytest.mark.parametrize("version", ["v1.21.14", "v1.0.0", "1", "", "kubeadm version v1.36.0"])
@@ -82,7 +92,10 @@ def test_other_versions_are_refused(version: str) -> None:
 
 def test_extra_args_are_a_mapping_before_1_31_then_a_list() -> None:
     settings = {"api_server_extra_args": {"profiling": False, "v": 2}, "proxy": "agent"}
-    assert documents(settings, "v1.30.0")["ClusterConfiguration"]["apiServer"]["extraArgs"] == {"profiling": "false", "v": "2"}
+    assert documents(settings, "v1.30.0")["ClusterConfiguration"]["apiServer"]["extraArgs"] == {
+        "profiling": "false",
+        "v": "2",
+    }
     as_list = [{"name": "profiling", "value": "false"}, {"name": "v", "value": "2"}]
     assert documents(settings, "v1.31.0")["ClusterConfiguration"]["apiServer"]["extraArgs"] == as_list
 
@@ -90,8 +103,13 @@ def test_extra_args_are_a_mapping_before_1_31_then_a_list() -> None:
 def test_an_argument_twice_needs_1_31() -> None:
     settings = {"kubelet_extra_args": {"node-labels": ["a=1", "b=2"]}}
     registration = documents(settings, "v1.31.0")["InitConfiguration"]["nodeRegistration"]
-    assert registration["kubeletExtraArgs"] == [{"name": "node-labels", "value": "a=1"}, {"name": "node-labels", "value": "b=2"}]
-    with pytest.raises(AnsibleFilterError, match=r"kubeadm_kubelet_extra_args gives an argument more than once, .* 1\.31"):
+    assert registration["kubeletExtraArgs"] == [
+        {"name": "node-labels", "value": "a=1"},
+        {"name": "node-labels", "value": "b=2"},
+    ]
+    with pytest.raises(
+        AnsibleFilterError, match=r"kubeadm_kubelet_extra_args gives an argument more than once, .* 1\.31"
+    ):
         kubeadm_config(settings, "v1.30.0")
 
 
@@ -130,7 +148,11 @@ def test_every_ipvs_field_is_written_and_none_else() -> None:
 def test_the_agent_reads_the_same_configuration() -> None:
     config, warnings = parse([documents(EVERYTHING, "v1.36.0")["KubeProxyConfiguration"]])
     assert warnings == []
-    assert (config.scheduler, config.strict_arp, config.exclude_cidrs) == ("wrr", True, ("192.0.2.0/24", "2001:db8::/32"))
+    assert (config.scheduler, config.strict_arp, config.exclude_cidrs) == (
+        "wrr",
+        True,
+        ("192.0.2.0/24", "2001:db8::/32"),
+    )
     assert (config.sync_period, config.min_sync_period) == (60.0, 2.0)
     assert (config.tcp_timeout, config.tcp_fin_timeout, config.udp_timeout) == (900.0, 120.0, 300.0)
     assert config.cluster_cidrs == ("10.32.0.0/16", "fd00:32::/56")
@@ -161,7 +183,9 @@ def test_defaults() -> None:
         ({"kubelet_config": {"serverTLSBootstrap": True}}, "v1.36.0", {"serverTLSBootstrap": True}),
     ],
 )
-def test_the_kubelet_is_configured_where_it_needs_it(settings: dict[str, Any], version: str, fields: dict[str, Any]) -> None:
+def test_the_kubelet_is_configured_where_it_needs_it(
+    settings: dict[str, Any], version: str, fields: dict[str, Any]
+) -> None:
     built = documents(settings, version)["KubeletConfiguration"]
     assert built == {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", **fields}
 
@@ -177,7 +201,11 @@ def test_taints_are_left_out_on_control_plane_nodes_only() -> None:
 def test_free_fields_go_before_ours() -> None:
     settings = {"ipvs_scheduler": "lc", "kube_proxy_config": {"ipvs": {"scheduler": "sh"}, "clusterCIDR": "10.0.0.0/8"}}
     built = documents(settings, "v1.36.0")["KubeProxyConfiguration"]
-    assert (built["ipvs"]["scheduler"], built["ipvs"]["syncPeriod"], built["clusterCIDR"]) == ("sh", "30s", "10.0.0.0/8")
+    assert (built["ipvs"]["scheduler"], built["ipvs"]["syncPeriod"], built["clusterCIDR"]) == (
+        "sh",
+        "30s",
+        "10.0.0.0/8",
+    )
 
 
 def test_free_fields_of_a_node_are_in_init_and_join() -> None:
@@ -192,8 +220,18 @@ def test_free_fields_of_a_node_are_in_init_and_join() -> None:
 
 
 def test_values_of_the_command_line_are_texts() -> None:
-    as_texts = {"bind_port": "7443", "untaint_control_plane": "true", "api_server_cert_sans": "a, b", "ipvs_strict_arp": "yes"}
-    as_values = {"bind_port": 7443, "untaint_control_plane": True, "api_server_cert_sans": ["a", "b"], "ipvs_strict_arp": True}
+    as_texts = {
+        "bind_port": "7443",
+        "untaint_control_plane": "true",
+        "api_server_cert_sans": "a, b",
+        "ipvs_strict_arp": "yes",
+    }
+    as_values = {
+        "bind_port": 7443,
+        "untaint_control_plane": True,
+        "api_server_cert_sans": ["a", "b"],
+        "ipvs_strict_arp": True,
+    }
     assert kubeadm_config(as_texts, "v1.36.0") == kubeadm_config(as_values, "v1.36.0")
 
 
@@ -204,7 +242,10 @@ def test_values_of_the_command_line_are_texts() -> None:
         ({"pod_subnet": "10.244.0.0"}, None),
         ({"pod_subnet": "10.244.0.1/16"}, "kubeadm_pod_subnet is '10.244.0.1/16', expected a network such as"),
         ({"pod_subnet": "10.1.0.0/16,10.2.0.0/16"}, "expected a network, or one of each family"),
-        ({"pod_subnet": "10.100.0.0/16"}, "kubeadm_pod_subnet: 10.100.0.0/16 and kubeadm_service_subnet: 10.96.0.0/12 overlap"),
+        (
+            {"pod_subnet": "10.100.0.0/16"},
+            "kubeadm_pod_subnet: 10.100.0.0/16 and kubeadm_service_subnet: 10.96.0.0/12 overlap",
+        ),
         ({"service_subnet": "10.96.0.0/12,fd00::/112"}, "expected a network for each family of kubeadm_service_subnet"),
         ({"bind_port": 70000}, "kubeadm_bind_port is 70000, expected a port from 1 to 65535"),
         ({"advertise_address": "n1"}, "kubeadm_advertise_address is 'n1', expected an IP address"),
@@ -249,4 +290,7 @@ def test_a_control_plane_join_needs_more() -> None:
     join = {**JOIN, "certificate_key": ""}
     with pytest.raises(AnsibleFilterError, match=r"certificate_key is not given.*kubeadm_control_plane_endpoint is ''"):
         kubeadm_config({}, "v1.36.0", join=join, control_plane=True)
-    assert documents({}, "v1.36.0", join=join)["JoinConfiguration"]["discovery"]["bootstrapToken"]["token"] == JOIN["token"]
+    assert (
+        documents({}, "v1.36.0", join=join)["JoinConfiguration"]["discovery"]["bootstrapToken"]["token"]
+        == JOIN["token"]
+    )

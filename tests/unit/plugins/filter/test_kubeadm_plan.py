@@ -81,7 +81,9 @@ def test_the_gate_is_refused_before_it_was_there(version: str, value: bool) -> N
         kubeadm_plan(gate(value), version)
 
 
-@pytest.mark.parametrize("settings", [gate("true"), gate(1), {"kube_proxy_config": {"featureGates": "KubeProxyIPVS=true"}}])
+@pytest.mark.parametrize(
+    "settings", [gate("true"), gate(1), {"kube_proxy_config": {"featureGates": "KubeProxyIPVS=true"}}]
+)
 def test_gates_are_true_or_false(settings: dict[str, Any]) -> None:
     with pytest.raises(AnsibleFilterError, match=r"featureGates is .*, expected a mapping with true and false"):
         kubeadm_plan(settings, "v1.40.0")
@@ -95,7 +97,9 @@ def test_sections_are_mappings(ipvs: Any) -> None:
 
 @pytest.mark.parametrize("balancer", ["metallb", "kube-vip"])
 def test_arp_load_balancers_need_strict_arp_of_kube_proxy(balancer: str) -> None:
-    with pytest.raises(AnsibleFilterError, match=f"kubeadm_ipvs_strict_arp is false, expected true: {balancer} announces"):
+    with pytest.raises(
+        AnsibleFilterError, match=f"kubeadm_ipvs_strict_arp is false, expected true: {balancer} announces"
+    ):
         kubeadm_plan({"arp_load_balancer": balancer}, "v1.36.0")
     assert kubeadm_plan({"arp_load_balancer": balancer, "ipvs_strict_arp": True}, "v1.36.0")["proxy"] == "kube-proxy"
 
@@ -110,12 +114,16 @@ def test_strict_arp_may_be_set_as_a_free_field() -> None:
 def test_strict_arp_is_not_insisted_on_without_kube_proxy(version: str, proxy: str, strict: bool) -> None:
     decided = kubeadm_plan({"arp_load_balancer": "metallb", "proxy": proxy, "ipvs_strict_arp": strict}, version)
     assert decided["proxy"] == "agent"
-    assert [text.partition(",")[0] for text in decided["warnings"]] == ([] if strict else ["kubeadm_ipvs_strict_arp is false"])
+    assert [text.partition(",")[0] for text in decided["warnings"]] == (
+        [] if strict else ["kubeadm_ipvs_strict_arp is false"]
+    )
 
 
 @pytest.mark.parametrize("wanted", ["v1.34.0", "1.34.9", "v1.30.0"])
 def test_kubeadm_accepts_its_own_and_the_previous_version(wanted: str) -> None:
-    expected = f"kubeadm_kubernetes_version is '{wanted}', expected 1.35 or newer, as kubeadm v1.36.2 makes no older cluster"
+    expected = (
+        f"kubeadm_kubernetes_version is '{wanted}', expected 1.35 or newer, as kubeadm v1.36.2 makes no older cluster"
+    )
     with pytest.raises(AnsibleFilterError, match=re.escape(expected)):
         kubeadm_plan({"kubernetes_version": wanted}, "v1.36.2")
     assert kubeadm_plan({"kubernetes_version": "v1.35.0"}, "v1.36.2")["kubernetes_version"] == "v1.35.0"

@@ -78,7 +78,9 @@ def test_a_cluster_is_asked_with_kubectl(tmp_path: Path) -> None:
         "--kubeconfig k/config --context c get services,endpointslices.discovery.k8s.io,nodes --all-namespaces --output json".split()
     )
     (tmp_path / "more.json").write_text(json.dumps(make.service("a")))
-    with pytest.raises(AnsibleError, match="Service ns1/a is in the cluster of k/config, and in what is named before it"):
+    with pytest.raises(
+        AnsibleError, match="Service ns1/a is in the cluster of k/config, and in what is named before it"
+    ):
         looked_up(tmp_path / "more.json", kubectl=kubectl, kubeconfig="k/config")
 
 
@@ -96,14 +98,18 @@ Error from server: no
 def test_a_cluster_that_cannot_be_asked(tmp_path: Path) -> None:
     with pytest.raises(AnsibleError, match="expected files or directories, or a kubeconfig"):
         looked_up()
-    with pytest.raises(AnsibleError, match="nothing/kubectl cannot be run on the controller: No such file or directory"):
+    with pytest.raises(
+        AnsibleError, match="nothing/kubectl cannot be run on the controller: No such file or directory"
+    ):
         looked_up(kubectl="nothing/kubectl", kubeconfig="k")
     kubectl = fake_kubectl(tmp_path, "echo 'error: You must be logged in to the server (Unauthorized)' >&2", "exit 1")
     with pytest.raises(AnsibleError, match=r"the cluster of k cannot be asked: error: .*\(Unauthorized\)$"):
         looked_up(kubectl=kubectl, kubeconfig="k")
     (tmp_path / "said").write_text(SAID)
     kubectl = fake_kubectl(tmp_path, f"cat {tmp_path}/said >&2", "exit 1")
-    with pytest.raises(AnsibleError, match=r"the cluster of k cannot be asked: Unable to connect: EOF; Error from server: no$"):
+    with pytest.raises(
+        AnsibleError, match=r"the cluster of k cannot be asked: Unable to connect: EOF; Error from server: no$"
+    ):
         looked_up(kubectl=kubectl, kubeconfig="k")
     with pytest.raises(AnsibleError, match=r"the cluster of k cannot be asked: kubectl ended with status 3$"):
         looked_up(kubectl=fake_kubectl(tmp_path, "exit 3"), kubeconfig="k")

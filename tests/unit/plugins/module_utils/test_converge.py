@@ -9,7 +9,11 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._module import task 
 
 
 def test_short_parameters_are_repeated_as_they_are() -> None:
-    given = {"owner": "edge", "services": [{"address": "10.0.0.1", "real_servers": [{"address": "10.1.0.1"}] * 50}], "none": None}
+    given = {
+        "owner": "edge",
+        "services": [{"address": "10.0.0.1", "real_servers": [{"address": "10.1.0.1"}] * 50}],
+        "none": None,
+    }
     assert converge.brief(given) == given
 
 

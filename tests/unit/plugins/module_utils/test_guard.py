@@ -15,7 +15,11 @@ import pytest
 from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.guard import back
 from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.pending import few
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipset import IPSet, MemberKey
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipvs import RealServer, RealServerKey, VirtualServerKey
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipvs import (
+    RealServer,
+    RealServerKey,
+    VirtualServerKey,
+)
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.plan import Step
 
 WEB = VirtualServerKey("tcp", "192.0.2.80", 80, 4)

@@ -56,14 +56,18 @@ def scene(draw: random.Random, kind: str, chosen: dict[str, Any]) -> tuple[list[
     if draw.random() < 0.3:
         lines.append(draw.choice([*lines, *held]))
     if draw.random() < 0.3:
-        lines = [draw.choice([line, f"{line}  # why", f"  {line}", f"{line}\r", f"\n{line}", f"#\n{line}"]) for line in lines]
+        lines = [
+            draw.choice([line, f"{line}  # why", f"  {line}", f"{line}\r", f"\n{line}", f"#\n{line}"]) for line in lines
+        ]
     draw.shuffle(lines)
     gone = [draw.choice([draw.choice(held), member(draw, kind, chosen)])] if draw.random() < 0.2 else []
     return held, lines, gone
 
 
 @pytest.mark.parametrize(("kind", "chosen"), cases())
-def test_quick_and_careful_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, chosen: dict[str, Any]) -> None:
+def test_quick_and_careful_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, chosen: dict[str, Any]
+) -> None:
     draw = random.Random(f"{kind} {chosen}")
     value, path, seen = header(kind, chosen), tmp_path / "members", set()
     for _example in range(EXAMPLES):

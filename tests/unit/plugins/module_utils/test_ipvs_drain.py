@@ -27,7 +27,9 @@ REALS = [RealServerKey(WEB, f"198.51.100.{number}", 8080) for number in range(4)
 def table(**weights: int) -> dict[str, dict[Any, Any]]:
     return {
         "virtual_server": {WEB: VirtualServer()},
-        "real_server": {key: RealServer(weights[f"r{number}"]) for number, key in enumerate(REALS) if f"r{number}" in weights},
+        "real_server": {
+            key: RealServer(weights[f"r{number}"]) for number, key in enumerate(REALS) if f"r{number}" in weights
+        },
     }
 
 

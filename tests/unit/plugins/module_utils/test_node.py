@@ -66,7 +66,11 @@ ROOT = {"user": 0, "python": (3, 11, 2), "unwritable": [], "full": []}
         ({"kernel": "5.4"}, {}, []),
         ({"kernel": "4.15.0-213-generic"}, {}, ["kernel is 4.15.0-213-generic, expected 4.18 or newer"]),
         ({}, {"user": 1000, "unwritable": ["/etc"]}, ["tasks run as user 1000, expected root (become: true)"]),
-        ({"python": "3.6.8"}, {"python": (3, 6, 8)}, ["Python is 3.6.8, expected 3.9 or newer (ansible_python_interpreter)"]),
+        (
+            {"python": "3.6.8"},
+            {"python": (3, 6, 8)},
+            ["Python is 3.6.8, expected 3.9 or newer (ansible_python_interpreter)"],
+        ),
         (
             {"container": True, "virtualization": "docker"},
             {"unwritable": ["/proc/sys/net/ipv4/ip_forward"]},

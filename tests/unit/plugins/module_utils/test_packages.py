@@ -27,7 +27,9 @@ def test_package_commands_name_packages_and_do_not_prompt(family: str, source: s
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_mirror_is_named_in_a_file_of_ours_alone(family: str, tmp_path: Path) -> None:
-    (tmp_path / "pacman.conf").write_text("# [core]\n[options]\nSigLevel = Required\n[core]\nServer = http://elsewhere.example\n")
+    (tmp_path / "pacman.conf").write_text(
+        "# [core]\n[options]\nSigLevel = Required\n[core]\nServer = http://elsewhere.example\n"
+    )
     for key in ("b", "a"):
         (tmp_path / f"RPM-GPG-KEY-{key}").touch()
     given = ("http://mirror.example/x", str(tmp_path / "pacman.conf"), str(tmp_path))
@@ -59,7 +61,11 @@ def test_files_are_installed_without_network() -> None:
 def test_unsigned_packages_are_allowed_for_given_files_alone(family: str) -> None:
     unchecked = ("unsigned", "nogpg", "no-gpg", "gpgcheck", "allow-unauthenticated", "siglevel", "trusted=yes")
     for source in ("repositories", "mirror"):
-        words = [word.lower() for command in _packages.commands(family, source, ["one"], "/work", "http://m") for word in command]
+        words = [
+            word.lower()
+            for command in _packages.commands(family, source, ["one"], "/work", "http://m")
+            for word in command
+        ]
         assert [word for word in words if any(option in word for option in unchecked)] == []
     words = [word for command in _packages.commands(family, "files", ["/one"], "/work") for word in command]
     assert [word for word in words if any(option in word.lower() for option in unchecked)] == (
@@ -89,9 +95,9 @@ def test_what_is_missing() -> None:
     answers |= {"rpm --query ipvsadm": (1, ""), "rpm --query --whatprovides ipvsadm": (1, "")}
     for family in ("redhat", "suse"):
         assert _packages.missing(Answers(answers), family, ["ipset", "iptables", "ipvsadm"]) == ["ipvsadm"]
-    assert _packages.missing(Answers({"pacman --deptest ipset ipvsadm": (127, "ipvsadm\n")}), "arch", ["ipset", "ipvsadm"]) == [
-        "ipvsadm"
-    ]
+    assert _packages.missing(
+        Answers({"pacman --deptest ipset ipvsadm": (127, "ipvsadm\n")}), "arch", ["ipset", "ipvsadm"]
+    ) == ["ipvsadm"]
 
 
 def test_zypper_ends_with_advice_and_has_done_its_work() -> None:

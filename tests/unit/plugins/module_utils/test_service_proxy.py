@@ -27,5 +27,7 @@ def test_from_the_task_and_from_files(tmp_path: Path) -> None:
 def test_each_object_once(tmp_path: Path) -> None:
     both = [make.service("a"), make.piece("a", [], [])]
     (tmp_path / "a.json").write_text(json.dumps(both))
-    with pytest.raises(EngineError, match=r"^in objects and in .*: Service ns1/a, EndpointSlice ns1/a-4; name each object once"):
+    with pytest.raises(
+        EngineError, match=r"^in objects and in .*: Service ns1/a, EndpointSlice ns1/a-4; name each object once"
+    ):
         found_objects(both, str(tmp_path))

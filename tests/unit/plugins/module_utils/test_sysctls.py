@@ -144,7 +144,10 @@ def test_a_boot_never_lowers_what_is_only_to_be_raised(
     ("given", "message"),
     [
         ({"a.b": {}}, "sysctls[a.b]: value is {}, expected a value, or a dictionary of min, max or both"),
-        ({"a.b": {"min": 1, "value": 2}}, "sysctls[a.b]: value is {'min': 1, 'value': 2}, expected a value, or a dictionary of"),
+        (
+            {"a.b": {"min": 1, "value": 2}},
+            "sysctls[a.b]: value is {'min': 1, 'value': 2}, expected a value, or a dictionary of",
+        ),
         ({"a.b": {"min": "many"}}, "sysctls[a.b]: min is 'many', expected a number, or as many as the parameter has"),
         ({"a.b": {"min": 3, "max": 2}}, "sysctls[a.b]: min is 3, expected not above max, 2"),
         ({"a.b": {"min": "1 2", "max": 2}}, "sysctls[a.b]: min is '1 2', expected not above max, 2"),
@@ -164,7 +167,8 @@ def test_wrong_input_is_named(given: dict[str, object], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("on", "is 'on', and min and max are for numbers"), ("1 2", "2 numbers, and min or max has 1")]
+    ("text", "message"),
+    [("on", "is 'on', and min and max are for numbers"), ("1 2", "2 numbers, and min or max has 1")],
 )
 def test_bounds_are_for_numbers(text: str, message: str) -> None:
     with pytest.raises(EngineError, match=message):

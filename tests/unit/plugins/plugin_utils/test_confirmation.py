@@ -79,11 +79,18 @@ def test_what_could_not_be_undone_is_named() -> None:
 
 def test_a_confirmation_that_is_refused_is_an_error() -> None:
     found = Node(answer(1, stderr="rm: Permission denied"), answer(1))._confirm(PATH, 5)
-    assert found == {"failed": True, "confirmed": False, "msg": "the change could not be confirmed: rm: Permission denied"}
+    assert found == {
+        "failed": True,
+        "confirmed": False,
+        "msg": "the change could not be confirmed: rm: Permission denied",
+    }
 
 
 def test_a_node_that_does_not_come_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confirmation, "_GRACE", -5)  # its time is over at once
     found = Node(DOWN)._confirm(PATH, 5)
     assert (found["failed"], found["confirmed"]) == (True, False)
-    assert found["msg"] == "after the change the node could not be reached any more: no route; it undoes the change by itself"
+    assert (
+        found["msg"]
+        == "after the change the node could not be reached any more: no route; it undoes the change by itself"
+    )

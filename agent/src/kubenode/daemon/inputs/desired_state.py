@@ -216,7 +216,9 @@ class DesiredState:
         objects = self.cluster.problems
         found = {text: (_UNUSABLE, str(name[1])) for name, texts in objects.items() for text in texts}
         found.update({text: (self.source.about, name) for name, text in self.source.problems.items()})
-        found.update({text: (_RESPELLED, str(name[1])) for name, texts in self.cluster.warnings.items() for text in texts})
+        found.update(
+            {text: (_RESPELLED, str(name[1])) for name, texts in self.cluster.warnings.items() for text in texts}
+        )
         fresh: dict[str, list[str]] = {}
         for text, (about, _name) in found.items():
             if text not in self._reported:

@@ -31,7 +31,9 @@ class KernelWatcher:
         self._agent = agent
         self._events: Events | None = None
         self._rule_events: RuleEvents | None = None
-        self._look = Pace(agent.loop, agent.look, self._cost, calm=_CALM, share=0.05)  # a change of rules is seldom one of ours
+        self._look = Pace(
+            agent.loop, agent.look, self._cost, calm=_CALM, share=0.05
+        )  # a change of rules is seldom one of ours
         self._mend = Pace(agent.loop, self._mend_now, self._cost, calm=0.0, share=0.1)
         self._follow = Pace(agent.loop, self._use_node, lambda: self._following, calm=_CALM, share=0.05)
         self._following = 0.0  # seconds that it took last
@@ -73,15 +75,26 @@ class KernelWatcher:
             self._mend.soon()
             return
         want = self._agent.reconciler.want
-        routes, addresses, ours, loopback = want.get("route", {}), want.get("address", {}), _number(DUMMY), _number(LOOPBACK)
+        routes, addresses, ours, loopback = (
+            want.get("route", {}),
+            want.get("address", {}),
+            _number(DUMMY),
+            _number(LOOPBACK),
+        )
         hurt = node = False
         for event in events:
             if event.what == "link":
-                hurt = hurt or (event.link == DUMMY and (event.gone or event.up)) or (event.link == LOOPBACK and bool(routes))
+                hurt = (
+                    hurt
+                    or (event.link == DUMMY and (event.gone or event.up))
+                    or (event.link == LOOPBACK and bool(routes))
+                )
             elif event.what == "route":
                 hurt = hurt or (event.link_index == loopback and RouteKey(LOOPBACK, event.network) in routes)
             elif event.link_index == ours:
-                hurt = hurt or (event.gone and AddressKey(DUMMY, event.address, 128 if ":" in event.address else 32) in addresses)
+                hurt = hurt or (
+                    event.gone and AddressKey(DUMMY, event.address, 128 if ":" in event.address else 32) in addresses
+                )
             else:
                 node = node or not event.address.startswith("fe80:")
         if node:

@@ -20,7 +20,9 @@ class Pace:
     ``cost`` says how many seconds it took last.
     """
 
-    def __init__(self, loop: Loop, what: Callable[[], None], cost: Callable[[], float], *, calm: float, share: float) -> None:
+    def __init__(
+        self, loop: Loop, what: Callable[[], None], cost: Callable[[], float], *, calm: float, share: float
+    ) -> None:
         self._loop = loop
         self._what = what
         self._cost = cost

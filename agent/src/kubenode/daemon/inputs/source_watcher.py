@@ -32,7 +32,11 @@ class SourceWatcher:
     def follow(self, source: Any) -> None:
         """Follow this source from now on; what changed until now counts as changed."""
         ended = self._watch is not None and self._watch.ended
-        if source is self._source and not ended and (self._watch is None or self._watch.directory == _directory(source)):
+        if (
+            source is self._source
+            and not ended
+            and (self._watch is None or self._watch.directory == _directory(source))
+        ):
             return
         self.close()
         self._source = source

@@ -116,7 +116,9 @@ class Control:
 
     def _answer(self, line: bytes) -> bytes:
         if len(line) > _MOST_BYTES or line.count(b"[") + line.count(b"{") > _MOST_BRACKETS:
-            return _line({"error": f'expected one line such as {{"command": "status"}}, of at most {_MOST_BYTES} bytes'})
+            return _line(
+                {"error": f'expected one line such as {{"command": "status"}}, of at most {_MOST_BYTES} bytes'}
+            )
         try:
             command = json.loads(line)["command"]
             function = self._commands[command]

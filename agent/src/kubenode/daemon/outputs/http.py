@@ -34,9 +34,7 @@ _REASONS = {
 }
 _REQUEST_BYTES = 8192
 _SECONDS = 10.0
-_RECEIVE_BUFFER = (
-    16384  # the kernel's own limit is megabytes a connection, and pipelining clients fill it: TCP's memory is the node's
-)
+_RECEIVE_BUFFER = 16384  # the kernel's own limit is megabytes a connection, and pipelining clients fill it: TCP's memory is the node's
 _SEND_BUFFER = 131072
 _BACKLOG = 1024  # the kernel's own limit is net.core.somaxconn
 

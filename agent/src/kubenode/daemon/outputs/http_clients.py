@@ -20,9 +20,7 @@ from typing import Protocol
 from ..loop import Loop
 
 MOST_CLIENTS = 512  # of all servers together: each costs a descriptor, and 8 KiB if it sends half a request
-MOST_OF_A_SOURCE = (
-    256  # a health check may share its source with others (address translation) and must not be the oldest before it can ask
-)
+MOST_OF_A_SOURCE = 256  # a health check may share its source with others (address translation) and must not be the oldest before it can ask
 TURNS = 4  # turns in a row before the loop looks for new clients again: a health check is one, and waits for these at the most
 ACCEPTS_A_TURN = TURNS
 _SWEEP_SECONDS = 1.0
@@ -115,7 +113,11 @@ class Clients:
 
     def _evict(self, most: int, source: Source | None) -> None:
         """Close the client that has gone longest without a complete request, of ``source`` or of the sources with the most clients."""
-        chosen = [client for client in self._all if client.source is source or (source is None and client.source.clients == most)]
+        chosen = [
+            client
+            for client in self._all
+            if client.source is source or (source is None and client.source.clients == most)
+        ]
         min(chosen, key=lambda client: client.since).close()
 
     def _serve(self) -> None:

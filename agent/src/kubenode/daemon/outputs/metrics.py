@@ -35,10 +35,16 @@ class Metrics:
             _PROGRAMMING_BUCKETS,
         )
         self.last_sync = Metric(
-            "gauge", f"{sync}last_timestamp_seconds", "[ALPHA] The last time proxy rules were successfully synced", family
+            "gauge",
+            f"{sync}last_timestamp_seconds",
+            "[ALPHA] The last time proxy rules were successfully synced",
+            family,
         )
         self.last_queued = Metric(
-            "gauge", f"{sync}last_queued_timestamp_seconds", "[ALPHA] The last time a sync of proxy rules was queued", family
+            "gauge",
+            f"{sync}last_queued_timestamp_seconds",
+            "[ALPHA] The last time a sync of proxy rules was queued",
+            family,
         )
         self.endpoints_pending = Metric(
             "gauge", f"{sync}endpoint_changes_pending", "[ALPHA] Pending proxy rules Endpoint changes"
@@ -46,8 +52,12 @@ class Metrics:
         self.endpoints_total = Metric(
             "counter", f"{sync}endpoint_changes_total", "[ALPHA] Cumulative proxy rules Endpoint changes"
         )
-        self.services_pending = Metric("gauge", f"{sync}service_changes_pending", "[ALPHA] Pending proxy rules Service changes")
-        self.services_total = Metric("counter", f"{sync}service_changes_total", "[ALPHA] Cumulative proxy rules Service changes")
+        self.services_pending = Metric(
+            "gauge", f"{sync}service_changes_pending", "[ALPHA] Pending proxy rules Service changes"
+        )
+        self.services_total = Metric(
+            "counter", f"{sync}service_changes_total", "[ALPHA] Cumulative proxy rules Service changes"
+        )
         self.restore_failures = Metric(
             "counter",
             f"{sync}iptables_restore_failures_total",
@@ -63,7 +73,9 @@ class Metrics:
         self.healthz = Metric(
             "counter", "kubeproxy_proxy_healthz_total", "[ALPHA] Cumulative proxy healthz HTTP status", ["code"]
         )
-        self.livez = Metric("counter", "kubeproxy_proxy_livez_total", "[ALPHA] Cumulative proxy livez HTTP status", ["code"])
+        self.livez = Metric(
+            "counter", "kubeproxy_proxy_livez_total", "[ALPHA] Cumulative proxy livez HTTP status", ["code"]
+        )
         self.conntrack_seconds = Histogram(
             "kubeproxy_conntrack_reconciler_sync_duration_seconds",
             "[ALPHA] ReconcileConntrackFlowsLatency latency in seconds",
@@ -78,13 +90,21 @@ class Metrics:
         )
         self.build = Metric("gauge", "kubenode_build_info", "The agent's version.", ["version"])
         self.plan_steps = Metric("gauge", "kubenode_plan_steps", "Steps of the last full comparison's plan.")
-        self.steps = Metric("counter", "kubenode_steps_total", "Steps done, by kind of item and verb.", ["kind", "verb"])
-        self.failed_steps = Metric("counter", "kubenode_failed_steps_total", "Steps that the kernel refused.", ["kind", "verb"])
-        self.drift = Metric("counter", "kubenode_drift_healed_total", "Steps that reverted changes of another process.", ["kind"])
+        self.steps = Metric(
+            "counter", "kubenode_steps_total", "Steps done, by kind of item and verb.", ["kind", "verb"]
+        )
+        self.failed_steps = Metric(
+            "counter", "kubenode_failed_steps_total", "Steps that the kernel refused.", ["kind", "verb"]
+        )
+        self.drift = Metric(
+            "counter", "kubenode_drift_healed_total", "Steps that reverted changes of another process.", ["kind"]
+        )
         self.apply_seconds = Histogram(
             "kubenode_apply_duration_seconds", "Writing to one table, in seconds.", ["table"], _SYNC_BUCKETS
         )
-        self.read_seconds = Histogram("kubenode_read_duration_seconds", "Reading all tables, in seconds.", [], _SYNC_BUCKETS)
+        self.read_seconds = Histogram(
+            "kubenode_read_duration_seconds", "Reading all tables, in seconds.", [], _SYNC_BUCKETS
+        )
         self.full_syncs = Metric(
             "counter", "kubenode_full_syncs_total", "Full comparisons with the kernel, by reason.", ["reason"]
         )
@@ -109,10 +129,18 @@ class Metrics:
         )
         self.resident = Metric("gauge", "process_resident_memory_bytes", "Resident memory size in bytes.")
         self.cpu = Metric("counter", "process_cpu_seconds_total", "Total user and system CPU time spent in seconds.")
-        self.start_time = Metric("gauge", "process_start_time_seconds", "Start time of the process since unix epoch in seconds.")
+        self.start_time = Metric(
+            "gauge", "process_start_time_seconds", "Start time of the process since unix epoch in seconds."
+        )
         self.descriptors = Metric("gauge", "process_open_fds", "Number of open file descriptors.")
         self.build.set(1, version)
-        for metric in (self.endpoints_pending, self.endpoints_total, self.services_pending, self.services_total, self.draining):
+        for metric in (
+            self.endpoints_pending,
+            self.endpoints_total,
+            self.services_pending,
+            self.services_total,
+            self.draining,
+        ):
             metric.set(0)
 
     def text(self) -> str:

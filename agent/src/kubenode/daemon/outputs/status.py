@@ -21,7 +21,11 @@ def problems(agent: AgentView) -> list[dict[str, str]]:
     if agent.desired.source is not None:
         if agent.desired.source.waiting:
             found.append(
-                {"about": agent.desired.source.about, "name": agent.desired.source.path, "text": agent.desired.source.waiting}
+                {
+                    "about": agent.desired.source.about,
+                    "name": agent.desired.source.path,
+                    "text": agent.desired.source.waiting,
+                }
             )
         found.extend(
             {"about": agent.desired.source.about, "name": name, "text": text}

@@ -26,7 +26,11 @@ class DrainTimer:
     """Looks after what drains from :meth:`watch` on until nothing does; ``passed`` gets what was done, ``failed`` why it could not be."""
 
     def __init__(
-        self, loop: Loop, reconciler: Reconciler, passed: Callable[[PassResult], None], failed: Callable[[EngineError], None]
+        self,
+        loop: Loop,
+        reconciler: Reconciler,
+        passed: Callable[[PassResult], None],
+        failed: Callable[[EngineError], None],
     ) -> None:
         self._loop = loop
         self._reconciler = reconciler
@@ -63,6 +67,8 @@ class DrainTimer:
         if report is not None and (report.done or report.failed):
             self._passed(report)
         pause = _NEXT if len(self._reconciler.draining) > A_TURN else _FIRST
-        if report is None or not report.done:  # where some have ended, the others of the same change most likely have, too
+        if (
+            report is None or not report.done
+        ):  # where some have ended, the others of the same change most likely have, too
             pause = max(pause, (time.thread_time() - start) / _SHARE)
         self.watch(pause)

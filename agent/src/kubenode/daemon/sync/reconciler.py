@@ -256,10 +256,14 @@ class Reconciler:
         with self.ledger.locked():
             return self._pass(self.ledger.open(), only(self._have, part), only(self.want, part), part, start)
 
-    def _pass(self, ledger: Ledger, have: State, want: State, part: Mapping[str, set[Any]] | None, start: float) -> PassResult:
+    def _pass(
+        self, ledger: Ledger, have: State, want: State, part: Mapping[str, set[Any]] | None, start: float
+    ) -> PassResult:
         """Plan ``have`` against ``want``, both whole or both the same part, and carry it out."""
         draining = self._remembered(ledger)
-        elsewhere = {} if part is None else {key: since for key, since in draining.items() if key not in part["real_server"]}
+        elsewhere = (
+            {} if part is None else {key: since for key, since in draining.items() if key not in part["real_server"]}
+        )
         prepared, verdict = self._prepare(ledger, have, want, elsewhere)
         self._remember(ledger, {**elsewhere, **verdict})
         remember_holders(ledger, OWNER, self.new_holders)
@@ -268,7 +272,9 @@ class Reconciler:
         spent: dict[str, float] = {}
         outcome = execute(prepared, self._timed(spent), ledger, OWNER, keep_going=True)
         self._believe(outcome.done, prepared)
-        return PassResult(part is None, outcome.done, outcome.failed, prepared.conflicts, [], self._clock() - start, spent)
+        return PassResult(
+            part is None, outcome.done, outcome.failed, prepared.conflicts, [], self._clock() - start, spent
+        )
 
     def _settle(self, report: PassResult) -> PassResult:
         """Clear the pending changes; a full pass also clears the failed items, and failures of this pass are added again."""
@@ -284,7 +290,9 @@ class Reconciler:
             self.failing.setdefault(failure.step.kind, set()).add(failure.step.key)
         return report
 
-    def _prepare(self, ledger: Ledger, have: State, want: State, elsewhere: Collection[Any]) -> tuple[Plan, dict[Any, float]]:
+    def _prepare(
+        self, ledger: Ledger, have: State, want: State, elsewhere: Collection[Any]
+    ) -> tuple[Plan, dict[Any, float]]:
         """Return the plan, and since when real servers are draining when it is done."""
         return make_plan(
             have,

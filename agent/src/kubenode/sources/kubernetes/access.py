@@ -76,7 +76,9 @@ def read_file(path: str, what: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte in it, or half of a character
-        name, reason = (path, error.strerror) if isinstance(error, OSError) else (ascii(path), "no file can have this name")
+        name, reason = (
+            (path, error.strerror) if isinstance(error, OSError) else (ascii(path), "no file can have this name")
+        )
         raise AccessError(f"{what} {name} cannot be read: {reason}") from None
 
 

@@ -119,7 +119,12 @@ class Session:
             connection.abort()
 
     def _document(
-        self, method: str, path: str, query: Mapping[str, str], body: bytes | None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: bytes | None,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         response = self._send(method, path, query, body, headers or {})
         most = _MOST_LIST if query.get("limit") == "0" else _MOST_PAGE
@@ -143,7 +148,11 @@ class Session:
         if self._closed:
             raise ApiError("the agent is stopping")
         address = f"{path}?{urlencode(query)}" if query else path
-        headers = {"User-Agent": _USER_AGENT, **({"Content-Type": "application/json"} if body is not None else {}), **more}
+        headers = {
+            "User-Agent": _USER_AGENT,
+            **({"Content-Type": "application/json"} if body is not None else {}),
+            **more,
+        }
         try:
             if self._connection is None:
                 access = self._accessor.access()
@@ -153,7 +162,11 @@ class Session:
             response = self._connection.getresponse()
         except (OSError, HTTPException, ValueError) as error:
             self.drop()
-            kind = UnusableError if isinstance(error, ssl.SSLCertVerificationError) and _is_untrusted(error) else UnreachableError
+            kind = (
+                UnusableError
+                if isinstance(error, ssl.SSLCertVerificationError) and _is_untrusted(error)
+                else UnreachableError
+            )
             raise kind(f"the API cannot be reached: {_reason(error)}") from None
         except ApiError:
             self.drop()
@@ -223,7 +236,12 @@ def _unpacked(packed: Any, data: bytes, most: int) -> bytes:
 
 def _is_untrusted(error: ssl.SSLCertVerificationError) -> bool:
     """Tell whether no authority that we know has signed the certificate; not whether a clock is wrong."""
-    return error.verify_code in (18, 19, 20, 21)  # X509_V_ERR_: self-signed, self-signed in the chain, no issuer, no chain
+    return error.verify_code in (
+        18,
+        19,
+        20,
+        21,
+    )  # X509_V_ERR_: self-signed, self-signed in the chain, no issuer, no chain
 
 
 def _reason(error: Exception) -> str:

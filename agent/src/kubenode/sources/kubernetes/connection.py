@@ -126,7 +126,11 @@ def _load_certificate(context: ssl.SSLContext, identity: Identity) -> None:
         context.load_cert_chain(paths[0], paths[1], password=_no_password)
     except (OSError, ValueError) as error:
         about = " and ".join(file for file in (identity.certificate_file, identity.key_file) if file) or "given as data"
-        why = error.strerror if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else "they do not fit together"
+        why = (
+            error.strerror
+            if isinstance(error, OSError) and not isinstance(error, ssl.SSLError)
+            else "they do not fit together"
+        )
         raise AccessError(f"client certificate and key ({about}) cannot be used: {why}") from None
     finally:
         for descriptor in opened:

@@ -117,14 +117,18 @@ def _credential(printed: bytes, plugin: Plugin) -> tuple[Identity, float]:
     try:
         answer = json.loads(printed)
         version, status = answer["apiVersion"], answer["status"]
-        token, certificate, key = (status.get(name) or "" for name in ("token", "clientCertificateData", "clientKeyData"))
+        token, certificate, key = (
+            status.get(name) or "" for name in ("token", "clientCertificateData", "clientKeyData")
+        )
         ends = status.get("expirationTimestamp") or ""
         identity = Identity(token=token.strip(), certificate=certificate.encode("ascii"), key=key.encode("ascii"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise AccessError(f"{plugin.where}: {plugin.command} printed no ExecCredential with a status") from None
     wanted = plugin.version or version
     if version != wanted or version not in _VERSIONS:
-        raise AccessError(f"{plugin.where}: {plugin.command} printed an ExecCredential of {version!r}, expected {wanted!r}")
+        raise AccessError(
+            f"{plugin.where}: {plugin.command} printed an ExecCredential of {version!r}, expected {wanted!r}"
+        )
     if not identity.token and not (identity.certificate and identity.key):
         raise AccessError(f"{plugin.where}: {plugin.command} printed neither a token nor a certificate with its key")
     return identity, _seconds(ends, plugin) if ends else 0.0

@@ -44,7 +44,9 @@ class RefusedError(ApiError):
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float = 0.0) -> None:
-        super().__init__(f"the API answers {status}{f' {reason}' if reason else ''}: {message}{_ADVICE.get(status, '')}")
+        super().__init__(
+            f"the API answers {status}{f' {reason}' if reason else ''}: {message}{_ADVICE.get(status, '')}"
+        )
         self.status = status
         self.reason = reason
         self.retry_after = retry_after

@@ -25,7 +25,9 @@ CONTROLLER = "kubenode-agent"
 _BURST = 25  # events at once; then one in _REFILL seconds, as client-go has it for one source
 _REFILL = 10.0
 _CANNOT_SERVE = "CannotServe"
-_REASONS = {"spec.healthCheckNodePort": "FailedToStartServiceHealthcheck"}  # kube-proxy's, by what the sentence is about
+_REASONS = {
+    "spec.healthCheckNodePort": "FailedToStartServiceHealthcheck"
+}  # kube-proxy's, by what the sentence is about
 _MOST_NOTE = 1024  # bytes; the API's limit
 _TRIES = 12  # while nobody answers, and
 _PAUSE = 10.0  # seconds between them, as client-go has both

@@ -57,7 +57,9 @@ class Kubeconfig:
             return self._access
         authority = _text(read_file(self._authority_file, "certificate authority"))
         if not authority.strip() and _is_verified(self._access):
-            raise UnusableError(f"{self.name}: certificate-authority {self._authority_file} is empty, {_AUTHORITY_EXPECTED}")
+            raise UnusableError(
+                f"{self.name}: certificate-authority {self._authority_file} is empty, {_AUTHORITY_EXPECTED}"
+            )
         return self._access._replace(authority=authority)
 
     def _parse(self, data: bytes) -> tuple[Access, str]:
@@ -74,7 +76,9 @@ class Kubeconfig:
         if not context_name:
             raise AccessError(f"{self.name}: current-context is not set")
         context = self._named(config, "contexts", "context", context_name)
-        cluster = self._named(config, "clusters", "cluster", self._field(context, "cluster", f"context {context_name}: "))
+        cluster = self._named(
+            config, "clusters", "cluster", self._field(context, "cluster", f"context {context_name}: ")
+        )
         user_name = self._field(context, "user", f"context {context_name}: ")
         user = self._named(config, "users", "user", user_name) if user_name else {}
         return self._cluster(cluster, self._identity(user, user_name, cluster))
@@ -87,7 +91,9 @@ class Kubeconfig:
         file = "" if authority else self._path(self._field(cluster, "certificate-authority", ""))
         proxy = self._field(cluster, "proxy-url", "")
         access = Access(
-            server=check_url(self._server or self._field(cluster, "server", ""), f"{self.name}: server", ("https", "http")),
+            server=check_url(
+                self._server or self._field(cluster, "server", ""), f"{self.name}: server", ("https", "http")
+            ),
             authority=authority,
             identity=identity,
             insecure=insecure,
@@ -159,7 +165,9 @@ class Kubeconfig:
             told["server"] = self._server
         authority = self._path(self._field(cluster, "certificate-authority", ""))
         if authority and not told.get("certificate-authority-data"):
-            told["certificate-authority-data"] = base64.b64encode(read_file(authority, "certificate authority")).decode()
+            told["certificate-authority-data"] = base64.b64encode(
+                read_file(authority, "certificate authority")
+            ).decode()
         extensions = cluster.get("extensions")
         for item in extensions if isinstance(extensions, list) else ():
             if isinstance(item, Mapping) and item.get("name") == _FOR_PLUGINS:

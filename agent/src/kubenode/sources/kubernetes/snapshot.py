@@ -107,7 +107,9 @@ def read(path: str, node: str) -> Snapshot:
         raise SnapshotError(f"{path} is not a snapshot") from None
     for name, wanted in (("kind", KIND), ("format", FORMAT), ("node", node)):
         if given[name] != wanted:
-            raise SnapshotError(f"the snapshot {path} is not for this agent: its {name} is {given[name]!r}, expected {wanted!r}")
+            raise SnapshotError(
+                f"the snapshot {path} is not for this agent: its {name} is {given[name]!r}, expected {wanted!r}"
+            )
     if hashlib.sha256(body).hexdigest() != given["sha256"]:
         raise SnapshotError(f"the snapshot {path} is damaged: its checksum does not match")
     peers = header.get("peers")  # a release before this one wrote none

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from .event_recorder import Events
 
 _NEEDED = ("Service", "EndpointSlice")
-_RESTORE_AFTER = 3.0  # seconds without complete lists and without an error: an API that is slow, or a network that drops
+_RESTORE_AFTER = (
+    3.0  # seconds without complete lists and without an error: an API that is slow, or a network that drops
+)
 _SNAPSHOT_INTERVAL = 60.0
 _STOP_SECONDS = 2.0
 
@@ -82,7 +84,9 @@ class Kubernetes:
         self._store = Store(self._wake)
         self._peers = Peers()
         self._reflectors = [
-            Reflector(resource, Session(self._accessor, self._credentials, self._connected), self._store, self._wake, timing)
+            Reflector(
+                resource, Session(self._accessor, self._credentials, self._connected), self._store, self._wake, timing
+            )
             for resource in resources(node)
         ]
         self._keeper = snapshot.Keeper(self._save, interval)
@@ -154,12 +158,18 @@ class Kubernetes:
             return str(error)
         except AccessError:
             return ""  # a file is not there yet
-        return next((reflector.trouble for reflector in self._needed() if reflector.trouble and reflector.is_blocked), "")
+        return next(
+            (reflector.trouble for reflector in self._needed() if reflector.trouble and reflector.is_blocked), ""
+        )
 
     @property
     def unknown(self) -> set[str]:
         """Return the lists of which no complete one was read since the start."""
-        return set() if self._complete else {reflector.resource.path for reflector in self._needed() if not reflector.listed}
+        return (
+            set()
+            if self._complete
+            else {reflector.resource.path for reflector in self._needed() if not reflector.listed}
+        )
 
     @property
     def problems(self) -> dict[str, str]:
@@ -168,7 +178,11 @@ class Kubernetes:
         for reflector in self._reflectors:
             name = reflector.resource.path
             if reflector.trouble:
-                stays = "what is known of it stays in place" if reflector.listed or self._restored else "nothing of it is known"
+                stays = (
+                    "what is known of it stays in place"
+                    if reflector.listed or self._restored
+                    else "nothing of it is known"
+                )
                 found[name] = f"{name}: {reflector.trouble}; {stays}"
             found.update({f"{name}: {what}": f"{name}: {why}" for what, why in reflector.odd.items()})
             if reflector.resource.kind == "Node" and reflector.listed and self._own_node() is None:

@@ -96,9 +96,13 @@ def _dropped(header: IPSet) -> frozenset[str]:
 
 def without(options: str, dropped: frozenset[str]) -> str:
     """Return member options without some of them."""
-    kept = [(name, f'"{value}"' if name == "comment" else value) for name, value in pairs(options) if name not in dropped]
+    kept = [
+        (name, f'"{value}"' if name == "comment" else value) for name, value in pairs(options) if name not in dropped
+    ]
     return " ".join(f"{name} {value}".rstrip() for name, value in kept)
 
 
 def _failed(change: Step, members: list[Step], reason: str) -> Result:
-    return Result([], [Failure(change, reason)] + [Failure(step, f"set {change.key} could not be changed") for step in members])
+    return Result(
+        [], [Failure(change, reason)] + [Failure(step, f"set {change.key} could not be changed") for step in members]
+    )

@@ -133,7 +133,11 @@ def _making_room(origins: list[list[Step]], stop: int) -> list[int]:
     (failed, *_others) = origins[stop]
     rest = range(stop + 1, len(origins))
     steps = ((index, origins[index][0]) for index in rest)
-    return [index for index, step in steps if step.kind == "member" and step.after is None and step.key.set == failed.key.set]
+    return [
+        index
+        for index, step in steps
+        if step.kind == "member" and step.after is None and step.key.set == failed.key.set
+    ]
 
 
 def _hopeless(step: Step, failed: Step, refused: Complaint) -> bool:

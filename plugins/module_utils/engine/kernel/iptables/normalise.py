@@ -78,7 +78,9 @@ def normalise(
         own, built_in = parse(save(family))
         for key in chains:
             if key.family == family and len(own.get((key.table, key.chain), ())) < len(chains[key]):
-                raise EngineError(f"IPv{family} {key.table} {key.chain}: iptables takes one of the rules for something else")
+                raise EngineError(
+                    f"IPv{family} {key.table} {key.chain}: iptables takes one of the rules for something else"
+                )
         spelled.chains.update({key: tuple(own[key.table, key.chain]) for key in chains if key.family == family})
         given = [key for key in jumps if key.family == family]
         for place in {(key.table, key.chain) for key in given}:

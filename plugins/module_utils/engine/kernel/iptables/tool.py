@@ -123,5 +123,7 @@ def _refusal(family: int, ended: Finished) -> KernelError:
     if "Permission denied" in ended.errors:
         return MissingError(f"{program} needs root (the capability CAP_NET_ADMIN in this network namespace)")
     if "holding the xtables lock" in ended.errors:
-        return BusyError(f"{program}: another program has held the lock /run/xtables.lock for {_LOCK['seconds']} seconds")
+        return BusyError(
+            f"{program}: another program has held the lock /run/xtables.lock for {_LOCK['seconds']} seconds"
+        )
     return KernelError(f"{program}: {complaint(ended.errors).text or ended.errors.strip()}")

@@ -25,7 +25,11 @@ def explain(family: int, table: str, line: str, words: str, batch: Collection[st
         return f"the kernel has no table {table}; load the kernel module {'iptable' if family == 4 else 'ip6table'}_{table}"
     if verb == "-X":
         users = [user for user in referring(family, table, chain) if not _goes(user, batch)]
-        return f"chain {chain} is still used by: {'; '.join(users)}" if users else words or f"chain {chain} cannot be removed"
+        return (
+            f"chain {chain} is still used by: {'; '.join(users)}"
+            if users
+            else words or f"chain {chain} cannot be removed"
+        )
     if verb == "-D":
         return f"the rule `{rule}` is no longer in chain {chain}"
     if verb == "-I":
@@ -34,7 +38,10 @@ def explain(family: int, table: str, line: str, words: str, batch: Collection[st
     if verb == "-A":
         return f"rule `{rule}`: {words or _NOT_TAKEN}"
     if line == "COMMIT":
-        return words or f"the kernel refused the changes of table {table}; its log (dmesg) may say which rule does not fit there"
+        return (
+            words
+            or f"the kernel refused the changes of table {table}; its log (dmesg) may say which rule does not fit there"
+        )
     return words or f"iptables did not take the line `{line}`"
 
 
@@ -44,7 +51,9 @@ def referring(family: int, table: str, chain: str) -> list[str]:
     for chains in parse(save(family)):
         for (where, user), rules in chains.items():
             if where == table:
-                found += [f"-A {user} {rule}" for rule in rules if f" {rule} ".endswith((f" -j {chain} ", f" -g {chain} "))]
+                found += [
+                    f"-A {user} {rule}" for rule in rules if f" {rule} ".endswith((f" -j {chain} ", f" -g {chain} "))
+                ]
     return found
 
 

@@ -74,13 +74,19 @@ def compose(table: str, steps: Sequence[Step]) -> list[Line]:
     lines = [Line(f"*{table}")]
     lines += [Line(f":{step.key.chain} - [0:0]", step) for step in chains]
     lines += [Line(f"-A {step.key.chain} {rule}".rstrip(), step) for step in chains for rule in step.after or ()]
-    lines += [Line(f"-D {step.key.chain} {written(step.key.rule)}".rstrip(), step) for step in jumps if step.before is not None]
+    lines += [
+        Line(f"-D {step.key.chain} {written(step.key.rule)}".rstrip(), step)
+        for step in jumps
+        if step.before is not None
+    ]
     lines += [Line(f"-I {step.key.chain} {step.after} {written(step.key.rule)}".rstrip(), step) for step in placed]
     lines += [Line(f"-X {step.key.chain}", step) for step in chains if step.after is None]
     return [*lines, Line("COMMIT")]
 
 
-def _restore(family: int, tables: list[tuple[str, list[Step]]], keep_going: bool, result: Result) -> list[tuple[str, list[Step]]]:
+def _restore(
+    family: int, tables: list[tuple[str, list[Step]]], keep_going: bool, result: Result
+) -> list[tuple[str, list[Step]]]:
     """Feed tables; return those that are still to be fed because an earlier one failed."""
     lines: list[Line] = []
     ends = []

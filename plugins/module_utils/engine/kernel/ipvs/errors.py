@@ -70,7 +70,9 @@ def _facts(kind: str, key: Any, value: Any) -> dict[str, Any]:
         if value is not None:
             facts.update(scheduler=value.scheduler, suspect=_suspect_server(key, value))
             if value.pe_name:
-                facts.update(engine=f" or persistence engine {value.pe_name}", engine_module=f", ip_vs_pe_{value.pe_name}")
+                facts.update(
+                    engine=f" or persistence engine {value.pe_name}", engine_module=f", ip_vs_pe_{value.pe_name}"
+                )
     else:
         facts.update(family=family(key.address), protocol=key.server.protocol)
         if value is not None:
@@ -96,9 +98,7 @@ def _suspect_real(key: RealServerKey, value: RealServer) -> str:
         return "a gue tunnel needs a port"
     if other == key.server.family or not _is_host(key.address):
         return "the address must be one host's: not multicast, not broadcast, not link-local"
-    return (
-        f"an IPv{other} real server of an IPv{key.server.family} virtual server and a synchronisation daemon exclude each other"
-    )
+    return f"an IPv{other} real server of an IPv{key.server.family} virtual server and a synchronisation daemon exclude each other"
 
 
 def _is_host(address: str) -> bool:

@@ -26,7 +26,9 @@ from .limits import unfit
 
 _BATCH = 256
 _ASKED = 32  # virtual servers that are asked for one by one in a slice: some tens of milliseconds' worth on a slow node
-_FEW = 128  # virtual servers: to ask for each of them is no more than a small part of the work of a read of the whole file
+_FEW = (
+    128  # virtual servers: to ask for each of them is no more than a small part of the work of a read of the whole file
+)
 
 _COMMANDS = {
     ("virtual_server", "create"): Command.NEW_SERVICE,
@@ -120,7 +122,9 @@ def read_connections(of: Collection[VirtualServerKey] | None = None) -> dict[Rea
 
 def _connections(socket: GenericSocket, server: VirtualServerKey) -> dict[RealServerKey, tuple[int, int]]:
     with decoding(dump.TABLE):
-        return {unpack_real(server, raw)[0]: unpack_connections(raw)[:2] for raw in dump.real_attributes(socket, server)}
+        return {
+            unpack_real(server, raw)[0]: unpack_connections(raw)[:2] for raw in dump.real_attributes(socket, server)
+        }
 
 
 def _proc_reals(

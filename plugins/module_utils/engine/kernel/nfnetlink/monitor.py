@@ -62,6 +62,10 @@ def _touches(packet: bytes) -> bool:
         ValueError: a message or an attribute is shorter than its header, or longer than the packet.
     """
     for _kind, _flags, _sequence, body in messages(packet):
-        if body[:1] and body[0] in _FAMILIES and attributes(body, _NFGENMSG_BYTES).get(_TABLE, b"").rstrip(b"\0") in _TABLES:
+        if (
+            body[:1]
+            and body[0] in _FAMILIES
+            and attributes(body, _NFGENMSG_BYTES).get(_TABLE, b"").rstrip(b"\0") in _TABLES
+        ):
             return True
     return False

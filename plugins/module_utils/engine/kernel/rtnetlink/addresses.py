@@ -88,7 +88,9 @@ def read(links: Collection[str]) -> dict[str, dict[Any, Any]]:
         found = {link: known[link].link for link in links if link in known}
         names = {known[link].number: link for link in found}
         addresses = {
-            AddressKey(names[index], address, prefix): True for index, address, prefix in _addresses(socket) if index in names
+            AddressKey(names[index], address, prefix): True
+            for index, address, prefix in _addresses(socket)
+            if index in names
         }
         return {"link": found, "address": addresses}
 
@@ -138,7 +140,10 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
                 for step, code in zip(run, outcome):
                     if step.key in other:
                         failed.append(
-                            Failure(step, f"{name(step.kind, step.key)}: it is there with the prefix length {other[step.key]}")
+                            Failure(
+                                step,
+                                f"{name(step.kind, step.key)}: it is there with the prefix length {other[step.key]}",
+                            )
                         )
                     elif code == 0 or code in _FULFILLED.get((step.kind, step.verb), ()):
                         done.append(step)
@@ -161,7 +166,9 @@ def _flushed(socket: NetlinkSocket, known: dict[str, _Known], steps: list[Step])
     links = {known[link].number: link for link in down if link in known and known[link].link.type == "dummy"}
     there = _addresses(socket) if links else ()
     found = [AddressKey(links[index], address, prefix) for index, address, prefix in there if index in links]
-    return [Step("address", key, None, True) for key in found if ":" in key.address and not key.address.startswith("fe80:")]
+    return [
+        Step("address", key, None, True) for key in found if ":" in key.address and not key.address.startswith("fe80:")
+    ]
 
 
 @contextmanager
@@ -191,7 +198,9 @@ def _other_lengths(
     socket: NetlinkSocket, known: dict[str, _Known], steps: list[Step], outcome: list[int]
 ) -> dict[AddressKey, int]:
     """Return which addresses are not new because their link has them with another prefix length, and with which."""
-    there = [step.key for step, code in zip(steps, outcome) if step.kind == "address" and step.after and code == errno.EEXIST]
+    there = [
+        step.key for step, code in zip(steps, outcome) if step.kind == "address" and step.after and code == errno.EEXIST
+    ]
     if not there:
         return {}
     lengths = {(index, address): prefix for index, address, prefix in _addresses(socket) if ":" in address}

@@ -55,7 +55,9 @@ class Events:
 
     def __init__(self) -> None:
         groups = _RTMGRP_LINK | _RTMGRP_IPV4_IFADDR | _RTMGRP_IPV6_IFADDR
-        self._socket = event_socket(NETLINK_ROUTE, groups, (SO_RCVBUFFORCE, _QUEUE_BYTES))  # lost events cost a full comparison
+        self._socket = event_socket(
+            NETLINK_ROUTE, groups, (SO_RCVBUFFORCE, _QUEUE_BYTES)
+        )  # lost events cost a full comparison
         self._routes = False
 
     def follow_routes(self, wanted: bool) -> None:
@@ -108,7 +110,9 @@ def _events(packet: bytes) -> list[Event]:
     for kind, _flags, _sequence, body in messages(packet):
         if kind in (_RTM_NEWLINK, _RTM_DELLINK):
             _family, _type, index, bits, _change = _IFINFO.unpack_from(body)
-            name = attributes(body, _IFINFO.size).get(_IFLA_IFNAME, b"").rstrip(b"\0").decode("utf-8", "surrogateescape")
+            name = (
+                attributes(body, _IFINFO.size).get(_IFLA_IFNAME, b"").rstrip(b"\0").decode("utf-8", "surrogateescape")
+            )
             found.append(Event("link", kind == _RTM_DELLINK, index, link=name, up=bool(bits & _IFF_UP)))
         elif kind in (_RTM_NEWADDR, _RTM_DELADDR):
             index = _IFADDR.unpack_from(body)[4]

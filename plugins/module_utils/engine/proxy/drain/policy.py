@@ -22,7 +22,9 @@ from ...model.ipvs import SCHED1, RealServerKey, VirtualServer, VirtualServerKey
 from ...plan import Step
 
 Connections = Mapping[RealServerKey, tuple[int, int]]  # active, inactive
-Since = Mapping[RealServerKey, float]  # seconds on the monotonic clock, which counts from boot as the kernel's tables do
+Since = Mapping[
+    RealServerKey, float
+]  # seconds on the monotonic clock, which counts from boot as the kernel's tables do
 
 _GRACEFUL = ("tcp", "fwmark")
 

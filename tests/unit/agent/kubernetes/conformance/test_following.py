@@ -85,7 +85,9 @@ def test_our_node_and_no_other(cluster: Cluster, follow: Follow) -> None:
     assert NODES not in following.source.problems
     cluster.label(key("Node", mine), {"topology.kubernetes.io/zone": "z1"})
     zone = {"topology.kubernetes.io/zone": "z1"}
-    following.until(lambda: zone.items() <= (following.held[key("Node", mine)]["metadata"].get("labels") or {}).items(), 20)
+    following.until(
+        lambda: zone.items() <= (following.held[key("Node", mine)]["metadata"].get("labels") or {}).items(), 20
+    )
     assert key("Node", others) not in following.held
 
 
@@ -128,7 +130,11 @@ def test_a_bookmark_before_the_end_of_a_watch_that_saw_something(cluster: Cluste
     made = cluster.create(service(cluster.run, OTHERS))  # what is not selected moves the version all the same
     lines = [json.loads(line) for line in watch]
     assert lines[-1]["type"] == "BOOKMARK"
-    assert int(lines[-1]["object"]["metadata"]["resourceVersion"]) >= int(made["metadata"]["resourceVersion"]) > int(version)
+    assert (
+        int(lines[-1]["object"]["metadata"]["resourceVersion"])
+        >= int(made["metadata"]["resourceVersion"])
+        > int(version)
+    )
     assert cluster.run not in str(lines)
 
 

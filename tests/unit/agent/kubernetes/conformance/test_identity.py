@@ -75,7 +75,10 @@ def test_a_role_is_enough(cluster: Cluster, follow: Follow, role: str) -> None:
     assert following.source._events.dropped == 0
     by_kind: dict[str, Object] = {event["regarding"]["kind"]: event for event in cluster.events("default", name)}
     assert (by_kind["Service"]["reason"], by_kind["Service"]["note"]) == ("CannotServe", "spec.ports is wrong")
-    assert by_kind["Service"]["regarding"]["uid"] == cluster.get(f"/api/v1/namespaces/default/services/{name}")["metadata"]["uid"]
+    assert (
+        by_kind["Service"]["regarding"]["uid"]
+        == cluster.get(f"/api/v1/namespaces/default/services/{name}")["metadata"]["uid"]
+    )
     assert (by_kind["Node"]["reason"], by_kind["Node"]["type"]) == ("Starting", "Normal")
     assert by_kind["Node"]["reportingController"] == "kubenode-agent"
 

@@ -15,7 +15,14 @@ from hypothesis import given
 from support import ipvs_tables, ipvsadm
 
 from kubenode.engine.kernel.ipvs.attributes import Dest, Service
-from kubenode.engine.kernel.ipvs.codec import body, pack_real, pack_server, unpack_connections, unpack_real, unpack_server
+from kubenode.engine.kernel.ipvs.codec import (
+    body,
+    pack_real,
+    pack_server,
+    unpack_connections,
+    unpack_real,
+    unpack_server,
+)
 from kubenode.engine.kernel.ipvs.limits import unfit
 from kubenode.engine.kernel.netlink import attributes
 from kubenode.engine.model.ipvs import HASHED, RealServer, RealServerKey, VirtualServer, VirtualServerKey
@@ -72,7 +79,11 @@ def test_recorded_messages_agree_with_the_second_parser() -> None:
     assert {(tuple(key.server), key.address, key.port) for key in state["real_server"]} == set(reals)
     for key, value in state["virtual_server"].items():
         given_ = servers[tuple(key)]
-        assert (value.scheduler, value.flags, value.timeout) == (given_["scheduler"], given_["flags"], given_["timeout"])
+        assert (value.scheduler, value.flags, value.timeout) == (
+            given_["scheduler"],
+            given_["flags"],
+            given_["timeout"],
+        )
 
 
 def test_an_old_kernel_gives_no_address_family_and_no_tunnel() -> None:
@@ -97,7 +108,14 @@ def test_the_bytes_that_the_kernel_wants() -> None:
     assert attributes(pack_server(WEB, VirtualServer(netmask=20)), 4)[Service.NETMASK] == b"\xff\xff\xf0\0"
     assert attributes(pack_server(WEB6, VirtualServer(netmask=128)), 4)[Service.NETMASK] == struct.pack("=I", 128)
     mark = attributes(pack_server(VirtualServerKey("fwmark", "", 7, 6), VirtualServer(netmask=128)), 4)
-    assert set(mark) == {Service.AF, Service.FWMARK, Service.SCHED_NAME, Service.FLAGS, Service.TIMEOUT, Service.NETMASK}
+    assert set(mark) == {
+        Service.AF,
+        Service.FWMARK,
+        Service.SCHED_NAME,
+        Service.FLAGS,
+        Service.TIMEOUT,
+        Service.NETMASK,
+    }
     tunnel = RealServer(1, "tunnel", 0, 0, "gue", 6080, 2)
     assert attributes(pack_real(RealServerKey(WEB, "10.244.1.5", 80), tunnel), 4)[Dest.TUN_PORT] == b"\x17\xc0"
 
@@ -133,7 +151,11 @@ BAD = [
     ),
     (WEB._replace(address="2001:db8::1"), VirtualServer(), "address is '2001:db8::1', expected an IPv4 address"),
     (WEB._replace(protocol="icmp"), VirtualServer(), "protocol is 'icmp', expected one of tcp, udp, sctp, fwmark"),
-    (VirtualServerKey("fwmark", "", 2**32, 4), VirtualServer(), "mark is 4294967296, expected a number from 0 to 4294967295"),
+    (
+        VirtualServerKey("fwmark", "", 2**32, 4),
+        VirtualServer(),
+        "mark is 4294967296, expected a number from 0 to 4294967295",
+    ),
     (WEB, VirtualServer(netmask=33), "netmask is 33, expected a number from 0 to 32"),
     (WEB, VirtualServer(netmask=-1), "netmask is -1, expected a number from 0 to 32"),
     (WEB6, VirtualServer(netmask=-1), "netmask is -1, expected a number from 0 to 128"),

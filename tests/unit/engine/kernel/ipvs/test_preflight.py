@@ -51,7 +51,11 @@ def test_ipset_is_looked_at_by_itself(kernel: FakeKernel, version: str | None, p
     ("command", "code", "problem"),
     [
         (Command.GET_SERVICE, errno.ENOMEM, "the conversation with the kernel's IPVS failed: scripted"),
-        (Command.GET_SERVICE, errno.EPERM, "IPVS may not be used: the capability CAP_NET_ADMIN is needed (run as root)"),
+        (
+            Command.GET_SERVICE,
+            errno.EPERM,
+            "IPVS may not be used: the capability CAP_NET_ADMIN is needed (run as root)",
+        ),
         (
             Command.NEW_SERVICE,
             errno.ENOENT,
@@ -62,7 +66,11 @@ def test_ipset_is_looked_at_by_itself(kernel: FakeKernel, version: str | None, p
             errno.EPERM,
             "virtual server tcp 198.51.100.0:20000: the capability CAP_NET_ADMIN is needed (run as root)",
         ),
-        (Command.DEL_SERVICE, errno.ENOMEM, "virtual server tcp 198.51.100.0:20000: the kernel has no memory left for it"),
+        (
+            Command.DEL_SERVICE,
+            errno.ENOMEM,
+            "virtual server tcp 198.51.100.0:20000: the kernel has no memory left for it",
+        ),
     ],
 )
 def test_each_question_may_fail(kernel: FakeKernel, command: int, code: int, problem: str) -> None:
@@ -102,6 +110,8 @@ def test_an_unreadable_ipset_version(version: str) -> None:
     assert ipset_problem(version) == f"ipset's version cannot be read from {version!r}, expected 6.0 or newer"
 
 
-@pytest.mark.parametrize("version", ["6.0", "6.1", "6.19", "7.0", "8.1.2", "9.3.4.0", "ipset v7.17, protocol version: 7\n"])
+@pytest.mark.parametrize(
+    "version", ["6.0", "6.1", "6.19", "7.0", "8.1.2", "9.3.4.0", "ipset v7.17, protocol version: 7\n"]
+)
 def test_a_new_enough_ipset(version: str) -> None:
     assert ipset_problem(version) == ""

@@ -45,7 +45,15 @@ def test_every_word_and_number() -> None:
     )
     assert real_servers(text) == [
         (VirtualServerKey("udp", "10.96.0.10", 53, 4), "10.244.1.5", 53, "Local", "0", "4294967295", "7"),
-        (VirtualServerKey("tcp", "2001:db8::10", 65535, 6), "fd00::ffff:a00:1", 1, "Route", "12345678", "1234567890123", "0"),
+        (
+            VirtualServerKey("tcp", "2001:db8::10", 65535, 6),
+            "fd00::ffff:a00:1",
+            1,
+            "Route",
+            "12345678",
+            "1234567890123",
+            "0",
+        ),
         (VirtualServerKey("fwmark", "", 4294967295, UNKNOWN_FAMILY), "255.255.255.254", 0, "Masq", "1", "0", "0"),
     ]
 

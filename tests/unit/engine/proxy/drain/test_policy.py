@@ -129,7 +129,9 @@ def test_mh_falls_back_while_one_drains_and_not_longer() -> None:
 
 def test_mh_flag_is_set_before_weight_0_and_removed_last() -> None:
     def steps(have: Any, want: Any, counts: Any, now: float) -> list[tuple[str, str]]:
-        made, _draining = make_plan(have, want, {"virtual_server": {TCP}}, {}, {}, connections=lambda _of: counts, now=now)
+        made, _draining = make_plan(
+            have, want, {"virtual_server": {TCP}}, {}, {}, connections=lambda _of: counts, now=now
+        )
         return [(step.kind, step.verb) for step in made.steps]
 
     want = mh((B, 1))
