@@ -7,10 +7,11 @@
     python agent/bundle.py [FILE]
     python agent/bundle.py --pin
 
-It holds ``lib/`` (the package ``kubenode``, with the engine's files in place of the link to them, and what it needs from PyPI, pure
-Python only), ``bin/kubenode``, the licences, the SBOM ``sbom.cdx.json`` and the manifest ``SHA256SUMS``, which a node verifies before it uses
-a release. Wheels are fetched once by pip and kept in ``.cache/bundle``; each must have the SHA-256 that ``agent/bundle.txt`` gives.
-``--pin`` fetches the versions in ``agent/bundle.txt`` and writes their digests there.
+It holds ``lib/`` (the package ``kubenode``, with the engine's files in place of the link to them, and what it needs
+from PyPI, pure Python only), ``bin/kubenode``, the licences, the SBOM ``sbom.cdx.json`` and the manifest
+``SHA256SUMS``, which a node verifies before it uses a release. Wheels are fetched once by pip and kept in
+``.cache/bundle``; each must have the SHA-256 that ``agent/bundle.txt`` gives. ``--pin`` fetches the versions in
+``agent/bundle.txt`` and writes their digests there.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ SBOM = "sbom.cdx.json"
 # Of a package's metadata, what says whose it is; the rest is about how it was installed, or differs by platform.
 KEPT_METADATA = re.compile(r"\.dist-info/(METADATA|LICENSE.*|licenses/.*)$")
 EPOCH = 315532800  # 1980-01-01: the oldest time that every archive format can hold
-# Every machine fetches the same file of a package, whatever its own processor and Python are. Only pure Python of it is used.
+# Every machine fetches the same file of a package, whatever its own processor and Python are. Only pure Python of it is
+# used.
 PLATFORM = ("--platform=manylinux2014_x86_64", "--python-version=311", "--implementation=cp", "--abi=cp311")
 FETCH = (
     "-m",

@@ -90,7 +90,8 @@ class Lab:
             fail(f"{place.name}: `{command}` not done after {timeout:.0f} s")
         if done.returncode:
             fail(
-                f"{place.name}: `{command}` ended with status {done.returncode}:\n{(done.stderr or done.stdout).strip()}"
+                f"{place.name}: `{command}` ended with status"
+                f" {done.returncode}:\n{(done.stderr or done.stdout).strip()}"
             )
         return done.stdout
 

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A pod network as flannel's host-gw mode makes it, without flannel.
 
-Each node N has the pod CIDR 10.244.N.0/24 on a bridge ``cni0`` and a route to each other node's; a pod is a network namespace
-with a cable to the bridge, in which ``onnode/server.py`` runs as the transient unit ``pod-NAME``. Nothing of it is the
-product's: a real cluster has its own network before a service proxy comes.
+Each node N has the pod CIDR 10.244.N.0/24 on a bridge ``cni0`` and a route to each other node's; a pod is a network
+namespace with a cable to the bridge, in which ``onnode/server.py`` runs as the transient unit ``pod-NAME``. Nothing of
+it is the product's: a real cluster has its own network before a service proxy comes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def script(lab: Lab, node: str, pods: Sequence[Pod], port: int) -> str:
             "ip -batch - <<END",
             f"link add {cable} type veth peer name eth0 netns {pod.name}",
             f"link set {cable} master {BRIDGE} up",
-            f"link set {cable} type bridge_slave hairpin on",  # as flannel does: a pod may reach itself through a service
+            # as flannel does: a pod may reach itself through a service
+            f"link set {cable} type bridge_slave hairpin on",
             "END",
             f"ip -n {pod.name} -batch - <<END",
             "link set lo up",

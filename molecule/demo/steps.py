@@ -62,7 +62,8 @@ def bootstrap(screen: Screen, lab: Lab) -> None:
     screen.heading("Bootstrap: nodes prepared, agent deployed, services converged")
     done = playbook.run(screen, lab.inventory)
     screen.passed(
-        f"{len(done.recap)} nodes bootstrapped in {clock(done.seconds)}, {done.total('changed')} tasks changed something"
+        f"{len(done.recap)} nodes bootstrapped in {clock(done.seconds)}, {done.total('changed')} tasks changed"
+        " something"
     )
 
 
@@ -100,7 +101,8 @@ def balance(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:
     if problems := [f"{row.source} to {row.virtual_server}: {problem}" for row in rows for problem in row.problems]:
         fail("\n".join(problems))
     screen.passed(
-        f"{sum(row.sent for row in rows)} requests, all answered by whom they should, all client addresses as they should be"
+        f"{sum(row.sent for row in rows)} requests, all answered by whom they should, all client addresses as they"
+        " should be"
     )
 
 
@@ -168,7 +170,8 @@ def main() -> int:
     except (DemoError, LabError) as error:
         print(f"\ndemo: failed after {clock(screen.elapsed)}, in step {len(screen.steps)}:\n{error}", file=sys.stderr)
         print(
-            f"\nWhat is up stays up for you to look at (molecule/lab/lab ls); `molecule/lab/lab down {NAME}` removes it.",
+            f"\nWhat is up stays up for you to look at (molecule/lab/lab ls); `molecule/lab/lab down {NAME}`"
+            " removes it.",
             file=sys.stderr,
         )
         return 1

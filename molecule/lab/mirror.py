@@ -80,7 +80,8 @@ def sources_for(
             ", ".join(sorted({uri for uri, _ in configured} | ({override} if override else set()))) or "none configured"
         )
         raise HostError(
-            f"no package mirror with Debian {release} (tried: {tried}); set {OVERRIDE} to the address of an archive that has it"
+            f"no package mirror with Debian {release} (tried: {tried}); set {OVERRIDE} to the address of an archive"
+            " that has it"
         )
     return found
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Network namespaces, and the processes in them.
 
-That a process is in a namespace that a lab made is what shows it to be the lab's: no recorded process id can be mistaken
-for a stranger's, and a process that was never recorded is found as well.
+That a process is in a namespace that a lab made is what shows it to be the lab's: no recorded process id can be
+mistaken for a stranger's, and a process that was never recorded is found as well.
 """
 
 from __future__ import annotations

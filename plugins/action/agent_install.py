@@ -21,8 +21,8 @@ RELEASE_DIGITS = 16
 class ActionModule(ActionBase):
     """The controller's half of ``agent_install``."""
 
-    # A directory on the node is made when there is something to transfer: one made early would be a second one, which nobody removes,
-    # and two round trips for a run that changes nothing.
+    # A directory on the node is made when there is something to transfer: one made early would be a second one, which
+    # nobody removes, and two round trips for a run that changes nothing.
     TRANSFERS_FILES = False
 
     def run(self, tmp=None, task_vars=None):

@@ -18,7 +18,8 @@ MODULE = "kubenode.ipvs.packages"
 class ActionModule(ActionBase):
     """The controller's half of ``packages``."""
 
-    # A directory on the node is made when there is something to transfer: one made early would be a second one, which nobody removes.
+    # A directory on the node is made when there is something to transfer: one made early would be a second one, which
+    # nobody removes.
     TRANSFERS_FILES = False
 
     def run(self, tmp=None, task_vars=None):

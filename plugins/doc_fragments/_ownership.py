@@ -15,7 +15,8 @@ options:
       - The name under which the node's ledger lists what this task creates.
       - A task changes and removes only what its own owner made (see O(purge)). Give each role or playbook that
         manages a part of the node its own name.
-      - The name V(agent) belongs to the service proxy that the role P(kubenode.ipvs.agent#role) installs and is refused.
+      - The name V(agent) belongs to the service proxy that the role P(kubenode.ipvs.agent#role) installs and is
+        refused.
     type: str
     default: ansible
 """

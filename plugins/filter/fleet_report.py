@@ -19,8 +19,10 @@ name: fleet_report
 short_description: Show what was found on nodes, as text, JSON or one HTML page
 version_added: 0.1.0
 description:
-  - Used by the playbook C(kubenode.ipvs.verify). Makes a table, nodes by checks, of the results of tasks that ran in check mode.
-  - The page needs nothing but itself, follows the light or dark setting of who looks at it, and escapes all that comes from nodes.
+  - Used by the playbook C(kubenode.ipvs.verify). Makes a table, nodes by checks, of the results of tasks that ran in
+    check mode.
+  - The page needs nothing but itself, follows the light or dark setting of who looks at it, and escapes all that comes
+    from nodes.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 positional: _input, format
@@ -28,8 +30,9 @@ options:
   _input:
     description:
       - What was collected, by node. Nothing for a node that could not be reached.
-      - The results of tasks by the names C(node), C(packages), C(kernel), C(swap), C(files), C(install), C(status), C(plan) and
-        C(table); C(prepared) if the role P(kubenode.ipvs.prepare#role) came to its end, C(error) with the message that stopped it.
+      - The results of tasks by the names C(node), C(packages), C(kernel), C(swap), C(files), C(install), C(status),
+        C(plan) and C(table); C(prepared) if the role P(kubenode.ipvs.prepare#role) came to its end, C(error) with the
+        message that stopped it.
     type: dict
     required: true
   format:

@@ -14,8 +14,8 @@ name: keep_off
 short_description: Keep a DaemonSet's pods off nodes with a label
 version_added: 0.1.0
 description:
-  - Returns the patch (JSON merge patch, RFC 7396) that keeps the pods of a DaemonSet off all nodes on which a label has a value.
-    The rest of its node affinity stays as it is.
+  - Returns the patch (JSON merge patch, RFC 7396) that keeps the pods of a DaemonSet off all nodes on which a label has
+    a value. The rest of its node affinity stays as it is.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 positional: _input, label, value

@@ -18,9 +18,11 @@ name: kubeadm_config
 short_description: Build the configuration that kubeadm reads
 version_added: 0.1.0
 description:
-  - Returns InitConfiguration, ClusterConfiguration, KubeProxyConfiguration and KubeletConfiguration, or a JoinConfiguration, as data
-    to be dumped as YAML, in the format that the given kubeadm reads. C(v1beta4) from kubeadm 1.31 on, C(v1beta3) before.
-  - There is a KubeProxyConfiguration only if kube-proxy is to run, and a KubeletConfiguration only if the kubelet needs one.
+  - Returns InitConfiguration, ClusterConfiguration, KubeProxyConfiguration and KubeletConfiguration, or a
+    JoinConfiguration, as data to be dumped as YAML, in the format that the given kubeadm reads. C(v1beta4) from kubeadm
+    1.31 on, C(v1beta3) before.
+  - There is a KubeProxyConfiguration only if kube-proxy is to run, and a KubeletConfiguration only if the kubelet needs
+    one.
   - Fails with all that is wrong with the settings.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -28,8 +30,8 @@ positional: _input, kubeadm_version
 options:
   _input:
     description:
-      - The variables of the role P(kubenode.ipvs.kubeadm#role) that describe the cluster, without their prefix C(kubeadm_).
-        Those that are not given have the defaults of the role.
+      - The variables of the role P(kubenode.ipvs.kubeadm#role) that describe the cluster, without their prefix
+        C(kubeadm_). Those that are not given have the defaults of the role.
     type: dict
     required: true
   kubeadm_version:

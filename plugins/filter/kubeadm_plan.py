@@ -18,9 +18,10 @@ name: kubeadm_plan
 short_description: Tell who proxies the Services of a cluster that kubeadm makes
 version_added: 0.1.0
 description:
-  - Tells, by the version of Kubernetes, whether kube-proxy runs in ipvs mode or the agent takes its place, and with what configuration.
-  - Up to Kubernetes 1.39 kube-proxy can be run in ipvs mode, with a warning from 1.35 on. From 1.40 on it refuses, unless its feature
-    gate C(KubeProxyIPVS) is set, from 1.43 on always.
+  - Tells, by the version of Kubernetes, whether kube-proxy runs in ipvs mode or the agent takes its place, and with
+    what configuration.
+  - Up to Kubernetes 1.39 kube-proxy can be run in ipvs mode, with a warning from 1.35 on. From 1.40 on it refuses,
+    unless its feature gate C(KubeProxyIPVS) is set, from 1.43 on always.
   - Fails with all that is wrong with the settings; displays warnings.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -28,7 +29,8 @@ positional: _input, kubeadm_version
 options:
   _input:
     description:
-      - The variables of the role P(kubenode.ipvs.kubeadm#role) that describe the cluster, without their prefix C(kubeadm_).
+      - The variables of the role P(kubenode.ipvs.kubeadm#role) that describe the cluster, without their prefix
+        C(kubeadm_).
     type: dict
     required: true
   kubeadm_version:

@@ -17,7 +17,8 @@ name: to_ipset
 short_description: IP sets as ipset reads them
 version_added: 0.1.0
 description:
-  - Returns sets and members in the text that C(ipset restore) reads, in their order. What is not given is left out, for the tool to choose.
+  - Returns sets and members in the text that C(ipset restore) reads, in their order. What is not given is left out, for
+    the tool to choose.
   - Members in a file (C(src)) are refused.
 
 author:

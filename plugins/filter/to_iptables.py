@@ -17,7 +17,8 @@ name: to_iptables
 short_description: Chains as iptables-restore reads them
 version_added: 0.1.0
 description:
-  - Returns chains, rules and jumps in the text that C(iptables-restore --noflush) reads, in their order. Rules stay in the spelling that they have.
+  - Returns chains, rules and jumps in the text that C(iptables-restore --noflush) reads, in their order. Rules stay in
+    the spelling that they have.
   - The text puts jumps in anew each time that it is read, since C(iptables-restore) has no other way.
 
 author:

@@ -10,20 +10,20 @@ name: objects
 short_description: Read Services, EndpointSlices and Nodes from files, or from a cluster
 version_added: 0.1.0
 description:
-  - Returns the Kubernetes objects that a service proxy needs from files on the controller, or from the cluster of a kubeconfig, in the
-    order in which they were found. Files are read by the rules of the agent's source C(manifests). They may have one document or
-    many, single objects, lists or what C(kubectl get -o json) prints.
-  - Objects of other kinds are left out, and so is what clients write down about themselves (C(managedFields) and the like), and
-    what a Node reports (images, conditions) but for its addresses.
-  - A cluster is asked with C(kubectl) on the controller, which knows all ways to prove who one is. The user of the kubeconfig must be
-    allowed to list Services, EndpointSlices and Nodes of all namespaces.
+  - Returns the Kubernetes objects that a service proxy needs from files on the controller, or from the cluster of a
+    kubeconfig, in the order in which they were found. Files are read by the rules of the agent's source C(manifests).
+    They may have one document or many, single objects, lists or what C(kubectl get -o json) prints.
+  - Objects of other kinds are left out, and so is what clients write down about themselves (C(managedFields) and the
+    like), and what a Node reports (images, conditions) but for its addresses.
+  - A cluster is asked with C(kubectl) on the controller, which knows all ways to prove who one is. The user of the
+    kubeconfig must be allowed to list Services, EndpointSlices and Nodes of all namespaces.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 options:
   _terms:
     description:
-      - Files, or directories of which all C(*.json), C(*.yaml) and C(*.yml) are read. A relative path is looked for as that of
-        M(ansible.builtin.copy), in C(files) too.
+      - Files, or directories of which all C(*.json), C(*.yaml) and C(*.yml) are read. A relative path is looked for as
+        that of M(ansible.builtin.copy), in C(files) too.
       - May be left out if O(kubeconfig) is given; if both are, the objects of both are returned.
     type: list
     elements: str

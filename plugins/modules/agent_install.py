@@ -10,17 +10,19 @@ module: agent_install
 short_description: Install a release of kubenode-agent, its configuration and its unit
 version_added: 0.1.0
 description:
-  - Used by the role P(kubenode.ipvs.agent#role). Makes sure that a release of the agent is unpacked and byte-compiled, that
-    it is the current one, and that configuration and unit file are as given. Starts and stops nothing.
-  - A release is a directory that is named after the digest of its bundle and complete from the moment it appears. The switch
-    to it is the replacement of one link. The release that was current before is kept, so that one can go back.
-  - A bundle is verified before anything of it is used. Its SHA-256 must be the controller's, and each file must have the SHA-256 that the
-    bundle's manifest C(SHA256SUMS) gives. No file may be missing, additional, or anything but a plain file inside of the release.
+  - Used by the role P(kubenode.ipvs.agent#role). Makes sure that a release of the agent is unpacked and byte-compiled,
+    that it is the current one, and that configuration and unit file are as given. Starts and stops nothing.
+  - A release is a directory that is named after the digest of its bundle and complete from the moment it appears. The
+    switch to it is the replacement of one link. The release that was current before is kept, so that one can go back.
+  - A bundle is verified before anything of it is used. Its SHA-256 must be the controller's, and each file must have
+    the SHA-256 that the bundle's manifest C(SHA256SUMS) gives. No file may be missing, additional, or anything but a
+    plain file inside of the release.
   - A release that is unpacked already is compared with its manifest at every run, and unpacked again if a file differs.
   - Before anything changes, the new release is asked whether it can do its work on this node with the new configuration
     (C(kubenode check)). If it says no, the task fails with what it says and the current release goes on.
-  - What was there before a change is written down on the node first (C(unproven.json) in O(directory)), until O(state=proven)
-    says that the new one works or O(state=former) goes back. So one can still go back after a run that was interrupted.
+  - What was there before a change is written down on the node first (C(unproven.json) in O(directory)), until
+    O(state=proven) says that the new one works or O(state=former) goes back. So one can still go back after a run that
+    was interrupted.
   - Needs no C(pip), no C(tar) and no internet on the node.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -46,7 +48,8 @@ options:
   sha256:
     description:
       - The SHA-256 that O(bundle) must have, in 64 lower-case hexadecimal digits.
-      - If it is not given, the controller computes it from its file. Give the published digest to have a file of another digest refused.
+      - If it is not given, the controller computes it from its file. Give the published digest to have a file of
+        another digest refused.
     type: str
   directory:
     description:
@@ -76,7 +79,8 @@ options:
     default: {}
   beside_kube_proxy:
     description:
-      - Whether the release is fit even while kube-proxy runs on the node, which will have gone before anybody starts the release.
+      - Whether the release is fit even while kube-proxy runs on the node, which will have gone before anybody starts
+        the release.
     type: bool
     default: false
   keep:
@@ -88,9 +92,10 @@ options:
     description:
       - With V(present) the release is installed and current, and the files are as given.
       - With V(proven) what is installed has shown that it works; from then on it is what one goes back to.
-      - With V(former) the release and the files that worked last are put back, without asking them. The release that did not work is kept.
-      - With V(absent) all releases, the link O(command) and all O(files) are removed, and the directory of O(config) if nothing else
-        is in it.
+      - With V(former) the release and the files that worked last are put back, without asking them. The release that
+        did not work is kept.
+      - With V(absent) all releases, the link O(command) and all O(files) are removed, and the directory of O(config) if
+        nothing else is in it.
     type: str
     choices: [present, proven, former, absent]
     default: present
@@ -124,7 +129,8 @@ release:
   type: str
   sample: 0f3c5a7e9b1d2c4e
 former:
-  description: The name of the release that worked last, empty if there is none. It is what O(state=former) goes back to.
+  description: The name of the release that worked last, empty if there is none. It is what O(state=former) goes back
+    to.
   returned: success
   type: str
 needs:

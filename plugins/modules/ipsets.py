@@ -12,11 +12,11 @@ version_added: 0.1.0
 description:
   - Makes sure that the kernel holds the given IP sets with the given members, in one task for many of them.
   - Reads all sets once and writes only what differs, in one batch.
-  - A set whose options change is replaced by swapping in a new one. There is no moment at which the set is missing or incomplete.
-    So is a set whose type changes, unless rules or other sets refer to it and the new type holds other sorts of things. The kernel
-    does not exchange those, and the task fails.
-  - In check mode, new and changed sets are made in a network namespace of its own, where nobody sees them. For that the kernel
-    may load the modules of their types.
+  - A set whose options change is replaced by swapping in a new one. There is no moment at which the set is missing or
+    incomplete. So is a set whose type changes, unless rules or other sets refer to it and the new type holds other
+    sorts of things. The kernel does not exchange those, and the task fails.
+  - In check mode, new and changed sets are made in a network namespace of its own, where nobody sees them. For that the
+    kernel may load the modules of their types.
   - If the kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -50,9 +50,9 @@ options:
         required: true
       type:
         description:
-          - The type, one of V(bitmap:ip), V(bitmap:ip,mac), V(bitmap:port), V(hash:ip), V(hash:ip,mac), V(hash:ip,mark),
-            V(hash:ip,port), V(hash:ip,port,ip), V(hash:ip,port,net), V(hash:mac), V(hash:net), V(hash:net,iface),
-            V(hash:net,net), V(hash:net,port), V(hash:net,port,net) and V(list:set).
+          - The type, one of V(bitmap:ip), V(bitmap:ip,mac), V(bitmap:port), V(hash:ip), V(hash:ip,mac),
+            V(hash:ip,mark), V(hash:ip,port), V(hash:ip,port,ip), V(hash:ip,port,net), V(hash:mac), V(hash:net),
+            V(hash:net,iface), V(hash:net,net), V(hash:net,port), V(hash:net,port,net) and V(list:set).
           - Required unless O(sets[].state=absent).
         type: str
       family:
@@ -97,13 +97,13 @@ options:
         type: int
       bucketsize:
         description:
-          - How many members the hash keeps in one place before it grows, from 2 to 14. Fewer are found faster and take more memory.
-            A difference in it is no change. Needs Linux 5.11.
+          - How many members the hash keeps in one place before it grows, from 2 to 14. Fewer are found faster and take
+            more memory. A difference in it is no change. Needs Linux 5.11.
         type: int
       initval:
         description:
-          - The initial value of the hash, for example V(0x2a). By default the kernel chooses one. A difference in it is no change.
-            Needs Linux 5.11.
+          - The initial value of the hash, for example V(0x2a). By default the kernel chooses one. A difference in it is
+            no change. Needs Linux 5.11.
         type: str
       netmask:
         description:
@@ -112,8 +112,8 @@ options:
         type: int
       bitmask:
         description:
-          - The mask, spelled as an address, of which V(hash:ip), V(hash:ip,port) and V(hash:net,net) keep the bits of addresses.
-            Needs Linux 6.2.
+          - The mask, spelled as an address, of which V(hash:ip), V(hash:ip,port) and V(hash:net,net) keep the bits of
+            addresses. Needs Linux 6.2.
         type: str
       markmask:
         description:
@@ -129,26 +129,27 @@ options:
         type: int
       members:
         description:
-          - The members in the words of C(ipset add), with their options V(timeout), V(nomatch), V(wildcard), V(packets), V(bytes),
-            V(comment), V(skbmark), V(skbprio) and V(skbqueue) behind them, for example V(192.0.2.1,tcp:80) or
-            V(192.0.2.0/24 timeout 300 nomatch).
+          - The members in the words of C(ipset add), with their options V(timeout), V(nomatch), V(wildcard),
+            V(packets), V(bytes), V(comment), V(skbmark), V(skbprio) and V(skbqueue) behind them, for example
+            V(192.0.2.1,tcp:80) or V(192.0.2.0/24 timeout 300 nomatch).
           - Members are compared as the kernel understands them. Naming one twice is an error.
-          - A timeout that is running goes on, unless more is left of it than is given here. So a longer one takes effect when the
-            member has expired and a run brings it back.
+          - A timeout that is running goes on, unless more is left of it than is given here. So a longer one takes
+            effect when the member has expired and a run brings it back.
           - The members of V(list:set) stand in the set in the order in which they are named here. One that begins with
-            V(NAME before OTHER) or V(NAME after OTHER) stands next to that other one, which has to be in the list already; with
-            O(sets[].purge_members=false) that places a set among those that others put there. To change the order, the list is
-            exchanged for a new one in one go.
+            V(NAME before OTHER) or V(NAME after OTHER) stands next to that other one, which has to be in the list
+            already; with O(sets[].purge_members=false) that places a set among those that others put there. To change
+            the order, the list is exchanged for a new one in one go.
           - If this and O(sets[].src) are omitted, the members are left as they are.
         type: list
         elements: str
       src:
         description:
-          - A file with the members in place of O(sets[].members), one a line. They do not pass through templating, which
-            takes minutes for a hundred thousand.
-          - What stands behind a C(#) at the start of a line or after a blank, but not within quotes, is a comment. Empty lines
-            do not count.
-          - A relative path is looked up in C(files), like that of M(ansible.builtin.copy). It is sent to the node with every run.
+          - A file with the members in place of O(sets[].members), one a line. They do not pass through templating,
+            which takes minutes for a hundred thousand.
+          - What stands behind a C(#) at the start of a line or after a blank, but not within quotes, is a comment.
+            Empty lines do not count.
+          - A relative path is looked up in C(files), like that of M(ansible.builtin.copy). It is sent to the node with
+            every run.
         type: path
       remote_src:
         description:
@@ -259,13 +260,15 @@ lines:
   elements: str
   sample: ['+ member 192.0.2.0/24 of set trusted']
 adopted:
-  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or O(purge=all)).
+  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or
+    O(purge=all)).
   returned: success
   type: list
   elements: str
   sample: ['set trusted']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
+    them.
   returned: if the task failed on its way
   type: list
   elements: dict

@@ -133,7 +133,8 @@ sets:
       returned: unless O(as_options)
       type: str
   sample:
-    - {name: trusted, type: "hash:net", family: inet, hashsize: 1024, maxelem: 65536, members: [192.0.2.0/24], owner: ansible}
+    - {name: trusted, type: "hash:net", family: inet, hashsize: 1024, maxelem: 65536, members: [192.0.2.0/24], owner:
+      ansible}
 """
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info as _info

@@ -10,17 +10,19 @@ module: iptables_chains
 short_description: Converge iptables chains, their rules and the jumps into them
 version_added: 0.1.0
 description:
-  - Makes sure that the given chains exist with exactly the given rules, and that built-in chains jump into them, in one task
-    for many.
-  - Each table is read once and changed by one C(iptables-restore --noflush), which the kernel takes as a whole or not at all.
-    Rules of others, in chains of others or between ours, stay byte for byte as they are.
+  - Makes sure that the given chains exist with exactly the given rules, and that built-in chains jump into them, in one
+    task for many.
+  - Each table is read once and changed by one C(iptables-restore --noflush), which the kernel takes as a whole or not
+    at all. Rules of others, in chains of others or between ours, stay byte for byte as they are.
   - Works with both back ends (legacy and nft), see O(backend).
-  - A set that a rule names has to be there. In check mode it need not, since a task before this one may be going to make it; a warning names it.
+  - A set that a rule names has to be there. In check mode it need not, since a task before this one may be going to
+    make it; a warning names it.
   - If the kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
-  - The commands C(iptables-save) and C(iptables-restore) on the node, for IPv6 C(ip6tables-save) and C(ip6tables-restore).
+  - The commands C(iptables-save) and C(iptables-restore) on the node, for IPv6 C(ip6tables-save) and
+    C(ip6tables-restore).
 extends_documentation_fragment:
   - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.actiongroup_converging
@@ -32,8 +34,8 @@ options:
   backend:
     description:
       - The back end. V(auto) is whichever the node's command C(iptables) is.
-      - V(legacy) and V(nft) are for nodes that have both, and need the commands C(iptables-legacy-save), C(iptables-nft-save)
-        and so on. What an earlier task made in the other back end stays there.
+      - V(legacy) and V(nft) are for nodes that have both, and need the commands C(iptables-legacy-save),
+        C(iptables-nft-save) and so on. What an earlier task made in the other back end stays there.
     type: str
     choices: [auto, legacy, nft]
     default: auto
@@ -64,23 +66,23 @@ options:
         default: [ipv4]
       rules:
         description:
-          - The rules in their order, each as text or as fields. They are compared as the node's own C(iptables) understands them, so
-            that any spelling that it takes will do.
+          - The rules in their order, each as text or as fields. They are compared as the node's own C(iptables)
+            understands them, so that any spelling that it takes will do.
           - As text a rule is what stands behind C(-A) and the chain's name, for example
             V(-s 192.0.2.0/24 -p tcp -m tcp --dport 443 -j ACCEPT).
-          - As fields it is a dictionary of C(protocol), C(source), C(destination), C(in_interface), C(out_interface), C(source_port),
-            C(destination_port), C(ctstate), C(match_set), C(mark), C(limit), C(comment), C(jump) and C(goto). A value that begins
-            with V(!) is what must not be. The ports and C(ctstate) can be lists. C(match_set) is a set's name and its directions, for example
-            V(trusted src,dst). The field C(match) takes further matches, and C(target_options) the options of the C(jump), both as
-            text.
+          - As fields it is a dictionary of C(protocol), C(source), C(destination), C(in_interface), C(out_interface),
+            C(source_port), C(destination_port), C(ctstate), C(match_set), C(mark), C(limit), C(comment), C(jump) and
+            C(goto). A value that begins with V(!) is what must not be. The ports and C(ctstate) can be lists.
+            C(match_set) is a set's name and its directions, for example V(trusted src,dst). The field C(match) takes
+            further matches, and C(target_options) the options of the C(jump), both as text.
           - If omitted, the chain's rules are left as they are.
         type: list
         elements: raw
       jumps:
         description:
           - From where packets come into the chain.
-          - Jumps into the chain that the same O(owner) made and that are not named here are removed. If omitted, they are
-            left as they are.
+          - Jumps into the chain that the same O(owner) made and that are not named here are removed. If omitted, they
+            are left as they are.
         type: list
         elements: dict
         suboptions:
@@ -92,15 +94,15 @@ options:
             required: true
           match:
             description:
-              - Which packets jump, in the spelling of C(iptables-save), for example V(-m comment --comment "web front end").
-                By default all.
+              - Which packets jump, in the spelling of C(iptables-save), for example V(-m comment --comment "web front
+                end"). By default all.
             type: str
             default: ''
           position:
             description:
               - Where the jump stands. V(first) and V(last) are kept up, before or behind all rules of others.
-              - With V(prepended) it is made at the head, and stays where others then push it. That is for a node on which other
-                software keeps its own rules first, as Calico does; with V(first) the two would take turns.
+              - With V(prepended) it is made at the head, and stays where others then push it. That is for a node on
+                which other software keeps its own rules first, as Calico does; with V(first) the two would take turns.
               - Jumps with the same position stand in the order in which the task names them.
             type: str
             choices: [first, prepended, last]
@@ -199,13 +201,15 @@ lines:
   elements: str
   sample: ['+ chain IPv4 filter NODE-PORTS: 1 rule']
 adopted:
-  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or O(purge=all)).
+  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or
+    O(purge=all)).
   returned: success
   type: list
   elements: str
   sample: ['chain IPv4 filter NODE-PORTS']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
+    them.
   returned: if the task failed on its way
   type: list
   elements: dict

@@ -10,7 +10,8 @@ module: iptables_chains_info
 short_description: Read iptables chains and rules
 version_added: 0.1.0
 description:
-  - Returns chains with their rules and the rules of built-in chains, and says which owner of the node's ledger made what.
+  - Returns chains with their rules and the rules of built-in chains, and says which owner of the node's ledger made
+    what.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
@@ -80,9 +81,11 @@ chains:
       returned: unless O(as_options)
       type: str
   sample:
-    - {name: NODE-PORTS, table: filter, families: [ipv4], rules: ["-p tcp -m tcp --dport 30000:32767 -j DROP"], owner: ansible}
+    - {name: NODE-PORTS, table: filter, families: [ipv4], rules: ["-p tcp -m tcp --dport 30000:32767 -j DROP"], owner:
+      ansible}
 rules:
-  description: "The rules of built-in chains. One that repeats an earlier rule of its chain has C( # 2) and so on behind it."
+  description: "The rules of built-in chains. One that repeats an earlier rule of its chain has C( # 2) and so on behind
+    it."
   returned: success
   type: list
   elements: dict

@@ -12,8 +12,8 @@ version_added: 0.1.0
 description:
   - Makes sure that the kernel's IPVS table holds the given virtual servers and real servers, many of them in one task.
   - Speaks to the kernel over netlink. Needs neither C(ipvsadm) nor any Python library on the node.
-  - Weights, thresholds, schedulers and flags are changed in place, so that established connections go on. What is removed
-    comes last, and with O(drain) when its connections have ended.
+  - Weights, thresholds, schedulers and flags are changed in place, so that established connections go on. What is
+    removed comes last, and with O(drain) when its connections have ended.
   - If the kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -73,8 +73,9 @@ options:
       scheduler_flags:
         description:
           - Flags for the scheduler.
-          - V(sh-fallback) and V(mh-fallback) choose another real server when the chosen one is unavailable, V(sh-port) and
-            V(mh-port) hash the source port, too. They are other names of V(flag-1) and V(flag-2), for the schedulers V(sh) and V(mh).
+          - V(sh-fallback) and V(mh-fallback) choose another real server when the chosen one is unavailable, V(sh-port)
+            and V(mh-port) hash the source port, too. They are other names of V(flag-1) and V(flag-2), for the
+            schedulers V(sh) and V(mh).
         type: list
         elements: str
         choices: [flag-1, flag-2, flag-3, sh-fallback, sh-port, mh-fallback, mh-port]
@@ -114,7 +115,8 @@ options:
             required: true
           port:
             description:
-              - The port. By default the virtual server's port, and with O(services[].fwmark) V(0), the port that the packet has.
+              - The port. By default the virtual server's port, and with O(services[].fwmark) V(0), the port that the
+                packet has.
               - Only O(services[].real_servers[].forwarding_method=masquerade) changes the port of packets.
             type: int
           weight:
@@ -135,7 +137,8 @@ options:
             default: 0
           lower_threshold:
             description:
-              - The number of connections below which a real server that reached its upper threshold gets new ones again.
+              - The number of connections below which a real server that reached its upper threshold gets new ones
+                again.
               - V(0) means three quarters of O(services[].real_servers[].upper_threshold).
             type: int
             default: 0
@@ -152,8 +155,8 @@ options:
             default: 0
           tunnel_checksum:
             description:
-              - How the encapsulation is checksummed, with V(gue) and V(gre). V(remote) is remote checksum offload, which
-                only V(gue) has.
+              - How the encapsulation is checksummed, with V(gue) and V(gre). V(remote) is remote checksum offload,
+                which only V(gue) has.
             type: str
             choices: [none, checksum, remote]
             default: none
@@ -292,9 +295,11 @@ plan:
       verb: change
       key: {server: {protocol: tcp, address: 192.0.2.80, port: 80, family: 4}, address: 198.51.100.11, port: 8080}
       before:
-        {weight: 1, forward: masquerade, upper_threshold: 0, lower_threshold: 0, tunnel_type: ipip, tunnel_port: 0, tunnel_flags: 0}
+        {weight: 1, forward: masquerade, upper_threshold: 0, lower_threshold: 0, tunnel_type: ipip, tunnel_port: 0,
+        tunnel_flags: 0}
       after:
-        {weight: 2, forward: masquerade, upper_threshold: 0, lower_threshold: 0, tunnel_type: ipip, tunnel_port: 0, tunnel_flags: 0}
+        {weight: 2, forward: masquerade, upper_threshold: 0, lower_threshold: 0, tunnel_type: ipip, tunnel_port: 0,
+        tunnel_flags: 0}
 lines:
   description: The same plan, one line for each step.
   returned: success
@@ -302,13 +307,15 @@ lines:
   elements: str
   sample: ['~ real server 198.51.100.11:8080 of tcp 192.0.2.80:80: weight 1 masquerade -> weight 2 masquerade']
 adopted:
-  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or O(purge=all)).
+  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or
+    O(purge=all)).
   returned: success
   type: list
   elements: str
   sample: ['virtual server tcp 192.0.2.80:80']
 drained:
-  description: The real servers that were drained and removed. Check mode knows RV(plan), which is the same whether the time was enough, but not this.
+  description: The real servers that were drained and removed. Check mode knows RV(plan), which is the same whether the
+    time was enough, but not this.
   returned: if O(drain) removed real servers, but not in check mode
   type: list
   elements: dict
@@ -327,7 +334,8 @@ drained:
       seconds: 12.5
       active_connections: 0
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
+    them.
   returned: if the task failed on its way
   type: list
   elements: dict

@@ -10,8 +10,8 @@ module: ipvs_services_info
 short_description: Read IPVS virtual servers and real servers
 version_added: 0.1.0
 description:
-  - Returns the whole IPVS table with connection counts, IPVS's timeouts and its synchronisation daemons, and says which owner of
-    the node's ledger made what.
+  - Returns the whole IPVS table with connection counts, IPVS's timeouts and its synchronisation daemons, and says which
+    owner of the node's ledger made what.
   - With O(as_options) what it returns can be given to M(kubenode.ipvs.ipvs_services) as it is.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -83,7 +83,8 @@ services:
       description: As O(kubenode.ipvs.ipvs_services#module:services[].persistence_timeout).
       type: int
     netmask:
-      description: As O(kubenode.ipvs.ipvs_services#module:services[].netmask), as a prefix length. It is null without persistence.
+      description: As O(kubenode.ipvs.ipvs_services#module:services[].netmask), as a prefix length. It is null without
+        persistence.
       type: str
     persistence_engine:
       description: As O(kubenode.ipvs.ipvs_services#module:services[].persistence_engine).
@@ -96,7 +97,8 @@ services:
       returned: unless O(as_options)
       type: str
     real_servers:
-      description: The real servers, with the counts of their connections beside what M(kubenode.ipvs.ipvs_services) takes.
+      description: The real servers, with the counts of their connections beside what M(kubenode.ipvs.ipvs_services)
+        takes.
       type: list
       elements: dict
       contains:

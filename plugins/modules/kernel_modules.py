@@ -48,8 +48,8 @@ options:
   parameters:
     description:
       - "Parameters by the module's name, for example V({ip_vs: {conn_tab_bits: 18}})."
-      - They take effect when the module is loaded. They are compared with the live ones under C(/sys/module); if the module is
-        loaded already with other ones, or built in, the task warns and returns them in RV(differing).
+      - They take effect when the module is loaded. They are compared with the live ones under C(/sys/module); if the
+        module is loaded already with other ones, or built in, the task warns and returns them in RV(differing).
     type: dict
     default: {}
   persist:
@@ -59,7 +59,8 @@ options:
     default: true
   purge:
     description:
-      - Whether modules that the same O(owner) wanted earlier and that this task does not name are as if named in O(absent).
+      - Whether modules that the same O(owner) wanted earlier and that this task does not name are as if named in
+        O(absent).
       - V(none) leaves them, V(owned) removes them.
     type: str
     choices: [none, owned]
@@ -118,7 +119,8 @@ differing:
   sample:
     - {module: ip_vs, parameter: conn_tab_bits, live: "12", wanted: "15"}
 overridden:
-  description: What files of others make of the next boot, and is not what is wanted (only with O(persist)). Each is a warning, too.
+  description: What files of others make of the next boot, and is not what is wanted (only with O(persist)). Each is a
+    warning, too.
   returned: success
   type: list
   elements: dict
@@ -170,7 +172,8 @@ adopted:
   elements: str
   sample: ['kernel module ip_vs']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
+    them.
   returned: if the task failed on its way
   type: list
   elements: dict

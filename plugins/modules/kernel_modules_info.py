@@ -10,8 +10,8 @@ module: kernel_modules_info
 short_description: Read which kernel modules there are
 version_added: 0.1.0
 description:
-  - Returns the state of kernel modules with their live parameters, says which owner of the node's ledger wanted them, and which
-    file loads them at the next boot.
+  - Returns the state of kernel modules with their live parameters, says which owner of the node's ledger wanted them,
+    and which file loads them at the next boot.
   - What a kernel has is found out by presence, never by its version, and without loading anything.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -60,8 +60,8 @@ modules:
       type: str
     state:
       description: >-
-        V(loaded), V(builtin), V(loadable) (there, not loaded), V(absent) (this kernel has no such module) or V(unknown) (nothing
-        tells, as in a container).
+        V(loaded), V(builtin), V(loadable) (there, not loaded), V(absent) (this kernel has no such module) or V(unknown)
+        (nothing tells, as in a container).
       type: str
     parameters:
       description: The live parameters that the kernel shows.

@@ -10,13 +10,13 @@ module: kernel_settings
 short_description: Converge kernel modules and kernel parameters in one task
 version_added: 0.1.0
 description:
-  - Does what M(kubenode.ipvs.kernel_modules) and then M(kubenode.ipvs.sysctls) do, in one execution on the node. On a node that is
-    as wanted already, that is half the time.
+  - Does what M(kubenode.ipvs.kernel_modules) and then M(kubenode.ipvs.sysctls) do, in one execution on the node. On a
+    node that is as wanted already, that is half the time.
   - What both are asked for is checked before either changes anything. Parameters that a kernel module brings, such as
-    C(net.ipv4.vs.conntrack), are read after it is loaded. In check mode, those of modules that can be loaded are shown as new, as
-    nobody knows their values yet.
-  - If the kernel refuses a parameter, or a file cannot be written, all is as before. Modules that this task has loaded are unloaded
-    again, with those that came along. One that something has begun to use stays, and the error says so.
+    C(net.ipv4.vs.conntrack), are read after it is loaded. In check mode, those of modules that can be loaded are shown
+    as new, as nobody knows their values yet.
+  - If the kernel refuses a parameter, or a file cannot be written, all is as before. Modules that this task has loaded
+    are unloaded again, with those that came along. One that something has begun to use stays, and the error says so.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
@@ -67,8 +67,8 @@ options:
     default: true
   purge:
     description:
-      - Whether modules and parameters that the same O(owner) wanted earlier and that this task does not name are as if named in
-        O(absent_modules) and O(absent_sysctls).
+      - Whether modules and parameters that the same O(owner) wanted earlier and that this task does not name are as if
+        named in O(absent_modules) and O(absent_sysctls).
       - V(none) leaves them, V(owned) removes and restores them.
     type: str
     choices: [none, owned]
@@ -105,7 +105,8 @@ file:
   type: str
   sample: /etc/sysctl.d/90-kubenode-ansible.conf
 overridden:
-  description: As RV(kubenode.ipvs.kernel_modules#module:overridden), and then RV(kubenode.ipvs.sysctls#module:overridden).
+  description: As RV(kubenode.ipvs.kernel_modules#module:overridden), and then
+    RV(kubenode.ipvs.sysctls#module:overridden).
   returned: success
   type: list
   elements: dict
@@ -145,7 +146,8 @@ adopted:
   elements: str
   sample: ['sysctl net.ipv4.ip_forward']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
+    them.
   returned: if the task failed on its way
   type: list
   elements: dict

@@ -114,7 +114,8 @@ unconfirmed:
       type: list
       elements: str
 check_mode:
-  description: Whether this task ran in check mode, be it by the command line or by the C(check_mode) of a play or a task.
+  description: Whether this task ran in check mode, be it by the command line or by the C(check_mode) of a play or a
+    task.
   returned: success
   type: bool
 files:
@@ -128,8 +129,8 @@ contents:
   type: dict
 modules:
   description: >-
-    The state of each kernel module, V(loaded), V(builtin), V(loadable), V(absent), or V(unknown) where the kernel does not
-    tell (a container, a kernel without modules).
+    The state of each kernel module, V(loaded), V(builtin), V(loadable), V(absent), or V(unknown) where the kernel does
+    not tell (a container, a kernel without modules).
   returned: success
   type: dict
   sample: {ip_vs: loaded, dummy: builtin}
@@ -182,8 +183,8 @@ container:
   type: bool
 virtualization:
   description: >-
-    What kind of container or virtual machine the node is, in the words of C(systemd-detect-virt), V(kubernetes) for a pod that
-    tells no more, V(unknown) for one that does not tell, V(none) for a real machine.
+    What kind of container or virtual machine the node is, in the words of C(systemd-detect-virt), V(kubernetes) for a
+    pod that tells no more, V(unknown) for one that does not tell, V(none) for a real machine.
   returned: success
   type: str
   sample: kvm
@@ -192,7 +193,8 @@ systemd:
   returned: success
   type: bool
 services:
-  description: Which services that meddle with links and rules are running, out of V(NetworkManager), V(systemd-networkd) and V(firewalld).
+  description: Which services that meddle with links and rules are running, out of V(NetworkManager),
+    V(systemd-networkd) and V(firewalld).
   returned: success
   type: list
   elements: str
@@ -250,8 +252,8 @@ def main():
         # 1.3 does so with either back end (its Firewall.flush goes over all_backends)
         does = "removes" if found["firewalld_backend"] == "iptables" else "may remove"
         module.warn(
-            f"firewalld runs with FirewallBackend={found['firewalld_backend']}: each of its reloads {does} the chains of all others that iptables"
-            " shows, ours too, until the agent makes them anew"
+            f"firewalld runs with FirewallBackend={found['firewalld_backend']}: each of its reloads {does} the chains"
+            " of all others that iptables shows, ours too, until the agent makes them anew"
         )
     module.exit_json(
         changed=False,

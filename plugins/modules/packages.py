@@ -10,12 +10,14 @@ module: packages
 short_description: Install packages from repositories, from a mirror, or from files of the controller
 version_added: 0.1.0
 description:
-  - Used by the role P(kubenode.ipvs.prepare#role). Makes sure that packages are installed, in one task and with ansible-core
-    alone, on distributions that have C(apt-get), C(dnf), C(zypper) or C(pacman). Removes and upgrades nothing that it need not.
+  - Used by the role P(kubenode.ipvs.prepare#role). Makes sure that packages are installed, in one task and with
+    ansible-core alone, on distributions that have C(apt-get), C(dnf), C(zypper) or C(pacman). Removes and upgrades
+    nothing that it need not.
   - A mirror is used for this one installation. Nothing about it is written below C(/etc).
-  - From a directory of the controller, packages are installed without any network. All files of the directory that are packages
-    for the node's package manager are copied to the node, installed, and removed from there. So the directory holds the packages
-    with all that they depend on and that the nodes may lack. Files that are not newer than what is installed are left out.
+  - From a directory of the controller, packages are installed without any network. All files of the directory that are
+    packages for the node's package manager are copied to the node, installed, and removed from there. So the directory
+    holds the packages with all that they depend on and that the nodes may lack. Files that are not newer than what is
+    installed are left out.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
@@ -32,15 +34,15 @@ options:
   mirror:
     description:
       - The repository to install from, instead of the node's own.
-      - With C(apt-get), what follows the word C(deb) in C(sources.list), for example V(http://mirror.example/debian bookworm main).
-        With the others, an URL, that of C(pacman) with C($repo) and C($arch).
+      - With C(apt-get), what follows the word C(deb) in C(sources.list), for example V(http://mirror.example/debian
+        bookworm main). With the others, an URL, that of C(pacman) with C($repo) and C($arch).
     type: str
     default: ''
   directory:
     description:
       - A directory of the controller with package files to install from, without any network.
-      - These files need no signature of a repository. If the directory has a file C(SHA256SUMS), as the command C(sha256sum) writes it, each
-        package file must have its digest there, or nothing is installed.
+      - These files need no signature of a repository. If the directory has a file C(SHA256SUMS), as the command
+        C(sha256sum) writes it, each package file must have its digest there, or nothing is installed.
     type: path
   files:
     description:
@@ -168,7 +170,10 @@ def main():
     unwritable = [path for path in _packages.WRITTEN if not os.access(path, os.W_OK)]
     if missing and unwritable:
         module.fail_json(
-            msg=f"{', '.join(missing)} cannot be installed: {', '.join(unwritable)} is read-only, expected to be written to; nothing was changed"
+            msg=(
+                f"{', '.join(missing)} cannot be installed: {', '.join(unwritable)} is read-only, expected to be"
+                " written to; nothing was changed"
+            )
         )
     if missing and not module.check_mode:
         if params["directory"] and params["files"] is None:

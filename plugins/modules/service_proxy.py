@@ -10,11 +10,12 @@ module: service_proxy
 short_description: Converge a node's whole service proxy, once
 version_added: 0.1.0
 description:
-  - Makes of Kubernetes Services and EndpointSlices what kube-proxy's ipvs mode makes of them. Virtual servers, real servers, sets,
-    chains, jumps, the link C(kube-ipvs0), its addresses, and sysctls are converged as a whole, in one task, and without an agent.
+  - Makes of Kubernetes Services and EndpointSlices what kube-proxy's ipvs mode makes of them. Virtual servers, real
+    servers, sets, chains, jumps, the link C(kube-ipvs0), its addresses, and sysctls are converged as a whole, in one
+    task, and without an agent.
   - What the same O(owner) made earlier and the objects do not ask for any more is removed.
-  - Nothing is changed if the configuration or, by default, an object cannot be used (O(invalid_objects)), or if something that is needed
-    is somebody else's. If the
+  - Nothing is changed if the configuration or, by default, an object cannot be used (O(invalid_objects)), or if
+    something that is needed is somebody else's. If the
     kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -32,7 +33,8 @@ extends_documentation_fragment:
 options:
   objects:
     description:
-      - Services, EndpointSlices and Nodes as the Kubernetes API has them, or lists of them (C(kind=List)). Objects of other kinds are ignored.
+      - Services, EndpointSlices and Nodes as the Kubernetes API has them, or lists of them (C(kind=List)). Objects of
+        other kinds are ignored.
       - The lookup plugin P(kubenode.ipvs.objects#lookup) reads them from files on the controller.
     type: list
     elements: dict
@@ -49,14 +51,15 @@ options:
     default: {}
   agent_config:
     description:
-      - The fields of an AgentConfiguration, which has what kube-proxy does not have. Those about sources, graceful termination and
-        other things that take time mean nothing here.
+      - The fields of an AgentConfiguration, which has what kube-proxy does not have. Those about sources, graceful
+        termination and other things that take time mean nothing here.
     type: dict
     default: {}
   invalid_objects:
     description:
       - What to do with an object, or an address of a Service, that cannot be served.
-      - With V(fail) the task fails and names all of them. With V(skip) each is left out and named in a warning, as the agent does.
+      - With V(fail) the task fails and names all of them. With V(skip) each is left out and named in a warning, as the
+        agent does.
     type: str
     choices: [fail, skip]
     default: fail
@@ -68,29 +71,31 @@ options:
   state:
     description:
       - With V(present) the node becomes as the objects say.
-      - With V(absent) everything that the O(owner) has on the node is removed. Sysctls that this task changed since the last boot have their former
-        values again, unless somebody changed them since or a task (M(kubenode.ipvs.sysctls)) wants them for good.
+      - With V(absent) everything that the O(owner) has on the node is removed. Sysctls that this task changed since the
+        last boot have their former values again, unless somebody changed them since or a task
+        (M(kubenode.ipvs.sysctls)) wants them for good.
     type: str
     choices: [present, absent]
     default: present
   owner:
     description:
-      - The name under which the node's ledger lists what this task creates. It should be this module's alone, since everything of
-        this owner that the objects do not ask for is removed.
+      - The name under which the node's ledger lists what this task creates. It should be this module's alone, since
+        everything of this owner that the objects do not ask for is removed.
     type: str
     default: service_proxy
   adopt:
     description:
-      - Whether to take over what kube-proxy left on the node, told by its well-known names. What is wanted of it stays as it is, and
-        what is not wanted is removed. kube-proxy must not run any more.
+      - Whether to take over what kube-proxy left on the node, told by its well-known names. What is wanted of it stays
+        as it is, and what is not wanted is removed. kube-proxy must not run any more.
       - What its iptables mode left is removed only when the virtual servers serve.
       - By default, a task that would have to change such a thing fails and names it.
     type: bool
     default: false
 notes:
-  - Real servers that are not wanted any more are removed at once, and their connections end. The agent lets them drain (see the role
-    P(kubenode.ipvs.agent#role)).
-  - UDP flows that connection tracking remembers go on to a removed real server until they time out. The agent removes them.
+  - Real servers that are not wanted any more are removed at once, and their connections end. The agent lets them drain
+    (see the role P(kubenode.ipvs.agent#role)).
+  - UDP flows that connection tracking remembers go on to a removed real server until they time out. The agent removes
+    them.
   - IPVS's timeouts are not set. M(kubenode.ipvs.ipvs_services) has an option for them.
   - Health check node ports are let in, but nobody answers on them.
 seealso:
@@ -171,7 +176,8 @@ adopted:
   elements: str
   sample: ['set KUBE-CLUSTER-IP']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
+    them.
   returned: if the task failed on its way
   type: list
   elements: dict

@@ -10,13 +10,13 @@ module: swap
 short_description: Turn swap off for good, or on again as it was
 version_added: 0.1.0
 description:
-  - With O(state=off), swap is turned off now and at every boot. Lines of C(fstab) whose third field is C(swap) are commented
-    out with a mark of this collection. Swap units of systemd that do not come from C(fstab) (zram devices, discovered
-    partitions, swap files), and services that make swap (C(zramswap), C(zram-config), C(dphys-swapfile) and the like) get a
-    file of ours beside them, C(90-kubenode.conf), with a condition that never holds.
+  - With O(state=off), swap is turned off now and at every boot. Lines of C(fstab) whose third field is C(swap) are
+    commented out with a mark of this collection. Swap units of systemd that do not come from C(fstab) (zram devices,
+    discovered partitions, swap files), and services that make swap (C(zramswap), C(zram-config), C(dphys-swapfile) and
+    the like) get a file of ours beside them, C(90-kubenode.conf), with a condition that never holds.
   - If an area cannot be turned off, those that were turned off are turned on again and nothing else is changed.
-  - With O(state=restored), what this module commented out is as it was, its files are removed, and swap is turned on. What
-    others did stays. An area that was neither in C(fstab) nor systemd's is not turned on again.
+  - With O(state=restored), what this module commented out is as it was, its files are removed, and swap is turned on.
+    What others did stays. An area that was neither in C(fstab) nor systemd's is not turned on again.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:

@@ -10,15 +10,16 @@ module: sysctls
 short_description: Converge kernel parameters, now and at every boot
 version_added: 0.1.0
 description:
-  - Makes sure that kernel parameters have the given values, in one task for many of them. The live values are read from and
-    written to C(/proc/sys), and kept for the next boot in one file of their own, C(/etc/sysctl.d/90-kubenode-OWNER.conf).
-  - Files of others are never changed. If one of them has the last word and says something else, the task warns and names it.
-    Files take effect in the order of their names, whichever of C(/etc/sysctl.d), C(/run/sysctl.d), C(/usr/local/lib/sysctl.d) and
-    C(/usr/lib/sysctl.d) they are in, and C(/etc/sysctl.conf) after all of them.
-  - The values that were there before are remembered under C(/var/lib/kubenode) and come back when a parameter is named in
-    O(absent).
-  - A parameter that does not exist makes the task fail, and the message names the kernel module that it needs. If the kernel
-    refuses a value, everything that this task did before is undone.
+  - Makes sure that kernel parameters have the given values, in one task for many of them. The live values are read from
+    and written to C(/proc/sys), and kept for the next boot in one file of their own,
+    C(/etc/sysctl.d/90-kubenode-OWNER.conf).
+  - Files of others are never changed. If one of them has the last word and says something else, the task warns and
+    names it. Files take effect in the order of their names, whichever of C(/etc/sysctl.d), C(/run/sysctl.d),
+    C(/usr/local/lib/sysctl.d) and C(/usr/lib/sysctl.d) they are in, and C(/etc/sysctl.conf) after all of them.
+  - The values that were there before are remembered under C(/var/lib/kubenode) and come back when a parameter is named
+    in O(absent).
+  - A parameter that does not exist makes the task fail, and the message names the kernel module that it needs. If the
+    kernel refuses a value, everything that this task did before is undone.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
@@ -33,12 +34,12 @@ options:
       - Names and values, for example V(net.ipv4.vs.conntrack) and V(1).
       - The parts of a name are separated by dots or, if one of them has dots itself, by slashes, as for C(sysctl).
       - >-
-        Instead of a value, a dictionary of C(min), C(max) or both, for example V({min: 262144}). The value is then only raised, or
-        only lowered, and stays as it is where it is within its bounds. For the next boot, an earlier file of others whose value
-        is within the bounds is left to decide.
+        Instead of a value, a dictionary of C(min), C(max) or both, for example V({min: 262144}). The value is then only
+        raised, or only lowered, and stays as it is where it is within its bounds. For the next boot, an earlier file of
+        others whose value is within the bounds is left to decide.
       - A parameter of several numbers has as many in its bounds, and they are compared one by one.
-      - Values are compared word by word. YAML's booleans are refused, because V(on) means something else to the kernel than
-        V(1).
+      - Values are compared word by word. YAML's booleans are refused, because V(on) means something else to the kernel
+        than V(1).
     type: dict
     default: {}
   absent:
@@ -54,7 +55,8 @@ options:
     default: true
   purge:
     description:
-      - Whether parameters that the same O(owner) set earlier and that this task does not name are as if named in O(absent).
+      - Whether parameters that the same O(owner) set earlier and that this task does not name are as if named in
+        O(absent).
       - V(none) leaves them, V(owned) restores them.
     type: str
     choices: [none, owned]
@@ -156,7 +158,8 @@ adopted:
   elements: str
   sample: ['sysctl net.ipv4.ip_forward']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
+    them.
   returned: if the task failed on its way
   type: list
   elements: dict

@@ -10,8 +10,8 @@ module: sysctls_info
 short_description: Read kernel parameters
 version_added: 0.1.0
 description:
-  - Returns live values, says which owner of the node's ledger set them, what they were before, and which file decides at the next
-    boot.
+  - Returns live values, says which owner of the node's ledger set them, what they were before, and which file decides
+    at the next boot.
   - The names and values can be given to M(kubenode.ipvs.sysctls).
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -21,8 +21,8 @@ extends_documentation_fragment:
 options:
   names:
     description:
-      - Names, as M(kubenode.ipvs.sysctls) takes them. V(*) and V(?) stand for any characters within one part of a name. What does
-        not exist is left out.
+      - Names, as M(kubenode.ipvs.sysctls) takes them. V(*) and V(?) stand for any characters within one part of a name.
+        What does not exist is left out.
       - By default, the parameters that the ledger lists.
     type: list
     elements: str
@@ -69,7 +69,8 @@ sysctls:
       description: What it was before the owner set it, null if nobody remembers.
       type: str
     boot:
-      description: The file that has the last word at the next boot, and what it says. Null if no file names the parameter by itself.
+      description: The file that has the last word at the next boot, and what it says. Null if no file names the
+        parameter by itself.
       type: dict
       contains:
         value:

@@ -12,8 +12,8 @@ version_added: 0.1.0
 description:
   - Makes sure that the given links have the given addresses, in one task for many of them. Links that do not exist are
     created as dummy links.
-  - A node accepts packets for a virtual server only if it has the address. On a dummy link the address belongs to the node
-    without being announced on a network.
+  - A node accepts packets for a virtual server only if it has the address. On a dummy link the address belongs to the
+    node without being announced on a network.
   - Speaks to the kernel over netlink, needs nothing but Python on the node.
   - If the kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
@@ -49,13 +49,15 @@ options:
         type: bool
       addresses:
         description:
-          - The addresses, each with a prefix length or not. Without it the prefix length is 32 for IPv4 and 128 for IPv6.
+          - The addresses, each with a prefix length or not. Without it the prefix length is 32 for IPv4 and 128 for
+            IPv6.
           - If omitted, the addresses are left as they are.
         type: list
         elements: str
       purge_addresses:
         description:
-          - Whether to remove addresses from the link that the same O(owner) added and O(links[].addresses) does not name.
+          - Whether to remove addresses from the link that the same O(owner) added and O(links[].addresses) does not
+            name.
         type: bool
         default: true
       absent_addresses:
@@ -71,8 +73,8 @@ options:
         choices: [present, absent]
         default: present
 notes:
-  - With O(purge=all), all addresses of the named links that nobody else claims are removed unless they are named. Links of
-    others are never removed by it.
+  - With O(purge=all), all addresses of the named links that nobody else claims are removed unless they are named. Links
+    of others are never removed by it.
   - A link of this O(owner) that carries addresses of another owner is not purged.
 seealso:
   - module: kubenode.ipvs.virtual_addresses_info
@@ -136,13 +138,15 @@ lines:
   elements: str
   sample: ['+ address 192.0.2.80/32 on vips']
 adopted:
-  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or O(purge=all)).
+  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or
+    O(purge=all)).
   returned: success
   type: list
   elements: str
   sample: ['address 192.0.2.80/32 on vips']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of them.
+  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
+    them.
   returned: if the task failed on its way
   type: list
   elements: dict

@@ -53,7 +53,10 @@ class ConfirmingAction(ActionBase):
                 return {"confirmed": True} if answer["rc"] == 0 else self._undone(path, seconds, answer, end)
             except AnsibleConnectionFailure as error:
                 if time.monotonic() > end:
-                    message = f"after the change the node could not be reached any more: {error}; it undoes the change by itself"
+                    message = (
+                        f"after the change the node could not be reached any more: {error}; it undoes the change by"
+                        " itself"
+                    )
                     return {"failed": True, "confirmed": False, "msg": message}
                 time.sleep(_PAUSE)
 

@@ -56,9 +56,9 @@ def fleet(collected: Any) -> list[NodeReport]:
     """Return the rows, in the order given.
 
     Args:
-        collected: by node, what verify collected: results by the keys of ``CHECKS`` (a list where several tasks make up one check),
-            ``prepared`` if the role prepare came to its end, ``error`` with what stopped it, ``table`` with the result of
-            ipvs_services_info. Nothing for a node that did not answer.
+        collected: by node, what verify collected: results by the keys of ``CHECKS`` (a list where several tasks make up
+            one check), ``prepared`` if the role prepare came to its end, ``error`` with what stopped it, ``table`` with
+            the result of ipvs_services_info. Nothing for a node that did not answer.
 
     Raises:
         FleetError: it is no mapping of mappings.

@@ -64,7 +64,10 @@ def page(reports: list[NodeReport], title: str = "IPVS nodes") -> str:
     )
     parts = [
         "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
+        (
+            '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,'
+            ' initial-scale=1">'
+        ),
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{escape(title)}</h1>",
         _tiles(counts, len(reports)),
@@ -110,7 +113,10 @@ def _article(report: NodeReport) -> str:
     checks = [check for check in report.checks if check.verdict != OK and check.lines]
     facts = f'<span class="soft">{escape(report.facts)}</span>' if report.facts else ""
     inside = "".join(map(_reasons, checks)) or "<p>No more is known.</p>"
-    return f'<article class="{report.verdict}"><h3>{_mark(report.verdict)} {escape(report.name)} {facts}</h3>{inside}</article>'
+    return (
+        f'<article class="{report.verdict}"><h3>{_mark(report.verdict)} {escape(report.name)}'
+        f" {facts}</h3>{inside}</article>"
+    )
 
 
 def _reasons(check: Check) -> str:
@@ -148,12 +154,15 @@ def _row(report: NodeReport, most: list[int]) -> str:
     if report.servers is not None:
         virtual, real, draining = report.servers
         servers = (
-            f'<td>{_bar([("servers", virtual)], most[0])}</td><td class="number">{virtual}</td>'
-            f'<td>{_bar([("servers", real - draining), ("draining", draining)], most[1])}</td><td class="number">{real}</td>'
-            f'<td class="number">{draining or ""}</td>'
+            f"<td>{_bar([('servers', virtual)], most[0])}</td><td"
+            f' class="number">{virtual}</td><td>{_bar([("servers", real - draining), ("draining", draining)], most[1])}</td><td'
+            f' class="number">{real}</td><td class="number">{draining or ""}</td>'
         )
     facts = f'<td class="facts soft">{escape(report.facts)}</td>'
-    return f'<tr><th title="{escape(report.name)}: {escape(report.facts)}">{escape(report.name)}</th>{cells}{servers}{facts}</tr>'
+    return (
+        f'<tr><th title="{escape(report.name)}:'
+        f' {escape(report.facts)}">{escape(report.name)}</th>{cells}{servers}{facts}</tr>'
+    )
 
 
 def _bar(parts: list[tuple[str, int]], most: int) -> str:

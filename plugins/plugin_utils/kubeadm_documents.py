@@ -48,8 +48,8 @@ def join_documents(plan: Plan, join: Any, control_plane: bool) -> list[dict[str,
     """Return the documents for another node.
 
     Raises:
-        SettingsError: ``join`` lacks something. It has ``api_server_endpoint`` (host:port), ``token``, ``ca_cert_hash`` and,
-            for a control-plane node, ``certificate_key``.
+        SettingsError: ``join`` lacks something. It has ``api_server_endpoint`` (host:port), ``token``, ``ca_cert_hash``
+            and, for a control-plane node, ``certificate_key``.
     """
     problems = []
     if not isinstance(join, Mapping):

@@ -31,8 +31,8 @@ IPVS_FIELDS = {
 class Plan(NamedTuple):
     """What the settings come to with the kubeadm that is there.
 
-    ``settings`` are complete, ``kubeadm`` is its version, ``kubernetes_version`` that of the cluster as kubeadm takes it,
-    ``proxy`` is ``kube-proxy`` or ``agent`` and ``proxy_config`` its KubeProxyConfiguration.
+    ``settings`` are complete, ``kubeadm`` is its version, ``kubernetes_version`` that of the cluster as kubeadm takes
+    it, ``proxy`` is ``kube-proxy`` or ``agent`` and ``proxy_config`` its KubeProxyConfiguration.
     """
 
     settings: dict[str, Any]
@@ -137,5 +137,8 @@ def _loose_arp(settings: Mapping[str, Any], config: Mapping[str, Any]) -> list[s
     """Return what is wrong if addresses are announced that every node answers for: one sentence, or none."""
     if not settings["arp_load_balancer"] or (config["ipvs"] or {}).get("strictARP"):
         return []
-    why = f"{settings['arp_load_balancer']} announces addresses that every node would otherwise answer for, as they are on each"
+    why = (
+        f"{settings['arp_load_balancer']} announces addresses that every node would otherwise answer for, as they are"
+        " on each"
+    )
     return [f"kubeadm_ipvs_strict_arp is false, expected true: {why}"]

@@ -138,7 +138,8 @@ def arguments(value: Any) -> Any:
     return value
 
 
-# By name; a role variable has the prefix kubeadm_. KubeProxyConfiguration's fields are checked as the agent checks its configuration.
+# By name; a role variable has the prefix kubeadm_. KubeProxyConfiguration's fields are checked as the agent checks its
+# configuration.
 SETTINGS: dict[str, Setting] = {
     "kubernetes_version": Setting("", version),
     "cluster_name": Setting("kubernetes", text),

@@ -13,7 +13,8 @@ _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?(?:[-+].*)?")
 
 V1BETA3 = "kubeadm.k8s.io/v1beta3"
 V1BETA4 = "kubeadm.k8s.io/v1beta4"
-# The newest format that a kubeadm reads; the newest kubeadm first. Each goes on reading the format before for some versions.
+# The newest format that a kubeadm reads; the newest kubeadm first. Each goes on reading the format before for some
+# versions.
 _API_VERSIONS: tuple[tuple[Version, str], ...] = (((1, 31), V1BETA4), ((1, 22), V1BETA3))
 
 GATE = "KubeProxyIPVS"
@@ -75,7 +76,10 @@ def ipvs_refusal(kubernetes: Version, gate: bool | None) -> str:
     if mode.works:
         return ""
     if mode.gate:
-        return f"kube-proxy refuses ipvs mode from 1.40 on, unless the feature gate {GATE} is set in kubeadm_kube_proxy_config"
+        return (
+            f"kube-proxy refuses ipvs mode from 1.40 on, unless the feature gate {GATE} is set in"
+            " kubeadm_kube_proxy_config"
+        )
     return "kube-proxy has no ipvs mode any more from 1.43 on, and no feature gate brings it back"
 
 
@@ -91,8 +95,8 @@ def ipvs_warning(kubernetes: Version) -> str:
     if not ipvs_mode(kubernetes).deprecated:
         return ""
     return (
-        f"the ipvs mode of kube-proxy {spell(kubernetes)} is deprecated (since 1.35): off by default from 1.40 on, removed in 1.43; "
-        "kubeadm_proxy: agent keeps IPVS without kube-proxy"
+        f"the ipvs mode of kube-proxy {spell(kubernetes)} is deprecated (since 1.35): off by default from 1.40 on,"
+        " removed in 1.43; kubeadm_proxy: agent keeps IPVS without kube-proxy"
     )
 
 

@@ -31,7 +31,10 @@ def measure(node: Node) -> list[Row]:
         result = json.loads(node.python("health_checks.py", str(PROBES), str(clients)))
         seconds, refused = result["seconds"], len(result["refused"])
         what = f"an answer to `/healthz`, with {clients} abusive clients"
-        note = f"{len(seconds)} probes; median {1000 * median(seconds):.0f} ms, most {1000 * max(seconds):.0f} ms, refused {refused}"
+        note = (
+            f"{len(seconds)} probes; median {1000 * median(seconds):.0f} ms, most {1000 * max(seconds):.0f} ms, refused"
+            f" {refused}"
+        )
         rows.append(Row(f"{what}: 99th percentile", "", [percentile(seconds, 0.99)], bar=bar, note=note))
         rows.append(Row(f"{what}: refused probes", "", [refused], bar=0 if clients else None, unit=f"of {PROBES}"))
     return rows

@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The agent's way of a change without a kernel: from the text of an EndpointSlice to the bytes of netlink messages.
 
-Arguments: services, endpoints of each, changes in a second, seconds. Standard output: JSON with the list of ``latency`` (seconds from when
-a change was due to when its messages were there), ``cpu`` (seconds of CPU in a second), ``memory`` (MiB, the largest) and ``bytes``.
+Arguments: services, endpoints of each, changes in a second, seconds. Standard output: JSON with the list of ``latency``
+(seconds from when a change was due to when its messages were there), ``cpu`` (seconds of CPU in a second), ``memory``
+(MiB, the largest) and ``bytes``.
 
-The engine is the agent's; the tables only pack what they would send. Changes come at a steady rate, whatever has become of those before.
-What drains has no connections, and goes when the agent would look after it.
+The engine is the agent's; the tables only pack what they would send. Changes come at a steady rate, whatever has become
+of those before. What drains has no connections, and goes when the agent would look after it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The comparison with kube-proxy's three modes: measured by hand in one run on one node, kept here for the page of benchmarks.
 
-`make bench` has no kube-proxy and measures the agent alone. Figures of the two runs must not be compared with each other.
+`make bench` has no kube-proxy and measures the agent alone. Figures of the two runs must not be compared with each
+other.
 """
 
 from __future__ import annotations

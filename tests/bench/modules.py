@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from .node import Node
 
 MEMBERS, CHANGED, RULES, ROUNDS = 100_000, 100, 2000, 7
-_NOTE = "the module's own time: from its first line to its result, without starting Python and loading Ansible's part of a module."
+_NOTE = (
+    "the module's own time: from its first line to its result, without starting Python and loading Ansible's part of a"
+    " module."
+)
 
 
 def measure(node: Node) -> list[Row]:
@@ -70,6 +73,7 @@ def _copy(node: Node) -> None:
     arguments = [part for directory, names in sources for part in ("-C", str(directory), *names)]
     archive = subprocess.run(["tar", "-c", "--exclude=__pycache__", *arguments], capture_output=True, check=True).stdout
     node.run(
-        f"tar -x -C {DIRECTORY} && touch {DIRECTORY}/ansible/__init__.py && python3 -m compileall -q {DIRECTORY}/ansible",
+        f"tar -x -C {DIRECTORY} && touch {DIRECTORY}/ansible/__init__.py && python3 -m compileall -q"
+        f" {DIRECTORY}/ansible",
         archive,
     )

@@ -65,7 +65,8 @@ class Node:
         )
         if done.returncode:
             raise RuntimeError(
-                f"`{command}` on {self.name}: status {done.returncode}:\n{(done.stderr or done.stdout).decode().strip()}"
+                f"`{command}` on {self.name}: status"
+                f" {done.returncode}:\n{(done.stderr or done.stdout).decode().strip()}"
             )
         return done.stdout.decode()
 

@@ -5,8 +5,8 @@
 
     python tests/bench/objects.py SERVICES ENDPOINTS [SEED] > cluster.json
 
-Of ten services eight are plain TCP ClusterIPs, one has a node port, one is UDP; one of twenty has session affinity. A tenth of
-the endpoints is on ``node1``.
+Of ten services eight are plain TCP ClusterIPs, one has a node port, one is UDP; one of twenty has session affinity. A
+tenth of the endpoints is on ``node1``.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Row(NamedTuple):
     """One comparison.
 
-    ``ours`` and ``theirs`` are all samples taken, in ``unit``; ``theirs`` is empty where there is nobody to compare with. The
-    bar is a ratio of the medians if there is a peer, else a value of ours; None = reported only.
+    ``ours`` and ``theirs`` are all samples taken, in ``unit``; ``theirs`` is empty where there is nobody to compare
+    with. The bar is a ratio of the medians if there is a peer, else a value of ours; None = reported only.
     """
 
     what: str

@@ -45,7 +45,10 @@ def measure(node: Node) -> list[Row]:
 def _rows(result: dict[str, Any], of: str) -> list[Row]:
     latency: list[float] = result["latency"]
     last = quantiles(latency, n=100)[98]
-    note = f"99th percentile of {len(latency):,} changes; median {value(median(latency), 's')}, most {value(max(latency), 's')}"
+    note = (
+        f"99th percentile of {len(latency):,} changes; median {value(median(latency), 's')}, most"
+        f" {value(max(latency), 's')}"
+    )
     rows = [
         Row(of, "", [last], bar=BAR, note=note),
         Row(f"{of}: CPU in a minute", "", [60 * result["cpu"]], unit="s"),

@@ -5,8 +5,9 @@
 
     python tests/fuzz/run.py --seconds 60 [--targets cluster watch] [--seed 1] [--corpus DIRECTORY]
 
-The seed is fixed: the same code on the same machine sees much the same inputs. A target fails for a find and for nothing else, however
-slow the machine is. Finds are in .cache/fuzz/finds/TARGET/: the input, and its traceback beside it.
+The seed is fixed: the same code on the same machine sees much the same inputs. A target fails for a find and for
+nothing else, however slow the machine is. Finds are in .cache/fuzz/finds/TARGET/: the input, and its traceback beside
+it.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ def main() -> int:
     junit.write(REPORT, cases)
     failed = sum(case.problem is not None for case in cases)
     print(
-        f"fuzz: {sum(result['executions'] for result in results.values()):,} inputs; {len(cases) - failed} passed, {failed} failed"
+        f"fuzz: {sum(result['executions'] for result in results.values()):,} inputs; {len(cases) - failed} passed,"
+        f" {failed} failed"
     )
     return 1 if failed else 0
 

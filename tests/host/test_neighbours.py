@@ -20,8 +20,8 @@ import pytest
 from support.foreign_root import ForeignRoot
 from support.neighbours import FILES, FIREWALLD, PATHS, ROLE, render
 
-# The service's address is on a link of that name; this kernel need not have dummy links. A client is behind another link. By a /sys
-# that is read-only NetworkManager and networkd know that there is no udev to wait for.
+# The service's address is on a link of that name; this kernel need not have dummy links. A client is behind another
+# link. By a /sys that is read-only NetworkManager and networkd know that there is no udev to wait for.
 LINKS = """
 set -e
 ip link set lo up

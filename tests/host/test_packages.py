@@ -150,8 +150,10 @@ def test_read_only_directory_is_named_and_nothing_tried(node: Node) -> None:
     for directory in ("/usr", "/etc", "/var/lib"):
         node.root.run("sh", "-c", 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"', "sh", directory)
         for check in (True, False):
-            assert node.packages(OTHER.name, check=check)["msg"] == (
-                f"{OTHER.name} cannot be installed: {directory} is read-only, expected to be written to; nothing was changed"
+            assert (
+                node.packages(OTHER.name, check=check)["msg"]
+                == f"{OTHER.name} cannot be installed: {directory} is read-only, expected to be written to; nothing was"
+                " changed"
             )
         node.root.run("umount", "--lazy", directory)
     assert node.packages(OTHER.name)["changed"]

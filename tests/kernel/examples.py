@@ -12,7 +12,8 @@ from typing import Any
 from support import objects
 from support.agent_bundles import bundle
 
-# What a task does on the node; any other text is a part of what it shows. ``PROVES`` is what a run after the change still says.
+# What a task does on the node; any other text is a part of what it shows. ``PROVES`` is what a run after the change
+# still says.
 CHANGES, STAYS, READS, PROVES = "changes", "is there already", "", "have it prove itself"
 MODULES = (
     "ip_vs",
@@ -33,9 +34,9 @@ MODULES += ("xt_physdev", "xt_statistic", "xt_LOG", "xt_multiport", "br_netfilte
 class Example:
     """What stands in one place.
 
-    ``tasks`` says what each task does, by its name or number. Before them, ``files`` are on the controller, ``before`` was run on the
-    node, the modules in ``given`` too, and the ``variables`` are known, with what the modules in ``asked`` return; ``after`` is run
-    when all that the owners of the tasks have was removed.
+    ``tasks`` says what each task does, by its name or number. Before them, ``files`` are on the controller, ``before``
+    was run on the node, the modules in ``given`` too, and the ``variables`` are known, with what the modules in
+    ``asked`` return; ``after`` is run when all that the owners of the tasks have was removed.
     """
 
     tasks: dict[str, str]
@@ -152,7 +153,8 @@ EXAMPLES: dict[str, Example] = {
         {"What IPVS needs": CHANGES}, before=commands("sysctl -w net.ipv4.ip_forward=0 net.ipv4.vs.conntrack=0")
     ),
     "plugins/modules/node_check.py": Example({"Look at the node": READS, "Stop on nodes that cannot do IPVS": READS}),
-    # Both are installed where uml-pytest runs: their file system is this machine's. Scenarios of molecule install packages.
+    # Both are installed where uml-pytest runs: their file system is this machine's. Scenarios of molecule install
+    # packages.
     "plugins/modules/packages.py": Example(
         {"Install from the distribution's repositories": STAYS, "Install without any network": STAYS},
         before=commands("dpkg-query --status ipset ipvsadm"),
@@ -168,7 +170,10 @@ EXAMPLES: dict[str, Example] = {
     "plugins/modules/swap.py": Example(
         {"Turn swap off, now and at every boot": CHANGES, "Have swap again as it was": CHANGES},
         {
-            "bin/swap": "#!/bin/sh\necho 4M >/sys/block/zram0/disksize\nmkswap /dev/zram0\necho /dev/zram0 none swap sw 0 0 >>/etc/fstab\n"
+            "bin/swap": (
+                "#!/bin/sh\necho 4M >/sys/block/zram0/disksize\nmkswap /dev/zram0\necho /dev/zram0 none swap sw 0 0"
+                " >>/etc/fstab\n"
+            )
         },
         commands("swap\nswapon /dev/zram0"),
         after=commands("swapoff /dev/zram0\nsed -i /zram0/d /etc/fstab"),

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tasks as ansible-playbook runs them on this kernel: its templates, its action plugins, its local connection; modules in this process.
 
-A process of ansible-playbook for each task would take ten times as long; what it adds is proven by molecule's scenarios.
+A process of ansible-playbook for each task would take ten times as long; what it adds is proven by molecule's
+scenarios.
 """
 
 from __future__ import annotations

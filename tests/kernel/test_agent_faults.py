@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """System calls fail, once or from then on, at places that a seed chooses: never a wrong state, always a word, and then all is as wanted.
 
-Faults come from strace(1), which answers a system call of the agent, of its command line, or of the tools that they start, in the place of
-the real kernel.
+Faults come from strace(1), which answers a system call of the agent, of its command line, or of the tools that they
+start, in the place of the real kernel.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Churn for as long as one likes (`make soak`): memory and file descriptors do not grow, and the state is right at the end.
 
-As many Services as ever, but never the same: each that comes has a name, addresses and a node port that were not there before, so
-that whatever is remembered of those that went is seen to grow.
+As many Services as ever, but never the same: each that comes has a name, addresses and a node port that were not there
+before, so that whatever is remembered of those that went is seen to grow.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ SERVICES = 40
 SEED = 20261121
 RATE = 60  # Services a second that change, as far as the machine can; each is two to four objects
 DISTURBED = 2.0  # seconds between two disturbances
-LONG = 1200  # seconds from which on a run is judged by its value after SETTLED seconds, in parts of which GROWTH is the limit
+# seconds from which on a run is judged by its value after SETTLED seconds, in parts of which GROWTH is the limit
+LONG = 1200
 SETTLED = 600
 GROWTH = 0.02
 PATIENCE = 300  # seconds in which the agent converges, however busy the machine is

@@ -247,8 +247,9 @@ def test_health_and_metrics(agent: AgentProcess, pods: Pods) -> None:
 
     status, headers, body = get(32111, "/whatever")
     assert (status, headers["X-Load-Balancing-Endpoint-Weight"]) == (200, "2")
-    assert body == (
-        '{\n\t"service": {\n\t\t"namespace": "ns1",\n\t\t"name": "web"\n\t},\n\t"localEndpoints": 2,\n\t"serviceProxyHealthy": true\n}'
+    assert (
+        body == '{\n\t"service": {\n\t\t"namespace": "ns1",\n\t\t"name": "web"\n\t},\n\t"localEndpoints":'
+        ' 2,\n\t"serviceProxyHealthy": true\n}'
     )
     agent.write("web.json", service([], **ports))
     eventually(lambda: get(32111, "/")[0] == 503)

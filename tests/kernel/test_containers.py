@@ -19,10 +19,13 @@ from support.foreign_root import MODULE, ForeignRoot
 
 FORWARD = "net.ipv4.ip_forward"
 FILES = ("/etc/modules-load.d", "/etc/modprobe.d", "/etc/sysctl.d", "/etc/fstab", "/var/lib/kubenode")
-# The first process of the container is the one that runs the module. As container managers do by default, no right to load modules
-# and kernel parameters that can only be read.
+# The first process of the container is the one that runs the module. As container managers do by default, no right to
+# load modules and kernel parameters that can only be read.
 CONTAINER = ("unshare", "--pid", "--mount", "--net", "--fork", "--mount-proc", "sh", "-ec")
-SEALED = 'mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec setpriv --bounding-set=-sys_module "$@"'
+SEALED = (
+    "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec setpriv --bounding-set=-sys_module"
+    ' "$@"'
+)
 OPEN = 'exec setpriv --bounding-set=-sys_module "$@"'
 
 
@@ -109,8 +112,10 @@ class TestSealed:
         result = module(
             root, "kernel_settings", how=OPEN, check=check, sysctls={"net.bridge.bridge-nf-call-iptables": 1}
         )
-        assert result["msg"] == (
-            "sysctl net.bridge.bridge-nf-call-iptables does not exist; the kernel module br_netfilter makes it: load that first"
+        assert (
+            result["msg"]
+            == "sysctl net.bridge.bridge-nf-call-iptables does not exist; the kernel module br_netfilter makes it: load"
+            " that first"
         )
         assert state(root) == before
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Each error of each system call of one apply, by the agent and by a module: the state before or the state after, and a true ledger.
 
-A first run counts the calls of each process. Every error that the manual names for a call then strikes at every number up to that count.
-A run of some of them, spread over all calls, is part of ``make kernel``; ``--every-fault`` runs all.
+A first run counts the calls of each process. Every error that the manual names for a call then strikes at every number
+up to that count. A run of some of them, spread over all calls, is part of ``make kernel``; ``--every-fault`` runs all.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def test_rules(tool: str) -> None:
 
 def test_counters_and_other_tables_make_no_difference() -> None:
     sh(
-        "iptables -N OURS; iptables -A OURS -p udp -j ACCEPT; iptables -I OUTPUT -j OURS; ip6tables -I OUTPUT -p udp -j ACCEPT"
+        "iptables -N OURS; iptables -A OURS -p udp -j ACCEPT; iptables -I OUTPUT -j OURS; ip6tables -I OUTPUT -p udp -j"
+        " ACCEPT"
     )
     before = rules()
     sh("bash -c 'echo x >/dev/udp/127.0.0.1/9; echo x >/dev/udp/::1/9'")

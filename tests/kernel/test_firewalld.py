@@ -59,7 +59,8 @@ class Firewalld:
 
     def __init__(self) -> None:
         with inside(NODE):
-            # With the node's /run: iptables-legacy locks its tables there. Without the lock, one of two writers fails at times.
+            # With the node's /run: iptables-legacy locks its tables there. Without the lock, one of two writers fails
+            # at times.
             self.root = ForeignRoot(Path("/run"), alone=False)
         self.root.run("sh", "-ec", LEGACY)
         command = [*self.root.enter, "firewalld", "--nofork", "--nopid", "--debug=1"]

@@ -174,7 +174,10 @@ while True:
 FORGED = {
     "view without end": (
         "DROP TABLE claim",
-        "CREATE VIEW claim AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS kind, x AS key, x AS owner FROM c",
+        (
+            "CREATE VIEW claim AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS kind, x"
+            " AS key, x AS owner FROM c"
+        ),
     ),
     "trigger": ("CREATE TRIGGER t AFTER INSERT ON claim BEGIN DELETE FROM claim; END",),
     "later release": ("PRAGMA user_version=99",),

@@ -72,7 +72,10 @@ def test_everything_goes_again_and_nothing_else() -> None:
     sh(
         "ipset",
         "restore",
-        text='create foreign hash:net comment\nadd foreign 10.7.0.0/16 comment "not yours"\ncreate other bitmap:port range 1-9\n',
+        text=(
+            'create foreign hash:net comment\nadd foreign 10.7.0.0/16 comment "not yours"\ncreate other bitmap:port'
+            " range 1-9\n"
+        ),
     )
     before = sh("ipset", "save")
     steps = make(WANT)

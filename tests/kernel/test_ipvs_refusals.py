@@ -30,13 +30,17 @@ REFUSALS = [
     ),
     (
         create(WEB, VirtualServer("rr", 0, 0, 32, "nope")),
-        "virtual server tcp 10.96.0.10:80: scheduler rr or persistence engine nope is not available"
-        " (kernel module ip_vs_rr, ip_vs_pe_nope)",
+        (
+            "virtual server tcp 10.96.0.10:80: scheduler rr or persistence engine nope is not available"
+            " (kernel module ip_vs_rr, ip_vs_pe_nope)"
+        ),
     ),
     (
         create(WEB._replace(address="fd00::1", family=6), VirtualServer(netmask=0)),
-        "virtual server tcp [fd00::1]:80: the kernel refused a value"
-        " (the netmask of an IPv6 virtual server must be a prefix length from 1 to 128, not 0)",
+        (
+            "virtual server tcp [fd00::1]:80: the kernel refused a value"
+            " (the netmask of an IPv6 virtual server must be a prefix length from 1 to 128, not 0)"
+        ),
     ),
     (
         create(WEB._replace(port=70000), VirtualServer()),
@@ -48,18 +52,24 @@ REFUSALS = [
     ),
     (
         create(RealServerKey(DNS, "224.0.0.1", 80), RealServer()),
-        "real server 224.0.0.1:80 of udp 10.96.0.10:53: the kernel refused a value"
-        " (the address must be one host's: not multicast, not broadcast, not link-local)",
+        (
+            "real server 224.0.0.1:80 of udp 10.96.0.10:53: the kernel refused a value"
+            " (the address must be one host's: not multicast, not broadcast, not link-local)"
+        ),
     ),
     (
         create(RealServerKey(DNS, "fe80::1", 80), RealServer(1, "tunnel")),
-        "real server [fe80::1]:80 of udp 10.96.0.10:53: the kernel refused a value"
-        " (the address must be one host's: not multicast, not broadcast, not link-local)",
+        (
+            "real server [fe80::1]:80 of udp 10.96.0.10:53: the kernel refused a value"
+            " (the address must be one host's: not multicast, not broadcast, not link-local)"
+        ),
     ),
     (
         create(RealServerKey(DNS, "fd00::1", 80), RealServer()),
-        "real server [fd00::1]:80 of udp 10.96.0.10:53: the kernel refused a value"
-        " (an IPv6 real server of an IPv4 virtual server must be reached by the forwarding method tunnel, not masquerade)",
+        (
+            "real server [fd00::1]:80 of udp 10.96.0.10:53: the kernel refused a value (an IPv6 real server of an IPv4"
+            " virtual server must be reached by the forwarding method tunnel, not masquerade)"
+        ),
     ),
     (
         create(RealServerKey(DNS, "10.244.1.5", 80), RealServer(1, "tunnel", 0, 0, "gue")),
@@ -67,8 +77,10 @@ REFUSALS = [
     ),
     (
         create(RealServerKey(DNS, "10.244.1.5", 80), RealServer(1, "masquerade", 1, 2)),
-        "real server 10.244.1.5:80 of udp 10.96.0.10:53: the kernel refused a value: the weight (1) must not be negative,"
-        " nor the lower threshold (2) be above the upper one (1)",
+        (
+            "real server 10.244.1.5:80 of udp 10.96.0.10:53: the kernel refused a value: the weight (1) must not be"
+            " negative, nor the lower threshold (2) be above the upper one (1)"
+        ),
     ),
     (create(RealServerKey(DNS, "10.244.1.5", 80), RealServer(-1)), "the weight (-1) must not be negative"),
 ]

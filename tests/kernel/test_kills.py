@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """kill -9 at random moments of an apply and of a takeover, under traffic: no divergent state after the next start, and no reset.
 
-The pass runs as in the agent, but in a fork of the test: a moment costs a second instead of ten. ``--kills`` says how many there are;
-a round prints its number, and ``--kill-seed`` with that number (``seed/number``) begins there.
+The pass runs as in the agent, but in a fork of the test: a moment costs a second instead of ten. ``--kills`` says how
+many there are; a round prints its number, and ``--kill-seed`` with that number (``seed/number``) begins there.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A system call fails in the middle of what a module does: a word says why, all is as it was, and the next run does it.
 
-strace(1) answers the call in the place of the kernel, counted in each process from where the plan begins to be carried out.
+strace(1) answers the call in the place of the kernel, counted in each process from where the plan begins to be carried
+out.
 """
 
 from __future__ import annotations

@@ -44,19 +44,31 @@ S = {"name": "s", "type": "hash:ip"}
         ),
         (
             {"members": ["192.0.2.1", "192.0.2.2 timeout"], "timeout": 9},
-            r"sets\[0\]\.members\[1\]: member '192\.0\.2\.2 timeout' of set s \(hash:ip\): Missing mandatory argument of option `timeout'",
+            (
+                r"sets\[0\]\.members\[1\]: member '192\.0\.2\.2 timeout' of set s \(hash:ip\): Missing mandatory"
+                r" argument of option `timeout'"
+            ),
         ),
         (
             {"members": ["192.0.2.1", f'192.0.2.2 comment "{"x" * 256}"'], "comment": True},
-            r"sets\[0\]\.members\[1\]: member '192\.0\.2\.2 comment \"x*\"' of set s \(hash:ip\): .*Comment is longer than the maximum",
+            (
+                r"sets\[0\]\.members\[1\]: member '192\.0\.2\.2 comment \"x*\"' of set s \(hash:ip\): .*Comment is"
+                r" longer than the maximum"
+            ),
         ),
         (
             {"type": "hash:net,iface", "members": ["10.0.0.0/8,sixteen-letters-"]},
-            r"sets\[0\]\.members\[0\]: member '10\.0\.0\.0/8,sixteen-letters-' of set s \(hash:net,iface\): .*longer than 15",
+            (
+                r"sets\[0\]\.members\[0\]: member '10\.0\.0\.0/8,sixteen-letters-' of set s \(hash:net,iface\):"
+                r" .*longer than 15"
+            ),
         ),
         (
             {"name": 'a"b'},
-            "sets\\[0\\]: name is 'a\"b', expected 1 to 31 characters without spaces and double quotes, and no kubenode",
+            (
+                "sets\\[0\\]: name is 'a\"b', expected 1 to 31 characters without spaces and double quotes, and no"
+                " kubenode"
+            ),
         ),
         ({"name": "kubenode-swap-new"}, r"sets\[0\]: name is 'kubenode-swap-new', expected"),
     ],

@@ -258,7 +258,8 @@ def test_weights_that_somebody_else_sets_are_kept() -> None:
         {**WEB, "real_servers": [{**REALS[0], "weight": 9, "upper_threshold": 5}, new]}, keep_weights=True
     )
     assert result["lines"] == [
-        "~ real server 198.51.100.11:8080 of tcp 192.0.2.80:80: weight 0 masquerade -> weight 0 masquerade thresholds 0..5"
+        "~ real server 198.51.100.11:8080 of tcp 192.0.2.80:80: weight 0 masquerade -> weight 0 masquerade thresholds"
+        " 0..5"
     ]
     assert saved() == (
         "-A -t 192.0.2.80:80 -s rr\n"

@@ -44,44 +44,66 @@ def saved() -> str:
         ),
         (
             [{**WEB, "persistence_timeout": 5, "netmask": "255.0.255.0"}],
-            "services[0] (tcp 192.0.2.80:80): netmask is '255.0.255.0', expected a prefix length between 1 and 32 or a netmask",
+            (
+                "services[0] (tcp 192.0.2.80:80): netmask is '255.0.255.0', expected a prefix length between 1 and 32"
+                " or a netmask"
+            ),
         ),
         (
             [{**WEB, "real_servers": [{"address": "2001:db8::1"}]}],
-            "services[0].real_servers[0] of tcp 192.0.2.80:80: address is '2001:db8::1', "
-            "expected an IPv4 address, or forwarding_method tunnel",
+            (
+                "services[0].real_servers[0] of tcp 192.0.2.80:80: address is '2001:db8::1', "
+                "expected an IPv4 address, or forwarding_method tunnel"
+            ),
         ),
         (
             [{**WEB, "real_servers": [REALS[0], REALS[1], REALS[0]]}],
-            "services[0].real_servers[2] and services[0].real_servers[0] are both 198.51.100.11:8080 of tcp 192.0.2.80:80; "
-            "name each thing once",
+            (
+                "services[0].real_servers[2] and services[0].real_servers[0] are both 198.51.100.11:8080 of tcp"
+                " 192.0.2.80:80; name each thing once"
+            ),
         ),
         (
             [{**WEB, "real_servers": [{**REALS[0], "tunnel_type": "gre"}]}],
-            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_type is 'gre', "
-            "expected nothing without forwarding_method tunnel",
+            (
+                "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_type is 'gre', "
+                "expected nothing without forwarding_method tunnel"
+            ),
         ),
         (
             [{**WEB, "real_servers": [{**REALS[0], "tunnel_port": 6080}]}],
-            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): "
-            "tunnel_port is 6080, expected nothing without forwarding_method tunnel",
+            (
+                "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): "
+                "tunnel_port is 6080, expected nothing without forwarding_method tunnel"
+            ),
         ),
         (
             [{**WEB, "real_servers": [{**REALS[0], "forwarding_method": "direct", "tunnel_checksum": "checksum"}]}],
-            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): "
-            "tunnel_checksum is 'checksum', expected nothing without forwarding_method tunnel",
+            (
+                "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): "
+                "tunnel_checksum is 'checksum', expected nothing without forwarding_method tunnel"
+            ),
         ),
         (
             [{**WEB, "real_servers": [{**REALS[0], "forwarding_method": "tunnel", "tunnel_port": 6080}]}],
-            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_port is 6080, expected nothing without tunnel_type gue",
+            (
+                "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_port is 6080, expected"
+                " nothing without tunnel_type gue"
+            ),
         ),
         (
             [{**WEB, "real_servers": [{**REALS[0], "forwarding_method": "tunnel", "tunnel_type": "gue"}]}],
-            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_port is 0, expected a number between 1 and 65535",
+            (
+                "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_port is 0, expected a"
+                " number between 1 and 65535"
+            ),
         ),
         (
             [{**WEB, "real_servers": [{**REALS[0], "forwarding_method": "tunnel", "tunnel_checksum": "remote"}]}],
-            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_checksum is 'remote', expected what tunnel_type ipip has",
+            (
+                "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_checksum is 'remote',"
+                " expected what tunnel_type ipip has"
+            ),
         ),
         (
             [
@@ -92,23 +114,38 @@ def saved() -> str:
                     ],
                 }
             ],
-            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_checksum is 'remote', expected what tunnel_type gre has",
+            (
+                "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): tunnel_checksum is 'remote',"
+                " expected what tunnel_type gre has"
+            ),
         ),
         (
             [{**WEB, "real_servers": [{**REALS[0], "upper_threshold": 5, "lower_threshold": 6}]}],
-            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): lower_threshold is 6, expected at most upper_threshold, 5",
+            (
+                "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): lower_threshold is 6, expected"
+                " at most upper_threshold, 5"
+            ),
         ),
         (
             [{**WEB, "real_servers": [{**REALS[0], "weight": -1}]}],
-            "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): weight is -1, expected a number between 0 and 2147483647",
+            (
+                "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): weight is -1, expected a number"
+                " between 0 and 2147483647"
+            ),
         ),
         (
             [{**WEB, "scheduler": "mh", "scheduler_flags": ["sh-port"]}],
-            "services[0] (tcp 192.0.2.80:80): scheduler_flags is 'sh-port', expected flags that the scheduler mh has, or flag-1 to flag-3",
+            (
+                "services[0] (tcp 192.0.2.80:80): scheduler_flags is 'sh-port', expected flags that the scheduler mh"
+                " has, or flag-1 to flag-3"
+            ),
         ),
         (
             [{**WEB, "scheduler": "a-very-long-name"}],
-            "services[0] (tcp 192.0.2.80:80): scheduler is 'a-very-long-name', expected an ASCII name of at most 15 characters",
+            (
+                "services[0] (tcp 192.0.2.80:80): scheduler is 'a-very-long-name', expected an ASCII name of at most 15"
+                " characters"
+            ),
         ),
         (
             [{**WEB, "scheduler": ""}],
@@ -120,7 +157,10 @@ def saved() -> str:
         ),
         (
             [{**WEB, "persistence_engine": "sip"}],
-            "services[0] (tcp 192.0.2.80:80): persistence_engine is 'sip', expected nothing without persistence_timeout",
+            (
+                "services[0] (tcp 192.0.2.80:80): persistence_engine is 'sip', expected nothing without"
+                " persistence_timeout"
+            ),
         ),
         (
             [{**WEB, "port": 0}],

@@ -159,7 +159,10 @@ def test_daemons_and_real_servers_of_the_other_family_take_turns() -> None:
         ),
         (
             {"sync_daemons": [{**MASTER, "interface": "an-interface-name"}]},
-            "sync_daemons[0] (master): interface is 'an-interface-name', expected the name of an interface, at most 15 bytes",
+            (
+                "sync_daemons[0] (master): interface is 'an-interface-name', expected the name of an interface, at most"
+                " 15 bytes"
+            ),
         ),
         (
             {"sync_daemons": [{**MASTER, "group": "10.0.0.1"}]},

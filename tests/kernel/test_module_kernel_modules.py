@@ -240,8 +240,10 @@ def test_a_kernel_without_modules() -> None:
     [
         (
             {"modules": ["ip_vs", "no_such|nor_this"]},
-            f"kernel {platform.release()} has no module no_such or nor_this "
-            f"(neither loaded, nor built in, nor under /lib/modules/{platform.release()}); nothing was changed",
+            (
+                f"kernel {platform.release()} has no module no_such or nor_this "
+                f"(neither loaded, nor built in, nor under /lib/modules/{platform.release()}); nothing was changed"
+            ),
         ),
         (
             {"modules": ["ip.vs"]},
@@ -254,19 +256,31 @@ def test_a_kernel_without_modules() -> None:
         ),
         (
             {"modules": ["ip_vs"], "parameters": {"ip_vs": "conn_tab_bits=9"}},
-            "parameters: ip_vs is 'conn_tab_bits=9', expected a dictionary of names and values without spaces and quotes",
+            (
+                "parameters: ip_vs is 'conn_tab_bits=9', expected a dictionary of names and values without spaces and"
+                " quotes"
+            ),
         ),
         (
             {"modules": ["ip_vs"], "parameters": {"ip_vs": {"conn_tab_bits": None}}},
-            "parameters: ip_vs is {'conn_tab_bits': None}, expected a dictionary of names and values without spaces and quotes",
+            (
+                "parameters: ip_vs is {'conn_tab_bits': None}, expected a dictionary of names and values without spaces"
+                " and quotes"
+            ),
         ),
         (
             {"modules": ["ip_vs"], "parameters": {"ip_vs": {"conn_tab_bits": [9]}}},
-            "parameters: ip_vs is {'conn_tab_bits': [9]}, expected a dictionary of names and values without spaces and quotes",
+            (
+                "parameters: ip_vs is {'conn_tab_bits': [9]}, expected a dictionary of names and values without spaces"
+                " and quotes"
+            ),
         ),
         (
             {"modules": ["ip_vs"], "parameters": {"ip_vs\ninstall dummy /bin/false": {"a": 1}}},
-            "parameters[ip_vs\ninstall dummy /bin/false]: name is 'ip_vs\\ninstall dummy /bin/false', expected a kernel module's name",
+            (
+                "parameters[ip_vs\ninstall dummy /bin/false]: name is 'ip_vs\\ninstall dummy /bin/false', expected a"
+                " kernel module's name"
+            ),
         ),
     ],
 )

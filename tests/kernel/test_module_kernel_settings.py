@@ -143,7 +143,10 @@ def test_what_somebody_began_to_use_stays_and_is_named(monkeypatch: pytest.Monke
     try:
         with pytest.raises(ModuleError) as error:
             run("kernel_settings", **WISHES)
-        said = r"a table is closed; \d+ earlier step\(s\) were undone; could not be undone: - kernel module ip_vs_rr: kernel module ip_vs_rr: "
+        said = (
+            r"a table is closed; \d+ earlier step\(s\) were undone; could not be undone: - kernel module ip_vs_rr:"
+            r" kernel module ip_vs_rr: "
+        )
         assert re.match(said, str(error.value))
         assert {"ip_vs", "ip_vs_rr"} <= loaded()
         assert not LOAD.exists()

@@ -45,7 +45,10 @@ def test_what_is_lacking_is_told_at_once() -> None:
     assert found["lacks"] == {"commands": ["no-such-command"], "modules": ["no_such|nor_this", "nor_that"]}
     assert found["problems"] == [
         "command no-such-command is not installed",
-        f"kernel {platform.release()} has no module no_such or nor_this, nor_that (neither loaded, nor built in, nor under /lib/modules)",
+        (
+            f"kernel {platform.release()} has no module no_such or nor_this, nor_that (neither loaded, nor built in,"
+            " nor under /lib/modules)"
+        ),
     ]
     assert (found["fit"], found["refused"]) == (False, [])
 

@@ -100,8 +100,10 @@ def test_swap_that_cannot_be_turned_off_changes_nothing(places: Places, monkeypa
     before = places.files()
     with pytest.raises(ModuleError) as error:
         places.swap("off")
-    assert str(error.value) == (
-        "swapoff -a failed: swapoff: /dev/zram1: Cannot allocate memory; what was turned off is on again, no file was changed"
+    assert (
+        str(error.value)
+        == "swapoff -a failed: swapoff: /dev/zram1: Cannot allocate memory; what was turned off is on again, no file"
+        " was changed"
     )
     assert places.files() == before
     assert sorted(areas()) == ["/dev/zram0", "/dev/zram1"]

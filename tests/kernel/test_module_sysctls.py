@@ -223,15 +223,24 @@ def test_two_owners_of_one_parameter() -> None:
         ({"sysctls": {"net.ipv4.no_such": 1}}, "sysctl net.ipv4.no_such does not exist in this kernel"),
         (
             {"sysctls": {"net.ipv4.ip_forward": True}},
-            "sysctls[net.ipv4.ip_forward]: value is True, expected a number or a text (YAML turns yes and on into booleans: quote them)",
+            (
+                "sysctls[net.ipv4.ip_forward]: value is True, expected a number or a text (YAML turns yes and on into"
+                " booleans: quote them)"
+            ),
         ),
         (
             {"sysctls": {"net.ipv4.ip_forward": 1, "net/ipv4/ip_forward": 0}},
-            "sysctls[net/ipv4/ip_forward] and sysctls[net.ipv4.ip_forward] are both sysctl net.ipv4.ip_forward; name each thing once",
+            (
+                "sysctls[net/ipv4/ip_forward] and sysctls[net.ipv4.ip_forward] are both sysctl net.ipv4.ip_forward;"
+                " name each thing once"
+            ),
         ),
         (
             {"owner": "../x"},
-            "task: owner is '../x', expected 1 to 63 letters, digits, '_', '.' or '-', beginning with a letter or digit",
+            (
+                "task: owner is '../x', expected 1 to 63 letters, digits, '_', '.' or '-', beginning with a letter or"
+                " digit"
+            ),
         ),
         ({"owner": "agent"}, "task: owner is 'agent', expected a name of your own ('agent' is the service proxy's)"),
     ],

@@ -161,7 +161,10 @@ def test_owners_do_not_touch_each_other() -> None:
         ),
         (
             [{"name": "v", "addresses": ["2001:db8::1", "10.0.0.1", "2001:db8:0::1/64"]}],
-            "links[0].addresses[2] and links[0].addresses[0] are both address 2001:db8::1 of link v; name each thing once",
+            (
+                "links[0].addresses[2] and links[0].addresses[0] are both address 2001:db8::1 of link v; name each"
+                " thing once"
+            ),
         ),
     ],
 )

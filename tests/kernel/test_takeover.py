@@ -248,8 +248,8 @@ def test_from_ipvs_mode_under_traffic(agent: AgentProcess, servers: Servers) -> 
 def connections() -> int:
     """Return how many connections IPVS has balanced so far.
 
-    From the counters of each processor, which IPVS increases with the connection. What ``ipvsadm --stats`` shows is their sum of up to two
-    seconds ago: connections of before would seem to come later.
+    From the counters of each processor, which IPVS increases with the connection. What ``ipvsadm --stats`` shows is
+    their sum of up to two seconds ago: connections of before would seem to come later.
     """
     lines = Path("/proc/thread-self/net/ip_vs_stats_percpu").read_text().split("~")[0].splitlines()[2:]
     return sum(int(line.split()[1], 16) for line in lines if line.strip())

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The agent's process and a real kube-apiserver with its etcd: who it is, what it serves, what it says to the cluster.
 
-Run by ``molecule/lab/uml-pytest tests/peers/test_kube_apiserver.py --kube-apiserver=PATH --etcd=PATH``, as are those that go on from here.
+Run by ``molecule/lab/uml-pytest tests/peers/test_kube_apiserver.py --kube-apiserver=PATH --etcd=PATH``, as are those
+that go on from here.
 """
 
 from __future__ import annotations

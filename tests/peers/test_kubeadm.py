@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The playbook kubeadm with a real kubeadm, kubelet and container runtime, on two lab nodes: a cluster from nothing to nothing.
 
-Run by ``pytest tests/peers/test_kubeadm.py --kubernetes=DIR``, as root, once ``make bundle`` has been. The nodes see DIR as /opt/kubernetes,
-and run ``/opt/kubernetes/setup``, which does what packages would have done: kubeadm, kubectl and a kubelet that is not enabled, a running
-container runtime, and in it the images that ``kubeadm config images list`` names, as nodes have no way out.
+Run by ``pytest tests/peers/test_kubeadm.py --kubernetes=DIR``, as root, once ``make bundle`` has been. The nodes see
+DIR as /opt/kubernetes, and run ``/opt/kubernetes/setup``, which does what packages would have done: kubeadm, kubectl
+and a kubelet that is not enabled, a running container runtime, and in it the images that ``kubeadm config images list``
+names, as nodes have no way out.
 """
 
 from __future__ import annotations

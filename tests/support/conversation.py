@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Servers that say who they are and whom they see, and clients that ask them; TCP, UDP and SCTP, in any namespace.
 
-All servers share one thread: a server's name is its pod's, and each line it is sent comes back as ``NAME CLIENT-ADDRESS CLIENT-PORT LINE``.
+All servers share one thread: a server's name is its pod's, and each line it is sent comes back as ``NAME CLIENT-ADDRESS
+CLIENT-PORT LINE``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A fake kube-apiserver: lists, watches, writes and rights as a real one has been seen to have them, over real HTTP.
 
-It can page, bookmark, expire, stall, cut, send garbage and flood, as a test's script says. It knows nothing of our own code.
-What it says is in :mod:`.fake_apiserver_answers`, how it says it in :mod:`.fake_apiserver_http`.
+It can page, bookmark, expire, stall, cut, send garbage and flood, as a test's script says. It knows nothing of our own
+code. What it says is in :mod:`.fake_apiserver_answers`, how it says it in :mod:`.fake_apiserver_http`.
 """
 
 from __future__ import annotations
@@ -74,8 +74,10 @@ class Change(NamedTuple):
 class FakeApiServer:
     """Serves until :meth:`close`. What a test may set or read:
 
-    ``users``: token to name of those who are accepted (None: nobody is asked, and everybody may everything; so may the user "admin");
-    ``script``: answers to the next requests for a path, each used once; ``stalled``: paths whose answers do not come (watches: no
+    ``users``: token to name of those who are accepted (None: nobody is asked, and everybody may everything; so may the
+        user "admin");
+    ``script``: answers to the next requests for a path, each used once; ``stalled``: paths whose answers do not come
+        (watches: no
     events) while they are in it; ``requests``: all that was asked; ``sizes``: bytes of what was answered;
     ``events``: what was posted.
     """

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A fake of kubeadm, and of kubectl when called by that name, that says what the real ones were recorded to say.
 
-A command line that is not among the recordings is refused, and so is a configuration that no real kubeadm was recorded to accept. The
-cluster are files in $FAKE_KUBERNETES. Every call is written to the file ``calls`` there, and what it was given to a file by the name
-of the recording. init and join succeed without a word, or fail with the recording that the file ``fail`` names.
+A command line that is not among the recordings is refused, and so is a configuration that no real kubeadm was recorded
+to accept. The cluster are files in $FAKE_KUBERNETES. Every call is written to the file ``calls`` there, and what it was
+given to a file by the name of the recording. init and join succeed without a word, or fail with the recording that the
+file ``fail`` names.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import yaml
 from support.kubeadm_answers import Answer, read, recorded
 
 CLUSTER = Path(os.environ.get("FAKE_KUBERNETES", "."))
-# The file whose presence makes the answer another, which is recorded with the suffix -again; and the commands that make it.
+# The file whose presence makes the answer another, which is recorded with the suffix -again; and the commands that make
+# it.
 CHANGED_BY = {
     "apply": "applied",
     "apply-dry-run": "applied",

@@ -90,8 +90,9 @@ class Attached:
         return all("TracerPid:\t0\n" not in thread.read_text() for thread in threads)
 
 
-# What the manual's pages name (section 2, Linux man-pages 6), but for errors that only a wrong argument causes (EBADF, EFAULT, EINVAL,
-# ENOTSOCK, ...) and those of files that the call does not have. A call that the pages give no errors has those of its relative.
+# What the manual's pages name (section 2, Linux man-pages 6), but for errors that only a wrong argument causes (EBADF,
+# EFAULT, EINVAL, ENOTSOCK, ...) and those of files that the call does not have. A call that the pages give no errors
+# has those of its relative.
 ERRORS = {
     "sendto": ("EACCES", "EAGAIN", "ECONNRESET", "EINTR", "EMSGSIZE", "ENOBUFS", "ENOMEM", "EPIPE"),
     "recvfrom": ("EAGAIN", "ECONNREFUSED", "EINTR", "ENOMEM"),

@@ -44,7 +44,8 @@ def _deb(root: ForeignRoot, package: Package, directory: Path) -> None:
     root.run("rm", "-rf", "/tmp/package")
     root.write(
         "/tmp/package/DEBIAN/control",
-        f"Package: {package.name}\nVersion: {package.version}\nArchitecture: all\nMaintainer: none\nDescription: none\n{requires}",
+        f"Package: {package.name}\nVersion: {package.version}\nArchitecture: all\nMaintainer: none\nDescription:"
+        f" none\n{requires}",
     )
     root.run("install", "-D", "-m", "755", "/dev/null", f"/tmp/package{package.file}")
     root.run("dpkg-deb", "--build", "/tmp/package", str(directory))
@@ -55,9 +56,9 @@ def _rpm(root: ForeignRoot, package: Package, directory: Path) -> None:
     requires = f"Requires: {package.requires}\n" if package.requires else ""
     root.write(
         "/tmp/package.spec",
-        f"Name: {package.name}\nVersion: {version}\nRelease: {release}\nBuildArch: x86_64\nAutoReqProv: no\nSummary: none\n"
-        f"License: none\n{requires}{package.relations}\n%description\n\n"
-        f"%install\ninstall -D -m 755 /dev/null %{{buildroot}}{package.file}\n%files\n{package.file}\n",
+        f"Name: {package.name}\nVersion: {version}\nRelease: {release}\nBuildArch: x86_64\nAutoReqProv: no\nSummary:"
+        f" none\nLicense: none\n{requires}{package.relations}\n%description\n\n%install\ninstall -D -m 755 /dev/null"
+        f" %{{buildroot}}{package.file}\n%files\n{package.file}\n",
     )
     root.run(
         "rpmbuild",
@@ -76,8 +77,8 @@ def _pacman(root: ForeignRoot, package: Package, directory: Path) -> None:
     root.run("rm", "-rf", "/tmp/package")
     root.write(
         "/tmp/package/.PKGINFO",
-        f"pkgname = {package.name}\npkgbase = {package.name}\npkgver = {package.version}\npkgdesc = none\nbuilddate = 1\n"
-        f"packager = none\nsize = 1\narch = any\n{requires}",
+        f"pkgname = {package.name}\npkgbase = {package.name}\npkgver = {package.version}\npkgdesc = none\nbuilddate ="
+        f" 1\npackager = none\nsize = 1\narch = any\n{requires}",
     )
     root.run("install", "-D", "-m", "755", "/dev/null", f"/tmp/package{package.file}")
     path = directory / f"{package.name}-{package.version}-any.pkg.tar.zst"

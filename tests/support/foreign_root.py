@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A root directory with the package managers of other distributions, entered in namespaces of its own.
 
-Debian packages dnf, zypper and pacman. They are installed into a tree below .cache, once; each test gets that tree with a layer in memory
-over it, without a network, and whatever it installs is gone with its processes. The machine's own packages are never touched.
+Debian packages dnf, zypper and pacman. They are installed into a tree below .cache, once; each test gets that tree with
+a layer in memory over it, without a network, and whatever it installs is gone with its processes. The machine's own
+packages are never touched.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ HOOKS = (
     'rm -rf "$1/lib/modules"',
     f'touch "$1{MARK}"',
 )
-# The layers become the root, in which the machine's own cannot be reached; only then it says so. All within ends when its standard input does.
+# The layers become the root, in which the machine's own cannot be reached; only then it says so. All within ends when
+# its standard input does.
 _ENTER = """
 set -e
 mount --make-rprivate /

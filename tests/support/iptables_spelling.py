@@ -52,7 +52,10 @@ def _matches(draw: random.Random, protocol: str) -> list[str]:
         f"-m addrtype {_not(draw)}--src-type LOCAL --dst-type UNICAST",
         "-m comment --comment "
         + draw.choice(["plain", '"with blanks"', '"it\'s"', '"quoted \\"word\\""', '"-j DROP"', '"a, b+c"']),
-        f"-m conntrack {_not(draw)}--ctstate {','.join(draw.sample(['NEW', 'RELATED', 'ESTABLISHED', 'INVALID', 'DNAT'], 2))}",
+        (
+            f"-m conntrack {_not(draw)}--ctstate"
+            f" {','.join(draw.sample(['NEW', 'RELATED', 'ESTABLISHED', 'INVALID', 'DNAT'], 2))}"
+        ),
         f"-m state --state {','.join(draw.sample(['NEW', 'RELATED', 'ESTABLISHED', 'INVALID'], 2))}",
         f"--match mark {_not(draw)}--mark {_mark(draw)}",
         f"-m physdev {_not(draw)}--physdev-is-bridged",

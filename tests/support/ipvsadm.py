@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A second opinion: what ``ipvsadm --save --numeric`` says, read by a parser that shares nothing with the engine's.
 
-It does not say: thresholds, and the forwarding methods local and bypass (printed as direct routing); a netmask, a timeout
-and flags of the scheduler only where they matter.
+It does not say: thresholds, and the forwarding methods local and bypass (printed as direct routing); a netmask, a
+timeout and flags of the scheduler only where they matter.
 """
 
 from __future__ import annotations

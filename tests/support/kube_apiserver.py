@@ -27,7 +27,8 @@ ROLE, PROXY = (
     "system:serviceaccount:kube-system:kubenode-agent",
     "system:kube-proxy",
 )  # whom the role's manifest, and the API server itself, give rights
-# Where it listens: its address in the cluster, and the networks of cluster IPs, the first of which is what a Service gets that asks for none.
+# Where it listens: its address in the cluster, and the networks of cluster IPs, the first of which is what a Service
+# gets that asks for none.
 NETWORKS = {"127.0.0.1": ("192.0.2.1", "10.96.0.0/16"), "::1": ("2001:db8::1", "fd00:10:96::/112,10.96.0.0/16")}
 _SECONDS = 300  # to start, in a kernel with one processor
 _AUDIT = {

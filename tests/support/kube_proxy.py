@@ -32,7 +32,9 @@ COMMENTS = {
     "NODE-PORT-UDP": "Kubernetes nodeport UDP port for masquerade purpose",
     "NODE-PORT-LOCAL-UDP": "Kubernetes nodeport UDP port with externalTrafficPolicy=local",
     "NODE-PORT-SCTP-HASH": "Kubernetes nodeport SCTP port for masquerade purpose with type \\'hash ip:port\\'",
-    "NODE-PORT-LOCAL-SCTP-HASH": "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type \\'hash ip:port\\'",
+    "NODE-PORT-LOCAL-SCTP-HASH": (
+        "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type \\'hash ip:port\\'"
+    ),
     "HEALTH-CHECK-NODE-PORT": "Kubernetes health check node port",
     "IPVS-IPS": "Addresses on the ipvs interface",
 }
@@ -114,7 +116,8 @@ class Pass:
                     if ip and self._mine(ip):
                         key = (ip, listed["port"])
                         earlier = found.get(key)
-                        # of two that terminate, kube-proxy takes the later one in the order of a Go map, which is any: here, the local one
+                        # of two that terminate, kube-proxy takes the later one in the order of a Go map, which is any:
+                        # here, the local one
                         both_end = earlier is not None and _is(earlier, "terminating") and self._here(endpoint)
                         if earlier is None or not _is(endpoint, "terminating") or both_end:
                             found[key] = endpoint
@@ -292,17 +295,23 @@ class Pass:
             "nat KUBE-MARK-MASQ": [f"-j MARK --set-xmark {mark}/{mark}"],
             "filter KUBE-FORWARD": [
                 f'-m comment --comment "kubernetes forwarding rules" -m mark --mark {mark}/{mark} -j ACCEPT',
-                '-m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+                (
+                    '-m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate'
+                    " RELATED,ESTABLISHED -j ACCEPT"
+                ),
             ],
             "filter KUBE-NODE-PORT": [f"{match(health, 'dst')} -j ACCEPT"],
-            "filter KUBE-PROXY-FIREWALL": [f"{match('LOAD-BALANCER-FW')} -j KUBE-SOURCE-RANGES-FIREWALL"]
-            if "LOAD-BALANCER-FW" in filled
-            else [],
+            "filter KUBE-PROXY-FIREWALL": (
+                [f"{match('LOAD-BALANCER-FW')} -j KUBE-SOURCE-RANGES-FIREWALL"] if "LOAD-BALANCER-FW" in filled else []
+            ),
             "filter KUBE-SOURCE-RANGES-FIREWALL": [*let_in, "-j DROP"],
             "filter KUBE-IPVS-FILTER": [
                 *(f"{match(name, comment=False)} -j RETURN" for name in known),
                 f"{match(health, 'dst', comment=False)} -j RETURN",
-                f"-m conntrack --ctstate NEW {match('IPVS-IPS', 'dst', comment=False)} -j REJECT --reject-with {refuse}",
+                (
+                    f"-m conntrack --ctstate NEW {match('IPVS-IPS', 'dst', comment=False)} -j REJECT --reject-with"
+                    f" {refuse}"
+                ),
             ],
             "filter KUBE-IPVS-OUT-FILTER": [
                 f"-s {ip}/{full} -m ipvs --vproto {numbers[protocol]} --vaddr {ip} --vport {port} -j DROP"

@@ -75,7 +75,10 @@ _RULES = {
         "-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000",
         "-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN",
         "-A KUBE-POSTROUTING -j MARK --set-xmark 0x4000/0x0",
-        '-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully',
+        (
+            '-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE'
+            " --random-fully"
+        ),
     ),
     "filter": (
         "-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP",
@@ -132,7 +135,10 @@ def _service(vip: str, port: int, node_port: int, parts: dict[str, str], cluster
     name = '-m comment --comment "ns1/web:p"'
     lines = [
         f"-A KUBE-SERVICES -d {vip}/32 -p tcp {name} -m tcp --dport {port} -j {_SERVICE}",
-        '-A KUBE-SERVICES -m comment --comment "kubernetes service nodeports" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS',
+        (
+            '-A KUBE-SERVICES -m comment --comment "kubernetes service nodeports" -m addrtype --dst-type LOCAL -j'
+            " KUBE-NODEPORTS"
+        ),
         f"-A KUBE-NODEPORTS -p tcp {name} -m tcp --dport {node_port} -j {_EXTERNAL}",
         f"-A {_EXTERNAL} {name} -j KUBE-MARK-MASQ",
         f"-A {_EXTERNAL} -j {_SERVICE}",

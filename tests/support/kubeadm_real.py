@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Asks a real kubeadm, and the kubectl beside it, what the role kubeadm asks, for tests and to record it.
 
-$KUBENODE_TEST_KUBEADM names the kubeadm; with $KUBENODE_TEST_KUBECONFIG, which names an administrator's kubeconfig of a cluster for tests,
-what needs an API server is asked as well. To record everything in tests/golden/kubeadm, as root:
+$KUBENODE_TEST_KUBEADM names the kubeadm; with $KUBENODE_TEST_KUBECONFIG, which names an administrator's kubeconfig of a
+cluster for tests, what needs an API server is asked as well. To record everything in tests/golden/kubeadm, as root:
 
-    PYTHONPATH=collection:tests KUBENODE_TEST_KUBEADM=… KUBENODE_TEST_KUBECONFIG=… .venv/bin/python -m support.kubeadm_real
+    PYTHONPATH=collection:tests KUBENODE_TEST_KUBEADM=… KUBENODE_TEST_KUBECONFIG=… .venv/bin/python -m
+    support.kubeadm_real
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Three nodes in a directory of this machine, for the tests of the role kubeadm from its first run to its reset.
 
-A fake stands in for kubeadm and kubectl, which says what the real ones were recorded to say, and an empty role for the agent's.
+A fake stands in for kubeadm and kubectl, which says what the real ones were recorded to say, and an empty role for the
+agent's.
 """
 
 from __future__ import annotations

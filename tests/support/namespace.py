@@ -31,6 +31,7 @@ def sh(*arguments: str, text: str | None = None) -> str:
 def each(*commands: str) -> list[str]:
     """Run commands of a shell, each of which must succeed, and return what each prints.
 
-    One process of this one starts all of them: a user-mode kernel takes the longer to start a process the more memory its parent has.
+    One process of this one starts all of them: a user-mode kernel takes the longer to start a process the more memory
+    its parent has.
     """
     return sh("sh", "-ec", "\nprintf '\\0'\n".join(commands)).split("\0")

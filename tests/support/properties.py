@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """For tests of properties: hypothesis leaves what it remembers where everything else is that a run leaves behind, and no clock decides.
 
-Not a conftest.py for all: it takes time to import, and memory, and the more of that a test has the longer it takes to start a tool in
-a user-mode kernel.
+Not a conftest.py for all: it takes time to import, and memory, and the more of that a test has the longer it takes to
+start a tool in a user-mode kernel.
 """
 
 from __future__ import annotations

@@ -173,8 +173,8 @@ def service(
         node_port: of all protocols.
         annotations: of the Service.
         weights: pods with a weight of their own; each gets an EndpointSlice of its own.
-        spec: more of the Service, as :func:`objects.service` takes it; ``external=True`` and ``balancer=True`` give it an external
-            address and one of a load balancer.
+        spec: more of the Service, as :func:`objects.service` takes it; ``external=True`` and ``balancer=True`` give it
+            an external address and one of a load balancer.
     """
     listed = [item if isinstance(item, tuple) else (item, {}) for item in pods]
     name = f"svc{number}"

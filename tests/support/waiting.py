@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The one way in which tests wait: until a condition holds, for longer than any working machine takes.
 
-A limit only ends a test whose condition never holds. It measures nothing: a machine that is ten times as slow passes the same tests.
-How fast the product is belongs in ``make bench``. ``make lint`` refuses tests that assert on a clock (tests/tools/clocks.py).
+A limit only ends a test whose condition never holds. It measures nothing: a machine that is ten times as slow passes
+the same tests. How fast the product is belongs in ``make bench``. ``make lint`` refuses tests that assert on a clock
+(tests/tools/clocks.py).
 """
 
 from __future__ import annotations

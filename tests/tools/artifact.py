@@ -5,9 +5,9 @@
 
 python tests/tools/artifact.py DIRECTORY
 
-``ansible-galaxy collection build`` decides what is in the artifact. It takes the order of files from the file system, and times from files
-and from the clock. Both are replaced here. ``FILES.json`` and ``MANIFEST.json`` are written anew, as ``ansible-galaxy collection verify``
-expects them.
+``ansible-galaxy collection build`` decides what is in the artifact. It takes the order of files from the file system,
+and times from files and from the clock. Both are replaced here. ``FILES.json`` and ``MANIFEST.json`` are written anew,
+as ``ansible-galaxy collection verify`` expects them.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
 In the directories of DIRECTORIES, a test may not
 
 - use a clock that only serves to measure (MEASURES): what is measured belongs in `make bench`;
-- assert on another clock (CLOCKS), directly or by a name that was given its value in the same file. A lower bound is allowed
-  (``assert time.monotonic() - begun > 2``): the slower the machine, the more it holds.
+- assert on another clock (CLOCKS), directly or by a name that was given its value in the same file. A lower bound is
+  allowed (``assert time.monotonic() - begun > 2``): the slower the machine, the more it holds.
 
 A test waits with ``support.waiting.eventually``, which has one generous limit.
 """

@@ -6,9 +6,9 @@
     python tests/tools/flaky.py unit=20 host=5 kernel=5 lab=5
     python tests/tools/flaky.py kernel=5 tests/kernel/test_takeover.py tests/kernel/test_traffic_flows.py
 
-Each argument ``part=times`` runs a part so often; a path limits the parts kernel and host to that file. The load is `stress-ng`: busy
-processes, writes to the disk and memory that is taken and given back, as FLAKY_LOAD says (its options; empty for no load). All runs go on
-after a failure. Reports stay in .cache/results/flaky/.
+Each argument ``part=times`` runs a part so often; a path limits the parts kernel and host to that file. The load is
+`stress-ng`: busy processes, writes to the disk and memory that is taken and given back, as FLAKY_LOAD says (its
+options; empty for no load). All runs go on after a failure. Reports stay in .cache/results/flaky/.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def report(parts: dict[str, int]) -> int:
         print(f"{part:8} {times:3} times {len(found):6} tests {len(bad):6} did not always pass")
         for each in bad:
             print(
-                f"  {each.name}: {len(each.problems)} of {each.runs} runs failed: {'; '.join(sorted(set(each.problems))) or 'not in all'}"
+                f"  {each.name}: {len(each.problems)} of {each.runs} runs failed:"
+                f" {'; '.join(sorted(set(each.problems))) or 'not in all'}"
             )
         total += len(bad) or (0 if found else 1)
     return total

@@ -69,7 +69,8 @@ def thing(line: str) -> str:
 def unforeseeable(foreseen: list[dict[str, Any]], changed: list[dict[str, Any]]) -> set[str]:
     """Return what check mode cannot know, because it depends on what tasks do that only the run carries out.
 
-    That is whether and from what the parameters of a kernel module change that is yet to be loaded, and which kernel modules nothing uses any more.
+    That is whether and from what the parameters of a kernel module change that is yet to be loaded, and which kernel
+    modules nothing uses any more.
     """
     parameters = {thing(line) for change in foreseen for line in change["lines"] if line.startswith("+ sysctl ")}
     return parameters | {

@@ -5,8 +5,9 @@
 
     python tests/tools/kernel.py [tests/kernel/test_x.py …]
 
-A file of tests/kernel finds a kernel of its own in which nothing was done before: what another file loads, sets or leaves behind
-cannot help or hurt it. A file of tests/host is run on this machine. The parts of `make test` beside this one use a processor while a file waits.
+A file of tests/kernel finds a kernel of its own in which nothing was done before: what another file loads, sets or
+leaves behind cannot help or hurt it. A file of tests/host is run on this machine. The parts of `make test` beside this
+one use a processor while a file waits.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@
 
 python tests/tools/matrix.py ARTIFACT
 
-A version is run by the oldest Python of this machine that it supports. It installs the artifact, reads the documentation of all that
-is in it, checks every playbook's syntax, and runs a play (smoke.yml) that changes nothing. The version that everything else is
-tested with (requirements/dev.txt) is not run again. The environments stay in .cache/matrix; nothing of the checkout is in reach.
+A version is run by the oldest Python of this machine that it supports. It installs the artifact, reads the
+documentation of all that is in it, checks every playbook's syntax, and runs a play (smoke.yml) that changes nothing.
+The version that everything else is tested with (requirements/dev.txt) is not run again. The environments stay in
+.cache/matrix; nothing of the checkout is in reach.
 """
 
 from __future__ import annotations
@@ -164,7 +165,8 @@ def main() -> int:
             chosen.append((core, fitting[0]))
         else:
             print(
-                f"  ansible-core {core.version} wants Python 3.{core.oldest} to 3.{core.newest}, which this machine lacks"
+                f"  ansible-core {core.version} wants Python 3.{core.oldest} to 3.{core.newest}, which this machine"
+                " lacks"
             )
     with ThreadPoolExecutor(max_workers=2) as pool:
         cases = list(pool.map(lambda each: check(*each, artifact), chosen))

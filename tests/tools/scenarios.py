@@ -5,8 +5,8 @@
 
     python tests/tools/scenarios.py [argument of molecule test …]    by default all
 
-All scenarios run in as many labs at a time as LABS has rows, since a scenario mostly waits for its nodes. Each lab has a name, nodes and a
-molecule directory of its own. With arguments, molecule runs once, in the first lab.
+All scenarios run in as many labs at a time as LABS has rows, since a scenario mostly waits for its nodes. Each lab has
+a name, nodes and a molecule directory of its own. With arguments, molecule runs once, in the first lab.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@
 
     python tests/tools/whole.py lint unit kernel -- sanity molecule
 
-Parts run one after the other; ``--`` begins another lane, and lanes run side by side: most tests wait for kernels more than they
-compute. What a part prints is shown when it ends, and which parts are running once a minute.
+Parts run one after the other; ``--`` begins another lane, and lanes run side by side: most tests wait for kernels more
+than they compute. What a part prints is shown when it ends, and which parts are running once a minute.
 
-Each part is a target of the Makefile that leaves JUnit reports in .cache/results/<part>/. Nothing is green by not having
-run: a part that leaves no report, a test that was skipped without being in ALLOWED_SKIPS, and a part that ends badly
-although its tests passed are failures.
+Each part is a target of the Makefile that leaves JUnit reports in .cache/results/<part>/. Nothing is green by not
+having run: a part that leaves no report, a test that was skipped without being in ALLOWED_SKIPS, and a part that ends
+badly although its tests passed are failures.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _MINUTE = 60
 _screen = threading.Lock()
 _running: dict[str, float] = {}  # part -> when it began
 
-# Tests of ansible-test that may be absent: a pattern of the name, one of the reason that ansible-test gives, and ours. They
-# are listed in the summary; any other skip is a failure.
+# Tests of ansible-test that may be absent: a pattern of the name, one of the reason that ansible-test gives, and ours.
+# They are listed in the summary; any other skip is a failure.
 ALLOWED_SKIPS = (
     ("empty-init", "No tests applicable", "there is no __init__.py among the modules"),
     ("pslint", "No tests applicable", "there is no PowerShell"),

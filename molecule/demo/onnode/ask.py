@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sends requests, each over a new connection, and says for each when it was sent and who answered.
 
-Standard input: in one line, a JSON list of jobs ``{"protocol": "tcp" | "udp", "targets": [[address, port], …], "count": N,
-"interval": S, "until_end": bool}``; the targets of a job take turns; its requests start ``interval`` seconds apart if the answers let
-them; with ``until_end`` it sends no more once standard input has ended, even if that makes fewer than ``count``.
-Standard output: a JSON list with one list per job of ``[target, sent, seconds, pod, client]``, or ``[target, sent, seconds, null, error]``
-for a request that was not answered within TIMEOUT seconds. ``target`` is an index, ``sent`` the clock's time.
-One process for many requests, because a node takes a quarter of a second to start Python.
+Standard input: in one line, a JSON list of jobs ``{"protocol": "tcp" | "udp", "targets": [[address, port], …], "count":
+N, "interval": S, "until_end": bool}``; the targets of a job take turns; its requests start ``interval`` seconds apart
+if the answers let them; with ``until_end`` it sends no more once standard input has ended, even if that makes fewer
+than ``count``. Standard output: a JSON list with one list per job of ``[target, sent, seconds, pod, client]``, or
+``[target, sent, seconds, null, error]`` for a request that was not answered within TIMEOUT seconds. ``target`` is an
+index, ``sent`` the clock's time. One process for many requests, because a node takes a quarter of a second to start
+Python.
 """
 
 from __future__ import annotations

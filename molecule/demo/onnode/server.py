@@ -34,7 +34,10 @@ def serve_http(connection: socket.socket, name: str, client: str) -> None:
                     return
                 request += received
             body = answer(name, client)
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            head = (
+                f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection:"
+                " close\r\n\r\n"
+            )
             connection.sendall(head.encode() + body)
         except OSError:
             return  # the client is gone or too slow: its own affair

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-# The fake cluster's API on port 6443: the objects of /var/lib/fake-cluster, with the node's labels as they are at the moment.
+# The fake cluster's API on port 6443: the objects of /var/lib/fake-cluster, with the node's labels as they are at the
+# moment.
 from __future__ import annotations
 
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-# A fake of kubectl: the commands that the role migrate uses, on files in /var/lib/fake-cluster instead of a cluster of one node. Its kube-proxy is a
-# service that runs where the DaemonSet's affinity and the node's label let it. Every call is written to /var/lib/fake-cluster/calls.
-# `schedule` is the kubelet at boot.
+# A fake of kubectl: the commands that the role migrate uses, on files in /var/lib/fake-cluster instead of a cluster of
+# one node. Its kube-proxy is a service that runs where the DaemonSet's affinity and the node's label let it. Every call
+# is written to /var/lib/fake-cluster/calls. `schedule` is the kubelet at boot.
 from __future__ import annotations
 
 import json

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-# iptables_mode.py FILE: what kube-proxy does in iptables mode: its chains anew, its jumps where they are missing. What else there is stays.
+# iptables_mode.py FILE: what kube-proxy does in iptables mode: its chains anew, its jumps where they are missing. What
+# else there is stays.
 from __future__ import annotations
 
 import json

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-# network.py POD...: a network of pods with these addresses, and the recorded node's own addresses, if it is a recorded one.
+# network.py POD...: a network of pods with these addresses, and the recorded node's own addresses, if it is a recorded
+# one.
 from __future__ import annotations
 
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # steady.py serve: answer on port 8080.
-# steady.py ask ADDRESS PORT DIRECTORY: new connections one after the other, and one that is kept; what fails is written to `failures` there, how
-# many did not to `count`.
+# steady.py ask ADDRESS PORT DIRECTORY: new connections one after the other, and one that is kept; what fails is written
+# to `failures` there, how many did not to `count`.
 from __future__ import annotations
 
 import pathlib

@@ -57,7 +57,8 @@ _ROOT_GROUPS = (
 class Task(NamedTuple):
     """What the guard must know: the file that decides, how long to wait, what changes, and what the ledger said before.
 
-    ``claims`` are those of the ``touched`` items that were the owner's, ``notes`` what the ledger remembered, by kind and key.
+    ``claims`` are those of the ``touched`` items that were the owner's, ``notes`` what the ledger remembered, by kind
+    and key.
     """
 
     path: str
@@ -219,8 +220,8 @@ def undo(task: Task, tables: Tables, read: Reread, directory: str) -> None:
 def back(steps: Sequence[Step], have: ReadState) -> tuple[list[Step], list[str]]:
     """Return the steps that lead back from what there is to what was before ``steps``, and a sentence for each item that is left alone.
 
-    An item may have been changed more than once (a real server that drains), or not yet when the task died. One that came is taken
-    away however it is now: its place may have changed.
+    An item may have been changed more than once (a real server that drains), or not yet when the task died. One that
+    came is taken away however it is now: its place may have changed.
     """
     passed: dict[Item, list[Any]] = {}
     for step in steps:

@@ -6,7 +6,8 @@
 
 """Bundles of the agent: verify the archive and each file in it, unpack.
 
-A bundle carries its manifest ``SHA256SUMS``, in the format of the command ``sha256sum``. A release that is unpacked already is compared with it, too.
+A bundle carries its manifest ``SHA256SUMS``, in the format of the command ``sha256sum``. A release that is unpacked
+already is compared with it, too.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ def _manifest(directory: str) -> dict[str, str]:
         match = _LINE.fullmatch(line)
         if match is None or match[2] in expected:
             raise BundleError(
-                f"{MANIFEST} line {number} is {line[:100]!r}, expected 'SHA-256  NAME' with a name that stands there once"
+                f"{MANIFEST} line {number} is {line[:100]!r}, expected 'SHA-256  NAME' with a name that stands there"
+                " once"
             )
         expected[match[2]] = match[1]
     return expected

@@ -6,9 +6,9 @@
 
 """Releases of the agent on a node: verified and unpacked aside, asked whether they can work, switched to, proven or taken back.
 
-What was there before a change is recorded until the new one has proven itself, so that one can go back whatever interrupts a run.
-Each function of STATES takes the module and the places; it returns lines of what was done (in check mode: would be done), files
-before and after, and the release with what a running agent needs.
+What was there before a change is recorded until the new one has proven itself, so that one can go back whatever
+interrupts a run. Each function of STATES takes the module and the places; it returns lines of what was done (in check
+mode: would be done), files before and after, and the release with what a running agent needs.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ def unpack(module: AnsibleModule, bundle: str, release: str) -> None:
         code, out, err = module.run_command(compile_all)
         if code != 0:
             module.fail_json(
-                msg=f"the agent cannot be compiled by {module.params['python']}: {(out + err).strip()}; nothing was changed"
+                msg=(
+                    f"the agent cannot be compiled by {module.params['python']}: {(out + err).strip()}; nothing was"
+                    " changed"
+                )
             )
         os.chmod(aside, 0o755)
         if os.path.lexists(release):
@@ -288,7 +291,8 @@ def remove(module: AnsibleModule, places: Places) -> Done:
     try:
         _files.refuse_read_only([*going, *([places.current] if places.directory in going else [])])
         if not module.check_mode:
-            # All that can be refused comes first; a tree that is removed file by file is nothing that could be put back.
+            # All that can be refused comes first; a tree that is removed file by file is nothing that could be put
+            # back.
             shutil.rmtree(aside, ignore_errors=True)
             if os.path.lexists(places.directory):
                 os.rename(places.directory, aside)

@@ -104,12 +104,13 @@ def lacking(found: Mapping[str, Any], has_modules: bool) -> list[str]:
     names = [entry.replace("|", " or ") for entry in found["lacks"]["modules"]]
     if names and has_modules:
         sentences.append(
-            f"kernel {found['kernel']} has no module {', '.join(names)} (neither loaded, nor built in, nor under /lib/modules)"
+            f"kernel {found['kernel']} has no module {', '.join(names)} (neither loaded, nor built in, nor under"
+            " /lib/modules)"
         )
     elif names:
         sentences.append(
-            f"kernel {found['kernel']} has no module {', '.join(names)}, for there is no /lib/modules/{found['kernel']} "
-            "(a kernel that was upgraded and not booted yet? a package of its own?)"
+            f"kernel {found['kernel']} has no module {', '.join(names)}, for there is no /lib/modules/{found['kernel']}"
+            " (a kernel that was upgraded and not booted yet? a package of its own?)"
         )
     return sentences
 
@@ -138,8 +139,8 @@ def refusals(
         sentences += [f"{path} has no space left, expected some ({WRITTEN[path]})" for path in full]
     if found["container"] and found["ipvs"] is None:
         sentences.append(
-            f"the node is a container ({found['virtualization']}), which cannot load kernel modules, and the kernel that it shares "
-            "has not loaded ip_vs: load it on the machine below"
+            f"the node is a container ({found['virtualization']}), which cannot load kernel modules, and the kernel"
+            " that it shares has not loaded ip_vs: load it on the machine below"
         )
     return sentences
 

@@ -146,8 +146,9 @@ def parse_options(text: str) -> dict[str, str]:
 def overridden(path: str, names: Collection[str], wanted: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Return what other files of modprobe.d make of the next boot: name, value and file.
 
-    Of a parameter (``ip_vs.conn_tab_bits``), the last word: modprobe puts the options of all files together in the order of the
-    files' names. Of a module, ``blacklist``: it is not loaded by modules-load.d then (systemd-modules-load.service(8)).
+    Of a parameter (``ip_vs.conn_tab_bits``), the last word: modprobe puts the options of all files together in the
+    order of the files' names. Of a module, ``blacklist``: it is not loaded by modules-load.d then
+    (systemd-modules-load.service(8)).
 
     Args:
         path: our file of modprobe.d.
@@ -255,7 +256,8 @@ def unloadable(names: Iterable[str], path: str = "/proc/modules") -> list[str]:
             for line in file:
                 name, _size, count, above = line.split()[:4]
                 holders[name] = [] if above == "-" else above.rstrip(",").split(",")
-                # A scheduler, an application or a persistence engine holds ip_vs twice: by its symbols, and by registering.
+                # A scheduler, an application or a persistence engine holds ip_vs twice: by its symbols, and by
+                # registering.
                 users[name] = int(count) - sum(2 if holder.startswith("ip_vs_") else 1 for holder in holders[name])
     except OSError:
         return []

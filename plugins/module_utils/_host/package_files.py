@@ -35,8 +35,8 @@ class Package(NamedTuple):
 def newer(run: Run, family: str, paths: Iterable[str]) -> list[str]:
     """Return those of the files that bring something new, in their order.
 
-    That is what is not installed, or installed in an older version; of one package's files the newest. Of packages that are installed side by side,
-    it is every version that is not.
+    That is what is not installed, or installed in an older version; of one package's files the newest. Of packages that
+    are installed side by side, it is every version that is not.
 
     Args:
         run: a function from a command to its status and output.

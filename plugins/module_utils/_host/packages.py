@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 # Where every package writes. A package manager that is refused there stops in the middle.
 WRITTEN = ("/usr", "/etc", "/var/lib")
-# A mirror is used for one installation and leaves nothing in /etc: the manager is told to look for repositories in a directory of ours.
+# A mirror is used for one installation and leaves nothing in /etc: the manager is told to look for repositories in a
+# directory of ours.
 _REPOSITORY = "[kubenode]\nname=kubenode\nbaseurl={mirror}\nenabled=1\n{keys}"
 _APT = ("-o", "DPkg::Lock::Timeout=300", "-o", "APT::Sandbox::User=root")
 # What apt knows of packages, without what it has cached of the node's repositories.
@@ -48,16 +49,17 @@ _DNF_MIRROR = ("--setopt=reposdir={work}", "--setopt=cachedir={work}/cache")
 _ZYPPER = ("zypper", "--non-interactive", "--quiet")
 _ZYPPER_MIRROR = ("--reposd-dir", "{work}", "--cache-dir", "{work}/cache")
 _PACMAN_MIRROR = ("--config", "{work}/pacman.conf", "--cachedir", "{work}/cache")
-# What pacman knows of repositories has no place of its own beside what is installed: it is put back after the use of a mirror.
+# What pacman knows of repositories has no place of its own beside what is installed: it is put back after the use of a
+# mirror.
 PACMAN_LISTS = "/var/lib/pacman/sync"
 
 
 class Manager(NamedTuple):
     """What a package manager is called with.
 
-    A command is a tuple of words; ``{names}`` stands for the packages or files, ``{work}`` for a directory of ours, ``{mirror}`` for the mirror.
-    ``lists`` is the file, below that directory, that names the mirror, with its text (see ``mirror_list``). ``done`` are the exit
-    statuses of success.
+    A command is a tuple of words; ``{names}`` stands for the packages or files, ``{work}`` for a directory of ours,
+    ``{mirror}`` for the mirror. ``lists`` is the file, below that directory, that names the mirror, with its text (see
+    ``mirror_list``). ``done`` are the exit statuses of success.
     """
 
     suffix: str

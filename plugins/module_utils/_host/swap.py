@@ -39,8 +39,8 @@ SERVICES = (
     "dphys-swapfile.service",
     "swapspace.service",
 )
-# Beside a unit, a file of ours whose condition never holds keeps it from being started. Masking would not do: it fails for a unit that somebody wrote
-# into /etc/systemd/system, and a mask does not tell whose it is.
+# Beside a unit, a file of ours whose condition never holds keeps it from being started. Masking would not do: it fails
+# for a unit that somebody wrote into /etc/systemd/system, and a mask does not tell whose it is.
 DROP_IN = "90-kubenode.conf"
 DROP_IN_TEXT = """\
 # Written by kubenode.ipvs.swap: no swap on this node. The same module with state=restored removes this file.
@@ -94,8 +94,8 @@ def with_swap(text: str) -> str:
 def units(directories: Sequence[str] = UNIT_DIRECTORIES) -> list[str]:
     """Return what systemd starts at boot to have swap beside fstab's, by name: swap units and :data:`SERVICES`.
 
-    Swap units come from administrators, zram-generator and systemd-gpt-auto-generator. What nothing wants, what is masked (a link to
-    ``/dev/null``) and what we keep from starting is none of it.
+    Swap units come from administrators, zram-generator and systemd-gpt-auto-generator. What nothing wants, what is
+    masked (a link to ``/dev/null``) and what we keep from starting is none of it.
     """
     found: dict[str, str] = {}
     for directory in directories:

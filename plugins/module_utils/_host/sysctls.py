@@ -207,8 +207,8 @@ def _bounded_at_boot(
 ) -> dict[str, str | None]:
     """Return what our file must say so that values are within their bounds after a boot; None if it is better to say nothing.
 
-    What a file before ours says is not known to it: if that is within the bounds it must stand, now and when somebody changes it.
-    Without such a file the value of a boot is the kernel's own, which is what is live at first.
+    What a file before ours says is not known to it: if that is within the bounds it must stand, now and when somebody
+    changes it. Without such a file the value of a boot is the kernel's own, which is what is live at first.
     """
     before = spoken(before_ours(path), bounds)
     found = {}
@@ -259,7 +259,8 @@ def overridden(path: str, wanted: Mapping[str, str | Bounds]) -> list[tuple[str,
 def spoken(files: Iterable[str], names: Collection[str]) -> dict[str, tuple[str, str]]:
     """Return the last settings of the names in files: value and file by name.
 
-    Patterns do not count: a name that is set by itself, as we do, is left alone by them whatever the order (sysctl.d(5)).
+    Patterns do not count: a name that is set by itself, as we do, is left alone by them whatever the order
+    (sysctl.d(5)).
     """
     found: dict[str, tuple[str, str]] = {}
     for file in files if names else ():

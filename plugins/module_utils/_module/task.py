@@ -170,7 +170,8 @@ def run(
 def brief(given: Any) -> Any:
     """Return parameters as a result repeats them (``ansible-playbook -vvv`` shows that): of a long list, how long it is.
 
-    Ansible walks through all of a result several times on both sides; a table's worth of options took a third of the module's time.
+    Ansible walks through all of a result several times on both sides; a table's worth of options took a third of the
+    module's time.
     """
     if isinstance(given, dict):
         return {name: brief(value) for name, value in given.items()}
@@ -182,7 +183,8 @@ def brief(given: Any) -> Any:
 def compute(have: ReadState, wish: TaskChange, around: LedgerView, params: dict[str, Any]) -> Plan:
     """Return the plan of a task.
 
-    Only what the task is about goes to the planner as owned; the rest of this owner's things stands there like somebody else's.
+    Only what the task is about goes to the planner as owned; the rest of this owner's things stands there like somebody
+    else's.
 
     Raises:
         ConflictError: something named belongs to somebody else.

@@ -75,7 +75,8 @@ class Trial:
         """Return the plan.
 
         Raises:
-            EngineError: the kernel refuses a set, or what a set holds that is to be exchanged for one with another header.
+            EngineError: the kernel refuses a set, or what a set holds that is to be exchanged for one with another
+                header.
         """
         sets = [self._making(step, made.steps) for step in made.steps if step.kind == "set" and step.after is not None]
         if sets:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class Given(NamedTuple):
     """A set as the task gives it.
 
-    ``header`` is the wanted one; None: the set shall not be. ``members`` and ``gone`` are Lines of members that shall and shall
-    not be. Where ``exact``, other members go as well.
+    ``header`` is the wanted one; None: the set shall not be. ``members`` and ``gone`` are Lines of members that shall
+    and shall not be. Where ``exact``, other members go as well.
     """
 
     place: str

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def arranged(given: Given, saved: Saved | None, types: Mapping[str, str]) -> tuple[Given, IPSet | None]:
     """Return the task's list:set without ``before`` and ``after``, and the header that is there, with their order where it matters.
 
-    The kernel adds members behind all others and never moves one. Where that alone does not lead to the wanted order, both headers
-    have an order: then they differ, and the list is exchanged for one that has it.
+    The kernel adds members behind all others and never moves one. Where that alone does not lead to the wanted order,
+    both headers have an order: then they differ, and the list is exchanged for one that has it.
 
     A new one is filled in the wanted order.
 
@@ -35,7 +35,8 @@ def arranged(given: Given, saved: Saved | None, types: Mapping[str, str]) -> tup
         types: the types of all sets that will be there, by name.
 
     Raises:
-        InputError: a member is no set that will be there, or is itself a list; or stands before or after one that is not in it.
+        InputError: a member is no set that will be there, or is itself a list; or stands before or after one that is
+            not in it.
     """
     present = [text.partition(" ")[0] for text in saved.members()] if saved is not None else []
     gone = {text.partition(" ")[0] for text in given.gone.texts}

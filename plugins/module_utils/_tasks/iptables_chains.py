@@ -255,7 +255,8 @@ def mentioned_sets(
     """Return the headers of the sets that rules name. One that is not there may be ``expected``.
 
     Raises:
-        InputError: there is no such set, or it holds another family: the kernel takes such a rule, and it never matches.
+        InputError: there is no such set, or it holds another family: the kernel takes such a rule, and it never
+            matches.
     """
     texts: list[tuple[ChainKey | JumpKey, str, str]]
     texts = [

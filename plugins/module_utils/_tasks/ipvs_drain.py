@@ -6,8 +6,8 @@
 
 """Drain: set a real server to weight 0, and remove it when its active connections have ended or the time is over.
 
-The waiting is part of the plan's execution: between the steps that come before the first removal and the removals. So what fails
-after it undoes it, too: the real server is there again, with its weight.
+The waiting is part of the plan's execution: between the steps that come before the first removal and the removals. So
+what fails after it undoes it, too: the real server is there again, with its weight.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Drain:
 
     Args:
         seconds: how long to wait at most.
-        lock: the node's lock, which others may have while this task waits; None in check mode on a node without a ledger.
+        lock: the node's lock, which others may have while this task waits; None in check mode on a node without a
+            ledger.
     """
 
     def __init__(self, seconds: int, lock: int | None) -> None:
@@ -90,6 +91,7 @@ class Drain:
             for key in sorted(self._keys)
         ]
         self.told["warnings"] = [
-            f"real server {key} had {count} active connection(s) left when drain_timeout ({self._seconds} s) was over; it was removed"
+            f"real server {key} had {count} active connection(s) left when drain_timeout ({self._seconds} s) was over;"
+            " it was removed"
             for key, count in sorted(active.items())
         ]

@@ -26,7 +26,8 @@ __all__ = ["TABLE", "apply", "check", "complete", "read"]
 
 TABLE = "ipvs_settings"
 
-# A datagram of 65535 bytes, less the headers of IP and UDP. The kernel silently takes the nearest value that it can have.
+# A datagram of 65535 bytes, less the headers of IP and UDP. The kernel silently takes the nearest value that it can
+# have.
 _LONGEST = {4: 65507, 6: 65487}
 _SHORTEST = {"master": 1, "backup": 1024}
 _MULTICAST = ("224.0.0.0/4", "ff00::/8")

@@ -34,8 +34,8 @@ def converge(module: AnsibleModule, params: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         module: the AnsibleModule.
-        params: ``modules``, ``optional``, ``absent``, ``parameters``, ``persist``, ``purge`` and ``owner``, as the module
-            kernel_modules takes them.
+        params: ``modules``, ``optional``, ``absent``, ``parameters``, ``persist``, ``purge`` and ``owner``, as the
+            module kernel_modules takes them.
 
     Raises:
         EngineError: something is not to be had; nothing was changed.
@@ -109,7 +109,8 @@ def within(
         for name, value, file in _kernel_modules.overridden(options_path, lasting, options):
             after = "is not loaded" if value == "blacklist" else f"has the value {value}"
             module.warn(
-                f"{file} says otherwise than {options_path if '.' in name else load_path}: {name} {after} at the next boot"
+                f"{file} says otherwise than {options_path if '.' in name else load_path}: {name} {after} at the next"
+                " boot"
             )
             overridden.append({"name": name, "value": value, "path": file})
     named_states = {name: states[name] for name in states if name in named or name in absent}

@@ -112,7 +112,8 @@ def desired(params: dict[str, Any]) -> State:
     """Return the state that the objects and the configuration ask for on this node.
 
     Raises:
-        EngineError: the configuration or, unless ``invalid_objects`` is "skip", an object cannot be used; the text has every reason.
+        EngineError: the configuration or, unless ``invalid_objects`` is "skip", an object cannot be used; the text has
+            every reason.
     """
     kube_proxy = {"apiVersion": KUBE_PROXY[0], "kind": KUBE_PROXY[1], "mode": "ipvs", **params["config"]}
     agent = {"apiVersion": AGENT[0], "kind": AGENT[1], **params["agent_config"]}

@@ -55,20 +55,22 @@ class Outcome(NamedTuple):
 def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_going: bool = False) -> Outcome:
     """Do what the plan says, in its order.
 
-    Claims are written before anything is created and forgotten after it is gone: a crash in between leaves a claim on something
-    that is not there, never an orphan that nobody owns. A failure leaves the ledger as it was, but for what could be done.
+    Claims are written before anything is created and forgotten after it is gone: a crash in between leaves a claim on
+    something that is not there, never an orphan that nobody owns. A failure leaves the ledger as it was, but for what
+    could be done.
 
     Args:
         plan: what to do.
         tables: ``apply`` of each table, by the table's name (:data:`default_tables`).
         ledger: where claims go.
         owner: whose items these are.
-        keep_going: the agent's way: a step that fails is reported and the rest is done, but for what hangs on the failed
-            step. Otherwise the first failure undoes all that was done before it.
+        keep_going: the agent's way: a step that fails is reported and the rest is done, but for what hangs on the
+            failed step. Otherwise the first failure undoes all that was done before it.
 
     Raises:
         LedgerError: it cannot be written; nothing was done, or with ``keep_going`` perhaps all.
-        ApplyError: a step, or the ledger after all of them, failed (only without ``keep_going``); everything was undone that could be.
+        ApplyError: a step, or the ledger after all of them, failed (only without ``keep_going``); everything was undone
+            that could be.
         KernelError: a table cannot be used at all (only with ``keep_going``); what was done before stays.
     """
     creations = [

@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ledger: the owner of each item on this node.
 
-A SQLite file under ``/run``, which dies at reboot exactly like the kernel state that it describes. It maps (kind, key) to
-one owner; the agent is one, each playbook ``owner:`` another. Children (real servers, members) belong to the owner of
-their parent and are not listed.
+A SQLite file under ``/run``, which dies at reboot exactly like the kernel state that it describes. It maps (kind, key)
+to one owner; the agent is one, each playbook ``owner:`` another. Children (real servers, members) belong to the owner
+of their parent and are not listed.
 
-The agent's user owns that file, so root believes little of it: only rows about the network, in canonical form, are read. Any other
-row is kept, ignored and named in :attr:`Ledger.problems`. Root opens the file in a process with its owner's rights (``privsep.py``).
+The agent's user owns that file, so root believes little of it: only rows about the network, in canonical form, are
+read. Any other row is kept, ignored and named in :attr:`Ledger.problems`. Root opens the file in a process with its
+owner's rights (``privsep.py``).
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ class Ledger:
         if conflict is not None:
             position, other = conflict
             raise ConflictError(
-                f"{name(*listed[position])} is wanted by owner {owner!r} but belongs to owner {readable(other)!r}; nothing was changed"
+                f"{name(*listed[position])} is wanted by owner {owner!r} but belongs to owner {readable(other)!r};"
+                " nothing was changed"
             )
         return {listed[position] for position in new}
 
@@ -190,8 +192,8 @@ class Ledger:
         if len(named) < _MOST_PROBLEMS:
             named.setdefault(
                 row,
-                f"ledger {self.path}: the {table} with kind {row[0]!r}, key {row[1]!r} {reason}; it is kept and ignored. "
-                "If no later release wrote it, remove the row with sqlite3",
+                f"ledger {self.path}: the {table} with kind {row[0]!r}, key {row[1]!r} {reason}; it is kept and"
+                " ignored. If no later release wrote it, remove the row with sqlite3",
             )
         elif row not in named:
             named[("", "")] = f"ledger {self.path}: more rows of the table {table} are kept and ignored"

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The ledger's SQLite file: rows of text, in a file that only its owner can open, whoever wrote it.
 
-Each method is one transaction of bounded time. Arguments and results are what JSON can carry, so that root can call them in a process
-with the owner's rights (``privsep.py``).
+Each method is one transaction of bounded time. Arguments and results are what JSON can carry, so that root can call
+them in a process with the owner's rights (``privsep.py``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from contextlib import suppress
 from typing import Any
 
 VERSION = 1
-# A version only adds: columns with a default, tables. So a release reads and writes the file of the release before it and of the one after it.
+# A version only adds: columns with a default, tables. So a release reads and writes the file of the release before it
+# and of the one after it.
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS claim (
     kind TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (kind, key)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The ledger's rows as text: keys in canonical JSON, and what is refused when they are read.
 
-A key goes into the input of iptables and ipset, and into messages. So whoever wrote it, only one that this code could have written is
-read: of its kind's fields and types, printable, and without white space (but for a rule).
+A key goes into the input of iptables and ipset, and into messages. So whoever wrote it, only one that this code could
+have written is read: of its kind's fields and types, printable, and without white space (but for a rule).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, get_type_hints
 
 from .model.kinds import KINDS
 
-# Kinds that a service proxy or a task claims until the next boot. All others (files, kernel modules, sysctls) are claimed where only root writes.
+# Kinds that a service proxy or a task claims until the next boot. All others (files, kernel modules, sysctls) are
+# claimed where only root writes.
 _UNTIL_REBOOT = frozenset(("link", "set", "chain", "jump", "virtual_server", "sync_daemon", "address", "route"))
 _LONGEST = 65536  # letters of a key
 _SHOWN = 100

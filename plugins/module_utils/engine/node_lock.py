@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The node's lock, which serialises agent, modules and command line while they read, plan and apply.
 
-Only root and the directory's owner can open the file, so no other user can hold it. Whoever waits does so for a bounded time, and names the
-holder then.
+Only root and the directory's owner can open the file, so no other user can hold it. Whoever waits does so for a bounded
+time, and names the holder then.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def _take(handle: int, path: str, end: float) -> None:
         except BlockingIOError:
             if time.monotonic() >= end:
                 raise LockedError(
-                    f"lock {path} is held by {holders(os.fstat(handle))}; wait for that process, or end it; nothing was changed"
+                    f"lock {path} is held by {holders(os.fstat(handle))}; wait for that process, or end it; nothing was"
+                    " changed"
                 ) from None
             time.sleep(_POLL)
 

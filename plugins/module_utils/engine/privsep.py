@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Privilege separation: root works in another user's directory through a child process that has only that user's rights.
 
-A directory's owner can swap any file in it for a link, a named pipe or a forged database, at any moment. A child with the owner's rights
-follows a link only to what the owner reaches anyway. The parent waits for a bounded time, and takes nothing from the child but JSON.
+A directory's owner can swap any file in it for a link, a named pipe or a forged database, at any moment. A child with
+the owner's rights follows a link only to what the owner reaches anyway. The parent waits for a bounded time, and takes
+nothing from the child but JSON.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class OwnerProcess:
         seconds: how long an answer may take.
 
     Raises:
-        LedgerError: the child cannot be started, or the object cannot be made; also from :meth:`call`, for errors in the child.
+        LedgerError: the child cannot be started, or the object cannot be made; also from :meth:`call`, for errors in
+            the child.
     """
 
     def __init__(self, uid: int, gid: int, make: Callable[[], Any], seconds: float) -> None:

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bounds for JSON before it is parsed: nesting, and the length of numbers.
 
-Text of a hundred thousand brackets ends a parser with RecursionError, and a number of 5,000 digits with ValueError. With them ends
-whatever else is in the same document: a page of five hundred objects. Here such a value becomes text that says what it was, so that
-only the object that holds it cannot be used. Everything that walks through a parsed document may rely on these bounds.
+Text of a hundred thousand brackets ends a parser with RecursionError, and a number of 5,000 digits with ValueError.
+With them ends whatever else is in the same document: a page of five hundred objects. Here such a value becomes text
+that says what it was, so that only the object that holds it cannot be used. Everything that walks through a parsed
+document may rely on these bounds.
 """
 
 from __future__ import annotations

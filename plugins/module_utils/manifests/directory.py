@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A directory of manifests, or a single file, as a source of objects.
 
-What ``kubectl get svc,endpointslices -A -o json`` (or ``-o yaml``) prints is accepted as it is. A file that cannot be used is a
-problem with a name, a line and a reason, and its last good version stays in place. If two files hold the same object, the first by
-name counts and the other is a problem.
+What ``kubectl get svc,endpointslices -A -o json`` (or ``-o yaml``) prints is accepted as it is. A file that cannot be
+used is a problem with a name, a line and a reason, and its last good version stays in place. If two files hold the same
+object, the first by name counts and the other is a problem.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Manifests:
     """The objects of a path. Not read until :meth:`scan`.
 
     ``waiting`` says in words why nothing can be known yet ("" if
-    it can): as long as it does, nothing of what a node has may be removed. ``unknown`` are files of which no version could ever be
-    read: what they want is not known either.
+    it can): as long as it does, nothing of what a node has may be removed. ``unknown`` are files of which no version
+    could ever be read: what they want is not known either.
     """
 
     about = "manifests"

@@ -20,7 +20,8 @@ from .bounded_json import TOO_DEEP, bounded, integer
 
 Object = dict[str, Any]
 
-# The kinds that the agent works with, and the API version in which it knows them. Others in the same file are none of our business.
+# The kinds that the agent works with, and the API version in which it knows them. Others in the same file are none of
+# our business.
 API_VERSIONS = {"Service": "v1", "EndpointSlice": "discovery.k8s.io/v1", "Node": "v1"}
 _CLUSTER_WIDE = ("Node",)
 _MOST_CONDITIONS = 1000  # different ones; there are twenty-seven that mean something
@@ -61,8 +62,8 @@ def objects(text: str) -> dict[ObjectKey, Object]:
     """Return the Services, EndpointSlices and Nodes in ``text``; what clients write down about themselves is left out.
 
     Raises:
-        DocumentError: a document is not an object of the Kubernetes API, lacks its kind or name, is of an API version that is not
-            known here, or is there twice.
+        DocumentError: a document is not an object of the Kubernetes API, lacks its kind or name, is of an API version
+            that is not known here, or is there twice.
     """
     found: dict[ObjectKey, Object] = {}
     for line, document in documents(text):

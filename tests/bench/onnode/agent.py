@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """On the node: the agent with a cluster of a given size, from nothing to everything in place and beyond.
 
-Arguments: services, endpoints of each, cold starts, endpoint changes, seconds of steady state. Standard output: JSON with lists of
-seconds ``cold``, ``event``, and ``cpu_per_minute`` (seconds) and ``memory`` (MiB, the largest so far).
+Arguments: services, endpoints of each, cold starts, endpoint changes, seconds of steady state. Standard output: JSON
+with lists of seconds ``cold``, ``event``, and ``cpu_per_minute`` (seconds) and ``memory`` (MiB, the largest so far).
 
 All but one service are in one manifest, as kubectl prints them; the one whose endpoints change is in its own.
 """

@@ -5,8 +5,8 @@
 
     http_abuse.py ADDRESS HEALTH_PORT METRICS_PORT PROBES CLIENTS
 
-The clients are idle, slow, pipelining (half of them do not read), sending garbage, or asking for metrics as often as they can. All connect
-again as soon as they are closed. Standard library only: it runs on a node as it is.
+The clients are idle, slow, pipelining (half of them do not read), sending garbage, or asking for metrics as often as
+they can. All connect again as soon as they are closed. Standard library only: it runs on a node as it is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Abuser:
 
     def connect(self) -> None:
         self.connection = socket.socket(socket.AF_INET6 if ":" in self.address[0] else socket.AF_INET)
-        # Clients on other machines would not use this kernel's TCP memory for what they send: one that is short of it drops everybody's packets.
+        # Clients on other machines would not use this kernel's TCP memory for what they send: one that is short of it
+        # drops everybody's packets.
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         self.connection.setblocking(False)

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """On the node: the modules' own time for large sets and chains, and the tools' for the same, in turns.
 
-Arguments: members of the set, how many of them change, rules of the chain, rounds. Standard output: JSON, name to seconds of each round.
+Arguments: members of the set, how many of them change, rules of the chain, rounds. Standard output: JSON, name to
+seconds of each round.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def module(name: str, changes: int, **arguments: object) -> float:
     answer = json.loads(done.stdout)
     if answer["result"].get("failed") or len(answer["result"]["lines"]) != changes:
         sys.exit(
-            f"{name}: {len(answer['result'].get('lines', ()))} changes instead of {changes}: {answer['result'].get('msg')}"
+            f"{name}: {len(answer['result'].get('lines', ()))} changes instead of {changes}:"
+            f" {answer['result'].get('msg')}"
         )
     return float(answer["seconds"])
 

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """On the node: one run of one module, in a process of its own.
 
-Argument: the module's name. Standard input: its arguments as JSON. Standard output: JSON with ``seconds`` and the module's ``result``.
-The seconds are the module's own: from the first line of the collection's code, which has yet to be loaded, to its result. Starting
-Python and loading Ansible's part come before that, and are the same for every module.
+Argument: the module's name. Standard input: its arguments as JSON. Standard output: JSON with ``seconds`` and the
+module's ``result``. The seconds are the module's own: from the first line of the collection's code, which has yet to be
+loaded, to its result. Starting Python and loading Ansible's part come before that, and are the same for every module.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """On the node: read and compare large tables by the engine, list them by the kernel's tools, in turns; and bind addresses in two ways.
 
-Arguments: members of a set, rules of a chain, addresses, rounds. Standard output: JSON, name to seconds of each round. The engine's times
-are those of its calls in a running interpreter, the tools' those of their processes.
+Arguments: members of a set, rules of a chain, addresses, rounds. Standard output: JSON, name to seconds of each round.
+The engine's times are those of its calls in a running interpreter, the tools' those of their processes.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """On the node: the agent with a large cluster, while endpoints change at a steady rate.
 
-Arguments: services, endpoints of each, changes in a second, seconds. Standard output: JSON with the list of ``latency`` (seconds from when
-a change was due to when IPVS was seen to have it), ``cpu`` (seconds of the agent's CPU in a second), ``own`` (seconds of this script's, with
-which the agent shares the one CPU) and ``memory`` (MiB, the largest).
+Arguments: services, endpoints of each, changes in a second, seconds. Standard output: JSON with the list of ``latency``
+(seconds from when a change was due to when IPVS was seen to have it), ``cpu`` (seconds of the agent's CPU in a second),
+``own`` (seconds of this script's, with which the agent shares the one CPU) and ``memory`` (MiB, the largest).
 
-Some services of every kind, each in a manifest of its own, have an endpoint that goes and comes back. Changes are looked for one after the
-other, by one request for one virtual server: a change counts as late as the ones before it, and looking costs the same however many wait.
+Some services of every kind, each in a manifest of its own, have an endpoint that goes and comes back. Changes are
+looked for one after the other, by one request for one virtual server: a change counts as late as the ones before it,
+and looking costs the same however many wait.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ def main(services: int, endpoints: int, rate: float, seconds: float) -> None:
                     pending.popleft()
                 elif late > PATIENCE:
                     sys.exit(
-                        f"{server}: {address} {'never came' if comes else 'never went'}\n{(WORK / 'log').read_text()[-2000:]}"
+                        f"{server}: {address}"
+                        f" {'never came' if comes else 'never went'}\n{(WORK / 'log').read_text()[-2000:]}"
                     )
                 else:
                     break

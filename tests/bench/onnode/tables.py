@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """On the node: write and read the IPVS table, by the engine and by ipvsadm in turns.
 
-Arguments: virtual servers, real servers of each, rounds. Standard output: JSON, name to seconds of each round. The engine's times
-are those of its calls in a running interpreter, ipvsadm's those of its process.
+Arguments: virtual servers, real servers of each, rounds. Standard output: JSON, name to seconds of each round. The
+engine's times are those of its calls in a running interpreter, ipvsadm's those of its process.
 """
 
 from __future__ import annotations

@@ -172,7 +172,10 @@ def _answers() -> list[bytes]:
     deep = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 3000\r\n\r\n" + b"[" * 3000
     more = [
         deep,
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n\x1f\x8b\x08\0\r\n0\r\n\r\n",
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding:"
+            b" chunked\r\n\r\n4\r\n\x1f\x8b\x08\0\r\n0\r\n\r\n"
+        ),
         b"HTTP/1.1 429 Too Many\r\nRetry-After: " + b"9" * 5000 + b"\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\n" * 20,

@@ -56,7 +56,10 @@ COMMIT
 -A FORWARD -j DROP
 COMMIT
 """
-_LISTED = "Name: a\nType: hash:ip\nRevision: 5\nHeader: family inet hashsize 1024 maxelem 65536\nSize in memory: 200\nReferences: 0\n\n"
+_LISTED = (
+    "Name: a\nType: hash:ip\nRevision: 5\nHeader: family inet hashsize 1024 maxelem 65536\nSize in memory:"
+    " 200\nReferences: 0\n\n"
+)
 _COMPLAINTS = (
     "ipset v7.17: Error in line 3: Hash is full, cannot add more elements",
     "ipset v7.17: The set with the given name does not exist",

@@ -18,7 +18,8 @@ type: notification
 short_description: Write down what changed
 version_added: 0.1.0
 description:
-  - Appends a line of JSON for each changed or failed task of a host to the file that the environment variable CHANGES names.
+  - Appends a line of JSON for each changed or failed task of a host to the file that the environment variable CHANGES
+    names.
   - Kills the run when the task begins whose name is in the environment variable CHANGES_STOP_AT.
 author:
   - The kubenode.ipvs maintainers

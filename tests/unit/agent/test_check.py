@@ -29,7 +29,8 @@ def running(tmp_path: Path) -> Iterator[dict[str, int]]:
         for name in NAMES:
             (tmp_path / name).symlink_to("/bin/sleep")
             processes[name] = stack.enter_context(subprocess.Popen([tmp_path / name, "infinity"]))
-        # Popen returns when the parent's end of the exec pipe closes, before the kernel has given the child its new name.
+        # Popen returns when the parent's end of the exec pipe closes, before the kernel has given the child its new
+        # name.
         for name, process in processes.items():
             comm = Path(f"/proc/{process.pid}/comm")
             eventually(lambda comm=comm, name=name: comm.read_text().strip() == name)

@@ -216,7 +216,10 @@ def test_render_of_what_cannot_be_read(tmp_path: Path, manifests: Path) -> None:
 
 
 def test_a_config_map_is_unpacked(tmp_path: Path, manifests: Path) -> None:
-    inner = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nipvs: {scheduler: lc}\n"
+    inner = (
+        "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nipvs: {scheduler:"
+        " lc}\n"
+    )
     document = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -51,8 +51,10 @@ def test_the_error_says_which_step_why_and_what_was_undone(ledger: Ledger) -> No
     node.refuse = {bad_real}
     with pytest.raises(ApplyError) as caught:
         execute(plan({}, WANT, {}), node.tables, ledger, "site")
-    assert str(caught.value) == (
-        "+ real server 10.244.1.5:8080 of tcp 10.96.0.11:80: weight 1 masquerade failed: refused; 2 earlier step(s) were undone"
+    assert (
+        str(caught.value)
+        == "+ real server 10.244.1.5:8080 of tcp 10.96.0.11:80: weight 1 masquerade failed: refused; 2 earlier step(s)"
+        " were undone"
     )
     assert ledger.owned("site") == {}
 

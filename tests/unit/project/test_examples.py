@@ -108,7 +108,10 @@ def test_the_variables_on_a_page_are_valid(page: Path) -> None:
 
 
 def test_a_wrong_task_is_found(documentation: dict[str, Any]) -> None:
-    task = "- kubenode.ipvs.ipvs_services:\n    services:\n      - {address: 192.0.2.1, port: 80, protocol: icmp, servers: []}\n"
+    task = (
+        "- kubenode.ipvs.ipvs_services:\n    services:\n      - {address: 192.0.2.1, port: 80, protocol: icmp, servers:"
+        " []}\n"
+    )
     ((module, arguments),) = tasks(task)
     found = " ".join(problems(module, arguments, documentation))
     assert "icmp" in found

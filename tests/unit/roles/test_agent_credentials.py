@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Commands of docs/how-to/kubernetes-source.md: a kubeconfig for each node, with a token that expires and can be revoked alone.
 
-kubectl is a fake that answers these commands alone. That an API server refuses such a token when its Secret is gone is tested with a real one
-(tests/peers/test_kube_apiserver.py).
+kubectl is a fake that answers these commands alone. That an API server refuses such a token when its Secret is gone is
+tested with a real one (tests/peers/test_kube_apiserver.py).
 """
 
 from __future__ import annotations

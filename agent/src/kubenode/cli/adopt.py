@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Let the agent take over unowned items with its names, once.
 
-Such items were left by kube-proxy, or by the agent itself before its ledger was removed. The agent takes them over with its next full
-comparison: at its start, or soon if it runs (at once with kubenode status --sync). Desired items become the agent's; the others are
-removed. After that comparison the agent leaves unowned items alone again. The ledger keeps the request until a reboot.
+Such items were left by kube-proxy, or by the agent itself before its ledger was removed. The agent takes them over with
+its next full comparison: at its start, or soon if it runs (at once with kubenode status --sync). Desired items become
+the agent's; the others are removed. After that comparison the agent leaves unowned items alone again. The ledger keeps
+the request until a reboot.
 
 Exit status: 0 requested, 1 the ledger cannot be written, 64 wrong usage.
 """

@@ -3,13 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Converge this node with the manifests, once.
 
-Prints each step as kubenode plan does. If the kernel refuses a step, the error is reported and the other steps are done. Undesired
-real servers get weight 0. They are removed at once if they have no connections, or else by the next kubenode apply, or by the agent.
+Prints each step as kubenode plan does. If the kernel refuses a step, the error is reported and the other steps are
+done. Undesired real servers get weight 0. They are removed at once if they have no connections, or else by the next
+kubenode apply, or by the agent.
 
 The agent does the same continuously: this command is not needed where the agent runs.
 
-Exit status: 0 done (or, with --check, nothing to do), 2 with --check: something to do, 1 a step failed or an item has another owner,
-64 wrong usage.
+Exit status: 0 done (or, with --check, nothing to do), 2 with --check: something to do, 1 a step failed or an item has
+another owner, 64 wrong usage.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Check the node's prerequisites.
 
-Checks privileges, kernel modules, tools, the configuration, and other load balancers on this node. Each line says ok, note or FAIL, and
-how to fix it. This includes kube-proxy's own checks for mode ipvs: the version of ipset, and a virtual server with the scheduler. The
-virtual server is made in a separate network namespace: the node does not change, but the kernel may load modules.
+Checks privileges, kernel modules, tools, the configuration, and other load balancers on this node. Each line says ok,
+note or FAIL, and how to fix it. This includes kube-proxy's own checks for mode ipvs: the version of ipset, and a
+virtual server with the scheduler. The virtual server is made in a separate network namespace: the node does not change,
+but the kernel may load modules.
 
 Exit status: 0 no FAIL, 1 at least one FAIL, 64 wrong usage.
 """

@@ -3,17 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Remove the items that the agent owns on this node.
 
-The ledger lists them: virtual servers, sets, chains and jumps of both families, addresses and kube-ipvs0. Items of other owners and
-unowned items stay unchanged. Connections through the removed virtual servers end. A sysctl that the agent has changed since the last
-boot gets its original value again, unless another process has changed it since, or the module sysctls owns it.
+The ledger lists them: virtual servers, sets, chains and jumps of both families, addresses and kube-ipvs0. Items of
+other owners and unowned items stay unchanged. Connections through the removed virtual servers end. A sysctl that the
+agent has changed since the last boot gets its original value again, unless another process has changed it since, or the
+module sysctls owns it.
 
-With --forget nothing is removed: all items stay and become unowned. Use it before kube-proxy returns: kube-proxy takes over existing items
-by their names.
+With --forget nothing is removed: all items stay and become unowned. Use it before kube-proxy returns: kube-proxy takes
+over existing items by their names.
 
 Stop the agent first (systemctl stop kubenode-agent): a running agent would create all items again.
 
-Exit status: 0 all removed (or, with --check, nothing to do), 2 with --check: something to do, 1 at least one item could not be removed,
-64 wrong usage.
+Exit status: 0 all removed (or, with --check, nothing to do), 2 with --check: something to do, 1 at least one item could
+not be removed, 64 wrong usage.
 """
 
 from __future__ import annotations

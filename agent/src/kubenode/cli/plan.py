@@ -3,15 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Print the steps that would converge this node; change nothing.
 
-Reads the manifests, the configuration, the ledger and the kernel's tables, and prints one line for each step, in the order in
-which kubenode apply would do it:
+Reads the manifests, the configuration, the ledger and the kernel's tables, and prints one line for each step, in the
+order in which kubenode apply would do it:
 
   + virtual server tcp 10.96.0.10:53: scheduler rr       to be created
   ~ real server 10.244.1.5:53 of tcp 10.96.0.10:53: …    to be changed, before -> after
   - address 10.96.0.99/32 on kube-ipvs0                  to be removed
 
-A real server with connections gets weight 0. It is removed when its last connection has ended. Items of other owners and unowned
-items are left alone; with --adopt, unowned items with the agent's names become the agent's.
+A real server with connections gets weight 0. It is removed when its last connection has ended. Items of other owners
+and unowned items are left alone; with --adopt, unowned items with the agent's names become the agent's.
 
 Exit status: 0 no steps, 2 at least one step, 1 the plan cannot be made, 64 wrong usage.
 """

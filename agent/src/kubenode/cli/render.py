@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Print a node's desired state, offline.
 
-Needs no root, no kernel and no cluster. The same objects, configuration and node give the same text, sorted. Compare it in a
-pull request, or with a node:
+Needs no root, no kernel and no cluster. The same objects, configuration and node give the same text, sorted. Compare it
+in a pull request, or with a node:
 
   kubectl get svc,endpointslices,nodes -A -o json >objects.json
   kubenode render --objects objects.json --node node1 --format ipvsadm >want
@@ -16,8 +16,8 @@ Formats
   iptables   as iptables-save           ip6tables  as ip6tables-save
   addresses  of kube-ipvs0, one address/prefix a line
 
-The node's addresses, zone and pod CIDRs come from its Node object, if it is among the objects. Node ports are served on the
-addresses given with --node-address, or else on those of the Node object.
+The node's addresses, zone and pod CIDRs come from its Node object, if it is among the objects. Node ports are served on
+the addresses given with --node-address, or else on those of the Node object.
 
 The rules use --random-fully, which iptables knows since 1.6.2 (2018). Use --no-random-fully for an older iptables.
 

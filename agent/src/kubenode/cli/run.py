@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run the node's service proxy.
 
-Watches Services and EndpointSlices, in the Kubernetes API or in a directory of manifests as configured. Reconciles virtual servers,
-sets, rules and addresses in the layout of kube-proxy's ipvs mode. Waits for a missing configuration, missing objects and missing kernel
-modules; systemctl status names them.
+Watches Services and EndpointSlices, in the Kubernetes API or in a directory of manifests as configured. Reconciles
+virtual servers, sets, rules and addresses in the layout of kube-proxy's ipvs mode. Waits for a missing configuration,
+missing objects and missing kernel modules; systemctl status names them.
 
 Signals
   SIGHUP   read configuration and manifests again, compare everything with the kernel

@@ -3,17 +3,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Show this node's virtual servers.
 
-For each: its owner in the ledger ("-" if unowned), its Service port, scheduler and persistence, and its real servers with weight,
-active and inactive connections. Then the objects that the agent could not use, the steps that failed, and the drift on the node.
+For each: its owner in the ledger ("-" if unowned), its Service port, scheduler and persistence, and its real servers
+with weight, active and inactive connections. Then the objects that the agent could not use, the steps that failed, and
+the drift on the node.
 
   tcp 10.96.0.10:53 rr   agent   kube-system/kube-dns:dns-tcp
     -> 10.244.1.5:53     weight 1   active 2   inactive 14
     -> 10.244.2.7:53     weight 0   active 1   inactive 0   draining for 12 s, until its connections end
 
-The virtual server of a deleted Service stays, with "-" for the Service and weight 0, until its connections have ended, or at the most for
-gracefulTermination.maxDuration. A closed TCP connection counts for two minutes, a silent one for 15 (the kernel's timeouts).
+The virtual server of a deleted Service stays, with "-" for the Service and weight 0, until its connections have ended,
+or at the most for gracefulTermination.maxDuration. A closed TCP connection counts for two minutes, a silent one for 15
+(the kernel's timeouts).
 
-Works with and without a running agent. Without an agent, names and drift come from --objects or the configured manifests.
+Works with and without a running agent. Without an agent, names and drift come from --objects or the configured
+manifests.
 
 Exit status: 0 shown, 1 the kernel's table cannot be read, 64 wrong usage.
 """
@@ -99,7 +102,8 @@ def _owners(directory: str) -> tuple[dict[Any, str], list[str]]:
 def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list[str], dict[str, dict[str, Any]]]:
     """Return the names of virtual servers, problems and drift: from the agent, or from manifests when there is none.
 
-    And, only from the agent, for how many ``seconds`` each real server drains, and for how many it may at ``most`` (0: no bound).
+    And, only from the agent, for how many ``seconds`` each real server drains, and for how many it may at ``most`` (0:
+    no bound).
     """
     import os
 
@@ -148,10 +152,14 @@ def _lines(view: dict[str, Any]) -> list[str]:
     for server in view["virtual_servers"]:
         extra = f" persistent {server['persistence']}" if server["persistence"] else ""
         lines.append(
-            f"{server['virtual_server']} {server['scheduler']}{extra}   {server['owner'] or '-'}   {server['service'] or '-'}"
+            f"{server['virtual_server']} {server['scheduler']}{extra}   {server['owner'] or '-'}  "
+            f" {server['service'] or '-'}"
         )
         for real in server["real_servers"]:
-            text = f"  -> {real['real_server']:24} weight {real['weight']:<5} active {real['active']:<6} inactive {real['inactive']}"
+            text = (
+                f"  -> {real['real_server']:24} weight {real['weight']:<5} active {real['active']:<6} inactive"
+                f" {real['inactive']}"
+            )
             lines.append(text + _draining(real))
     if not lines:
         lines.append("no virtual servers")

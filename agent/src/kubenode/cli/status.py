@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Show whether the agent runs and the node is converged.
 
-Prints the condition that the agent waits for, if any; the result of the last full comparison; draining real servers; and every object
-that could not be used and step that failed, with its name and a reason. With --wait, waits until the node is converged, for scripts
-that have just started or reloaded the agent. The wait ends early if the configuration or the kubeconfig has to be changed first.
-With --sync, the agent compares everything at once.
+Prints the condition that the agent waits for, if any; the result of the last full comparison; draining real servers;
+and every object that could not be used and step that failed, with its name and a reason. With --wait, waits until the
+node is converged, for scripts that have just started or reloaded the agent. The wait ends early if the configuration or
+the kubeconfig has to be changed first. With --sync, the agent compares everything at once.
 
 Exit status: 0 the node is converged, 3 it is not converged (yet), 1 the agent does not answer, 64 wrong usage.
 """

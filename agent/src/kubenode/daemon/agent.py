@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The agent's life: load, converge, serve, and from then on follow files, the kernel, the clock and signals.
 
-Nothing that is missing ends it. No configuration that can be used, no manifests yet, no ip_vs: it says what it waits for and
-tries again. What only a running agent needs is imported after the first convergence.
+Nothing that is missing ends it. No configuration that can be used, no manifests yet, no ip_vs: it says what it waits
+for and tries again. What only a running agent needs is imported after the first convergence.
 """
 
 from __future__ import annotations

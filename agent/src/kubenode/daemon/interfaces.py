@@ -17,8 +17,9 @@ from .sync.reconciler import Reconciler
 class AgentView(Protocol):
     """State of the agent, to be read.
 
-    ``trouble`` says why the last pass did not get through ("" if it did), ``last`` is the last full pass, ``failures`` maps a step's text to
-    the kernel's reason, ``conflicts`` are items of other owners, ``started`` is in seconds since the epoch.
+    ``trouble`` says why the last pass did not get through ("" if it did), ``last`` is the last full pass, ``failures``
+    maps a step's text to the kernel's reason, ``conflicts`` are items of other owners, ``started`` is in seconds since
+    the epoch.
     """
 
     log: Log

@@ -79,8 +79,8 @@ class Loop:
     def accept(self, listening: Any, callback: Callback) -> tuple[Any, Any] | None:
         """Return the connection that waits at a listening socket, not blocking, and its peer's address.
 
-        None if no connection waits, or no descriptor is free. Then ``callback``, which watches the socket, is called again when that may
-        have changed.
+        None if no connection waits, or no descriptor is free. Then ``callback``, which watches the socket, is called
+        again when that may have changed.
         """
         try:
             connection, peer = listening.accept()

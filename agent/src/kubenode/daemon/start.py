@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """End of the agent's start, for systemd: the node has converged, or a short time has passed.
 
-Units that are ordered after the agent's (the kubelet's is) start on a node that is served. But on a control plane's node the kubelet
-starts the API server that the agent may wait for. Boot must not hang on it, so the start ends after a short time in any case.
+Units that are ordered after the agent's (the kubelet's is) start on a node that is served. But on a control plane's
+node the kubelet starts the API server that the agent may wait for. Boot must not hang on it, so the start ends after a
+short time in any case.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from .loop import Loop, Timer
 from .outputs.systemd import Notifier
 
 PATIENCE = 10.0  # seconds after the first attempt
-# Hardly anything here is garbage in cycles, and whatever is made anew in a large cluster is looked through for it: a change would wait.
+# Hardly anything here is garbage in cycles, and whatever is made anew in a large cluster is looked through for it: a
+# change would wait.
 _GARBAGE = (10_000, 50, 20)
 
 

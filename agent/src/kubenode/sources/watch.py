@@ -38,8 +38,9 @@ class WatchError(Exception):
 class Watch:
     """Watches the files of one directory; ready to read when something changed.
 
-    A file counts as changed when a writer closes it, when it is renamed into place (as editors and ``ansible.builtin.copy`` do), when
-    a link to it appears, and when it goes: never while it is being written. ``ended`` tells that the directory itself went away.
+    A file counts as changed when a writer closes it, when it is renamed into place (as editors and
+    ``ansible.builtin.copy`` do), when a link to it appears, and when it goes: never while it is being written.
+    ``ended`` tells that the directory itself went away.
 
     Raises:
         WatchError: no such directory, or the system's limit of watches is reached.

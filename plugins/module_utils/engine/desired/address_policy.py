@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Address policy: which addresses of ``spec.externalIPs`` and ``status.loadBalancer`` are served.
 
-By default every address but the reserved ones: special addresses, those of this node, those of the agent's own API server. A network of the
-configuration (``allowedExternalIPs``, ``allowedLoadBalancerIPs``) allows a reserved address only if it was clearly meant:
+By default every address but the reserved ones: special addresses, those of this node, those of the agent's own API
+server. A network of the configuration (``allowedExternalIPs``, ``allowedLoadBalancerIPs``) allows a reserved address
+only if it was clearly meant:
 
 =============  ==============================================================
 Reserved       Allowed by

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The objects of a cluster and the state that a node must have because of them, kept up to date by small steps.
 
-An event costs what the object is worth: it marks its Service, and the next question works out the marked Services anew and
-changes the union by their differences. The result depends on the objects alone, never on the order of the events.
+An event costs what the object is worth: it marks its Service, and the next question works out the marked Services anew
+and changes the union by their differences. The result depends on the objects alone, never on the order of the events.
 """
 
 from __future__ import annotations

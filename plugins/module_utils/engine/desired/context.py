@@ -23,8 +23,9 @@ UNSPECIFIED = ("0.0.0.0", "::")
 class Context(NamedTuple):
     """One family's view of the node. ``external`` and ``balancer`` say which addresses of these kinds are served.
 
-    ``node_ip`` is the primary address, a loopback address if unknown; ``own`` are the addresses on other links, which must not be bound to
-    kube-ipvs0; ``node_port_ips`` serve node ports; all addresses of ``service_cidrs`` are led to IPVS by one route each.
+    ``node_ip`` is the primary address, a loopback address if unknown; ``own`` are the addresses on other links, which
+    must not be bound to kube-ipvs0; ``node_port_ips`` serve node ports; all addresses of ``service_cidrs`` are led to
+    IPVS by one route each.
     """
 
     family: int
@@ -70,7 +71,8 @@ def context(fam: int, config: Config, facts: NodeFacts) -> Context:
 def service_cidrs(fam: int, config: Config, facts: NodeFacts) -> tuple[str, ...]:
     """Return the networks of one family that a route leads to IPVS as a whole.
 
-    A network with addresses of the node itself is not among them (see :func:`misplaced`): its virtual addresses have a route each.
+    A network with addresses of the node itself is not among them (see :func:`misplaced`): its virtual addresses have a
+    route each.
     """
     if config.vip_binding != "routes":
         return ()

@@ -21,8 +21,8 @@ _LAST_RESORT = SERVING | TERMINATING
 class Choice(NamedTuple):
     """The endpoints of one service port in one family.
 
-    ``cluster`` and ``local`` are None if no policy of the service uses them; ``any`` tells whether there is any endpoint at
-    all that could serve, here or elsewhere.
+    ``cluster`` and ``local`` are None if no policy of the service uses them; ``any`` tells whether there is any
+    endpoint at all that could serve, here or elsewhere.
     """
 
     cluster: list[Candidate] | None
@@ -41,8 +41,9 @@ def candidates(
 ) -> dict[tuple[str, int], Candidate]:
     """Return the endpoints of a service port, by address and port, without duplicates.
 
-    Of those with the same address and port, one that is not terminating counts (kube-proxy: addEndpoints): a pod's address may be another's
-    before its endpoint is gone. Among those, one that is said to be on this node does, or else the first.
+    Of those with the same address and port, one that is not terminating counts (kube-proxy: addEndpoints): a pod's
+    address may be another's before its endpoint is gone. Among those, one that is said to be on this node does, or else
+    the first.
     """
     found: dict[tuple[str, int], Candidate] = {}
     for piece in slices:
@@ -114,8 +115,8 @@ def _near(ready: list[Candidate], node: str, zone: str) -> list[Candidate]:
 def targets(choice: Choice, local_only: bool, fall_back: bool) -> list[Candidate]:
     """Return the real servers of a virtual server.
 
-    A policy Local with nothing local falls back to the cluster's endpoints (kubernetes/kubernetes#97081): pods of this node
-    reach them; what comes from outside is forwarded too, but not masqueraded, and its reply is lost on the way.
+    A policy Local with nothing local falls back to the cluster's endpoints (kubernetes/kubernetes#97081): pods of this
+    node reach them; what comes from outside is forwarded too, but not masqueraded, and its reply is lost on the way.
     """
     if local_only and (choice.local or not fall_back):
         return choice.local or []

@@ -19,8 +19,8 @@ _LINK_LOCAL_6 = "fe80::/10"
 def node_addresses(fam: int, addresses: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the usable addresses of one family: those of all links but kube-ipvs0, no loopback, no IPv6 link-local.
 
-    An IPv4-mapped address counts as the IPv4 address that it holds. An address that is on kube-ipvs0 and on another link too is the
-    node's (kubernetes/kubernetes#114815).
+    An IPv4-mapped address counts as the IPv4 address that it holds. An address that is on kube-ipvs0 and on another
+    link too is the node's (kubernetes/kubernetes#114815).
     """
     found: dict[str, None] = {}
     for link, spelled in addresses:

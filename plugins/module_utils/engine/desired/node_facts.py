@@ -11,10 +11,11 @@ from typing import NamedTuple
 class NodeFacts(NamedTuple):
     """Facts about one node; what a Node object says (zone, pod CIDRs, primary addresses) goes before what stands here.
 
-    ``addresses`` are (link, address) of all links but kube-ipvs0, loopback included; ``node_ips`` the primary address of
-    each family; ``random_fully`` whether iptables knows ``--random-fully`` (1.6.2); ``kernel`` the release, for example
-    ``5.4.0-150``, ``cpus`` the number of processors, and ``conntrack_buckets`` the size of connection tracking's hash table: "" and 0
-    leave the sysctls that depend on them alone. ``api_servers`` are the addresses of the agent's own API server.
+    ``addresses`` are (link, address) of all links but kube-ipvs0, loopback included; ``node_ips`` the primary address
+    of each family; ``random_fully`` whether iptables knows ``--random-fully`` (1.6.2); ``kernel`` the release, for
+    example ``5.4.0-150``, ``cpus`` the number of processors, and ``conntrack_buckets`` the size of connection
+    tracking's hash table: "" and 0 leave the sysctls that depend on them alone. ``api_servers`` are the addresses of
+    the agent's own API server.
     """
 
     name: str

@@ -49,8 +49,9 @@ _ECHO = {4: ("icmp", "-m icmp --icmp-type 8"), 6: ("ipv6-icmp", "-m icmp6 --icmp
 class Layout(NamedTuple):
     """What the rules of one family depend on, but for the sets' members.
 
-    ``not_local`` is the match for traffic that no pod of the cluster sends, for example ``! -s 10.244.0.0/16``, or "". With
-    ``by_routes`` virtual addresses are not addresses of the node; those of ``service_cidrs`` are local, used or not.
+    ``not_local`` is the match for traffic that no pod of the cluster sends, for example ``! -s 10.244.0.0/16``, or "".
+    With ``by_routes`` virtual addresses are not addresses of the node; those of ``service_cidrs`` are local, used or
+    not.
     """
 
     family: int
@@ -111,9 +112,9 @@ def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
 
     # nat KUBE-SERVICES
     if _on_localhost(layout):
-        # IPVS refuses to send what comes from 127.0.0.1 to another machine, so these connections are led to the endpoints
-        # before it sees them; no pod can answer 127.0.0.1, so they are masqueraded, whatever the policy. Only what this node
-        # sends itself leaves through lo.
+        # IPVS refuses to send what comes from 127.0.0.1 to another machine, so these connections are led to the
+        # endpoints before it sees them; no pod can answer 127.0.0.1, so they are masqueraded, whatever the policy. Only
+        # what this node sends itself leaves through lo.
         for protocol, matched in (("tcp", "dst"), ("udp", "dst"), ("sctp", "")):
             name = sets.NODE_PORT[protocol]
             which = f" {match(name, matched)}" if matched else ""  # the SCTP set has the node's addresses in it
@@ -141,7 +142,8 @@ def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
         yield "nat", "KUBE-NODE-PORT", local, f"-p {protocol} {said(local, flags)} -j RETURN"
         yield "nat", "KUBE-NODE-PORT", every, f"-p {protocol} {said(every, flags)} -j KUBE-MARK-MASQ"
 
-    # nat KUBE-POSTROUTING: hairpin first; the mark is cleared so that a packet that comes by again is not masqueraded twice
+    # nat KUBE-POSTROUTING: hairpin first; the mark is cleared so that a packet that comes by again is not masqueraded
+    # twice
     yield "nat", "KUBE-POSTROUTING", sets.LOOP_BACK, f"{said(sets.LOOP_BACK, 'dst,dst,src')} -j MASQUERADE"
     yield "nat", "KUBE-POSTROUTING", None, f"-m mark ! --mark {mark}/{mark} -j RETURN"
     yield "nat", "KUBE-POSTROUTING", None, f"-j MARK --set-xmark {mark}/0x0"
@@ -164,8 +166,9 @@ def _rules(layout: Layout) -> Iterator[tuple[str, str, str | None, str]]:
     yield "filter", "KUBE-FORWARD", None, f"{related} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
     yield "filter", "KUBE-NODE-PORT", None, f"{said(sets.HEALTH_CHECK_NODE_PORT, 'dst')} -j ACCEPT"
 
-    # filter: what of the node itself may be reached through the addresses on kube-ipvs0 (kubernetes/kubernetes#72236). Our own
-    # refusals are a reset where there is one: of other refusals, the kernel sends one client no more than one in a second.
+    # filter: what of the node itself may be reached through the addresses on kube-ipvs0 (kubernetes/kubernetes#72236).
+    # Our own refusals are a reset where there is one: of other refusals, the kernel sends one client no more than one
+    # in a second.
     reject = f"-j REJECT --reject-with {_REJECT[family]}"
     if _on_localhost(layout):
         # route_localnet lets strangers speak to 127.0.0.1; nobody but this node may

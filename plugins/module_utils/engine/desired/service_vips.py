@@ -56,9 +56,9 @@ _NOBODY: frozenset[AddressPort] = frozenset()
 class ServiceVip(NamedTuple):
     """A virtual server and what comes with it: real servers, set members, rules with their chain.
 
-    ``serving`` are address and port of all endpoints that may answer its UDP flows: policies, hints and readiness do not count.
-    ``address`` is the address on kube-ipvs0 or the local route that brings its traffic; None if something else does. ``position`` says
-    which of the Service's ports it comes from, ``origin`` from which kind of address.
+    ``serving`` are address and port of all endpoints that may answer its UDP flows: policies, hints and readiness do
+    not count. ``address`` is the address on kube-ipvs0 or the local route that brings its traffic; None if something
+    else does. ``position`` says which of the Service's ports it comes from, ``origin`` from which kind of address.
     """
 
     server: VirtualServer
@@ -75,8 +75,8 @@ class Contribution(NamedTuple):
     """Items of one Service on the node.
 
     ``local_ready`` counts, for families that the Service has, the distinct addresses of ready endpoints on this node;
-    ``no_local`` has (family, "internal" or "external") where a policy Local found endpoints, but none here. ``refused`` has one sentence
-    for each address that is not served, or for the whole Service if it is too large.
+    ``no_local`` has (family, "internal" or "external") where a policy Local found endpoints, but none here. ``refused``
+    has one sentence for each address that is not served, or for the whole Service if it is too large.
     """
 
     claims: dict[VirtualServerKey, ServiceVip]
@@ -162,8 +162,8 @@ class _Family:
         self.refused: list[str] = []
         self.external_ips = self._allowed(Origin.EXTERNAL_IP, service.external_ips, context.external)
         bind = context.config.bind_load_balancer_ips
-        # one that is neither bound nor the node's is the load balancer's alone, as with ipMode Proxy: a virtual server would catch what
-        # the node itself sends, the sets would have passing traffic masqueraded
+        # one that is neither bound nor the node's is the load balancer's alone, as with ipMode Proxy: a virtual server
+        # would catch what the node itself sends, the sets would have passing traffic masqueraded
         balancer_ips = self._allowed(Origin.LOAD_BALANCER, service.load_balancer_ips, context.balancer)
         self.balancer_ips = [ip for ip in balancer_ips if bind or ip in context.own]
         ranges = tuple(net for net in service.source_ranges if family(net) == fam)

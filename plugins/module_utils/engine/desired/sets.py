@@ -90,8 +90,10 @@ def wanted_sets(no_endpoints: bool) -> list[tuple[int, str, SetKind]]:
 def header(family: int, kind: SetKind, members: int = 0) -> IPSet:
     """Return a set's header.
 
-    kube-proxy's sets hold 65,536 members and no more (kubernetes/kubernetes#129389). Ours double before they are four fifths
-    full: a set is then re-created and swapped while there is room for what comes meanwhile. The size follows from the number
+    kube-proxy's sets hold 65,536 members and no more (kubernetes/kubernetes#129389). Ours double before they are four
+    fifths full: a set is then re-created and swapped while there is room for what comes meanwhile. The size follows
+    from the
+        number
     of members alone, so that it is the same after a restart.
     """
     if kind.type == "bitmap:port":

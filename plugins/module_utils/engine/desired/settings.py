@@ -88,7 +88,8 @@ def parse(documents: Sequence[Mapping[str, Any]]) -> tuple[Config, list[str]]:
     """Read a configuration file's documents; without any, all is default.
 
     Returns:
-        The configuration, and warnings: fields that are unknown, belong to other modes or have no effect, documents of other kinds.
+        The configuration, and warnings: fields that are unknown, belong to other modes or have no effect, documents of
+        other kinds.
 
     Raises:
         ConfigError: with all that is wrong.

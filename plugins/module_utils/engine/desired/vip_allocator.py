@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Allocation of virtual servers to Services: one Service holds each, the others that claim it wait.
 
-A claim is ranked by its class first: cluster IP, node port, load balancer address, external IP. API server and load balancers hand out the first
-three; an external IP is whatever a user writes. Within a class the earlier claim wins, as far as this node knows: a claim that was seen in an earlier
-turn (see :meth:`VipAllocator.advance`), or that held the virtual server before a restart (:meth:`VipAllocator.resume`). Claims that were first seen
-in the same turn are ranked by the Service's creation time, then by namespace and name, so the order of events within a turn does not matter.
+A claim is ranked by its class first: cluster IP, node port, load balancer address, external IP. API server and load
+balancers hand out the first three; an external IP is whatever a user writes. Within a class the earlier claim wins, as
+far as this node knows: a claim that was seen in an earlier turn (see :meth:`VipAllocator.advance`), or that held the
+virtual server before a restart (:meth:`VipAllocator.resume`). Claims that were first seen in the same turn are ranked
+by the Service's creation time, then by namespace and name, so the order of events within a turn does not matter.
 """
 
 from __future__ import annotations

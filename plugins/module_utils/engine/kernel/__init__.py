@@ -7,7 +7,8 @@
 
 ``apply(steps, keep_going)`` makes steps true, in batches, and returns a :class:`Result`: which steps are done and which
 failed, each with a sentence that says why. Without ``keep_going`` it stops at the first failure. Done and failed steps
-together may be fewer than those given only if it stopped. A batch that the kernel takes as a whole (iptables) fails as a whole.
+together may be fewer than those given only if it stopped. A batch that the kernel takes as a whole (iptables) fails as
+a whole.
 
 Both raise :class:`~..errors.MissingError` if the node lacks what the table needs.
 """
@@ -32,8 +33,8 @@ class Failure(NamedTuple):
 class Result(NamedTuple):
     """What became of steps.
 
-    If the conversation with the kernel ended between question and answer, ``done`` also has steps of which nobody knows whether they
-    were. Whoever undoes it may undo them, too: taking back what was not done changes nothing.
+    If the conversation with the kernel ended between question and answer, ``done`` also has steps of which nobody knows
+    whether they were. Whoever undoes it may undo them, too: taking back what was not done changes nothing.
     """
 
     done: list[Step]

@@ -55,13 +55,13 @@ class Finished(NamedTuple):
 def run(arguments: Sequence[str], text: str | None = None) -> Finished:
     """Run a tool with ``text`` on its standard input and wait for it.
 
-    A status other than 0 is the caller's to judge. The tool is looked for in PATH and then in the usual system directories,
-    which the PATH of a remote login often lacks.
+    A status other than 0 is the caller's to judge. The tool is looked for in PATH and then in the usual system
+    directories, which the PATH of a remote login often lacks.
 
     Raises:
         MissingError: there is no such tool; the text names the package.
-        KernelError: the tool did not end in its time (:func:`limit`, by default five minutes), could not be started for want of
-            something, or could not be talked to.
+        KernelError: the tool did not end in its time (:func:`limit`, by default five minutes), could not be started for
+            want of something, or could not be talked to.
     """
     status, output, errors = _run(arguments, text, None)
     return Finished(status, _text(output), errors)

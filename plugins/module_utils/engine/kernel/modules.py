@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Kernel modules: what a kernel has is found out by presence, never by its version.
 
-``loaded``, ``builtin``, ``loadable`` (there, not loaded), ``absent`` (this kernel has no such module) or ``unknown`` (nothing
-says: a container, or no ``/lib/modules`` for this kernel).
+``loaded``, ``builtin``, ``loadable`` (there, not loaded), ``absent`` (this kernel has no such module) or ``unknown``
+(nothing says: a container, or no ``/lib/modules`` for this kernel).
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def parameters(name: str) -> dict[str, str]:
 def load(wanted: Mapping[str, str]) -> dict[str, str]:
     """Load modules; values are parameters ("a=1 b=2") or "". Return why, for each that could not be loaded.
 
-    Those without parameters are loaded by one process, and last: one of them might pull another in without its parameters.
+    Those without parameters are loaded by one process, and last: one of them might pull another in without its
+    parameters.
     """
     plain = [name for name, given in wanted.items() if not given]
     calls = [["modprobe", name, *given.split()] for name, given in wanted.items() if given]

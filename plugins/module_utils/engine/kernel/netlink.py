@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Netlink: the transport that IPVS, addresses and conntrack share (see netlink(7)).
 
-A message is made by :func:`message` without a sequence number; :class:`NetlinkSocket` stamps it when it sends. Attributes are
-made by :func:`attribute` and taken apart by :func:`attributes`. Integers are in host order unless a family says otherwise.
+A message is made by :func:`message` without a sequence number; :class:`NetlinkSocket` stamps it when it sends.
+Attributes are made by :func:`attribute` and taken apart by :func:`attributes`. Integers are in host order unless a
+family says otherwise.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ def from_kernel(channel: socket.socket, size: int, flags: int = 0) -> bytes:
 def event_socket(protocol: int, groups: int, queue: tuple[int, int]) -> socket.socket:
     """Return a socket, not blocking, that receives a protocol's multicast ``groups`` (a mask) of the thread's network namespace.
 
-    ``queue`` is the socket option and the bytes of its receive queue. Without the capability for that option, the size stays as it is.
+    ``queue`` is the socket option and the bytes of its receive queue. Without the capability for that option, the size
+    stays as it is.
 
     Raises:
         OSError: netlink cannot be used.
@@ -171,9 +173,10 @@ class NetlinkSocket:
     def request(self, messages: Sequence[bytes]) -> list[int]:
         """Send messages, many at a time, and return what became of each: 0, or an errno.
 
-        The kernel takes them in order, and goes on after one that it refuses. They ask for no acknowledgement: refusals always
-        come, and an empty message behind them says that all were looked at. If refusals are lost (ENOBUFS: the queue was full)
-        that send is repeated one by one, so creations must be ready for EEXIST and deletions for ENOENT or ESRCH.
+        The kernel takes them in order, and goes on after one that it refuses. They ask for no acknowledgement: refusals
+        always come, and an empty message behind them says that all were looked at. If refusals are lost (ENOBUFS: the
+        queue was full) that send is repeated one by one, so creations must be ready for EEXIST and deletions for ENOENT
+        or ESRCH.
         """
         outcome: list[int] = []
         for batch in _batches(messages):
@@ -247,7 +250,8 @@ class NetlinkSocket:
     def dumping(self, single: bytes) -> Generator[list[bytes] | None, None, None]:
         """Do what :meth:`dump` does, yielding the payloads of one packet at a time; None when the dump begins anew.
 
-        The kernel goes on with a dump when its packets are read, so a large table waits for as long as its reader does other things.
+        The kernel goes on with a dump when its packets are read, so a large table waits for as long as its reader does
+        other things.
         """
         for _attempt in range(_RESTARTS):
             self._send(single, NLM_F_DUMP)

@@ -31,8 +31,8 @@ PROVIDERS = {
 def canonical(name: str) -> str:
     """Return a sysctl's dotted name.
 
-    Like sysctl(8): the first separator decides. ``net/ipv4/conf/eth0.100/rp_filter`` is the spelling for names with dots in
-    them, and is dotted as ``net.ipv4.conf.eth0/100.rp_filter``.
+    Like sysctl(8): the first separator decides. ``net/ipv4/conf/eth0.100/rp_filter`` is the spelling for names with
+    dots in them, and is dotted as ``net.ipv4.conf.eth0/100.rp_filter``.
     """
     if "/" in name and ("." not in name or name.index("/") < name.index(".")):
         return exchanged(name.strip("/"))
@@ -73,8 +73,8 @@ def normal(value: str) -> str:
 def settled(live: str, wanted: str) -> str:
     """Return what is there after ``wanted`` was written over ``live``.
 
-    The kernel reads numbers in C's spellings (0x10, 020) and, where it has several, sets as many as it is given (proc_get_long,
-    __do_proc_dointvec in kernel/sysctl.c).
+    The kernel reads numbers in C's spellings (0x10, 020) and, where it has several, sets as many as it is given
+    (proc_get_long, __do_proc_dointvec in kernel/sysctl.c).
     """
     there, given = live.split(), wanted.split()
     if not 0 < len(given) <= len(there) or wanted == live:

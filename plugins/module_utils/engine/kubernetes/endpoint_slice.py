@@ -41,8 +41,8 @@ def parse_slice(obj: Fields) -> tuple[EndpointSlice | None, list[Remark]]:
     """Read an EndpointSlice.
 
     Returns:
-        The slice, or None if a proxy has nothing to do for it; and remarks about single endpoints: those that are left out, and those whose
-        address is read otherwise than it looks.
+        The slice, or None if a proxy has nothing to do for it; and remarks about single endpoints: those that are left
+        out, and those whose address is read otherwise than it looks.
 
     Raises:
         InputError: the slice as a whole cannot be used.

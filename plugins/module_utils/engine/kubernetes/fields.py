@@ -16,7 +16,8 @@ from .objects import PROTOCOLS, Remark
 Fields = Mapping[str, Any]
 Parsed = TypeVar("Parsed")
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
-# kube-proxy's label selectors (kubernetes: cmd/kube-proxy/app/server.go), since 1.36 one for Services and one for EndpointSlices.
+# kube-proxy's label selectors (kubernetes: cmd/kube-proxy/app/server.go), since 1.36 one for Services and one for
+# EndpointSlices.
 SERVICE_PROXY_LABEL = "service.kubernetes.io/service-proxy-name"
 HEADLESS_LABEL = "service.kubernetes.io/headless"
 LONGEST_NAME = 253  # characters, as the API has it
@@ -34,7 +35,8 @@ def contained(
 ) -> Callable[[Callable[[Fields], tuple[Parsed, list[Remark]]]], Callable[[Fields], tuple[Parsed, list[Remark]]]]:
     """Have a parser of this kind of object raise nothing but InputError, whatever the object holds, and cut its remarks to a few.
 
-    This is the only place in which an unforeseen exception becomes a problem of one object: what follows can rely on it.
+    This is the only place in which an unforeseen exception becomes a problem of one object: what follows can rely on
+    it.
     """
 
     def decorate(

@@ -39,9 +39,9 @@ class ServicePort(NamedTuple):
 class Service(NamedTuple):
     """A Service that a proxy has to serve (not headless, not ExternalName, not another proxy's).
 
-    Addresses are of both families; the proxy of one family uses those of its family, and only if ``cluster_ips`` has one.
-    ``affinity`` is the timeout of ClientIP affinity in seconds, 0 without affinity. ``health_check_port`` is 0 unless it
-    is to be honoured. ``scheduler`` and ``scheduler_flags`` (-1: not given) come from annotations.
+    Addresses are of both families; the proxy of one family uses those of its family, and only if ``cluster_ips`` has
+    one. ``affinity`` is the timeout of ClientIP affinity in seconds, 0 without affinity. ``health_check_port`` is 0
+    unless it is to be honoured. ``scheduler`` and ``scheduler_flags`` (-1: not given) come from annotations.
     """
 
     namespace: str

@@ -39,8 +39,8 @@ def parse_service(obj: Fields) -> tuple[Service | None, list[Remark]]:
     """Read a Service.
 
     Returns:
-        The Service, or None if a proxy has nothing to do for it (headless, ExternalName, another proxy's); and remarks about what
-        does not keep it from being served: what kube-proxy drops or mends with a log line.
+        The Service, or None if a proxy has nothing to do for it (headless, ExternalName, another proxy's); and remarks
+        about what does not keep it from being served: what kube-proxy drops or mends with a log line.
 
     Raises:
         InputError: it cannot be served as it is.
@@ -115,7 +115,10 @@ def _addresses(
         if family(ip) in families:
             found[ip] = None
         else:
-            lacking = f"{subject}: {path} has {shown(value)}, of a family in which the service has no cluster IP; it is left out"
+            lacking = (
+                f"{subject}: {path} has {shown(value)}, of a family in which the service has no cluster IP; it is"
+                " left out"
+            )
             remarks.append(Remark(lacking, False))
     return tuple(found)
 

@@ -13,10 +13,10 @@ kind                    key                                         value
 ``set``                 set name                                    :class:`~.ipset.IPSet`
 ``member``              :class:`~.ipset.MemberKey`                  option text ("" for none)
 ``chain``               :class:`~.iptables.ChainKey`                tuple of rule texts
-``jump``                :class:`~.iptables.JumpKey`                 have: position from 1; want: :class:`~.iptables.RulePosition`
-``virtual_server``      :class:`~.ipvs.VirtualServerKey`            :class:`~.ipvs.VirtualServer`
-``real_server``         :class:`~.ipvs.RealServerKey`               :class:`~.ipvs.RealServer`
-``ipvs_timeout``        ``tcp``, ``tcp_fin`` or ``udp``             seconds
+``jump``                :class:`~.iptables.JumpKey`                 have: position from 1; want:
+:class:`~.iptables.RulePosition` ``virtual_server``      :class:`~.ipvs.VirtualServerKey`
+:class:`~.ipvs.VirtualServer` ``real_server``         :class:`~.ipvs.RealServerKey`
+:class:`~.ipvs.RealServer` ``ipvs_timeout``        ``tcp``, ``tcp_fin`` or ``udp``             seconds
 ``sync_daemon``         ``master`` or ``backup``                    :class:`~.ipvs.SyncDaemon`
 ``address``             :class:`~.link.AddressKey`                  ``True``
 ``route``               :class:`~.link.RouteKey`                    routing protocol, by its number

@@ -17,9 +17,9 @@ _MEANING = ("family", "range", "netmask", "bitmask", "markmask")
 class IPSet(NamedTuple):
     """A set's type and creation options, in the order in which ``ipset save`` prints them.
 
-    For example ``IPSet("hash:ip,port", (("family", "inet"), ("hashsize", "1024"), ("maxelem", "65536")))``; options without
-    a value (``counters``, ``comment``) have the value "". ``order`` are the members of a list:set whose order is wanted to be
-    another one; otherwise it is empty.
+    For example ``IPSet("hash:ip,port", (("family", "inet"), ("hashsize", "1024"), ("maxelem", "65536")))``; options
+    without a value (``counters``, ``comment``) have the value "". ``order`` are the members of a list:set whose order
+    is wanted to be another one; otherwise it is empty.
     """
 
     type: str

@@ -53,10 +53,10 @@ WHERE = ("first", "prepended", "last")
 class RulePosition(NamedTuple):
     """Where a rule is wanted in a built-in chain, one of :data:`WHERE`, and its order among ours there (from 1).
 
-    ``first`` and ``last`` are kept up: what somebody else puts before or behind it moves it again. Rules that another owner of
-    the ledger keeps in the same place do not count as being in the way. ``prepended`` is put first when it is made, and stays
-    where others then push it, as what kube-proxy makes does (``EnsureRule`` with ``Prepend``): Calico's Felix, for one, keeps
-    its own rules first, and two that both do so never come to rest.
+    ``first`` and ``last`` are kept up: what somebody else puts before or behind it moves it again. Rules that another
+    owner of the ledger keeps in the same place do not count as being in the way. ``prepended`` is put first when it is
+    made, and stays where others then push it, as what kube-proxy makes does (``EnsureRule`` with ``Prepend``): Calico's
+    Felix, for one, keeps its own rules first, and two that both do so never come to rest.
     """
 
     where: str = "first"

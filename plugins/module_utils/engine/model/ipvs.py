@@ -102,7 +102,8 @@ class SyncDaemon(NamedTuple):
     """A daemon that sends (master) or takes (backup) connections by multicast on an interface; its key is which of the two.
 
     ``sync_id`` 0 to 255 (a backup with 0 takes all), ``max_length`` of a datagram in bytes; 0 and "" are the kernel's
-    defaults (group 224.0.0.81, port 8848, ttl 1; the length of a master for an MTU of 1500, of a backup by that of the interface).
+    defaults (group 224.0.0.81, port 8848, ttl 1; the length of a master for an MTU of 1500, of a backup by that of the
+    interface).
     """
 
     interface: str

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Addresses and networks as canonical text, the way the kernel's tools print them.
 
-Uses the C library instead of :mod:`ipaddress`: it is ten times faster, and a large cluster has a hundred thousand addresses.
+Uses the C library instead of :mod:`ipaddress`: it is ten times faster, and a large cluster has a hundred thousand
+addresses.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def unmapped(address: str) -> str:
 def lenient(address: object) -> tuple[str, bool]:
     """Return an address as kube-proxy reads it, canonical, and whether it was spelled plainly.
 
-    Not plain are numbers with zeros in front, which are decimal, and IPv4-mapped addresses, which are IPv4 (kubernetes: ParseIPSloppy).
+    Not plain are numbers with zeros in front, which are decimal, and IPv4-mapped addresses, which are IPv4 (kubernetes:
+    ParseIPSloppy).
 
     Raises:
         ValueError: not an address in this sense either.

@@ -34,7 +34,8 @@ def place(
     going: dict[_Chain, dict[str, None]] = {}
     for key in removable:
         if key in have and key not in want:
-            # with repetitions: another process may have put the rule back while the agent did, and its chain cannot go before it
+            # with repetitions: another process may have put the rule back while the agent did, and its chain cannot go
+            # before it
             going.setdefault(key[:3], {}).update(
                 dict.fromkeys(rule for rule in chains[key[:3]] if key.rule in (rule, written(rule)))
             )

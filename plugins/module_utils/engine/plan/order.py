@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The order of a plan, in one table.
 
-What a thing depends on is created before it, and removed after it. The address or local route that attracts the traffic comes
-last, and goes first: a virtual address without a virtual server would refuse connections that were served elsewhere until then.
-Rules change before virtual servers appear, so that no connection is balanced that the rules do not yet translate
-(kubernetes/kubernetes#133773).
+What a thing depends on is created before it, and removed after it. The address or local route that attracts the traffic
+comes last, and goes first: a virtual address without a virtual server would refuse connections that were served
+elsewhere until then. Rules change before virtual servers appear, so that no connection is balanced that the rules do
+not yet translate (kubernetes/kubernetes#133773).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _RANK: dict[tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDE
 def ordered(steps: Iterable[Step]) -> list[Step]:
     """Sort steps by the table; within one row they keep their order.
 
-    A set whose header changes so much that it is filled anew loses its members in that moment: they go where the others come. An
-    IPv6 address that gets another prefix length goes before it comes, since a link has it only once.
+    A set whose header changes so much that it is filled anew loses its members in that moment: they go where the others
+    come. An IPv6 address that gets another prefix length goes before it comes, since a link has it only once.
     """
     steps = list(steps)
     refilled = {step.key for step in steps if is_refill(step)}
@@ -86,7 +86,8 @@ def ordered(steps: Iterable[Step]) -> list[Step]:
 def rules_last(steps: Sequence[Step]) -> list[Step]:
     """Put rules that come or change behind the virtual servers and addresses that come; ``steps`` are :func:`ordered` already.
 
-    For a node on which rules balance until then: as long as they stand they keep connections from IPVS, so they go when it serves.
+    For a node on which rules balance until then: as long as they stand they keep connections from IPVS, so they go when
+    it serves.
     """
     end = max((number for number, step in enumerate(steps, 1) if step.after is not None), default=0)
     coming = steps[:end]

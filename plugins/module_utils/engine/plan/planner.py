@@ -64,8 +64,8 @@ def plan(
     Args:
         have: what the kernel holds (all of it, foreign things included).
         want: all that this owner wants.
-        owned: the keys per kind that the ledger says are this owner's. What is owned and not wanted is removed. An item with
-            a parent (a member, a real server) is owned through its parent.
+        owned: the keys per kind that the ledger says are this owner's. What is owned and not wanted is removed. An item
+            with a parent (a member, a real server) is owned through its parent.
         others: the keys per kind that other owners claim, with their names.
         adopt: take over what stands there and nobody claims.
     """

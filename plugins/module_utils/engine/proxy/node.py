@@ -27,8 +27,9 @@ _PROBES = {4: ("AF_INET", "192.0.2.1"), 6: ("AF_INET6", "2001:db8::1")}  # docum
 class Node:
     """Reads all tables that the agent works with; writes them through ``tables``.
 
-    Rules are read again only if the kernel says that they have changed. Of real servers, some details (thresholds above all) cost a
-    request for each virtual server: every reading asks for those of so many of the wanted ones, in turn, unless it is ``precise``.
+    Rules are read again only if the kernel says that they have changed. Of real servers, some details (thresholds above
+    all) cost a request for each virtual server: every reading asks for those of so many of the wanted ones, in turn,
+    unless it is ``precise``.
     """
 
     def __init__(self, precise: bool = False) -> None:
@@ -173,7 +174,8 @@ def set_oom_score(score: int) -> None:
     """Have the kernel spare this process (down to -1000), or end it first (up to 1000), when memory runs out.
 
     Raises:
-        OSError: it may not be lowered without the right CAP_SYS_RESOURCE. What was set before this process began needs none.
+        OSError: it may not be lowered without the right CAP_SYS_RESOURCE. What was set before this process began needs
+            none.
     """
     path = "/proc/self/oom_score_adj"
     with open(path, encoding="ascii") as file:

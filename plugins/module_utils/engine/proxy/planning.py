@@ -38,7 +38,8 @@ def make_plan(
 
     ``elsewhere`` are real servers that drain and are not part of this plan.
 
-    Sysctls count as ours: they are not claimed in the ledger, which only remembers what they were (``engine/proxy/saved_sysctls.py``).
+    Sysctls count as ours: they are not claimed in the ledger, which only remembers what they were
+    (``engine/proxy/saved_sysctls.py``).
 
     Returns:
         The plan, and since when the real servers are draining that it leaves to drain.

@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Original sysctl values, restored on removal. The ledger keeps them from the first change on, as long as the values live: until a reboot.
 
-A service proxy does not claim sysctls: they always exist, and other software uses them too. Unlike kube-proxy, which leaves them, it
-restores their values when it goes: the agent with ``kubenode cleanup``, the module ``service_proxy`` with ``state: absent``.
+A service proxy does not claim sysctls: they always exist, and other software uses them too. Unlike kube-proxy, which
+leaves them, it restores their values when it goes: the agent with ``kubenode cleanup``, the module ``service_proxy``
+with ``state: absent``.
 
-Root writes what the ledger says, and the agent's user can write the ledger. So only the service proxy's own sysctls are restored, and only to
-numbers: what that user could set anyway.
+Root writes what the ledger says, and the agent's user can write the ledger. So only the service proxy's own sysctls are
+restored, and only to numbers: what that user could set anyway.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ def saved(ledger: Ledger, owner: str) -> dict[str, tuple[str, str]]:
 def wanted_back(ledger: Ledger, owner: str, live: State) -> State:
     """Return the saved values of the sysctls that are still as we set them.
 
-    A value that another process has changed since stays, and so does one that a task wants for good (the module ``sysctls``).
+    A value that another process has changed since stays, and so does one that a task wants for good (the module
+    ``sysctls``).
     """
     values = saved(ledger, owner)
     claimed = _claimed() if values else ()

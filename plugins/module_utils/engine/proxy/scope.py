@@ -40,7 +40,8 @@ def together(
         parent = KINDS[kind].parent
         if parent is not None:
             chosen.setdefault(parent[0], set()).update(parent[1](key) for key in some)
-    # what drains is not wanted, so no event names it; but a virtual server that is not wanted is kept by it, and the address of that
+    # what drains is not wanted, so no event names it; but a virtual server that is not wanted is kept by it, and the
+    # address of that
     wanted = want.get("virtual_server", {})
     keeping = [key for key in draining if key.server not in wanted]
     kept = {key for key in keeping if key.server in chosen.get("virtual_server", ())}
@@ -64,8 +65,8 @@ def deserving(
 ) -> Keys | None:
     """Return what a comparison has to plan; None for everything.
 
-    The plan is that for everything, but for what is ``left`` alone because it drains, as long as nobody else has changed it: that is looked
-    after by turns.
+    The plan is that for everything, but for what is ``left`` alone because it drains, as long as nobody else has
+    changed it: that is looked after by turns.
     """
     sets, present = want.get("set", {}), have.get("set", {})
     if any(key in present and not KINDS["set"].same(present[key], value) for key, value in sets.items()):

@@ -43,7 +43,8 @@ _BY_ADDRESS = (CLUSTER_IP, EXTERNAL_IP, EXTERNAL_IP_LOCAL, LOAD_BALANCER)
 def left_behind(have: ReadState, others: Mapping[str, Collection[Any]]) -> dict[str, set[Any]]:
     """Return what on a node is kube-proxy's, per kind without a parent.
 
-    A virtual server is, if its address is on kube-ipvs0, or if kube-proxy's sets name its address and port, or its node port.
+    A virtual server is, if its address is on kube-ipvs0, or if kube-proxy's sets name its address and port, or its node
+    port.
 
     Args:
         have: what the kernel holds.

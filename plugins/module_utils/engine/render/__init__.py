@@ -24,8 +24,8 @@ def render(state: ReadState, fmt: str) -> str:
 
     Args:
         state: the state.
-        fmt: one of ``json``, ``ipvsadm`` (as ``ipvsadm -Sn``), ``ipset`` (``ipset save``), ``iptables`` and ``ip6tables``
-            (``iptables-save``), ``addresses`` (of kube-ipvs0, one ``address/prefix`` a line).
+        fmt: one of ``json``, ``ipvsadm`` (as ``ipvsadm -Sn``), ``ipset`` (``ipset save``), ``iptables`` and
+            ``ip6tables`` (``iptables-save``), ``addresses`` (of kube-ipvs0, one ``address/prefix`` a line).
 
     Raises:
         InputError: there is no such format.

@@ -20,8 +20,8 @@ def render(state: ReadState) -> str:
 
     One object with the keys ``virtual_servers`` (a list of objects, each with its ``real_servers``), ``sets`` (name to
     ``type``, ``options``, ``members``), ``iptables`` (``ipv4`` and ``ipv6`` to tables, to chains, to lists of rules),
-    ``addresses`` (a list of ``address/prefix``) and ``sysctls`` (name to value); with local routes also ``routes`` (a list of
-    networks).
+    ``addresses`` (a list of ``address/prefix``) and ``sysctls`` (name to value); with local routes also ``routes`` (a
+    list of networks).
     """
     parts = [
         f'"virtual_servers": {_list(_servers(state))}',

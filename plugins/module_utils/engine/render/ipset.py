@@ -8,7 +8,8 @@ from __future__ import annotations
 from ..model import ReadState
 from ..model.ipset import MemberKey
 
-# What kernels since 5.11 choose for every hash, and print. Not part of a set's wanted options: older tools do not know it.
+# What kernels since 5.11 choose for every hash, and print. Not part of a set's wanted options: older tools do not know
+# it.
 _BUCKETS = "bucketsize 12"
 
 

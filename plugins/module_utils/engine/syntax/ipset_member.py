@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Members of sets as ``ipset save`` prints them, from the spellings that people use.
 
-Only what one can know without asking the node: names of services and hosts, ICMP types, protocols beyond the usual ones and
-ranges (which are several members) are left to ipset itself.
+Only what one can know without asking the node: names of services and hosts, ICMP types, protocols beyond the usual ones
+and ranges (which are several members) are left to ipset itself.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Speller:
     def __call__(self, text: str) -> Member | None:
         """Return what ``ipset save`` prints for a member after ``ipset add``; None if only ipset itself can tell.
 
-        Options that the header implies (its timeout, counters from 0) are there even if ``text``, the member and its options in
-        the words of ``ipset add``, has none.
+        Options that the header implies (its timeout, counters from 0) are there even if ``text``, the member and its
+        options in the words of ``ipset add``, has none.
 
         Raises:
             InputError: it cannot be a member of such a set.

@@ -79,7 +79,8 @@ def _number(text: str) -> int:
 def _port(text: str) -> str:
     plain = text.isascii() and text.isdigit() and str(int(text)) == text
     if not plain or int(text) > 65535:
-        raise AskError  # the name of a service, or a number in C's spelling: of a range, iptables takes that for a decimal one
+        # the name of a service, or a number in C's spelling: of a range, iptables takes that for a decimal one
+        raise AskError
     return text
 
 

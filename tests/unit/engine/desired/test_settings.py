@@ -171,7 +171,10 @@ def test_documents() -> None:
     )
     old = {"apiVersion": "kubeproxy.config.k8s.io/v1", "kind": KUBE_PROXY[1]}
     assert problems(old) == (
-        "KubeProxyConfiguration: apiVersion is 'kubeproxy.config.k8s.io/v1', expected 'kubeproxy.config.k8s.io/v1alpha1'",
+        (
+            "KubeProxyConfiguration: apiVersion is 'kubeproxy.config.k8s.io/v1', expected"
+            " 'kubeproxy.config.k8s.io/v1alpha1'"
+        ),
     )
     kubelet = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     config, warnings = parse([kubelet, kube_proxy(ipvs={"scheduler": "lc"}), agent(vipPing=True)])

@@ -51,8 +51,10 @@ def test_older_service_with_external_ip_takes_no_cluster_ip() -> None:
         assert answering(built, "tcp 10.0.0.1:80") == ["10.180.0.1:80"]
         assert built.problems == {
             ("Service", "ns1/attacker"): (
-                "Service ns1/attacker: spec.externalIPs is 'tcp 10.0.0.1:80', "
-                "expected an address and port that no other Service holds (Service ns1/victim does, by spec.clusterIPs)",
+                (
+                    "Service ns1/attacker: spec.externalIPs is 'tcp 10.0.0.1:80', expected an address and port that no"
+                    " other Service holds (Service ns1/victim does, by spec.clusterIPs)"
+                ),
             )
         }
         assert built.contested() == {**dict.fromkeys(Origin, 0), Origin.EXTERNAL_IP: 1}

@@ -38,8 +38,8 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     fake = tmp_path / "ipset"
     unknown = "ipset v7.17: The set with the given name does not exist"
     fake.write_text(
-        f'#!/bin/sh\n[ "$1 $2" != "list -n" ] || {{ echo "{unknown}" >&2; exit 1; }}\n'
-        f'cat {tmp_path}/out; cat {tmp_path}/err >&2; echo "$LC_ALL $@" >{tmp_path}/called\nexit $(cat {tmp_path}/status)\n'
+        f'#!/bin/sh\n[ "$1 $2" != "list -n" ] || {{ echo "{unknown}" >&2; exit 1; }}\ncat {tmp_path}/out; cat'
+        f' {tmp_path}/err >&2; echo "$LC_ALL $@" >{tmp_path}/called\nexit $(cat {tmp_path}/status)\n'
     )
     fake.chmod(0o755)
     for name, text in (("out", SAVED), ("err", ""), ("status", "0")):
@@ -112,8 +112,9 @@ def test_no_word_from_the_kernel_is_not_nothing(tool: Path) -> None:
 
 def test_headers_only(tool: Path) -> None:
     (tool / "out").write_text(
-        "Name: a\nType: hash:ip\nRevision: 5\nHeader: family inet hashsize 1024 maxelem 65536 comment\nSize in memory: 200\n"
-        "References: 0\nNumber of entries: 3\n\nName: b\nType: list:set\nRevision: 3\nHeader: size 8\nReferences: 1\n"
+        "Name: a\nType: hash:ip\nRevision: 5\nHeader: family inet hashsize 1024 maxelem 65536 comment\nSize in memory:"
+        " 200\nReferences: 0\nNumber of entries: 3\n\nName: b\nType: list:set\nRevision: 3\nHeader: size"
+        " 8\nReferences: 1\n"
     )
     assert ipset.read(members=False) == {
         "set": {

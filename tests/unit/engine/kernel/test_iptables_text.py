@@ -136,8 +136,10 @@ def test_one_table_is_written_in_an_order_that_always_works() -> None:
         ("iptables-restore: line 5 failed\n", 5, ""),
         ("iptables-nft-restore: line 2 failed: Index of insertion too big.\n", 2, "Index of insertion too big"),
         (
-            "iptables-restore v1.8.9 (legacy): Couldn't load match `nosuch':No such file or directory\n\nError occurred at line: 3\n"
-            "Try `iptables-restore -h' or 'iptables-restore --help' for more information.\n",
+            (
+                "iptables-restore v1.8.9 (legacy): Couldn't load match `nosuch':No such file or directory\n\nError"
+                " occurred at line: 3\nTry `iptables-restore -h' or 'iptables-restore --help' for more information.\n"
+            ),
             3,
             "Couldn't load match `nosuch':No such file or directory",
         ),
@@ -147,13 +149,18 @@ def test_one_table_is_written_in_an_order_that_always_works() -> None:
             "CHAIN_DEL failed (Device or resource busy): chain B",
         ),
         (
-            "Another app is currently holding the xtables lock; still 25s 0us time ahead to have a chance to grab the lock...\n"
-            'ip6tables-restore v1.8.9 (legacy): unknown option "--x"\nError occurred at line: 12\n',
+            (
+                "Another app is currently holding the xtables lock; still 25s 0us time ahead to have a chance to grab"
+                ' the lock...\nip6tables-restore v1.8.9 (legacy): unknown option "--x"\nError occurred at line: 12\n'
+            ),
             12,
             'unknown option "--x"',
         ),
         (
-            "Bad argument `b''\nError occurred at line: 3\nTry `iptables-restore -h' or 'iptables-restore --help' for more information.\n",
+            (
+                "Bad argument `b''\nError occurred at line: 3\nTry `iptables-restore -h' or 'iptables-restore --help'"
+                " for more information.\n"
+            ),
             3,
             "Bad argument `b''",
         ),

@@ -35,7 +35,8 @@ ALONE = [f"real server {REAL}: not as the change left it"]
         (DRAINED, RealServer(0), RealServer(3), []),  # the task died while it drained
         (DRAINED, RealServer(3), "nothing to do", []),
         (DRAINED, RealServer(5), "nothing to do", ALONE),
-        ([Step("real_server", REAL, None, RealServer(1))], RealServer(7), None, []),  # it came: it goes, whatever became of it
+        # it came: it goes, whatever became of it
+        ([Step("real_server", REAL, None, RealServer(1))], RealServer(7), None, []),
         ([Step("real_server", REAL, None, RealServer(1))], None, "nothing to do", []),
         ([Step("real_server", REAL, RealServer(1), RealServer(2))], RealServer(2), RealServer(1), []),
         ([Step("real_server", REAL, RealServer(1), RealServer(2))], RealServer(4), "nothing to do", ALONE),

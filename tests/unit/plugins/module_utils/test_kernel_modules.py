@@ -98,6 +98,8 @@ def test_parameters_of_one_module_stand_in_one_place() -> None:
     given = {"br-netfilter": {"a": 1}, "br_netfilter": {"b": 2}}
     with pytest.raises(EngineError) as raised:
         _kernel_modules.check({"modules": [], "optional": [], "absent": [], "parameters": given})
-    assert str(raised.value) == (
-        "parameters[br_netfilter] and parameters[br-netfilter] are both kernel module br_netfilter; name each thing once"
+    assert (
+        str(raised.value)
+        == "parameters[br_netfilter] and parameters[br-netfilter] are both kernel module br_netfilter; name each thing"
+        " once"
     )

@@ -76,8 +76,10 @@ ROOT = {"user": 0, "python": (3, 11, 2), "unwritable": [], "full": []}
             {"unwritable": ["/proc/sys/net/ipv4/ip_forward"]},
             [
                 "/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)",
-                "the node is a container (docker), which cannot load kernel modules, and the kernel that it shares has not loaded ip_vs: "
-                "load it on the machine below",
+                (
+                    "the node is a container (docker), which cannot load kernel modules, and the kernel that it shares"
+                    " has not loaded ip_vs: load it on the machine below"
+                ),
             ],
         ),
         ({"container": True, "virtualization": "lxc", "ipvs": "1.2.1"}, {}, []),

@@ -31,7 +31,10 @@ def test_what_is_written_is_read_back(values: dict[str, str]) -> None:
 
 
 def test_every_spelling_is_read() -> None:
-    text = "# a comment = 1\n; another = 2\n\n-net.ipv4.a=1\n net/ipv4/b =\t4096   87380\nnet/ipv4/conf/eth0.1/c = 2\nnot a setting\n"
+    text = (
+        "# a comment = 1\n; another = 2\n\n-net.ipv4.a=1\n net/ipv4/b =\t4096   87380\nnet/ipv4/conf/eth0.1/c = 2\nnot"
+        " a setting\n"
+    )
     assert _sysctls.parse(text) == {"net.ipv4.a": "1", "net.ipv4.b": "4096 87380", "net.ipv4.conf.eth0/1.c": "2"}
 
 

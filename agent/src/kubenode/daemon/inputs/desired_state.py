@@ -192,7 +192,8 @@ class DesiredState:
     def take(self, holders: Callable[[], Holders] = dict) -> tuple[Mapping[str, Mapping[Any, Any]], bool]:
         """Return what changed in what is wanted since the last time, and whether that is all that is wanted.
 
-        ``holders`` returns the Services that held virtual servers when this was last written down: they hold them still.
+        ``holders`` returns the Services that held virtual servers when this was last written down: they hold them
+        still.
         """
         if self.cluster is None:
             return {}, False

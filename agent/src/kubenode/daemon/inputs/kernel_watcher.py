@@ -16,15 +16,16 @@ from ...engine.model.link import AddressKey, RouteKey
 from ..interfaces import AgentControl
 from .pace import Pace
 
-_REST = 0.05  # seconds in which links, addresses and routes may change before that is heard, so that many are heard together
+# seconds in which links, addresses and routes may change before that is heard, so that many are heard together
+_REST = 0.05
 _CALM = 0.2  # seconds after which changed rules, or addresses of the node, are looked at
 
 
 class KernelWatcher:
     """Subscriptions to links, addresses, routes and rules; none is open before :meth:`listen`.
 
-    Repairs take a tenth of the time at most, however often another process changes the node. Comparisons after rule events, and reading
-    the node's addresses, take a twentieth each.
+    Repairs take a tenth of the time at most, however often another process changes the node. Comparisons after rule
+    events, and reading the node's addresses, take a twentieth each.
     """
 
     def __init__(self, agent: AgentControl) -> None:

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Local socket of the running agent: one line of JSON in, one line of JSON out.
 
-``{"command": "status"}`` is answered by the function that is registered as ``status``; an error by ``{"error": "…"}``. Who may
-open the socket is decided by its file mode (0660). A question has at most four kilobytes and little nesting, and ten seconds to come.
+``{"command": "status"}`` is answered by the function that is registered as ``status``; an error by ``{"error": "…"}``.
+Who may open the socket is decided by its file mode (0660). A question has at most four kilobytes and little nesting,
+and ten seconds to come.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ class Control:
     def _send(self, connection: socket.socket, left: memoryview, finish: Callback) -> None:
         """Send until the client must be waited for, or nothing is left.
 
-        A nested function that named itself would be a reference cycle, and hold the connection until the garbage collector runs.
+        A nested function that named itself would be a reference cycle, and hold the connection until the garbage
+        collector runs.
         """
         try:
             left = left[connection.send(left) :]

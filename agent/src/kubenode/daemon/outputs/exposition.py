@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Counters, gauges and histograms, and their text form (Prometheus exposition format 0.0.4).
 
-A hundred lines instead of prometheus_client, which with all that it imports costs as much start-up time and memory as the engine.
+A hundred lines instead of prometheus_client, which with all that it imports costs as much start-up time and memory as
+the engine.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ class Servers:
 
     They answer in their own thread. The servers retry an address that is taken. With ``hard_fail``, that function gets
     the reason why one of the first two cannot listen. ``ended`` is called if the thread ends.
-    ``problems`` lists the Services whose health check cannot listen; ``problems_changed`` is called when it changes. ``clock``
-    measures the age of the metrics' text.
+    ``problems`` lists the Services whose health check cannot listen; ``problems_changed`` is called when it changes.
+    ``clock`` measures the age of the metrics' text.
     """
 
     def __init__(

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """HTTP/1.1 server for health and metrics: h11 parses, :mod:`.http_clients` decides whose turn it is.
 
-No request body is read, and every answer is complete before it is sent. Limits: eight kilobytes a request, ten seconds until a request is
-complete, ten seconds until an answer is read.
+No request body is read, and every answer is complete before it is sent. Limits: eight kilobytes a request, ten seconds
+until a request is complete, ten seconds until an answer is read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _REASONS = {
 }
 _REQUEST_BYTES = 8192
 _SECONDS = 10.0
-_RECEIVE_BUFFER = 16384  # the kernel's own limit is megabytes a connection, and pipelining clients fill it: TCP's memory is the node's
+# the kernel's own limit is megabytes a connection, and pipelining clients fill it: TCP's memory is the node's
+_RECEIVE_BUFFER = 16384
 _SEND_BUFFER = 131072
 _BACKLOG = 1024  # the kernel's own limit is net.core.somaxconn
 
@@ -125,7 +126,8 @@ def _bound(family: int, address: str, port: int, alone: bool) -> socket.socket:
 class Connection:
     """One client's connection, kept open between requests if the client wants that.
 
-    ``since`` is when it was accepted or last had a complete request; ``deadline`` is when it is closed unless that happens again.
+    ``since`` is when it was accepted or last had a complete request; ``deadline`` is when it is closed unless that
+    happens again.
     """
 
     def __init__(

@@ -20,8 +20,10 @@ from typing import Protocol
 from ..loop import Loop
 
 MOST_CLIENTS = 512  # of all servers together: each costs a descriptor, and 8 KiB if it sends half a request
-MOST_OF_A_SOURCE = 256  # a health check may share its source with others (address translation) and must not be the oldest before it can ask
-TURNS = 4  # turns in a row before the loop looks for new clients again: a health check is one, and waits for these at the most
+# a health check may share its source with others (address translation) and must not be the oldest before it can ask
+MOST_OF_A_SOURCE = 256
+# turns in a row before the loop looks for new clients again: a health check is one, and waits for these at the most
+TURNS = 4
 ACCEPTS_A_TURN = TURNS
 _SWEEP_SECONDS = 1.0
 

@@ -24,8 +24,9 @@ _LOOK_SECONDS = 1.0
 class HttpThread:
     """Started by the first :meth:`call`.
 
-    ``loop`` and ``clients`` belong to the thread. ``ended`` is called in the loop of the agent's thread if the thread ends by itself.
-    ``report`` is called in the agent's thread with the text of an error that cost one client its connection.
+    ``loop`` and ``clients`` belong to the thread. ``ended`` is called in the loop of the agent's thread if the thread
+    ends by itself. ``report`` is called in the agent's thread with the text of an error that cost one client its
+    connection.
     """
 
     def __init__(self, agent_loop: Loop, ended: Callable[[], None], report: Callable[[str], None]) -> None:

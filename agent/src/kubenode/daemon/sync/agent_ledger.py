@@ -23,8 +23,8 @@ class AgentLedger:
 
     Args:
         directory: where the ledger is.
-        known: returns the items that the agent knows as its own and has seen in the kernel: they are claimed again in a new file. The
-            names in the kernel alone do not tell whose an item is: kube-proxy's are the same.
+        known: returns the items that the agent knows as its own and has seen in the kernel: they are claimed again in a
+            new file. The names in the kernel alone do not tell whose an item is: kube-proxy's are the same.
     """
 
     def __init__(self, directory: str, known: Callable[[], Iterable[tuple[str, Any]]]) -> None:
@@ -75,6 +75,6 @@ class AgentLedger:
         items = [(kind, key) for kind, key in self._known() if key not in taken.get(kind, ())]
         ledger.claim(OWNER, items)
         self.notice(
-            f"ledger {ledger.path} was removed or replaced by another process; it has {len(items)} items of the agent again. "
-            "Items that other owners had claimed there are unowned now: run their tasks again with adopt"
+            f"ledger {ledger.path} was removed or replaced by another process; it has {len(items)} items of the agent"
+            " again. Items that other owners had claimed there are unowned now: run their tasks again with adopt"
         )

@@ -59,9 +59,9 @@ class Tables(Protocol):
 class Reconciler:
     """Holds what is wanted, what we believe the kernel holds, and what is draining.
 
-    ``hold`` forbids all removals: as long as it is not known what everybody wants. ``maximum`` bounds draining, in seconds (0: none).
-    Every method that writes takes the node's lock. Errors of single items end up in reports; what stops a whole pass is raised
-    (EngineError), and nothing is believed until the next full one.
+    ``hold`` forbids all removals: as long as it is not known what everybody wants. ``maximum`` bounds draining, in
+    seconds (0: none). Every method that writes takes the node's lock. Errors of single items end up in reports; what
+    stops a whole pass is raised (EngineError), and nothing is believed until the next full one.
     """
 
     def __init__(self, node: Tables, directory: str, clock: Callable[[], float] = time.monotonic) -> None:

@@ -47,7 +47,8 @@ class FlowCleaner:
 
     Args:
         loop: the agent's loop.
-        cleaned: gets family, number of deleted flows, their virtual servers and seconds, when a family has been looked through.
+        cleaned: gets family, number of deleted flows, their virtual servers and seconds, when a family has been looked
+            through.
         failed: gets the virtual servers of which flows may be left, and the reason.
     """
 

@@ -105,7 +105,8 @@ def check_url(url: str, what: str, schemes: tuple[str, ...]) -> str:
         good = False
     if not good:
         raise AccessError(
-            f"{what} is {_without_secrets(url)!r}, expected {' or '.join(f'{scheme}://HOST[:PORT]' for scheme in schemes)}"
+            f"{what} is {_without_secrets(url)!r}, expected"
+            f" {' or '.join(f'{scheme}://HOST[:PORT]' for scheme in schemes)}"
         )
     return url.rstrip("/")
 

@@ -38,8 +38,8 @@ _LONGEST_WAIT = 60.0  # seconds; a proxy's page for maintenance may ask for an h
 class Session:
     """One thread's conversations with the API, on one connection that is kept while it works.
 
-    Every method raises ApiError, after which the next request connects anew. ``connected`` gets the peer's address with each request.
-    ``filled`` is how much of the space for an answer the last one took, from 0 to 1.
+    Every method raises ApiError, after which the next request connects anew. ``connected`` gets the peer's address with
+    each request. ``filled`` is how much of the space for an answer the last one took, from 0 to 1.
     """
 
     filled = 0.0

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One HTTP/1.1 connection to the API server, with TLS as an access says.
 
-Made anew for every watch, so that certificates, authorities and addresses that have changed are the new ones. The environment's proxies are
-not looked at: a node's own API traffic goes where the kubeconfig says.
+Made anew for every watch, so that certificates, authorities and addresses that have changed are the new ones. The
+environment's proxies are not looked at: a node's own API traffic goes where the kubeconfig says.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ class Connection(HTTPConnection):
 
 
 def _context(access: Access, identity: Identity) -> ssl.SSLContext:
-    # Not create_default_context: since Python 3.13 it refuses authorities that Kubernetes distributions made for years (VERIFY_X509_STRICT).
+    # Not create_default_context: since Python 3.13 it refuses authorities that Kubernetes distributions made for years
+    # (VERIFY_X509_STRICT).
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if access.insecure:

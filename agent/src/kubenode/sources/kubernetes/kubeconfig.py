@@ -17,7 +17,8 @@ from .errors import AccessError, UnusableError
 
 # Ways to say who one is that are gone from Kubernetes or make no sense for a node.
 _UNSUPPORTED = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
-# What a plugin is told of its cluster, and the extension of the cluster that is meant for it (client-go: ExecCredential's spec.cluster).
+# What a plugin is told of its cluster, and the extension of the cluster that is meant for it (client-go:
+# ExecCredential's spec.cluster).
 _TOLD = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
 _AUTHORITY_EXPECTED = "expected the cluster's authority in PEM (without the field, the system's authorities count)"
 _FOR_PLUGINS = "client.authentication.k8s.io/exec"
@@ -101,7 +102,8 @@ class Kubeconfig:
             proxy=check_url(proxy, f"{self.name}: proxy-url", ("http",)) if proxy else "",
         )
         if cluster.get("certificate-authority-data") == "" and not file and _is_verified(access):
-            # client-go would trust all authorities of the system, of which none has signed what a cluster's own authority signs
+            # client-go would trust all authorities of the system, of which none has signed what a cluster's own
+            # authority signs
             raise AccessError(f"{self.name}: certificate-authority-data is empty, {_AUTHORITY_EXPECTED}")
         return access, file
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from ...engine.kubernetes.fields import HEADLESS_LABEL, SERVICE_PROXY_LABEL
 from ...manifests.documents import API_VERSIONS, Object, ObjectKey, key_of, lean
 
-# kube-proxy's since 1.36 (kubernetes: cmd/kube-proxy/app/server.go), but for its fieldSelector spec.clusterIP!=None, which API servers
-# before 1.31 refuse: headless Services are read and left out.
+# kube-proxy's since 1.36 (kubernetes: cmd/kube-proxy/app/server.go), but for its fieldSelector spec.clusterIP!=None,
+# which API servers before 1.31 refuse: headless Services are read and left out.
 _NO_OTHER_PROXY = f"!{SERVICE_PROXY_LABEL}"
 _NOT_HEADLESS = f"!{HEADLESS_LABEL}"
 _DROPPED = ("resourceVersion", "generation", "selfLink", "generateName", "finalizers")

@@ -53,8 +53,9 @@ class Timing(NamedTuple):
 class Reflector(threading.Thread):
     """Follows one resource until :meth:`stop`.
 
-    ``listed`` tells that the whole list was read at least once; ``trouble`` says what is wrong at the moment ("" if nothing is);
-    ``tried`` that the first attempt has ended, whatever came of it. ``notify`` is called in this thread when any of them changes.
+    ``listed`` tells that the whole list was read at least once; ``trouble`` says what is wrong at the moment ("" if
+    nothing is); ``tried`` that the first attempt has ended, whatever came of it. ``notify`` is called in this thread
+    when any of them changes.
     """
 
     def __init__(
@@ -120,7 +121,8 @@ class Reflector(threading.Thread):
         self._was_away |= isinstance(trouble, UnreachableError)
         if isinstance(trouble, RefusedError):
             wait = trouble.retry_after
-            # the API forgot the version (restored from a backup, another server), or never knew the request: begin again
+            # the API forgot the version (restored from a backup, another server), or never knew the request: begin
+            # again
             if trouble.reason == "ResourceVersionTooLarge" or (trouble.status not in _PASSING and trouble.status < 500):
                 self._version = ""
         self.is_blocked = isinstance(trouble, UnusableError)

@@ -131,8 +131,8 @@ def _object(path: str, text: bytes) -> tuple[ObjectKey, bytes, Object]:
 class Keeper(threading.Thread):
     """Writes snapshots in a thread of its own: some time after :meth:`changed`, and never more often than every ``interval`` seconds.
 
-    ``save`` returns the bytes that it has written: the more, the longer until the next time. ``trouble`` says why the last attempt
-    failed ("" if it did not).
+    ``save`` returns the bytes that it has written: the more, the longer until the next time. ``trouble`` says why the
+    last attempt failed ("" if it did not).
     """
 
     def __init__(self, save: Callable[[], int], interval: float, delay: float = 1.0) -> None:

@@ -47,8 +47,8 @@ def identity(kubeconfig: str, server: str, node: str) -> str:
 class Kubernetes:
     """The objects of a cluster, as far as one node needs them. Nothing is asked before :meth:`start`.
 
-    ``waiting`` and ``unknown`` are as those of manifests: while ``waiting`` says something, nothing is known; while ``unknown``
-    holds the names of lists that were never complete, what it has may be less than there is.
+    ``waiting`` and ``unknown`` are as those of manifests: while ``waiting`` says something, nothing is known; while
+    ``unknown`` holds the names of lists that were never complete, what it has may be less than there is.
 
     Args:
         kubeconfig: path, "" for the service account of a pod.
@@ -187,7 +187,8 @@ class Kubernetes:
             found.update({f"{name}: {what}": f"{name}: {why}" for what, why in reflector.odd.items()})
             if reflector.resource.kind == "Node" and reflector.listed and self._own_node() is None:
                 found[name] = (
-                    f"the API has no Node {self.node!r} (is it the node's name in the cluster? hostnameOverride sets it)"
+                    f"the API has no Node {self.node!r} (is it the node's name in the cluster? hostnameOverride"
+                    " sets it)"
                 )
         if self._restored and not self._complete:
             found["snapshot"] = self._restored

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A few members by nfnetlink (linux/netfilter/ipset/ip_set.h), for the types that a service proxy has: without starting a process.
 
-Starting ``ipset`` for one member takes a hundred times as long as the kernel does for it. Whatever is not known here, and whatever the
-kernel refuses, is left to the tool, which does it again and has the words for it.
+Starting ``ipset`` for one member takes a hundred times as long as the kernel does for it. Whatever is not known here,
+and whatever the kernel refuses, is left to the tool, which does it again and has the words for it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sets from the kernel itself (nfnetlink, linux/netfilter/ipset/ip_set.h), for the types that a service proxy has.
 
-``ipset save`` looks every protocol up in a file: with a thousand members of type ``hash:ip,port`` it takes ten times as long as
-this, twice a minute. Whatever is not known here, for example a set with timeouts, is left to it.
+``ipset save`` looks every protocol up in a file: with a thousand members of type ``hash:ip,port`` it takes ten times as
+long as this, twice a minute. Whatever is not known here, for example a set with timeouts, is left to it.
 """
 
 from __future__ import annotations

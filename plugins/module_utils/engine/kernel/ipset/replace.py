@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Give a set another header: a complete new set beside it, exchanged in one go, with no moment without the set.
 
-The kernel swaps two sets only if they hold the same sorts of things (``hash:ip,port`` and ``hash:net,port`` do not) for the
-same family (``ip_set_swap`` in ``net/netfilter/ipset/ip_set_core.c``). Otherwise the sets are renamed, which the kernel allows only while
-no rule and no other set refers to them: then nobody can see the moment in between either.
+The kernel swaps two sets only if they hold the same sorts of things (``hash:ip,port`` and ``hash:net,port`` do not) for
+the same family (``ip_set_swap`` in ``net/netfilter/ipset/ip_set_core.c``). Otherwise the sets are renamed, which the
+kernel allows only while no rule and no other set refers to them: then nobody can see the moment in between either.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _exchange(name: str) -> str:
                 restore([f"rename {OLD} {name}"])
         elif IN_USE in refused.text:
             return (
-                "rules of iptables or other sets refer to it, and the kernel does not exchange sets in use for sets that hold "
-                "other sorts of things; remove those first, or use another name"
+                "rules of iptables or other sets refer to it, and the kernel does not exchange sets in use for sets"
+                " that hold other sorts of things; remove those first, or use another name"
             )
     if refused is not None:
         return refused.text

@@ -15,7 +15,8 @@ _ABSENT = "The set with the given name does not exist"
 _LINE = "Error in line "
 _MOST_DIGITS = 10  # of the number of a line
 _NOBODYS = "kubenode.nobodys"  # a name that no set has
-_SILENT = "it ended as if all was well, but the kernel did not answer it"  # as when there is no memory for its first questions
+# as when there is no memory for its first questions
+_SILENT = "it ended as if all was well, but the kernel did not answer it"
 
 
 class Complaint(NamedTuple):
@@ -63,8 +64,8 @@ def query(arguments: Sequence[str]) -> bytes:
 def restore(lines: Sequence[str]) -> Complaint | None:
     """Feed lines to one ``ipset restore``; what exists already or is gone already is no error.
 
-    A complaint says nothing about the lines before it: ipset collects members and sends them together, and forgets what it
-    collected when it cannot parse a later line.
+    A complaint says nothing about the lines before it: ipset collects members and sends them together, and forgets what
+    it collected when it cannot parse a later line.
 
     Raises:
         MissingError: no ipset, no kernel support, no right.

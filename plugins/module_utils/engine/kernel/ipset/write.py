@@ -20,8 +20,8 @@ from .words import explain
 def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
     """Make steps of the kinds ``set`` and ``member`` true, all in one process at most unless something fails.
 
-    A set whose header changes is replaced in one go by a new set, made from its present members and from the run's steps for
-    its members wherever those stand (see :mod:`.replace`).
+    A set whose header changes is replaced in one go by a new set, made from its present members and from the run's
+    steps for its members wherever those stand (see :mod:`.replace`).
 
     Raises:
         MissingError: no ipset, no kernel support, no right.

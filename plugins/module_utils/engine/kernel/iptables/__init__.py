@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """iptables (kinds ``chain`` and ``jump``), through ``iptables-save`` and ``iptables-restore``, legacy or nft: whichever the node has.
 
-Nothing foreign changes, with one exception that every user of the legacy back end knows: whatever is changed in a table sets the counters
-of its policies (not those of its rules) to 0.
+Nothing foreign changes, with one exception that every user of the legacy back end knows: whatever is changed in a table
+sets the counters of its policies (not those of its rules) to 0.
 """
 
 from __future__ import annotations

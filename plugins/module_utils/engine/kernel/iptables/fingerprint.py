@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fingerprint of the rules, from the kernel itself: detect changes since the last read without starting a tool.
 
-Two processes of ``iptables-save`` are most of what a full comparison costs on a node where nothing changes. A fingerprint is taken
-before rules are read; while it stays the same, what was read is still what is there.
+Two processes of ``iptables-save`` are most of what a full comparison costs on a node where nothing changes. A
+fingerprint is taken before rules are read; while it stays the same, what was read is still what is there.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ def normalise(
         known: further chains that the rules may jump to.
 
     Raises:
-        EngineError: iptables does not take a rule, or makes several of one in a built-in chain; the text names chain and rule.
+        EngineError: iptables does not take a rule, or makes several of one in a built-in chain; the text names chain
+            and rule.
         MissingError: no iptables, or not root.
     """
     if sets:
@@ -87,8 +88,9 @@ def normalise(
             asked = [key for key in given if (key.table, key.chain) == place]
             if len(asked) != len(built_in[place]):
                 raise EngineError(
-                    f"IPv{family} {' '.join(place)}: {' and '.join(f'`{key.rule}`' for key in asked)} become {len(built_in[place])} rules, "
-                    "since a source or destination means several addresses; give each address a jump of its own"
+                    f"IPv{family} {' '.join(place)}: {' and '.join(f'`{key.rule}`' for key in asked)} become"
+                    f" {len(built_in[place])} rules, since a source or destination means several addresses; give each"
+                    " address a jump of its own"
                 )
             spelled.jumps.update({key: key._replace(rule=rule) for key, rule in zip(asked, built_in[place])})
     return spelled

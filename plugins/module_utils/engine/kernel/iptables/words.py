@@ -22,7 +22,10 @@ def explain(family: int, table: str, line: str, words: str, batch: Collection[st
     verb, _blank, rest = line.partition(" ")
     chain, _blank, rule = rest.partition(" ")
     if "insmod" in words or "unable to initialize table" in words:
-        return f"the kernel has no table {table}; load the kernel module {'iptable' if family == 4 else 'ip6table'}_{table}"
+        return (
+            f"the kernel has no table {table}; load the kernel module"
+            f" {'iptable' if family == 4 else 'ip6table'}_{table}"
+        )
     if verb == "-X":
         users = [user for user in referring(family, table, chain) if not _goes(user, batch)]
         return (

@@ -30,7 +30,8 @@ class Line(NamedTuple):
 def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
     """Make steps of the kinds ``chain`` and ``jump`` true.
 
-    The steps of one family and table succeed or fail together. Without ``keep_going`` only the step that is to blame is among the failed.
+    The steps of one family and table succeed or fail together. Without ``keep_going`` only the step that is to blame is
+    among the failed.
 
     Raises:
         MissingError: no iptables, or not root.
@@ -65,8 +66,9 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
 def compose(table: str, steps: Sequence[Step]) -> list[Line]:
     """Return the lines for one table.
 
-    Declaring a chain makes it, or empties it; a chain that goes is emptied first as well, so that chains that go together may refer
-    to each other. Rules in built-in chains are taken out before any is put in, and go in from the top down: their positions are final.
+    Declaring a chain makes it, or empties it; a chain that goes is emptied first as well, so that chains that go
+    together may refer to each other. Rules in built-in chains are taken out before any is put in, and go in from the
+    top down: their positions are final.
     """
     chains = [step for step in steps if step.kind == "chain"]
     jumps = [step for step in steps if step.kind == "jump"]

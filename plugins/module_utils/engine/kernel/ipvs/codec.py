@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Virtual and real servers to attributes and back. Pure: no socket here.
 
-A full virtual server always carries scheduler, flags, timeout and netmask (the kernel wants them all), and a real server its
-thresholds and tunnel.
+A full virtual server always carries scheduler, flags, timeout and netmask (the kernel wants them all), and a real
+server its thresholds and tunnel.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def pack_server(key: VirtualServerKey, value: VirtualServer | None = None) -> by
     """Return the attribute SERVICE: who it is, and with a ``value`` also all that it does.
 
     Raises:
-        struct.error, KeyError, OSError, TypeError, ValueError: a field does not fit (:func:`~.limits.unfit` says which).
+        struct.error, KeyError, OSError, TypeError, ValueError: a field does not fit (:func:`~.limits.unfit` says
+        which).
     """
     number = AF_INET6 if key.family == 6 else AF_INET
     family = U16.pack(number)
@@ -82,7 +83,8 @@ def pack_real(key: RealServerKey, value: RealServer | None = None) -> bytes:
     """Return the attribute DEST (without that of its virtual server): who it is, and with a ``value`` how it is used.
 
     Raises:
-        struct.error, KeyError, OSError, TypeError, ValueError: a field does not fit (:func:`~.limits.unfit` says which).
+        struct.error, KeyError, OSError, TypeError, ValueError: a field does not fit (:func:`~.limits.unfit` says
+        which).
     """
     parts = [
         attribute(Dest.ADDR, pack_address(key.address)),

@@ -20,8 +20,8 @@ def connect() -> Iterator[GenericSocket]:
     """Open a conversation in the thread's network namespace; asking for it makes the kernel load ip_vs if it can.
 
     Raises:
-        MissingError: the kernel has no ip_vs, or the process has no right to use it. Within the ``with`` block an OSError, which
-            is the kernel refusing a read, is raised as a KernelError.
+        MissingError: the kernel has no ip_vs, or the process has no right to use it. Within the ``with`` block an
+            OSError, which is the kernel refusing a read, is raised as a KernelError.
     """
     try:
         socket = GenericSocket(FAMILY)

@@ -110,8 +110,10 @@ def start_daemon(state: str, daemon: SyncDaemon) -> None:
     words = {
         errno.EEXIST: "one is running already",
         errno.ENODEV: f"there is no interface {daemon.interface}",
-        errno.EINVAL: "the kernel refused a value (the group must be a multicast address; a virtual server must not have real"
-        " servers of the other family)",
+        errno.EINVAL: (
+            "the kernel refused a value (the group must be a multicast address; a virtual server must not have real"
+            " servers of the other family)"
+        ),
     }
     _ask(Command.NEW_DAEMON, _pack(state, daemon), _daemon_words(state, "started", words))
 

@@ -39,8 +39,10 @@ _DEST = {
     errno.EEXIST: "it exists already",
     errno.ESRCH: "its virtual server does not exist",
     errno.EINVAL: "the kernel refused a value ({suspect})",
-    errno.ERANGE: "the kernel refused a value: the weight ({weight}) must not be negative, nor the lower threshold ({lower})"
-    " be above the upper one ({upper})",
+    errno.ERANGE: (
+        "the kernel refused a value: the weight ({weight}) must not be negative, nor the lower threshold ({lower})"
+        " be above the upper one ({upper})"
+    ),
 }
 _WORDS = {
     Command.NEW_SERVICE: _SERVICE,
@@ -91,14 +93,17 @@ def _suspect_real(key: RealServerKey, value: RealServer) -> str:
     other = family(key.address)
     if other != key.server.family and value.forward != "tunnel":
         return (
-            f"an IPv{other} real server of an IPv{key.server.family} virtual server must be reached by the forwarding method"
-            f" tunnel, not {value.forward}"
+            f"an IPv{other} real server of an IPv{key.server.family} virtual server must be reached by the forwarding"
+            f" method tunnel, not {value.forward}"
         )
     if value.tunnel_type == "gue" and not value.tunnel_port:
         return "a gue tunnel needs a port"
     if other == key.server.family or not _is_host(key.address):
         return "the address must be one host's: not multicast, not broadcast, not link-local"
-    return f"an IPv{other} real server of an IPv{key.server.family} virtual server and a synchronisation daemon exclude each other"
+    return (
+        f"an IPv{other} real server of an IPv{key.server.family} virtual server and a synchronisation daemon exclude"
+        " each other"
+    )
 
 
 def _is_host(address: str) -> bool:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Check whether this node can balance with IPVS and a scheduler: create a virtual server and remove it again.
 
-kube-proxy asks in the same way (pkg/proxy/ipvs, CanUseIPVSProxier): neither module lists nor kernel versions tell the truth.
+kube-proxy asks in the same way (pkg/proxy/ipvs, CanUseIPVSProxier): neither module lists nor kernel versions tell the
+truth.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def can_use_ipvs(scheduler: str, ipset_version_text: str | None) -> list[str]:
 
     Args:
         scheduler: its name; "" means rr.
-        ipset_version_text: what ``ipset --version`` printed, for example ``ipset v7.17, protocol version: 7``; None if it cannot
-            be run.
+        ipset_version_text: what ``ipset --version`` printed, for example ``ipset v7.17, protocol version: 7``; None if
+            it cannot be run.
     """
     return [problem for problem in (ipset_problem(ipset_version_text), scheduler_problem(scheduler)) if problem]
 

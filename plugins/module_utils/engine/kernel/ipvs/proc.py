@@ -12,11 +12,12 @@
       -> [2001:0db8:0000:0000:0000:0000:0000:0002]:0050      Tunnel  1      0          0
     FWM  00000007 wrr ops
 
-What it does not say: thresholds, tunnel details, the family of a firewall mark, and bypass (shown as ``Masq``). Addresses are in
-full: hexadecimal digits of a number for IPv4, eight groups for IPv6.
+What it does not say: thresholds, tunnel details, the family of a firewall mark, and bypass (shown as ``Masq``).
+Addresses are in full: hexadecimal digits of a number for IPv4, eight groups for IPv6.
 
-A virtual server and its real servers are one record, which the kernel writes in one go. Places in the file are numbers of records: a
-virtual server that comes or goes between two reads moves those behind it, and one of them comes twice or not at all.
+A virtual server and its real servers are one record, which the kernel writes in one go. Places in the file are numbers
+of records: a virtual server that comes or goes between two reads moves those behind it, and one of them comes twice or
+not at all.
 """
 
 from __future__ import annotations

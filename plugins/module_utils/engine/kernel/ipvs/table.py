@@ -53,10 +53,10 @@ _UNPACKABLE = (struct.error, KeyError, OSError, TypeError, ValueError)
 def read(precise: bool | Collection[VirtualServerKey] = False) -> dict[str, dict[Any, Any]]:
     """Return all virtual servers and real servers.
 
-    Virtual servers come from one netlink dump. Real servers come from one read of ``/proc/net/ip_vs``, which shows neither
-    thresholds nor tunnel details and shows the forwarding method bypass as masquerade. A netlink dump for each virtual server has
-    it all. It is made for those that ``precise`` names (True: all), and by itself for those that have a tunnel, or whose
-    firewall mark has a virtual server in both families.
+    Virtual servers come from one netlink dump. Real servers come from one read of ``/proc/net/ip_vs``, which shows
+    neither thresholds nor tunnel details and shows the forwarding method bypass as masquerade. A netlink dump for each
+    virtual server has it all. It is made for those that ``precise`` names (True: all), and by itself for those that
+    have a tunnel, or whose firewall mark has a virtual server in both families.
 
     Raises:
         MissingError: no ip_vs, or no right to read it.
@@ -67,8 +67,8 @@ def read(precise: bool | Collection[VirtualServerKey] = False) -> dict[str, dict
 def reading(precise: bool | Collection[VirtualServerKey] = False) -> Generator[None, None, dict[str, dict[Any, Any]]]:
     """Do what :func:`read` does, in slices, between which everything may change.
 
-    Virtual servers are those of one moment, and of each virtual server the real servers are. Those of which the file did not show exactly
-    one record, because others came or went between two slices, are asked for by netlink.
+    Virtual servers are those of one moment, and of each virtual server the real servers are. Those of which the file
+    did not show exactly one record, because others came or went between two slices, are asked for by netlink.
     """
     with connect() as socket:
         servers = yield from dump.reading_servers(socket)
@@ -92,8 +92,8 @@ def reading(precise: bool | Collection[VirtualServerKey] = False) -> Generator[N
 def read_connections(of: Collection[VirtualServerKey] | None = None) -> dict[RealServerKey, tuple[int, int]]:
     """Return how many active and inactive connections each real server has; ``of`` some virtual servers at least, or of all.
 
-    Few virtual servers are asked for one by one. Otherwise it is one read of ``/proc/net/ip_vs``, and real servers of firewall marks are
-    looked up by netlink.
+    Few virtual servers are asked for one by one. Otherwise it is one read of ``/proc/net/ip_vs``, and real servers of
+    firewall marks are looked up by netlink.
 
     Raises:
         MissingError: no ip_vs, or no right to read it.
@@ -166,11 +166,11 @@ def _proc_reals(
 def apply(steps: list[Step], keep_going: bool = False) -> Result:
     """Make steps true, in their order, many to a system call.
 
-    Creating what exists changes it in place, changing what is gone creates it, deleting what is gone is success. A real server
-    whose virtual server could not be made fails after it.
+    Creating what exists changes it in place, changing what is gone creates it, deleting what is gone is success. A real
+    server whose virtual server could not be made fails after it.
 
-    Without ``keep_going`` the first batch with a failure is the last. The kernel goes on after a step that it refuses, so the
-    result has steps of this batch that stand behind the failed one, done or failed.
+    Without ``keep_going`` the first batch with a failure is the last. The kernel goes on after a step that it refuses,
+    so the result has steps of this batch that stand behind the failed one, done or failed.
 
     Raises:
         MissingError: no ip_vs; nothing was done.

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Connection tracking: listing UDP flows and forgetting some (ctnetlink, linux/netfilter/nfnetlink_conntrack.h).
 
-With ``net.ipv4.vs.conntrack=1`` a flow through a virtual server has the virtual server as its original destination and the
-real server as its reply source. A UDP flow never ends by itself while its client keeps sending, so one whose real server went
-away must be forgotten.
+With ``net.ipv4.vs.conntrack=1`` a flow through a virtual server has the virtual server as its original destination and
+the real server as its reply source. A UDP flow never ends by itself while its client keeps sending, so one whose real
+server went away must be forgotten.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def reading_udp_flows(family: int, to: Collection[AddressPort] | None = None) ->
 
     Args:
         family: 4 or 6.
-        to: original destinations; None for all. The kernel gives every UDP flow; those to elsewhere are passed over at a tenth of the cost.
+        to: original destinations; None for all. The kernel gives every UDP flow; those to elsewhere are passed over at
+            a tenth of the cost.
 
     Raises:
         MissingError: no connection tracking, or no right to read it.
@@ -112,8 +113,8 @@ def delete(flows: Iterable[Flow]) -> int:
     for flow, code in zip(wanted, outcome):
         if code not in (0, errno.ENOENT):
             raise KernelError(
-                f"UDP flow from {flow.source} port {flow.source_port} to {flow.destination} port {flow.destination_port}"
-                f" cannot be deleted: {os.strerror(code)}"
+                f"UDP flow from {flow.source} port {flow.source_port} to {flow.destination} port"
+                f" {flow.destination_port} cannot be deleted: {os.strerror(code)}"
             )
     return outcome.count(0)
 

@@ -114,8 +114,9 @@ def node_addresses() -> list[tuple[str, str, int]]:
 def apply(steps: list[Step], keep_going: bool = False) -> Result:
     """Make steps of the kinds ``link``, ``address`` and ``route`` true, many to a system call.
 
-    What is there already, or gone already, counts as done. Without ``keep_going`` the first run of steps of one kind that has a
-    failure is the last; the kernel goes on after a step that it refuses, so ``done`` can have steps behind the failed one.
+    What is there already, or gone already, counts as done. Without ``keep_going`` the first run of steps of one kind
+    that has a failure is the last; the kernel goes on after a step that it refuses, so ``done`` can have steps behind
+    the failed one.
 
     Raises:
         KernelError: the conversation ended (without ``keep_going`` only before anything was done).

@@ -32,8 +32,8 @@ DUMP = _ROUTE.pack(0, 0, 0, 0, 0, 0, 0, 0, 0)
 def route_message(key: RouteKey, index: int, before: int | None, after: int | None) -> bytes:
     """Return the message that makes a local route, or removes the one of protocol ``before``.
 
-    It is appended: for a single address the kernel may have a route of its own, as long as the address is on some link. Nothing
-    is replaced, and the same route a second time is an error (EEXIST).
+    It is appended: for a single address the kernel may have a route of its own, as long as the address is on some link.
+    Nothing is replaced, and the same route a second time is an error (EEXIST).
     """
     address, _slash, length = key.network.partition("/")
     raw = pack(address)

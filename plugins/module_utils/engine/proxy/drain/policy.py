@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Graceful termination: a real server that is no longer wanted goes when its last connection has gone.
 
-Pure functions. As kube-proxy does it: weight 0 (no new connections) until the kernel counts none, retried in the background; UDP
-and SCTP go at once, since their "connections" never end by themselves. Different from kube-proxy: the weight is 0 before connections are
-counted, so none can slip in between; real servers of a deleted Service drain in the same way, and their virtual server and its
-address stay as long; the list survives a restart (the ledger keeps it); there may be a bound; and one that is wanted again just gets its
-weight back.
+Pure functions. As kube-proxy does it: weight 0 (no new connections) until the kernel counts none, retried in the
+background; UDP and SCTP go at once, since their "connections" never end by themselves. Different from kube-proxy: the
+weight is 0 before connections are counted, so none can slip in between; real servers of a deleted Service drain in the
+same way, and their virtual server and its address stay as long; the list survives a restart (the ledger keeps it);
+there may be a bound; and one that is wanted again just gets its weight back.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def retain(
 def with_fallback(server: VirtualServer) -> VirtualServer:
     """Return a virtual server with the scheduler ``mh`` as it has to be while one of its real servers has weight 0.
 
-    The kernel leaves such a real server its share of the hash table (``last_weight``, ip_vs_mh.c). Without ``mh-fallback`` it refuses new
-    connections of that share: "no destination available" (kubernetes/kubernetes#139497).
+    The kernel leaves such a real server its share of the hash table (``last_weight``, ip_vs_mh.c). Without
+    ``mh-fallback`` it refuses new connections of that share: "no destination available" (kubernetes/kubernetes#139497).
     """
     return server._replace(flags=server.flags | SCHED1)
 

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every test here is run with the fake API server, and with a real one too if KUBENODE_TEST_KUBECONFIG names a kubeconfig for it.
 
-Nothing here knows with which. Its identity has to be an administrator's; what is made has a name of the run's own and is deleted.
+Nothing here knows with which. Its identity has to be an administrator's; what is made has a name of the run's own and
+is deleted.
 """
 
 from __future__ import annotations

@@ -14,7 +14,10 @@ from kubenode.engine.kernel.ipvs.proc import UNKNOWN_FAMILY, Records
 from kubenode.engine.model.ipvs import VirtualServerKey
 
 RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
-HEADER = "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port Forward\n"
+HEADER = (
+    "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port"
+    " Forward\n"
+)
 Read = list[tuple[VirtualServerKey, str, int, str, str, str, str]]
 WEB = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
 
