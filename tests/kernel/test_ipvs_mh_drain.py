@@ -24,7 +24,8 @@ from kubenode.engine.kernel import ipvs
 from kubenode.engine.kernel.ipvs import control
 from kubenode.engine.model import State
 from kubenode.engine.model.ipvs import SCHED2, RealServer, RealServerKey, VirtualServer, VirtualServerKey
-from kubenode.engine.proxy.planning import make_plan
+from kubenode.engine.proxy.drain.policy import Drain
+from kubenode.engine.proxy.planning import Claims, make_plan
 
 ROLLOUTS = 1000
 KEPT = 256
@@ -92,9 +93,9 @@ class Node:
     def converge(self, pods: list[str], now: float) -> None:
         reals = {RealServerKey(SERVER, pod, PORT): RealServer(1) for pod in pods}
         want: State = {"virtual_server": {SERVER: AT_REST}, "real_server": dict(reals)}
-        owned = {"virtual_server": {SERVER}}
+        claims = Claims({"virtual_server": {SERVER}}, {})
         prepared, self.draining = make_plan(
-            self.have, want, owned, {}, self.draining, connections=ipvs.read_connections, now=now, maximum=ONCE
+            self.have, want, claims, Drain(self.draining, now, ONCE, ipvs.read_connections)
         )
         assert ipvs.apply(prepared.steps).failed == []
         self.have = ipvs.read(precise=True)

@@ -20,9 +20,10 @@ from ..engine.model.ipvs import VirtualServerKey
 from ..engine.node_lock import node_lock
 from ..engine.plan import Plan, plan
 from ..engine.proxy import saved_sysctls
+from ..engine.proxy.drain.policy import Drain
 from ..engine.proxy.drain.store import Holders, recall, recall_holders, remember, remember_holders
 from ..engine.proxy.node import Node
-from ..engine.proxy.planning import make_plan, named
+from ..engine.proxy.planning import Claims, make_plan, named
 from ..paths import OWNER
 from .desired import complain
 
@@ -69,17 +70,11 @@ class Pass:
     def plan(self, want: State, *, drain: bool = True) -> Plan:
         """Return what has to be done; without ``drain`` real servers go whatever their connections."""
         owned = self._ledger.owned(OWNER)
-        prepared, self._draining = make_plan(
-            self._node.read(want, named(owned, self._adopt)),
-            want,
-            owned,
-            self._ledger.others(OWNER),
-            recall(self._ledger, OWNER),
-            connections=self._node.connections if drain else None,
-            now=time.monotonic(),
-            maximum=self._maximum,
-            adopt=self._adopt,
-        )
+        have = self._node.read(want, named(owned, self._adopt))
+        claims = Claims(owned, self._ledger.others(OWNER), self._adopt)
+        connections = self._node.connections if drain else None
+        moment = Drain(recall(self._ledger, OWNER), time.monotonic(), self._maximum, connections)
+        prepared, self._draining = make_plan(have, want, claims, moment)
         return prepared
 
     def execute(self, prepared: Plan) -> Outcome:

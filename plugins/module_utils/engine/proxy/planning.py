@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 from ..model import State
 from ..plan import Plan, Step, plan
@@ -20,55 +20,64 @@ def named(owned: Mapping[str, Collection[Any]], adopt: bool) -> Mapping[str, Col
     return {**owned, "set": {*owned.get("set", ()), *SETS}} if adopt else owned
 
 
+class Claims(NamedTuple):
+    """Keys of the agent and of other owners in the ledger, by kind; with ``adopt`` the agent claims unowned items too."""
+
+    owned: Mapping[str, Collection[Any]]
+    others: Mapping[str, Mapping[Any, str]]
+    adopt: bool = False
+
+
 def make_plan(
-    have: State,
-    want: State,
-    owned: Mapping[str, Any],
-    others: Mapping[str, Mapping[Any, str]],
-    draining: Mapping[Any, float],
-    *,
-    connections: Callable[[Collection[Any]], Mapping[Any, tuple[int, int]]] | None,
-    now: float,
-    maximum: float = 0.0,
-    hold: bool = False,
-    adopt: bool = False,
-    elsewhere: Collection[Any] = (),
+    have: State, want: State, claims: Claims, drain: termination.Drain, *, hold: bool = False
 ) -> tuple[Plan, dict[Any, float]]:
-    """Plan with graceful termination; without it if there is no way to count ``connections``.
+    """Plan with graceful termination.
 
-    ``elsewhere`` are real servers that drain and are not part of this plan.
-
-    Sysctls count as ours: they are not claimed in the ledger, which only remembers what they were
+    Sysctls count as the agent's: they are not claimed in the ledger, which only keeps their original values
     (``engine/proxy/saved_sysctls.py``).
 
+    Args:
+        have: present items by kind.
+        want: desired items by kind.
+        claims: who owns what.
+        drain: the real servers that drain already, and the bound.
+        hold: remove nothing, since not all objects are known yet.
+
     Returns:
-        The plan, and since when the real servers are draining that it leaves to drain.
+        The plan, and the drain starts of the real servers that drain after it.
     """
-    ours: dict[str, Any] = {**owned, "sysctl": want.get("sysctl", {}).keys()}
-    left = left_behind(have, others) if adopt else {}
-    by_rules = adopt and balanced_by_rules(have)
+    ours: dict[str, Any] = {**claims.owned, "sysctl": want.get("sysctl", {}).keys()}
+    left = left_behind(have, claims.others) if claims.adopt else {}
+    by_rules = claims.adopt and balanced_by_rules(have)
     if hold:
-        whole = plan(have, want, ours, others=others, adopt=adopt)
+        whole = plan(have, want, ours, others=claims.others, adopt=claims.adopt)
         # kube-proxy's rules serve what we do not know of, too
         steps = [step for step in whole.steps if step.after is not None and not (by_rules and step.kind in RULES)]
-        return Plan(steps, whole.conflicts, whole.adopted), dict(draining)
-    servers: Any = owned.get("virtual_server", ())
-    if adopt:
-        servers = {*servers, *want.get("virtual_server", ()), *left["virtual_server"]}
-    candidates = termination.unwanted(have, want, servers)
-    verdict = termination.Verdict({}, {})
-    if (candidates or elsewhere) and connections is not None:
-        servers = termination.counted(have, candidates)
-        counts = connections(servers) if servers else {}
-        verdict = termination.retain(have, want, candidates, counts, draining, now, maximum, elsewhere)
-        want = {**want, **{kind: {**want.get(kind, {}), **items} for kind, items in verdict.keep.items()}}
+        return Plan(steps, whole.conflicts, whole.adopted), dict(drain.since)
+    verdict = _retained(have, want, claims, left, drain)
+    want = {**want, **{kind: {**want.get(kind, {}), **items} for kind, items in verdict.keep.items()}}
     for kind, keys in left.items():
         # what is wanted, or drains, is adopted and claimed; all else goes
         ours[kind] = {*ours.get(kind, ()), *(keys - want.get(kind, {}).keys())}
-    prepared = plan(have, want, ours, others=others, adopt=adopt)
+    prepared = plan(have, want, ours, others=claims.others, adopt=claims.adopt)
     if by_rules:
         prepared = prepared._replace(steps=rules_last(prepared.steps))
     return prepared._replace(steps=_fallback_last(prepared.steps)), verdict.draining
+
+
+def _retained(
+    have: State, want: State, claims: Claims, left: Mapping[str, Collection[Any]], drain: termination.Drain
+) -> termination.Verdict:
+    """Return the items that stay while real servers drain; ``left`` are the items that kube-proxy has left behind."""
+    servers: set[Any] = {*claims.owned.get("virtual_server", ())}
+    if claims.adopt:
+        servers.update(want.get("virtual_server", ()), left["virtual_server"])
+    candidates = termination.unwanted(have, want, servers)
+    if drain.connections is None or not (candidates or drain.elsewhere):
+        return termination.Verdict({}, {})
+    counted = termination.counted(have, candidates)
+    counts = drain.connections(counted) if counted else {}
+    return termination.retain(have, want, candidates, counts, drain)
 
 
 def _fallback_last(steps: list[Step]) -> list[Step]:

@@ -14,10 +14,13 @@ from kubenode.engine.model.ipset import MemberKey
 from kubenode.engine.model.iptables import ChainKey, JumpKey
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.model.link import AddressKey
-from kubenode.engine.proxy.planning import make_plan
+from kubenode.engine.proxy.drain.policy import Drain
+from kubenode.engine.proxy.planning import Claims, make_plan
 from kubenode.engine.proxy.takeover import SETS, balanced_by_rules, left_behind
 
 SVC = "KUBE-SVC-ABCDEFGH2345672A"
+NOTHING = Claims({}, {}, adopt=True)
+AT_ONCE = Drain({}, 1.0)
 
 
 @pytest.mark.parametrize("path", recorded.RECORDINGS, ids=lambda path: path.stem)
@@ -101,7 +104,7 @@ def test_names_of_the_iptables_mode() -> None:
 def test_what_drains_is_claimed_and_the_rest_goes() -> None:
     real = RealServerKey(BOUND, "10.244.0.1", 80)
     have = {**SERVERS, "real_server": {real: RealServer(0)}}
-    made, draining = make_plan(have, {}, {}, {}, {}, connections=lambda _servers: {real: (1, 0)}, now=1.0, adopt=True)
+    made, draining = make_plan(have, {}, NOTHING, Drain({}, 1.0, connections=lambda _servers: {real: (1, 0)}))
     assert draining == {real: 1.0}
     assert {key for step in made.steps for key in [step.key]} == {NAMED, NODE_PORT, SCTP}
     assert made.adopted == {"virtual_server": [BOUND], "address": [AddressKey("kube-ipvs0", "10.96.0.1", 32)]}
@@ -111,9 +114,9 @@ def test_while_not_everything_is_known_rules_that_balance_stay() -> None:
     services = ChainKey(4, "nat", "KUBE-SERVICES")
     have: Any = {"chain": {services: (f"-j {SVC}",), ChainKey(4, "nat", SVC): ()}}
     want: Any = {"chain": {services: ()}, "virtual_server": {BOUND: VirtualServer()}}
-    made, _draining = make_plan(have, want, {}, {}, {}, connections=None, now=1.0, adopt=True, hold=True)
+    made, _draining = make_plan(have, want, NOTHING, AT_ONCE, hold=True)
     assert [step.key for step in made.steps] == [BOUND]
-    made, _draining = make_plan(have, want, {}, {}, {}, connections=None, now=1.0, adopt=True)
+    made, _draining = make_plan(have, want, NOTHING, AT_ONCE)
     assert [(step.key, step.verb) for step in made.steps] == [
         (BOUND, "create"),
         (services, "change"),
@@ -123,11 +126,9 @@ def test_while_not_everything_is_known_rules_that_balance_stay() -> None:
 
 def test_jumps_that_stand_where_they_are_wanted_are_claimed() -> None:
     (key, spot), *_others = recorded.cluster(recorded.load(recorded.RECORDINGS[0])).state()["jump"].items()
-    made, _draining = make_plan(
-        {"jump": {key: 1}}, {"jump": {key: spot}}, {}, {}, {}, connections=None, now=1.0, adopt=True
-    )
+    made, _draining = make_plan({"jump": {key: 1}}, {"jump": {key: spot}}, NOTHING, AT_ONCE)
     assert (made.steps, made.adopted) == ([], {"jump": [key]})
     made, _draining = make_plan(
-        {"jump": {key: 1}}, {"jump": {key: spot}}, {"jump": {key}}, {}, {}, connections=None, now=1.0, adopt=True
+        {"jump": {key: 1}}, {"jump": {key: spot}}, NOTHING._replace(owned={"jump": {key}}), AT_ONCE
     )
     assert made.adopted == {}

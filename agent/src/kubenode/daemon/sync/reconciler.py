@@ -26,8 +26,9 @@ from ...engine.plan import Plan, Step
 from ...engine.proxy import saved_sysctls
 from ...engine.proxy.diff import Differences, differing
 from ...engine.proxy.drain import policy as termination
+from ...engine.proxy.drain.policy import Drain
 from ...engine.proxy.drain.store import Holders, recall, recall_holders, remember, remember_holders
-from ...engine.proxy.planning import make_plan, named
+from ...engine.proxy.planning import Claims, make_plan, named
 from ...engine.proxy.scope import deserving, only, spots, together
 from ...paths import OWNER
 from ..pass_result import PassResult
@@ -294,19 +295,9 @@ class Reconciler:
         self, ledger: Ledger, have: State, want: State, elsewhere: Collection[Any]
     ) -> tuple[Plan, dict[Any, float]]:
         """Return the plan, and since when real servers are draining when it is done."""
-        return make_plan(
-            have,
-            want,
-            self._owned,
-            self._others,
-            self._remembered(ledger),
-            connections=self._node.connections,
-            now=self._clock(),
-            maximum=self.maximum,
-            hold=self.hold,
-            adopt=self.adopt,
-            elsewhere=elsewhere,
-        )
+        claims = Claims(self._owned, self._others, self.adopt)
+        drain = Drain(self._remembered(ledger), self._clock(), self.maximum, self._node.connections, elsewhere)
+        return make_plan(have, want, claims, drain, hold=self.hold)
 
     def _remembered(self, ledger: Ledger) -> dict[Any, float]:
         """Return the drain start times, including those from before a restart."""

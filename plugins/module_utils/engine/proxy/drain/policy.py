@@ -22,9 +22,8 @@ from ...model.ipvs import SCHED1, RealServerKey, VirtualServer, VirtualServerKey
 from ...plan import Step
 
 Connections = Mapping[RealServerKey, tuple[int, int]]  # active, inactive
-Since = Mapping[
-    RealServerKey, float
-]  # seconds on the monotonic clock, which counts from boot as the kernel's tables do
+# Drain starts, in seconds on the monotonic clock: it counts from boot, as the kernel's tables do.
+Since = Mapping[RealServerKey, float]
 
 _GRACEFUL = ("tcp", "fwmark")
 
@@ -33,6 +32,22 @@ BINDINGS: dict[str, Callable[[Any], str]] = {
     "address": lambda key: str(key.address),
     "route": lambda key: str(key.network.partition("/")[0]),
 }
+
+
+class Drain(NamedTuple):
+    """Graceful termination at one moment.
+
+    ``since`` has the known drain starts. ``now`` is in seconds on the monotonic clock. After ``maximum`` seconds a real
+    server goes whatever its connections; 0: never. ``connections`` counts the connections of the real servers of
+    virtual servers; None: they cannot be counted, and nothing drains. ``elsewhere`` are real servers that drain outside
+    of the planned part of the tables, although their virtual servers may be in it.
+    """
+
+    since: Since
+    now: float
+    maximum: float = 0.0
+    connections: Callable[[Collection[VirtualServerKey]], Connections] | None = None
+    elsewhere: Collection[RealServerKey] = ()
 
 
 class Verdict(NamedTuple):
@@ -87,10 +102,7 @@ def retain(
     want: ReadState,
     candidates: Collection[RealServerKey],
     connections: Connections,
-    draining: Since,
-    now: float,
-    maximum: float = 0.0,
-    elsewhere: Collection[RealServerKey] = (),
+    drain: Drain,
 ) -> Verdict:
     """Decide which of the ``candidates`` stay a while.
 
@@ -98,18 +110,15 @@ def retain(
         have: what is there.
         want: what is wanted.
         candidates: see :func:`unwanted`.
-        connections: how many connections each has (missing: none). Only looked at for those whose weight is 0 already.
-        draining: since when those are draining of which that is known.
-        now: seconds on the monotonic clock.
-        maximum: seconds after which a real server goes whatever its connections; 0: never.
-        elsewhere: real servers that drain and are not part of ``have`` and ``want``: their virtual servers may be.
+        connections: how many connections each has (missing: none). Only read for those whose weight is 0 already.
+        drain: the moment.
     """
     keep: dict[str, dict[Any, Any]] = {"real_server": {}, "virtual_server": {}, **{kind: {} for kind in BINDINGS}}
     since: dict[RealServerKey, float] = {}
     for key in candidates:
         value = have["real_server"][key]
-        start = min(draining.get(key, now), now)
-        if maximum and key in draining and now - start >= maximum:
+        start = min(drain.since.get(key, drain.now), drain.now)
+        if drain.maximum and key in drain.since and drain.now - start >= drain.maximum:
             continue
         if value.weight == 0 and not any(connections.get(key, (0, 0))):
             continue
@@ -122,7 +131,7 @@ def retain(
     for kind, keys in bindings(have, addresses).items():
         keep[kind] = {key: have[kind][key] for key in keys if key not in want.get(kind, {})}
     wanted = want.get("virtual_server", {})
-    for server in {*servers, *(key.server for key in elsewhere)} & wanted.keys():
+    for server in {*servers, *(key.server for key in drain.elsewhere)} & wanted.keys():
         if wanted[server].scheduler == "mh":
             keep["virtual_server"][server] = with_fallback(wanted[server])
     return Verdict(keep, since)

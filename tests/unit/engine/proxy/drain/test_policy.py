@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kubenode.engine.model.ipvs import SCHED1, SCHED2, RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.model.link import STATIC, AddressKey, RouteKey
-from kubenode.engine.proxy.drain.policy import Verdict, counted, retain, turn, unwanted, with_fallback
-from kubenode.engine.proxy.planning import make_plan
+from kubenode.engine.proxy.drain.policy import Drain, Verdict, counted, retain, turn, unwanted, with_fallback
+from kubenode.engine.proxy.planning import Claims, make_plan
 
 TCP = VirtualServerKey("tcp", "10.96.0.1", 80, 4)
 UDP = VirtualServerKey("udp", "10.96.0.1", 80, 4)
@@ -47,27 +47,27 @@ def test_first_no_new_connections_then_wait_for_the_old_ones() -> None:
     want = state((B, 1))
     have = state((A, 3), (B, 1))
     assert counted(have, [A]) == set()
-    verdict = retain(have, want, [A], {}, {}, 100.0)
+    verdict = retain(have, want, [A], {}, Drain({}, 100.0))
     assert kept(verdict) == {"real_server": {A: RealServer(0)}}
     assert verdict.draining == {A: 100.0}
     have = state((A, 0), (B, 1))
     assert counted(have, [A]) == {TCP}
     for counts in ((1, 0), (0, 1)):
-        assert retain(have, want, [A], {A: counts}, verdict.draining, 160.0).draining == {A: 100.0}
-    verdict = retain(have, want, [A], {A: (0, 0)}, verdict.draining, 160.0)
+        assert retain(have, want, [A], {A: counts}, Drain(verdict.draining, 160.0)).draining == {A: 100.0}
+    verdict = retain(have, want, [A], {A: (0, 0)}, Drain(verdict.draining, 160.0))
     assert (kept(verdict), verdict.draining) == ({}, {})
 
 
 def test_the_bound() -> None:
     have, want = state((A, 0)), state()
-    assert retain(have, want, [A], {A: (1, 0)}, {A: 100.0}, 109.0, 10.0).draining
-    assert not retain(have, want, [A], {A: (1, 0)}, {A: 100.0}, 110.0, 10.0).draining
-    assert retain(have, want, [A], {A: (1, 0)}, {A: 100.0}, 10**6, 0.0).draining
+    assert retain(have, want, [A], {A: (1, 0)}, Drain({A: 100.0}, 109.0, 10.0)).draining
+    assert not retain(have, want, [A], {A: (1, 0)}, Drain({A: 100.0}, 110.0, 10.0)).draining
+    assert retain(have, want, [A], {A: (1, 0)}, Drain({A: 100.0}, 10**6, 0.0)).draining
 
 
 def test_deleted_service_keeps_server_and_address_while_draining() -> None:
     have, want = state((A, 1)), state(servers=(), addresses=(OTHER,))
-    verdict = retain(have, want, [A], {}, {}, 1.0)
+    verdict = retain(have, want, [A], {}, Drain({}, 1.0))
     assert verdict.keep["virtual_server"] == {TCP: VirtualServer()}
     assert verdict.keep["address"] == {VIP: True}
     assert verdict.keep["route"] == {}
@@ -76,15 +76,15 @@ def test_deleted_service_keeps_server_and_address_while_draining() -> None:
 def test_a_deleted_service_keeps_its_local_route_as_long() -> None:
     mine, other, network = (RouteKey("lo", net) for net in ("10.96.0.1/32", "10.96.0.2/32", "10.96.0.0/16"))
     have = {**state((A, 1), addresses=()), "route": dict.fromkeys((mine, other, network), STATIC)}
-    verdict = retain(have, {"route": {network: STATIC}}, [A], {}, {}, 1.0)
+    verdict = retain(have, {"route": {network: STATIC}}, [A], {}, Drain({}, 1.0))
     assert verdict.keep["route"] == {mine: STATIC}
-    assert retain(have, {"route": {mine: STATIC}}, [A], {}, {}, 1.0).keep["route"] == {}
+    assert retain(have, {"route": {mine: STATIC}}, [A], {}, Drain({}, 1.0)).keep["route"] == {}
 
 
 def test_weight_zero_before_restart_counts_as_draining_at_once() -> None:
     have, want = state((A, 0)), state()
-    assert retain(have, want, [A], {A: (2, 0)}, {}, 7.0).draining == {A: 7.0}
-    assert not retain(have, want, [A], {}, {}, 7.0).draining
+    assert retain(have, want, [A], {A: (2, 0)}, Drain({}, 7.0)).draining == {A: 7.0}
+    assert not retain(have, want, [A], {}, Drain({}, 7.0)).draining
 
 
 @given(
@@ -98,7 +98,7 @@ def test_nobody_with_connections_goes_before_the_bound(
     reals: Any, connections: Any, draining: Any, now: float, maximum: float
 ) -> None:
     have = state(*reals.items())
-    verdict = retain(have, state(), list(reals), connections, draining, now, maximum)
+    verdict = retain(have, state(), list(reals), connections, Drain(draining, now, maximum))
     for key, weight in reals.items():
         expired = maximum and key in draining and now - min(draining[key], now) >= maximum
         busy = weight > 0 or any(connections.get(key, (0, 0)))
@@ -118,20 +118,22 @@ def test_mh_falls_back_while_one_drains_and_not_longer() -> None:
     """Without the flag the kernel refuses what hashes to a real server of weight 0 (kubernetes/kubernetes#139497)."""
     falling_back = {TCP: MH._replace(flags=SCHED1 | SCHED2)}
     have, want = mh((A, 1), (B, 1)), mh((B, 1))
-    assert retain(have, want, [A], {}, {}, 1.0).keep["virtual_server"] == falling_back
-    assert retain(mh((A, 0)), want, [A], {A: (1, 0)}, {A: 1.0}, 2.0).keep["virtual_server"] == falling_back
-    assert retain(mh((A, 0)), want, [A], {}, {A: 1.0}, 2.0).keep["virtual_server"] == {}
+    assert retain(have, want, [A], {}, Drain({}, 1.0)).keep["virtual_server"] == falling_back
+    assert retain(mh((A, 0)), want, [A], {A: (1, 0)}, Drain({A: 1.0}, 2.0)).keep["virtual_server"] == falling_back
+    assert retain(mh((A, 0)), want, [A], {}, Drain({A: 1.0}, 2.0)).keep["virtual_server"] == {}
     # one that drains, but is looked after in another turn
-    assert retain(mh((B, 1)), want, [], {}, {A: 1.0}, 2.0, elsewhere=[A]).keep["virtual_server"] == falling_back
-    assert retain(mh((B, 1)), {"virtual_server": {}}, [], {}, {A: 1.0}, 2.0, elsewhere=[A]).keep["virtual_server"] == {}
-    assert retain(state((A, 1)), state(), [A], {}, {}, 1.0).keep["virtual_server"] == {}
+    assert retain(mh((B, 1)), want, [], {}, Drain({A: 1.0}, 2.0, elsewhere=[A])).keep["virtual_server"] == falling_back
+    assert (
+        retain(mh((B, 1)), {"virtual_server": {}}, [], {}, Drain({A: 1.0}, 2.0, elsewhere=[A])).keep["virtual_server"]
+        == {}
+    )
+    assert retain(state((A, 1)), state(), [A], {}, Drain({}, 1.0)).keep["virtual_server"] == {}
 
 
 def test_mh_flag_is_set_before_weight_0_and_removed_last() -> None:
     def steps(have: Any, want: Any, counts: Any, now: float) -> list[tuple[str, str]]:
-        made, _draining = make_plan(
-            have, want, {"virtual_server": {TCP}}, {}, {}, connections=lambda _of: counts, now=now
-        )
+        claims = Claims({"virtual_server": {TCP}}, {})
+        made, _draining = make_plan(have, want, claims, Drain({}, now, connections=lambda _of: counts))
         return [(step.kind, step.verb) for step in made.steps]
 
     want = mh((B, 1))
@@ -146,7 +148,7 @@ def test_mh_flag_is_set_before_weight_0_and_removed_last() -> None:
 
 def test_every_virtual_server_of_a_kept_real_server_is_kept() -> None:
     with pytest.raises(KeyError):
-        retain({"real_server": {A: RealServer(1)}}, {}, [A], {}, {}, 0.0)
+        retain({"real_server": {A: RealServer(1)}}, {}, [A], {}, Drain({}, 0.0))
 
 
 @given(st.sets(st.integers(1, 30), min_size=1), st.integers(1, 5), st.integers(0, 31))
