@@ -51,9 +51,8 @@ class ActionModule(ActionBase):
             result.update(first)
             return result
         try:
-            place = (
-                self._connection._shell.tmpdir or self._make_tmp_path()
-            )  # made already where modules are not pipelined
+            # made already where modules are not pipelined
+            place = self._connection._shell.tmpdir or self._make_tmp_path()
             arguments["bundle"] = self._connection._shell.join_path(place, "bundle.tar.gz")
             self._transfer_file(source, arguments["bundle"])
             self._fixup_perms2((place, arguments["bundle"]))

@@ -38,9 +38,8 @@ class ActionModule(ActionBase):
             result.update(first)
             return result
         try:
-            place = (
-                self._connection._shell.tmpdir or self._make_tmp_path()
-            )  # made already where modules are not pipelined
+            # made already where modules are not pipelined
+            place = self._connection._shell.tmpdir or self._make_tmp_path()
             arguments["files"] = [self._connection._shell.join_path(place, source.name) for source in sources]
             for source, path in zip(sources, arguments["files"]):
                 self._transfer_file(str(source), path)

@@ -59,9 +59,8 @@ def main() -> int:
     try:
         node = Node()
         try:
-            described = (
-                machine.describe(node) if set(wanted) == set(SECTIONS) else {}
-            )  # it asks the peers, which one section may not need
+            # it asks the peers, which one section may not need
+            described = machine.describe(node) if set(wanted) == set(SECTIONS) else {}
             results: dict[str, list[Row]] = {}
             for name in wanted:
                 title, measure = SECTIONS[name]

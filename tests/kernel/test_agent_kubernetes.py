@@ -75,9 +75,8 @@ TWO = ["10.244.1.1:8080", "10.244.1.2:8080"]
 
 
 def test_the_api_says_what_the_node_holds(agent: AgentProcess, api: FakeApiServer) -> None:
-    agent.use_api(
-        api.url, {"ipvs": {"syncPeriod": "1h"}}
-    )  # what the API says is served at once, not with the next full sync
+    # what the API says is served at once, not with the next full sync
+    agent.use_api(api.url, {"ipvs": {"syncPeriod": "1h"}})
     start(agent)
     assert real_servers() == TWO
     eventually(lambda: api.watching(SLICES))

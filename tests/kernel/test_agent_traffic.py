@@ -183,9 +183,8 @@ def test_a_udp_client_that_keeps_its_port_follows_the_endpoints(agent: AgentProc
 def test_stale_udp_flows_are_removed_where_the_kernel_keeps_them(agent: AgentProcess, pods: Pods) -> None:
     agent.write("web.json", service(pods.addresses, "UDP"))
     agent.start()
-    sh(
-        "sysctl", "-w", "net.ipv4.vs.expire_nodest_conn=0"
-    )  # from 5.9 on IPVS would forget it together with the connection
+    # from 5.9 on IPVS would forget it together with the connection
+    sh("sysctl", "-w", "net.ipv4.vs.expire_nodest_conn=0")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.connect((VIP, 80))
         mine = say(client)

@@ -47,9 +47,8 @@ def addresses() -> Iterator[None]:
     """The virtual address and the pods' addresses on loopback, and one server for all pods."""
     run("modprobe", "-a", "ip_vs", "ip_vs_mh")
     before = EXPIRE.read_text()
-    EXPIRE.write_text(
-        "1\n"
-    )  # as the agent has it: a port that is used again may belong to a connection of a pod that has gone
+    # as the agent has it: a port that is used again may belong to a connection of a pod that has gone
+    EXPIRE.write_text("1\n")
     with ExitStack() as stack:
         stack.callback(EXPIRE.write_text, before)
         for address in (VIP, *PODS):

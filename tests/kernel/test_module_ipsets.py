@@ -304,12 +304,8 @@ def test_many_members_take_few_processes(started: Started) -> None:
     }
     with started:
         run("ipsets", sets=[wanted])
-    assert started.words() == [
-        "ipset -exist",
-        "ipset list",
-        "ipset save",
-        "ipset save",
-    ]  # "no set at all" is asked twice
+    # "no set at all" is asked twice
+    assert started.words() == ["ipset -exist", "ipset list", "ipset save", "ipset save"]
     with started:
         assert not run("ipsets", sets=[wanted])["changed"]
     assert started.words() == ["ipset save"]

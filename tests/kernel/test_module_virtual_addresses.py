@@ -84,9 +84,8 @@ def test_a_prefix_length_changes() -> None:
 
 def test_the_first_address_of_a_network_goes_alone() -> None:
     links({"name": "vips", "addresses": ["192.0.2.1/24", "192.0.2.2/24"]})
-    subprocess.run(
-        ["ip", "address", "add", "192.0.2.9/24", "dev", "vips"], check=True
-    )  # somebody else's, secondary like the second
+    # somebody else's, secondary like the second
+    subprocess.run(["ip", "address", "add", "192.0.2.9/24", "dev", "vips"], check=True)
     sysctl = Path("/proc/sys/net/ipv4/conf/vips/promote_secondaries")
     assert sysctl.read_text() == "0\n"
     links({"name": "vips", "addresses": ["192.0.2.2/24"]})

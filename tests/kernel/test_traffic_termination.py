@@ -79,9 +79,8 @@ def test_connection_survives_endpoint_removal_and_restart(cluster: Cluster) -> N
         assert cluster.weights(target) == {"p1": 0, "p2": 1}, target
         assert asked("client2", target, 2) == {f"p2 sees {GATEWAY[target.family]}": 2}
     assert names(talks) == ["p1"] * 4
-    assert (
-        min(item["seconds"] for item in cluster.agent.ask("status")["draining"]) >= 1
-    )  # counted from before the restart
+    # counted from before the restart
+    assert min(item["seconds"] for item in cluster.agent.ask("status")["draining"]) >= 1
 
     for talk in talks:
         talk.abort()

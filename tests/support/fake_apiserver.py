@@ -51,9 +51,8 @@ NODE_PROXIER = {
 
 
 BOOKMARK_BEFORE = 2.0  # seconds before a watch's end
-HISTORY = (
-    20_000  # changes that a watch may begin before: more have expired, and hours of churn must not fill the memory
-)
+# changes that a watch may begin before: more have expired, and hours of churn must not fill the memory
+HISTORY = 20_000
 
 
 class Change(NamedTuple):

@@ -23,10 +23,8 @@ from .waiting import eventually
 
 PORT, ETCD, ETCD_PEERS = 6443, 2379, 2380
 ADMIN = "admin-token"
-ROLE, PROXY = (
-    "system:serviceaccount:kube-system:kubenode-agent",
-    "system:kube-proxy",
-)  # whom the role's manifest, and the API server itself, give rights
+# whom the role's manifest, and the API server itself, give rights
+ROLE, PROXY = "system:serviceaccount:kube-system:kubenode-agent", "system:kube-proxy"
 # Where it listens: its address in the cluster, and the networks of cluster IPs, the first of which is what a Service
 # gets that asks for none.
 NETWORKS = {"127.0.0.1": ("192.0.2.1", "10.96.0.0/16"), "::1": ("2001:db8::1", "fd00:10:96::/112,10.96.0.0/16")}

@@ -21,9 +21,8 @@ from .engine.errors import cut
 LEVELS = {"debug": 7, "info": 6, "warning": 4, "error": 3}  # syslog priorities
 FORMATS = ("text", "json")
 _WINDOW = 300.0  # seconds in which a line is not repeated
-_KEPT = (
-    2 * _WINDOW
-)  # seconds for which a line is remembered: one that comes again in the second half says how often it was held back
+# seconds for which a line is remembered: one that comes again in the second half says how often it was held back
+_KEPT = 2 * _WINDOW
 _MEMORY = 1000  # different lines that are remembered
 _LONGEST = {"warning": 1000, "error": 1000}  # characters of a field; lines that may be remembered must be small
 _LONGEST_OTHER = 30000  # of all else: what somebody asks for, up to a line of the journal (LineMax in journald.conf(5))
@@ -59,9 +58,8 @@ class Log:
         self._write = write or _to_stderr
         self._journal = _is_journal() if journal is None else journal
         self._clock = clock
-        self._seen: dict[
-            int, tuple[float, int]
-        ] = {}  # by hash of the line, oldest first: when it was written, how often held back
+        # by hash of the line, oldest first: when it was written, how often held back
+        self._seen: dict[int, tuple[float, int]] = {}
         self._quotas: dict[str, _Quota] = {}  # by message
 
     def debug(self, message: str, **fields: object) -> None:

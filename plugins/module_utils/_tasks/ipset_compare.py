@@ -193,9 +193,8 @@ def _spelled(lines: Lines, index: int, text: str, spell: Spell) -> Member:
 def _names(lines: Lines, new: set[bytes], members: Collection[str]) -> bool:
     """Tell whether a line that is not new, and so needed no spelling, names one of the members."""
     texts = {encoded(member) for member in members}
-    words = map(
-        methodcaller("split", None, 1), filterfalse(new.__contains__, lines)
-    )  # without a line of Python for each, again
+    # without a line of Python for each, again
+    words = map(methodcaller("split", None, 1), filterfalse(new.__contains__, lines))
     return bool(texts) and any(map(texts.__contains__, map(itemgetter(0), words)))
 
 

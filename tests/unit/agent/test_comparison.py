@@ -152,9 +152,8 @@ def meddle(driver: Driver, kind: str, index: int, how: str) -> None:
     elif how == "changed" and kind == "chain":
         state[kind][key] = (*state[kind][key], "-j RETURN")
     elif how == "changed" and kind == "set":
-        state[kind][key] = state[kind][key]._replace(
-            type="hash:net"
-        )  # its members mean something else: all are written again
+        # its members mean something else: all are written again
+        state[kind][key] = state[kind][key]._replace(type="hash:net")
     else:
         del state[kind][key]
         state["real_server"] = {

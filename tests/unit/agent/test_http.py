@@ -241,9 +241,8 @@ def test_an_address_that_is_taken(servers: tuple[Servers, Health]) -> None:
         expected = "expected a port that the agent can listen on at 127.0.0.1 (Address already in use)"
         wanted = {("Service", "default/web"): (f"Service default/web: spec.healthCheckNodePort is {port}, {expected}",)}
         assert told == [wanted]
-        assert (
-            len([timer for _when, _number, timer in server._loop._timers if timer.pending]) == 1
-        )  # of however many passes
+        # of however many passes
+        assert len([timer for _when, _number, timer in server._loop._timers if timer.pending]) == 1
         server.check({}, ("127.0.0.1",))
         assert told == [wanted, {}]
         server.serve(("127.0.0.1", port), ("127.0.0.1", 0))

@@ -129,9 +129,8 @@ def test_a_new_client_is_answered_before_those_that_had_a_turn(hostile: Hostile)
     hostile.run(lambda: len(hostile.asked) >= 120)
     before = len(hostile.asked)
     assert answered(hostile.probe())
-    assert (
-        hostile.asked[before:].index("/healthz") <= 2 * TURNS
-    )  # those of the turn that the loop was in, and of the one that accepts
+    # those of the turn that the loop was in, and of the one that accepts
+    assert hostile.asked[before:].index("/healthz") <= 2 * TURNS
 
 
 def test_pipelined_requests_get_one_answer_a_turn(hostile: Hostile) -> None:

@@ -39,9 +39,8 @@ def test_ssh_understands_its_configuration(lab: Lab, tmp_path: Path, host: str, 
     settings = ssh_settings(lab, tmp_path, host)
     assert settings["hostname"] == address
     assert settings["user"] == "root"
-    assert settings["identityfile"].strip('"') == str(lab.directory / "id").replace(
-        "%", "%%"
-    )  # -G prints before it expands
+    # -G prints before it expands
+    assert settings["identityfile"].strip('"') == str(lab.directory / "id").replace("%", "%%")
     assert settings["userknownhostsfile"].strip('"') == str(lab.directory / "known_hosts")
     assert settings["stricthostkeychecking"] == "true"
     assert settings["proxyusefdpass"] == "yes"

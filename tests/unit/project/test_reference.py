@@ -241,9 +241,8 @@ def strange(paths: set[str]) -> set[str]:
 
 def test_every_file_on_a_node_is_on_the_page() -> None:
     found = {path for file in CODE + AGENT for path in files(file.read_text(encoding="utf-8"))}
-    assert (
-        strange({path for path in found if "completion" not in path}) == set()
-    )  # a shell's completion goes where its user wants it
+    # a shell's completion goes where its user wants it
+    assert strange({path for path in found if "completion" not in path}) == set()
 
 
 def test_files_that_pages_name_are_those_of_the_code() -> None:

@@ -39,9 +39,8 @@ _SOURCE_RETRY = 1.0
 _FIRST_RETRY = 1.0
 _STATUS_PAUSE = 1.0  # between two lines for systemd, which does a lot for each
 _LOCKED_RETRY = 0.5
-_LOCKED_QUIETLY = (
-    10.0  # seconds that another process may hold the lock before it is a problem: a module with a large table does
-)
+# seconds that another process may hold the lock before it is a problem: a module with a large table does
+_LOCKED_QUIETLY = 10.0
 _UNASKED = ("event", "period", "kernel event", "events lost")  # reasons of passes that may have had nothing to do
 _MOST_STARTING = 300  # seconds that systemd is asked for while the first convergence goes on
 

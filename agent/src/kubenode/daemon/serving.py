@@ -226,9 +226,8 @@ class Serving:
         """Take over what changed in the source, and make it so."""
         changes = self.agent.desired.refresh(names)
         for item in changes.put:
-            if (
-                item["kind"] == "EndpointSlice" and _trigger(item) > self.agent.started
-            ):  # older ones say nothing about us
+            # older ones say nothing about us
+            if item["kind"] == "EndpointSlice" and _trigger(item) > self.agent.started:
                 self._triggers.append((str(item.get("addressType")), _trigger(item)))
         services = endpoints = 0
         for kind in [item["kind"] for item in changes.put] + [key.kind for key in changes.removed]:

@@ -132,9 +132,8 @@ def table() -> Callable[[list[Step], bool], Result]:
         brought = [step.key for step in result.done if step.after is None and step.key not in before]
         if brought:
             now = _loaded()
-            unload(
-                [name for name in _needed(brought) if name in now and name not in before]
-            )  # or somebody uses it already
+            # or somebody uses it already
+            unload([name for name in _needed(brought) if name in now and name not in before])
         return result
 
     return apply_and_tidy

@@ -21,9 +21,8 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 SERVICE_PROXY_LABEL = "service.kubernetes.io/service-proxy-name"
 HEADLESS_LABEL = "service.kubernetes.io/headless"
 LONGEST_NAME = 253  # characters, as the API has it
-MOST_TEXT = (
-    4096  # characters of a field or annotation that is read; no field that a proxy reads needs more than a hundred
-)
+# characters of a field or annotation that is read; no field that a proxy reads needs more than a hundred
+MOST_TEXT = 4096
 MOST_ITEMS = 10000  # of a list
 MOST_REMARKS = 10  # about one object; a slice with a thousand broken endpoints says no more than one with ten
 _NAME = f"a name of letters, digits, '-' and '.', at most {LONGEST_NAME} characters"

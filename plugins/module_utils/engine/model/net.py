@@ -15,12 +15,10 @@ from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from ..errors import shown
 
 EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}  # the network of all addresses
-LONGEST_ADDRESS = (
-    100  # characters; an IPv6 address with an IPv4 address in it has 45, the rest is for zeros in front of numbers
-)
-MAPPED = (
-    "::ffff:"  # how the canonical text of an IPv4-mapped address begins, but for a dot that not all that begins so have
-)
+# characters; an IPv6 address with an IPv4 address in it has 45, the rest is for zeros in front of numbers
+LONGEST_ADDRESS = 100
+# how the canonical text of an IPv4-mapped address begins, but for a dot that not all that begins so have
+MAPPED = "::ffff:"
 _MAPPED_BITS = 96
 _PADDING = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])")
 

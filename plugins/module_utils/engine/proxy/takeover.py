@@ -28,9 +28,8 @@ from ..model.ipvs import VirtualServerKey
 _FORMER_SETS = ("KUBE-LB-INGRESS-LOCAL", "KUBE-NODE-PORT-SCTP", "KUBE-NODE-PORT-LOCAL-SCTP")
 SETS = frozenset(set_name(fam, base) for fam in (4, 6) for base in (*_SETS, *_FORMER_SETS))
 
-_BY_RULES = re.compile(
-    r"KUBE-(SVC|SEP|SVL|EXT|FW|XLB)-[A-Z2-7]{16}\Z"
-)  # the iptables mode's: a hash of 16 characters in base 32
+# the iptables mode's: a hash of 16 characters in base 32
+_BY_RULES = re.compile(r"KUBE-(SVC|SEP|SVL|EXT|FW|XLB)-[A-Z2-7]{16}\Z")
 _OTHER_CHAINS = {
     "nat": {"KUBE-NODEPORTS", "KUBE-PROXY-CANARY", "KUBE-FIREWALL", "KUBE-FIRE-WALL"},
     "filter": {"KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS", "KUBE-PROXY-CANARY"},

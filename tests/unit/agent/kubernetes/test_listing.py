@@ -247,6 +247,5 @@ def test_a_small_answer_that_unpacks_to_gigabytes_is_left_early(fake: FakeApiSer
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(TooLargeError, match="larger than 16 MiB"):
         Session(Fixed(fake.url), Credentials()).get(SERVICES, {"limit": "1"})
-    assert (
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40 << 10
-    )  # KiB: the space for an answer, and what unpacks it
+    # KiB: the space for an answer, and what unpacks it
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40 << 10

@@ -59,9 +59,8 @@ def test_what_somebody_changed_since_stays(ledger: Ledger) -> None:
     change(ledger, FORWARD, "0", "1")
     change(ledger, CONNTRACK, "0", "1")
     assert back(ledger, forward="3") == {CONNTRACK: "0"}
-    assert (
-        dict(saved_sysctls.wanted_back(ledger, ME, {"sysctl": {}})["sysctl"]) == {}
-    )  # the kernel module is gone, and its sysctls
+    # the kernel module is gone, and its sysctls
+    assert dict(saved_sysctls.wanted_back(ledger, ME, {"sysctl": {}})["sysctl"]) == {}
 
 
 def test_what_a_task_wants_for_good_stays(ledger: Ledger, lasting: Path) -> None:

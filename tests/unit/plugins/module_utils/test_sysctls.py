@@ -16,9 +16,8 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.sysctls import settled
 
 PART = st.text("abz_09", min_size=1, max_size=4)
-LINK = st.text("ab/", min_size=1, max_size=3).map(
-    lambda text: f"e{text}f"
-)  # a link's name may have dots: slashes in the dotted form
+# a link's name may have dots: slashes in the dotted form
+LINK = st.text("ab/", min_size=1, max_size=3).map(lambda text: f"e{text}f")
 NAME = st.builds(lambda parts, link: ".".join([*parts, link]), st.lists(PART, min_size=1, max_size=3), LINK)
 VALUE = st.lists(st.text("0123456789-x", min_size=1, max_size=5), min_size=1, max_size=3).map(" ".join)
 

@@ -32,9 +32,8 @@ class KernelWatcher:
         self._agent = agent
         self._events: Events | None = None
         self._rule_events: RuleEvents | None = None
-        self._look = Pace(
-            agent.loop, agent.look, self._cost, calm=_CALM, share=0.05
-        )  # a change of rules is seldom one of ours
+        # a change of rules is seldom one of ours
+        self._look = Pace(agent.loop, agent.look, self._cost, calm=_CALM, share=0.05)
         self._mend = Pace(agent.loop, self._mend_now, self._cost, calm=0.0, share=0.1)
         self._follow = Pace(agent.loop, self._use_node, lambda: self._following, calm=_CALM, share=0.05)
         self._following = 0.0  # seconds that it took last

@@ -22,9 +22,8 @@ class Notifier:
             self._address = "\0" + self._address[1:]
         ours = os.environ.pop("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         microseconds = os.environ.pop("WATCHDOG_USEC", "0")
-        self.watchdog = (
-            int(microseconds) / 2e6 if ours and microseconds.isdigit() else 0.0
-        )  # seconds between signs of life
+        # seconds between signs of life
+        self.watchdog = int(microseconds) / 2e6 if ours and microseconds.isdigit() else 0.0
         self._status = ""
 
     def ready(self) -> None:

@@ -67,8 +67,7 @@ class DrainTimer:
         if report is not None and (report.done or report.failed):
             self._passed(report)
         pause = _NEXT if len(self._reconciler.draining) > A_TURN else _FIRST
-        if (
-            report is None or not report.done
-        ):  # where some have ended, the others of the same change most likely have, too
+        # where some have ended, the others of the same change most likely have, too
+        if report is None or not report.done:
             pause = max(pause, (time.thread_time() - start) / _SHARE)
         self.watch(pause)

@@ -236,12 +236,8 @@ def _unpacked(packed: Any, data: bytes, most: int) -> bytes:
 
 def _is_untrusted(error: ssl.SSLCertVerificationError) -> bool:
     """Tell whether no authority that we know has signed the certificate; not whether a clock is wrong."""
-    return error.verify_code in (
-        18,
-        19,
-        20,
-        21,
-    )  # X509_V_ERR_: self-signed, self-signed in the chain, no issuer, no chain
+    # X509_V_ERR_: self-signed, self-signed in the chain, no issuer, no chain
+    return error.verify_code in (18, 19, 20, 21)
 
 
 def _reason(error: Exception) -> str:

@@ -38,16 +38,14 @@ class Timing(NamedTuple):
 
     first_backoff: float = 0.5
     most_backoff: float = 30.0
-    silence: float = (
-        150.0  # a watch without a byte; bookmarks come about once a minute, if anything has changed since it began
-    )
+    # a watch without a byte; bookmarks come about once a minute, if anything has changed since it began
+    silence: float = 150.0
     watch: float = 300.0  # a watch ends after this to twice this: not all nodes at once
     calm: float = 1.0  # a watch that ends sooner and brought nothing counts as a failure
     steady: float = 10.0  # a watch that breaks off later than this is none: proxies end what is quiet
     page: int = 500
-    spread: float = (
-        5.0  # a version that has expired may have expired for a whole fleet: in this time the nodes list again
-    )
+    # a version that has expired may have expired for a whole fleet: in this time the nodes list again
+    spread: float = 5.0
 
 
 class Reflector(threading.Thread):

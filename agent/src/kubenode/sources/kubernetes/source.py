@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from .event_recorder import Events
 
 _NEEDED = ("Service", "EndpointSlice")
-_RESTORE_AFTER = (
-    3.0  # seconds without complete lists and without an error: an API that is slow, or a network that drops
-)
+# seconds without complete lists and without an error: an API that is slow, or a network that drops
+_RESTORE_AFTER = 3.0
 _SNAPSHOT_INTERVAL = 60.0
 _STOP_SECONDS = 2.0
 

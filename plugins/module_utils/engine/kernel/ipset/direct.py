@@ -16,10 +16,8 @@ from socket import AF_INET, AF_INET6, inet_pton
 from ...model.step import Step
 from ..netlink import NETLINK_NETFILTER, NLA_F_NESTED, NetlinkSocket, attribute, message
 
-_ADD, _DEL = (
-    0x0609,
-    0x060A,
-)  # NFNL_SUBSYS_IPSET, IPSET_CMD_ADD and IPSET_CMD_DEL; without NLM_F_EXCL as ``ipset -exist``
+# NFNL_SUBSYS_IPSET, IPSET_CMD_ADD and IPSET_CMD_DEL; without NLM_F_EXCL as ``ipset -exist``
+_ADD, _DEL = (0x0609, 0x060A)
 _HEADER = bytes((AF_INET, 0, 0, 0))  # struct nfgenmsg; a set knows its family
 _PROTOCOL, _SETNAME, _DATA = 1, 2, 7
 _PROTOCOL_VERSION = 6  # the oldest that kernels speak

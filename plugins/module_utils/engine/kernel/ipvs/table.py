@@ -26,9 +26,8 @@ from .limits import unfit
 
 _BATCH = 256
 _ASKED = 32  # virtual servers that are asked for one by one in a slice: some tens of milliseconds' worth on a slow node
-_FEW = (
-    128  # virtual servers: to ask for each of them is no more than a small part of the work of a read of the whole file
-)
+# virtual servers: to ask for each of them is no more than a small part of the work of a read of the whole file
+_FEW = 128
 
 _COMMANDS = {
     ("virtual_server", "create"): Command.NEW_SERVICE,

@@ -55,9 +55,8 @@ class Events:
 
     def __init__(self) -> None:
         groups = _RTMGRP_LINK | _RTMGRP_IPV4_IFADDR | _RTMGRP_IPV6_IFADDR
-        self._socket = event_socket(
-            NETLINK_ROUTE, groups, (SO_RCVBUFFORCE, _QUEUE_BYTES)
-        )  # lost events cost a full comparison
+        # lost events cost a full comparison
+        self._socket = event_socket(NETLINK_ROUTE, groups, (SO_RCVBUFFORCE, _QUEUE_BYTES))
         self._routes = False
 
     def follow_routes(self, wanted: bool) -> None:

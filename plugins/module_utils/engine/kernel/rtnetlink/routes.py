@@ -21,9 +21,8 @@ _SCOPE_HOST = 254
 _ANY_DESTINATION = {2: b"\0" * 4, 10: b"\0" * 16}
 _DESTINATION, _LINK = 1, 4
 
-_ROUTE = Struct(
-    "=BBBBBBBBI"
-)  # struct rtmsg: family, prefix lengths (to, from), tos, table, protocol, scope, type, flags
+# struct rtmsg: family, prefix lengths (to, from), tos, table, protocol, scope, type, flags
+_ROUTE = Struct("=BBBBBBBBI")
 _INDEX = Struct("=I")
 
 DUMP = _ROUTE.pack(0, 0, 0, 0, 0, 0, 0, 0, 0)
