@@ -16,7 +16,7 @@ from kubenode.manifests.directory import Changes
 from kubenode.manifests.documents import ObjectKey
 from kubenode.sources.kubernetes.access import Access, Identity
 from kubenode.sources.kubernetes.reflector import Timing
-from kubenode.sources.kubernetes.source import Kubernetes
+from kubenode.sources.kubernetes.source import ApiOfNode, Kubernetes
 
 from . import objects
 from .fake_apiserver import FakeApiServer
@@ -24,7 +24,9 @@ from .waiting import PATIENCE
 
 NODE = "node1"
 SERVICES, SLICES, NODES = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/api/v1/nodes"
-FAST = Timing(first_backoff=0.02, most_backoff=0.1, silence=0.5, watch=20.0, calm=0.0, page=3, spread=0.02)
+FAST = Timing(
+    first_backoff=0.02, most_backoff=0.1, silence=0.5, watch=20.0, calm=0.0, page=3, spread=0.02, snapshot=0.05
+)
 
 
 class Fixed:
@@ -46,7 +48,7 @@ class Following:
         self.lines: list[str] = []
         log = Log("debug", write=self.lines.append, journal=False)
         accessor = accessor or Fixed(url)
-        self.source = Kubernetes("", url, node, str(state), log, timing=timing, accessor=accessor, interval=0.05)
+        self.source = Kubernetes(ApiOfNode("", url, node), str(state), log, timing=timing, accessor=accessor)
         self.held: dict[ObjectKey, dict[str, Any]] = {}
         self.told: list[Changes] = []
         self.holding: list[bool] = []  # at every change, whether removals had to be held back

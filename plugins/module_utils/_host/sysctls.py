@@ -198,8 +198,9 @@ def wish(
         {"file": {path} if text is None else set()},
         {},
         {},
+        released={"sysctl": going},
     )
-    return wanted, going, new
+    return wanted, new
 
 
 def _bounded_at_boot(

@@ -62,7 +62,8 @@ class TaskChange(NamedTuple):
     may remove; kinds that are not in it are never purged. ``refinement`` is None or changes the plan before it is
     executed: ``refine(plan)`` returns the changed plan, and ``told`` is then a part of the module's result. ``common``
     maps kinds to unowned keys that any task may change. Original values of sysctls among them are saved until the task
-    ``leaves`` the node.
+    ``leaves`` the node. ``released`` maps kinds to keys that stay but become unowned, and of which the ledger keeps
+    nothing.
     """
 
     want: ReadState
@@ -72,6 +73,7 @@ class TaskChange(NamedTuple):
     refinement: Refinement | None = None
     common: Keys = MappingProxyType({})
     leaves: bool = False
+    released: Keys = MappingProxyType({})
 
 
 class LedgerView(NamedTuple):
@@ -297,14 +299,10 @@ def carry_out(
     tables: Tables,
     around: LedgerView,
     owner: str,
-    leaving: Keys = MappingProxyType({}),
 ) -> None:
-    """Execute a plan, and strike out claims on things that shall not be and are not there any more.
-
-    ``leaving`` maps kinds to keys that stay, but are the owner's no more; what the ledger remembers of them goes, too.
-    """
+    """Execute a plan, and remove claims on released items and on items that shall not exist and do not."""
     gone = [(kind, key) for kind, keys in wish.absent.items() for key in keys if key not in have.get(kind, ())]
-    left = [(kind, key) for kind, keys in leaving.items() for key in keys]
+    left = [(kind, key) for kind, keys in wish.released.items() for key in keys]
     ledger = around.open_ledger
     ledger.rehearse(owner, [*gone, *left])
     with _noted(made, wish, around, owner):
@@ -318,7 +316,7 @@ def carry_out(
 
                 saved_sysctls.forget(ledger, owner)
             ledger.forget(owner, [*((kind, key) for kind, key in gone if key in around.owned.get(kind, ())), *left])
-            for kind, keys in leaving.items():
+            for kind, keys in wish.released.items():
                 ledger.note(owner, kind, [(key, "") for key in keys])
         except LedgerError as error:
             raise taken_back(error, made, tables, around, owner) from error

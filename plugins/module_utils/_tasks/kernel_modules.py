@@ -20,6 +20,7 @@ from ..engine.kernel import modules
 from ..engine.ledger import LASTING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Callable
 
     from ansible.module_utils.basic import AnsibleModule
@@ -49,7 +50,11 @@ def converge(module: AnsibleModule, params: dict[str, Any]) -> dict[str, Any]:
 def within(
     module: AnsibleModule, params: dict[str, Any], around: LedgerView
 ) -> tuple[dict[str, Any], Callable[[EngineError], ApplyError]]:
-    """Do the same where the node's lock is held already; return the result, and what takes it back (see :func:`taken_back`)."""
+    """Converge while the caller holds the node's lock.
+
+    Returns:
+        The module's result, and what undoes the task (see :func:`taken_back`).
+    """
     owner = params["owner"]
     required, optional, absent, parameters = _kernel_modules.check(params)
     named = [name for entry in [*required, *optional] for name in entry]
@@ -84,6 +89,7 @@ def within(
         {"kernel_module": set(removed), "file": {path for path, content in new.items() if content is None}},
         {},
         {},
+        released={"kernel_module": going & mine},
     )
     have = {"kernel_module": there, "file": text}
     tables = {"modules": modules.table(), "files": _files.table(module)}
@@ -91,28 +97,42 @@ def within(
     _files.foresee(made.steps)
     if not module.check_mode:
         _confirm.refuse_pending(owner)
-        carry_out(made, wanted, have, tables, around, owner, {"kernel_module": going & mine})
+        carry_out(made, wanted, have, tables, around, owner)
         states = modules.states(list(states)) if made.steps else states
     result = report(module, made)
     for warning in choice.warnings:
         module.warn(warning)
+    result["states"] = {name: states[name] for name in states if name in named or name in absent}
+    loaded = {name: given for name, given in parameters.items() if name in there}
+    result["differing"] = _warn_of_live_values(module, loaded, states)
+    result["overridden"] = _warn_of_the_next_boot(module, owner, lasting, options) if params["persist"] else []
+    return result, partial(taken_back, made=made, tables=tables, around=around, owner=owner)
+
+
+def _warn_of_live_values(
+    module: AnsibleModule, loaded: Mapping[str, str], states: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """Warn of parameters that a loaded kernel module has with another value; return them."""
     differing = []
-    for name in sorted(set(parameters) & set(there)):
-        for parameter, live, given in _kernel_modules.differing(modules.parameters(name), parameters[name]):
+    for name in sorted(loaded):
+        for parameter, live, given in _kernel_modules.differing(modules.parameters(name), loaded[name]):
             builtin = states[name] == modules.BUILTIN
             when = f"with {name}.{parameter}={given} on the kernel's command line" if builtin else "at its next load"
             verb = "is built in" if builtin else "is loaded"
             module.warn(f"kernel module {name} {verb} with {parameter}={live}; {given} takes effect {when}")
             differing.append({"module": name, "parameter": parameter, "live": live, "wanted": given})
+    return differing
+
+
+def _warn_of_the_next_boot(
+    module: AnsibleModule, owner: str, lasting: list[str], options: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """Warn of files that override the owner's own at the next boot; return what they say."""
+    load_path, options_path = _kernel_modules.files(owner)
     overridden = []
-    if params["persist"]:
-        for name, value, file in _kernel_modules.overridden(options_path, lasting, options):
-            after = "is not loaded" if value == "blacklist" else f"has the value {value}"
-            module.warn(
-                f"{file} says otherwise than {options_path if '.' in name else load_path}: {name} {after} at the next"
-                " boot"
-            )
-            overridden.append({"name": name, "value": value, "path": file})
-    named_states = {name: states[name] for name in states if name in named or name in absent}
-    result.update(states=named_states, differing=differing, overridden=overridden)
-    return result, partial(taken_back, made=made, tables=tables, around=around, owner=owner)
+    for name, value, file in _kernel_modules.overridden(options_path, lasting, options):
+        path = options_path if "." in name else load_path
+        effect = "is not loaded" if value == "blacklist" else f"has the value {value}"
+        module.warn(f"{file} says otherwise than {path}: {name} {effect} at the next boot")
+        overridden.append({"name": name, "value": value, "path": file})
+    return overridden

@@ -68,17 +68,15 @@ def within(
     named = [*values, *bounds]
     sysctls.require(named if not module.check_mode else _sysctls.never(named))
     have.update(sysctls.read([*named, *_sysctls.leaving(params, around, kept)]))
-    wanted, going, former = _sysctls.wish(params, around, have, kept)
+    wanted, former = _sysctls.wish(params, around, have, kept)
     made = compute(have, wanted, around, {**params, "purge": "none"})
     _files.foresee(made.steps)
     sysctls.foresee(made.steps)
     if not module.check_mode:
         _confirm.refuse_pending(owner)
-        with (
-            _confirm.over(guard, made, {**wanted.absent, "sysctl": going}, around, owner),
-            noted(around.open_ledger, owner, former),
-        ):
-            carry_out(made, wanted, have, tables(module), around, owner, {"sysctl": going})
+        touched = {**wanted.absent, **wanted.released}
+        with _confirm.over(guard, made, touched, around, owner), noted(around.open_ledger, owner, former):
+            carry_out(made, wanted, have, tables(module), around, owner)
     result = report(module, made)
     overridden = []
     if params["persist"]:

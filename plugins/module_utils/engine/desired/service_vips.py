@@ -213,14 +213,14 @@ class _Family:
             policies = {"internal": service.internal_local, "external": service.external_local}
             self.no_local.update((fam, policy) for policy, local in policies.items() if local)
         entry = f"{self.cluster_ip},{port.protocol}:{port.port}"
-        self._claim(port, self.cluster_ip, internal, [(sets.CLUSTER_IP, entry)], True, (), Origin.CLUSTER_IP)
+        self._claim(port, self.cluster_ip, internal, [(sets.CLUSTER_IP, entry)], (), Origin.CLUSTER_IP)
         for ip in self.external_ips:
             wanted = sets.EXTERNAL_IP_LOCAL if service.external_local else sets.EXTERNAL_IP
             entry = f"{ip},{port.protocol}:{port.port}"
-            self._claim(port, ip, external, [(wanted, entry)], ip not in context.own, (), Origin.EXTERNAL_IP)
+            self._claim(port, ip, external, [(wanted, entry)], (), Origin.EXTERNAL_IP)
         for ip in self.balancer_ips:
             entries, rules = self._balancer(port, ip)
-            self._claim(port, ip, external, entries, ip not in context.own, rules, Origin.LOAD_BALANCER)
+            self._claim(port, ip, external, entries, rules, Origin.LOAD_BALANCER)
         if not port.node_port:
             self._health_check()
         elif context.node_port_ips:
@@ -228,7 +228,7 @@ class _Family:
             for ip in context.node_port_ips:
                 node_port = port._replace(port=port.node_port)
                 entries = list(self._node_port(port, ip))
-                self._claim(node_port, ip, external, entries, False, localhost, Origin.NODE_PORT)
+                self._claim(node_port, ip, external, entries, localhost, Origin.NODE_PORT)
                 localhost = ()
             self._health_check()
 
@@ -282,11 +282,11 @@ class _Family:
         ip: str,
         found: tuple[Target, ...],
         entries: list[tuple[str, str]],
-        bound: bool,
         rules: tuple[ChainRule, ...],
         origin: Origin,
     ) -> None:
         fam = self.context.family
+        bound = self._is_bound(ip, origin)
         if bound:
             entries = [*entries, (sets.IPVS_IPS, ip)]
         if not found and self.context.config.no_endpoints == "reject":
@@ -309,6 +309,10 @@ class _Family:
         ):
             server = server._replace(flags=server.flags | SCHED1)  # or what is hashed to a weight of 0 would be refused
         self.claims[key] = ServiceVip(server, found, self.serving, members, address, rules, port.position, origin)
+
+    def _is_bound(self, ip: str, origin: Origin) -> bool:
+        """Tell whether the agent brings the traffic of an address to the node. An address of the node has its own."""
+        return origin is Origin.CLUSTER_IP or (origin is not Origin.NODE_PORT and ip not in self.context.own)
 
     def _binding(self, ip: str) -> AddressKey | RouteKey | None:
         context = self.context

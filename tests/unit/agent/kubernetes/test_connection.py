@@ -21,7 +21,7 @@ from kubenode.sources.kubernetes.access import Access, Identity
 from kubenode.sources.kubernetes.api import Session
 from kubenode.sources.kubernetes.credentials import Credentials
 from kubenode.sources.kubernetes.errors import ApiError, RefusedError, UnusableError
-from kubenode.sources.kubernetes.source import Kubernetes
+from kubenode.sources.kubernetes.source import ApiOfNode, Kubernetes
 
 SECRET = "s3cr3t-t0k3n"
 Serve = Callable[..., FakeApiServer]
@@ -76,7 +76,11 @@ def test_source_is_blocked_by_a_server_of_somebody_elses(serve: Serve, authority
     accessor = Fixed("")
     accessor._access = Access(server.url, authority.pem.decode(), Identity())
     source = Kubernetes(
-        "", "", NODE, str(tmp_path / "snapshot"), Log(write=lambda _line: None), timing=FAST, accessor=accessor
+        ApiOfNode("", "", NODE),
+        str(tmp_path / "snapshot"),
+        Log(write=lambda _line: None),
+        timing=FAST,
+        accessor=accessor,
     )
     try:
         assert source.blocked == ""

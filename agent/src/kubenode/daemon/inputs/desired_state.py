@@ -145,13 +145,14 @@ class DesiredState:
     def _source(self, config: Config, node: str) -> Source:
         """Return the source that the configuration names: the present one, if it is that."""
         if config.source == "kubernetes" and not self._options.manifests:
-            from ...sources.kubernetes.source import Kubernetes, identity
+            from ...sources.kubernetes.source import ApiOfNode, Kubernetes
 
             kubeconfig = config.kubernetes_kubeconfig or config.kubeconfig
-            if self.source is not None and self.source.path == identity(kubeconfig, config.kubernetes_server, node):
+            api = ApiOfNode(kubeconfig, config.kubernetes_server, node)
+            if self.source is not None and self.source.path == api.describe():
                 return self.source
             snapshot = os.path.join(self._options.state, SNAPSHOT)
-            found = Kubernetes(kubeconfig, config.kubernetes_server, node, snapshot, self._log)
+            found = Kubernetes(api, snapshot, self._log)
             found.start()
             return found
         path = self._options.manifests or config.manifests_directory

@@ -46,6 +46,7 @@ class Timing(NamedTuple):
     page: int = 500
     # a version that has expired may have expired for a whole fleet: in this time the nodes list again
     spread: float = 5.0
+    snapshot: float = 60.0  # at least, between two snapshots on disk
 
 
 class Reflector(threading.Thread):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...manifests.directory import Changes
 from ...manifests.documents import Object, ObjectKey
@@ -34,13 +34,24 @@ if TYPE_CHECKING:
 _NEEDED = ("Service", "EndpointSlice")
 # seconds without complete lists and without an error: an API that is slow, or a network that drops
 _RESTORE_AFTER = 3.0
-_SNAPSHOT_INTERVAL = 60.0
 _STOP_SECONDS = 2.0
 
 
-def identity(kubeconfig: str, server: str, node: str) -> str:
-    """Return what tells one source from another."""
-    return f"Kubernetes API ({kubeconfig or 'service account'}{f', server {server}' if server else ''}, node {node})"
+class ApiOfNode(NamedTuple):
+    """Kubernetes API as one node uses it.
+
+    ``kubeconfig`` is a path, "" for the service account of a pod. ``server`` is a URL that replaces the kubeconfig's,
+    "" for none. ``node`` is the name of the node.
+    """
+
+    kubeconfig: str
+    server: str
+    node: str
+
+    def describe(self) -> str:
+        """Return a text that tells one API from another."""
+        server = f", server {self.server}" if self.server else ""
+        return f"Kubernetes API ({self.kubeconfig or 'service account'}{server}, node {self.node})"
 
 
 class Kubernetes:
@@ -50,9 +61,7 @@ class Kubernetes:
     ``unknown`` holds the names of lists that were never complete, what it has may be less than there is.
 
     Args:
-        kubeconfig: path, "" for the service account of a pod.
-        server: URL that goes before the kubeconfig's, "" for none.
-        node: name of this node.
+        api: the API, and the node for which it is watched.
         state: path of the snapshot.
         log: where to say what happened.
     """
@@ -61,17 +70,16 @@ class Kubernetes:
 
     def __init__(
         self,
-        kubeconfig: str,
-        server: str,
-        node: str,
+        api: ApiOfNode,
         state: str,
         log: Log,
         *,
         timing: Timing | None = None,
         accessor: Accessor | None = None,
-        interval: float = _SNAPSHOT_INTERVAL,
     ) -> None:
-        self.path = identity(kubeconfig, server, node)
+        kubeconfig, server, node = api
+        timing = timing or Timing()
+        self.path = api.describe()
         self.node = node
         self._state = state
         self._log = log
@@ -88,7 +96,7 @@ class Kubernetes:
             )
             for resource in resources(node)
         ]
-        self._keeper = snapshot.Keeper(self._save, interval)
+        self._keeper = snapshot.Keeper(self._save, timing.snapshot)
         self._events: Events | None = None
         self._started = time.monotonic()
         self._restored = ""  # what was restored, in words
