@@ -2,7 +2,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make the agent's bundle: everything that a node needs beside Python 3.9, in one file, with the same digest for the same content.
+"""Make the agent's bundle: one file with everything that a node needs beside Python 3.9.
+
+The same content always gives the same digest.
 
     python agent/bundle.py [FILE]
     python agent/bundle.py --pin

@@ -84,9 +84,9 @@ class Log:
             self._line("error", message, fields)
 
     def first(self, message: str, things: Sequence[Thing]) -> Sequence[Thing]:
-        """Return those of the things that may have a line with this message each: such lines are fifty in five minutes at the most.
+        """Return the first of the things, as many as may have a line with this message: at most 50 in five minutes.
 
-        How many there were is said, once in that time, if not all may.
+        If not all may, one line in that time says how many things there were.
         """
         now = self._clock()
         quota = self._quotas.setdefault(message, _Quota(now))
@@ -153,7 +153,10 @@ def _timestamp() -> str:
 
 
 def _is_journal() -> bool:
-    """Tell whether standard error itself is the journal's: the variable is inherited by who has been redirected (systemd.exec(5))."""
+    """Tell whether standard error itself is the journal's (systemd.exec(5)).
+
+    A process whose standard error is redirected inherits the variable, too.
+    """
     try:
         mine = os.fstat(2)
     except OSError:

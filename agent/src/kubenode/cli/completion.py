@@ -57,7 +57,10 @@ if [ "$funcstack[1]" = _kubenode ]; then _kubenode "$@"; else compdef _kubenode 
 
 
 class Option(NamedTuple):
-    """One option of a command, or its one argument (``name`` is "" then); ``values`` are all that it can have, if they are few."""
+    """Option of a command, or its one argument (``name`` is "" then).
+
+    ``values`` are all that it can have, if they are few.
+    """
 
     command: str
     name: str
@@ -104,7 +107,10 @@ def _zsh(commands: dict[str, str], options: list[Option]) -> str:
 
 
 def _cases(commands: dict[str, str], options: list[Option], words: str) -> dict[str, str]:
-    """Return the branches for ``"COMMAND PREVIOUS"``, the more particular ones first: ``words`` sets what is offered."""
+    """Return the branches for ``"COMMAND PREVIOUS"``, the more particular ones first.
+
+    ``words`` is the shell code that sets what is offered.
+    """
     valued = [option for option in options if option.name and option.takes_value]
     files = [option for option in valued if option.takes_file]
     free = [option for option in valued if not option.takes_file and not option.values]

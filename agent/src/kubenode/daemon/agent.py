@@ -203,7 +203,10 @@ class Agent:
         self._pass(True, reason)
 
     def look(self) -> None:
-        """Compare everything again, so that changes need not wait for it; if something is missing or to be mended, at once."""
+        """Compare everything again, in slices, so that changes need not wait for it.
+
+        If something is missing or is to be repaired, make a full pass at once instead.
+        """
         if self.waiting or self.reconciler.hold or not self.reconciler.synced:
             self.full("period")
             return

@@ -72,7 +72,10 @@ class Loop:
             self._selector.unregister(file)
 
     def rest(self, file: Any, callback: Callback, seconds: float = 1.0) -> None:
-        """Watch ``file`` no more for a while: what waits there cannot be taken now, and would call back again and again."""
+        """Stop watching ``file`` for ``seconds``.
+
+        What waits there cannot be taken now, and would call back again and again.
+        """
         self.forget(file)
         self.after(seconds, lambda: None if file.fileno() < 0 else self.watch(file, callback))
 

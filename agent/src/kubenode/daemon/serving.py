@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Services of a running agent beside its passes: HTTP servers, control socket, metrics, subscriptions to the source and the kernel."""
+"""Services of a running agent beside its passes: HTTP servers, control socket, metrics and subscriptions.
+
+The subscriptions are to the source and to the kernel.
+"""
 
 from __future__ import annotations
 
@@ -250,7 +253,10 @@ def _node_port_addresses(cluster: Cluster) -> tuple[str, ...]:
 
 
 def _families(report: PassResult, want: ReadState) -> set[int]:
-    """Return the families that a pass was about: those of its steps, and, if it compared everything, those of the virtual servers."""
+    """Return the address families that a pass was about: those of its steps.
+
+    A pass that compared everything adds the families of the desired virtual servers.
+    """
     found: set[int] = set()
     steps = [(step.kind, step.key) for step in (*report.done, *(failure.step for failure in report.failed))]
     for kind, key in chain(steps, (("virtual_server", key) for key in want.get("virtual_server", ()) if report.full)):

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Time limits of the tools that the agent runs: a hung tool ends in an error that names it, before the watchdog ends the agent."""
+"""Time limits of the tools that the agent runs.
+
+A hung tool ends in an error that names it, before the watchdog ends the agent.
+"""
 
 from __future__ import annotations
 

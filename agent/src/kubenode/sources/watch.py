@@ -89,7 +89,10 @@ class Watch:
                     names.add(name)
 
     def _is_whole(self, name: str) -> bool:
-        """Tell whether a name that was just created leads to a finished file: links do, new files are still to be written."""
+        """Tell whether a name that was just created leads to a finished file.
+
+        A link does. A new file is still to be written.
+        """
         try:
             path = os.path.join(self.directory, name)
             return os.path.islink(path) or os.stat(path).st_nlink > 1

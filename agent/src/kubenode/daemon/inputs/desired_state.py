@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Desired state of this node, with its inputs: the configuration, the source of objects, and the cluster built from them."""
+"""Desired state of this node, with its inputs: configuration, source of objects, and the cluster built from them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Source(Protocol):
 
 
 class DesiredState:
-    """The last good configuration, and what follows from it and from the objects. Nothing is known before :meth:`configure`.
+    """Desired state, from the last good configuration and the objects; unknown before :meth:`configure`.
 
     ``problems`` are the configuration file's, ``warnings`` too.
     """
@@ -93,7 +93,10 @@ class DesiredState:
 
     @property
     def blocked(self) -> str:
-        """Name what the operator must change before the desired state is known, "" if nothing is missing or waiting may help."""
+        """Name what the operator must change before the desired state is known.
+
+        "" means that nothing is missing, or that waiting may help.
+        """
         if self.cluster is None or self.source is None:
             return "; ".join(self.problems) if os.path.exists(self._options.config) else ""
         return str(getattr(self.source, "blocked", "")) if self.waiting else ""
@@ -113,7 +116,10 @@ class DesiredState:
         return self.source is not None and not self.source.unknown
 
     def configure(self) -> None:
-        """Read the configuration and all objects; a configuration that cannot be used leaves the last good one in place."""
+        """Read the configuration and all objects.
+
+        A configuration that cannot be used leaves the last good one in place.
+        """
         try:
             config, warnings = load(self._options.config, required=self._options.config_required)
             if self.cluster is None or config != self.config:
@@ -204,7 +210,10 @@ class DesiredState:
         return possible(self.cluster.take()), fresh
 
     def take_holders(self) -> Mapping[VirtualServerKey, tuple[str, str] | None]:
-        """Return the changed holders of virtual servers that several Services may claim (:meth:`.Cluster.take_holders`)."""
+        """Return the changed holders of virtual servers (:meth:`.Cluster.take_holders`).
+
+        Only a virtual server that several Services may claim has a holder here.
+        """
         return {} if self.cluster is None else self.cluster.take_holders()
 
     def report(self) -> None:
@@ -238,7 +247,10 @@ class DesiredState:
             tell(objects)
 
     def objects(self, about: Iterable[Step | Conflict]) -> list[dict[str, str]]:
-        """Return what a line of the log about each of these has beside it: the ``object`` that it is there for, if there is one."""
+        """Return further fields of a log line about each step or conflict.
+
+        The field is ``object``: the Services that the item exists for. It is absent if there are none.
+        """
         items = [(each.kind, each.key) for each in about]
         found = self.cluster.whose(items) if self.cluster is not None else {}
         return [{"object": found[item]} if item in found else {} for item in items]

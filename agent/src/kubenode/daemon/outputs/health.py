@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Health of this node's proxy: answers of ``/healthz``, ``/livez``, the health check node ports, and the metrics server.
+"""Health of this node's proxy: ``/healthz``, ``/livez``, the health check node ports, and the metrics server.
 
 Paths, status codes, headers and bodies are kube-proxy's (Kubernetes 1.36), since load balancers and kubelets expect
 those.
@@ -122,7 +122,10 @@ class Servers:
         self._adjust()
 
     def check(self, checks: Mapping[int, HealthCheck], addresses: tuple[str, ...]) -> None:
-        """Answer on these health check node ports, on these addresses of the node; nothing is done as long as both are the same."""
+        """Answer on these health check node ports, on these addresses of the node.
+
+        Do nothing if ports and addresses are those of the last call.
+        """
         if checks is self._checks and addresses == self._addresses:
             return
         self._checks, self._addresses = checks, addresses

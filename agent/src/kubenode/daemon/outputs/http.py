@@ -54,7 +54,9 @@ NOT_FOUND = Response(404, "404 page not found\n", _PLAIN, (("X-Content-Type-Opti
 
 
 class Server:
-    """Listen on ``address`` (IPv4 or IPv6, without brackets) and ``port``; servers that share ``clients`` share its limits.
+    """HTTP server that listens on ``address`` (IPv4 or IPv6, without brackets) and ``port``.
+
+    Servers that share ``clients`` share its limits.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -162,7 +164,10 @@ class Connection:
         self._clients.discard(self)
 
     def turn(self) -> bool:
-        """Send what is unsent, or else read once and answer at most one request; tell whether another turn is due at once."""
+        """Send what is unsent, or else read once and answer at most one request.
+
+        Tell whether another turn is due at once.
+        """
         try:
             if self._unsent:
                 return self._send()

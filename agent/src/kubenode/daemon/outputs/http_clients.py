@@ -114,7 +114,10 @@ class Clients:
             self._loop.after(0, self._serve)
 
     def _evict(self, most: int, source: Source | None) -> None:
-        """Close the client that has gone longest without a complete request, of ``source`` or of the sources with the most clients."""
+        """Close the client that has gone longest without a complete request.
+
+        It is a client of ``source``, or, if that is None, of the sources with the most clients (``most``).
+        """
         chosen = [
             client
             for client in self._all
@@ -152,7 +155,10 @@ class Clients:
 
 
 def source_of(address: str) -> str:
-    """Return the source that a peer's address belongs to; a listener of both families shows IPv4 addresses as IPv4-mapped ones."""
+    """Return the source that a peer's address belongs to: the IPv4 address, or the /64 network of an IPv6 address.
+
+    A listener of both families shows IPv4 addresses as IPv4-mapped ones.
+    """
     if ":" not in address or "." in address:
         return address.rpartition(":")[2]
     return inet_pton(AF_INET6, address.partition("%")[0])[:8].hex()

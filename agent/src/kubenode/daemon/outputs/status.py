@@ -16,7 +16,10 @@ from .summary import summary
 
 
 def problems(agent: AgentView) -> list[dict[str, str]]:
-    """Return every object, setting and step that could not be used or done: ``about``, ``name`` ("" for none), ``text``."""
+    """Return the objects, settings and steps that could not be used or done.
+
+    Each has ``about``, ``name`` ("" for none) and ``text``.
+    """
     found = [{"about": "configuration", "name": "", "text": text} for text in agent.desired.problems]
     if agent.desired.source is not None:
         if agent.desired.source.waiting:
@@ -46,7 +49,7 @@ def problems(agent: AgentView) -> list[dict[str, str]]:
 
 
 def warnings(agent: AgentView) -> list[str]:
-    """Return warnings: settings that deserve a look, and objects that the agent reads otherwise than they are written."""
+    """Return warnings: settings to review, and objects that the agent reads otherwise than they are written."""
     cluster = agent.desired.cluster
     about_objects = cluster.warnings if cluster is not None else {}
     return [*agent.desired.warnings, *(text for _name, texts in sorted(about_objects.items()) for text in texts)]

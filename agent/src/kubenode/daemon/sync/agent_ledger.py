@@ -64,7 +64,10 @@ class AgentLedger:
         return self._ledger.problems if self._ledger is not None else []
 
     def owners(self) -> dict[str, int]:
-        """Return how many keys each owner claims; nothing if the ledger was never opened or cannot be read, which passes report."""
+        """Return the number of keys that each owner claims.
+
+        Return nothing if the ledger was never opened, or cannot be read, which passes report.
+        """
         try:
             return self._ledger.owners() if self._ledger is not None else {}
         except LedgerError:

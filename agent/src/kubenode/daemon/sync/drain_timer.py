@@ -23,7 +23,11 @@ _SHARE = 0.01  # of one processor, at most, for looking at connections that have
 
 
 class DrainTimer:
-    """Looks after what drains from :meth:`watch` on until nothing does; ``passed`` gets what was done, ``failed`` why it could not be."""
+    """Timer that looks after draining real servers, from :meth:`watch` on until none is left.
+
+    ``passed`` gets the result of a turn that did something or failed in part. ``failed`` gets the error of a turn that
+    could not be made.
+    """
 
     def __init__(
         self,

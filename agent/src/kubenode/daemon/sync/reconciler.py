@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reconcile the node with the desired state: full comparisons with the kernel, and changes applied to the believed state.
+"""Reconcile the node with the desired state, by full comparisons with the kernel and by changes of single items.
 
 A full comparison reads every table once. An event plans only the changed items, against the believed state: the last
 full comparison and later writes. The next full comparison detects where the kernel disagrees. One that no change waits
@@ -95,7 +95,7 @@ class Reconciler:
         return self.known and not any(self.failing.values())
 
     def accept(self, delta: Delta, *, whole: bool = False) -> None:
-        """Take note of what is wanted from now on; if ``whole``, what ``delta`` does not have is not wanted any more."""
+        """Accept a change of the desired state; if ``whole``, ``delta`` replaces all of it."""
         if whole:
             gone = {kind: dict.fromkeys(items.keys() - delta.get(kind, {}).keys()) for kind, items in self.want.items()}
             delta = {kind: {**delta.get(kind, {}), **gone.get(kind, {})} for kind in {*delta, *gone}}
@@ -129,7 +129,9 @@ class Reconciler:
         return self._concluded(report, kept if known else None)
 
     def compare(self) -> Generator[None, None, PassResult | None]:
-        """Do what :meth:`full` does, in slices between which everything else may be called; None if that made it needless.
+        """Do what :meth:`full` does, in slices between which everything else may be called.
+
+        Return None if a call in between made it needless.
 
         What is written meanwhile is known better than what was read. The node's lock is only taken for the last slice.
         """
@@ -164,7 +166,10 @@ class Reconciler:
         return (yield from differing(have, self._have, self.want))
 
     def _reading(self) -> Generator[None, None, State]:
-        """Read the ledger, then the node; what is claimed between two slices is added to what is owned by whoever claims it."""
+        """Read the ledger, then the node.
+
+        A claim that is made between two slices adds the item to those of its owner.
+        """
         self._look_up(self.ledger.open())
         self.adopt = self.adopt or self.ledger.open().is_adoption_asked(OWNER)
         yield
@@ -183,7 +188,10 @@ class Reconciler:
             self.ledger.open().end_adoption(OWNER)
 
     def _give_up(self, ledger: Ledger) -> None:
-        """Release claims on items that another process removed and that are not desired, so that claims do not pile up."""
+        """Release claims on items that another process removed and that are not desired.
+
+        Otherwise claims would pile up.
+        """
         gone = [
             (kind, key)
             for kind in _OF_SERVICES
@@ -204,7 +212,10 @@ class Reconciler:
                 items[key] = value
 
     def _concluded(self, report: PassResult, kept: Mapping[str, set[Any]] | None) -> PassResult:
-        """Settle a full pass; ``kept`` is what was there for draining real servers before it, None if nothing was known before it."""
+        """Settle a full pass, and report its unexpected steps as drift.
+
+        ``kept`` is what was there for draining real servers before the pass; None if nothing was known before it.
+        """
         if kept is not None:
             report = report._replace(drift=[step for step in report.done if not self._expected(step, kept)])
         return self._settle(report)
@@ -218,7 +229,7 @@ class Reconciler:
         return asked or waited or (ends and step.key in kept.get(step.kind, ()))
 
     def bound(self) -> float:
-        """Return when (on the clock) the first draining real server has drained as long as it may; infinity if never."""
+        """Return when the first draining real server reaches its maximum, on the clock; infinity if never."""
         return min(self.draining.values(), default=math.inf) + self.maximum if self.maximum else math.inf
 
     def changed(self) -> PassResult | None:
@@ -232,7 +243,10 @@ class Reconciler:
         return self._settle(self._partial(part))
 
     def drain(self) -> PassResult | None:
-        """Look whether connections of some draining real servers have ended, others each time; None if nothing is draining."""
+        """Check whether connections of some draining real servers have ended, others each time.
+
+        Return None if nothing is draining, the node is not known, or the kernel refused one of the items before.
+        """
         if not self.draining or not self.known:
             return None
         until = self._clock() - self.maximum if self.maximum else -math.inf
@@ -278,7 +292,10 @@ class Reconciler:
         )
 
     def _settle(self, report: PassResult) -> PassResult:
-        """Clear the pending changes; a full pass also clears the failed items, and failures of this pass are added again."""
+        """Clear the pending changes; a full pass also clears the failed items.
+
+        Failures of this pass are added again.
+        """
         self.known, self.pending = True, {}
         self.failing = {} if report.full else self.failing
         return self._noticed(report)

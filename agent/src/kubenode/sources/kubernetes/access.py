@@ -14,7 +14,10 @@ from .errors import AccessError
 
 
 class Plugin(NamedTuple):
-    """A command that prints an ExecCredential (kubernetes: client-go credential plugins). ``where`` names it in messages."""
+    """Command that prints an ExecCredential (kubernetes: client-go credential plugins).
+
+    ``where`` names it in messages.
+    """
 
     command: str
     arguments: tuple[str, ...]

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests to the API: JSON documents, pages of lists, streams of watch events. Every failure is raised as an ApiError."""
+"""Requests to the API: JSON documents, pages of lists, streams of watch events.
+
+Every failure is raised as an ApiError.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,10 @@ class BrokenOffError(ApiError):
 
 
 class AccessError(ApiError):
-    """The API's address or the agent's identity is not available: kubeconfig, service account, certificates, credential plugin."""
+    """The API's address or the agent's identity is not available.
+
+    The cause is the kubeconfig, the service account, a certificate or the credential plugin.
+    """
 
 
 class UnusableError(AccessError):

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Send Kubernetes Events (events.k8s.io/v1) about objects that cannot be served, and one about the node at the agent's start.
+"""Send Kubernetes Events (events.k8s.io/v1) about objects that cannot be served.
+
+One more Event is about the node, at the agent's start.
 
 Best effort, in its own thread: an event that cannot be sent is dropped, one sentence about one object is sent once, and
 bursts are limited.

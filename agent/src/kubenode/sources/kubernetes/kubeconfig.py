@@ -161,7 +161,10 @@ class Kubeconfig:
         )
 
     def _told(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a plugin may know of the cluster: the server that is really asked, and the authority's text, wherever it is."""
+        """Return the fields of the cluster that a plugin may know.
+
+        ``server`` is the one that is really asked. The authority is its text, also where the kubeconfig names a file.
+        """
         told = {field: cluster[field] for field in _TOLD if field in cluster}
         if self._server:
             told["server"] = self._server

@@ -38,7 +38,9 @@ def resources(node: str) -> tuple[Resource, ...]:
 
 
 def understood(kind: str, item: Any) -> tuple[ObjectKey, Object]:
-    """Return the key of an object of a kind, and what is kept of it: nothing that only others read or that changes all the time.
+    """Return the key of an object of a kind, and the part of it that is kept.
+
+    Fields that only others read, or that change all the time, are dropped.
 
     Raises:
         ValueError: it is not such an object; the text says why.

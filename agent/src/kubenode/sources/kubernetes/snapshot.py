@@ -31,7 +31,11 @@ class SnapshotError(Exception):
 
 
 class Snapshot(NamedTuple):
-    """Stored snapshot: its time (seconds since the epoch), the API's URL, the objects with their texts, the API servers' addresses."""
+    """Stored snapshot of the API's objects.
+
+    It has the time (seconds since the epoch), the API's URL, the objects with their texts, and the addresses of the
+    API servers.
+    """
 
     written: float
     server: str
@@ -129,7 +133,7 @@ def _object(path: str, text: bytes) -> tuple[ObjectKey, bytes, Object]:
 
 
 class Keeper(threading.Thread):
-    """Writes snapshots in a thread of its own: some time after :meth:`changed`, and never more often than every ``interval`` seconds.
+    """Thread that writes snapshots: some time after :meth:`changed`, at most once every ``interval`` seconds.
 
     ``save`` returns the bytes that it has written: the more, the longer until the next time. ``trouble`` says why the
     last attempt failed ("" if it did not).

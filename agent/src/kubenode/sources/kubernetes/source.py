@@ -140,7 +140,10 @@ class Kubernetes:
 
     @property
     def servers(self) -> frozenset[str]:
-        """Return the addresses of the API servers, as far as they are known: by the configuration, connections, the snapshot."""
+        """Return the known addresses of the API servers.
+
+        They come from the configuration, from connections and from the snapshot.
+        """
         try:
             access = self._accessor.access()
             self._peers.add((host(access.server), host(access.proxy)))
@@ -180,7 +183,10 @@ class Kubernetes:
 
     @property
     def problems(self) -> dict[str, str]:
-        """Return one sentence for each list that cannot be followed at the moment, and for what is wrong with single objects."""
+        """Return one sentence for each problem.
+
+        Problems are lists that cannot be followed at the moment, single objects, a missing Node and the snapshot.
+        """
         found: dict[str, str] = {}
         for reflector in self._reflectors:
             name = reflector.resource.path

@@ -18,7 +18,10 @@ from .objects import encode
 
 
 class Store:
-    """Written by the threads that watch, asked by the agent's; ``wake`` is called after a change, in the writer's thread."""
+    """Objects that the watching threads write and the agent's thread reads.
+
+    ``wake`` is called after a change, in the writer's thread.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
