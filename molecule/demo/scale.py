@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Endpoints go and come by an edit of a manifest, under load: traffic must follow within a second and lose no request."""
+"""Endpoints added and removed in a manifest, under load: traffic must follow within a second and lose no request."""
 
 from __future__ import annotations
 
@@ -118,7 +118,10 @@ class Editor:
 
 
 class Sender:
-    """Requests from one place to several virtual servers in turn, from now until :meth:`stop`, and no more than AT_MOST."""
+    """Requests from one place to several virtual servers in turn, from now until :meth:`stop`.
+
+    There are at most AT_MOST requests.
+    """
 
     def __init__(self, lab: Lab, place: Place, service: Service, targets: list[tuple[str, int]]) -> None:
         self.place, self.targets = place, targets

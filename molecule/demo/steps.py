@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo's story, step by step. Everything that is shown is also checked; what is not as it should be ends the demo."""
+"""Story of the demo, step by step.
+
+The demo also checks everything that it shows. An unexpected result ends it.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +128,8 @@ def scaled(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:
         table(
             head,
             [
-                (each.virtual_server, each.source, each.sent, len(each.lost), f"{each.last_of_gone:.2f} s after the edit",
+                (each.virtual_server, each.source, each.sent, len(each.lost),
+                 f"{each.last_of_gone:.2f} s after the edit",
                  "never" if each.first_of_new is None else f"{each.first_of_new:.2f} s after the edit")
                 for each in follows
             ],

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Job(NamedTuple):
-    """Requests from one place to one virtual server of a service; ``via`` is the node whose node port is asked, "" = ClusterIP."""
+    """Requests from one place to one virtual server of a service.
+
+    ``via`` is the node whose node port is asked; "" asks the ClusterIP.
+    """
 
     place: Place
     service: Service
@@ -39,7 +42,10 @@ class Job(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of one request: ``pod`` answered and saw the client as ``seen``; or ``pod`` is None and ``seen`` the error."""
+    """Outcome of one request.
+
+    ``pod`` answered and saw the client as ``seen``. Or ``pod`` is None, and ``seen`` is the error.
+    """
 
     target: int
     sent: float

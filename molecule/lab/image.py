@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cache of node images: each built once, named by the digest of its recipe, removed when that is no longer current."""
+"""Cache of node images: each is built once, and named by the digest of its recipe.
+
+An image is removed when its digest is no longer current.
+"""
 
 from __future__ import annotations
 

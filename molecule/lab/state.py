@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Record of a lab in its directory. It is written before the first object is made, so that nothing is left unrecorded."""
+"""Record of a lab in its directory.
+
+It is written before the first object is made, so that nothing is left unrecorded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Ask a URL again and again, a new connection each time, until the file /run/asking is gone; then write down who was not answered.
+"""Ask a URL again and again, with a new connection each time, until the file /run/asking is gone.
+
+Then write the number of answers, and the error of each request without one, to /run/asked.json.
 
 All the time one connection is kept on which a request is written, slowly; it is answered at the end.
 """

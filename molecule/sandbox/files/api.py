@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Is no API: writes down as whom it was asked, and refuses all but the tokens that begin with `good`, which find nothing."""
+"""Stand-in for the API: writes down the token of each request, and accepts only those that begin with `good`.
+
+An accepted request finds no objects.
+"""
 
 from __future__ import annotations
 
