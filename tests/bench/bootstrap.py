@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbook bootstrap on a node that is as wanted: against a playbook of the usual modules, and what each node more costs the controller."""
+"""Benchmark of the playbook bootstrap on a converged node, against a playbook of the usual modules.
+
+It also measures what each further node costs the controller.
+"""
 
 from __future__ import annotations
 

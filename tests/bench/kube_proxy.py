@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The comparison with kube-proxy's three modes: measured by hand in one run on one node, kept here for the page of benchmarks.
+"""Comparison with kube-proxy's three modes, measured by hand in one run on one node.
+
+It is kept here for the page of benchmarks.
 
 `make bench` has no kube-proxy and measures the agent alone. Figures of the two runs must not be compared with each
 other.
@@ -37,18 +39,22 @@ ROWS = (
     ("bytes from the API server: start; churn", "5,000", "0.6; 0.48 MB", "-", "5.5; 0.24 MB", "-"),
 )
 _INTRODUCTION = """\
-Not measured by `make bench`: one run by hand in November 2026, in which the agent and kube-proxy 1.36.2 served the same clusters on the same
-node (user-mode Linux 6.1, one CPU), with a real kube-apiserver. Values are medians. Each Service has 5 endpoints. kube-proxy's
+Not measured by `make bench`: one run by hand in November 2026, in which the agent and kube-proxy 1.36.2 served \
+the same clusters on the same
+node (user-mode Linux 6.1, one CPU), with a real kube-apiserver. Values are medians. \
+Each Service has 5 endpoints. kube-proxy's
 nftables mode ran with `minSyncPeriod: 1ms`. `-`: not measured.
 
 """
 _BEHIND = """
 Where the agent is behind:
 
-- Its CPU in a minute without changes grows with the number of Services: 0.50 s at 5,000. That of the nftables mode stays at that of a node
+- Its CPU in a minute without changes grows with the number of Services: 0.50 s at 5,000. \
+That of the nftables mode stays at that of a node
   without a proxy.
 - Its lead at a cold start over the nftables mode shrinks from 3.5 times at 202 Services to 2 times at 5,000.
-- A watch of changes brings twice the bytes from the API server: JSON, where kube-proxy reads protobuf. A start costs the API server 0.40 to
+- A watch of changes brings twice the bytes from the API server: JSON, where kube-proxy reads protobuf. \
+A start costs the API server 0.40 to
   0.43 s of CPU instead of 0.25 to 0.32 s.
 """
 

@@ -61,7 +61,10 @@ def measure(node: Node) -> list[Row]:
 
 
 def _copy(node: Node) -> None:
-    """Put the modules and Ansible's part of a module on the node, only the latter byte-compiled: Ansible sends modules as sources."""
+    """Put the modules and Ansible's part of a module on the node.
+
+    Only Ansible's part is byte-compiled: Ansible sends modules as sources.
+    """
     library = Path(ansible.__file__).parent
     sources = [
         (library.parent, ["ansible/module_utils"]),

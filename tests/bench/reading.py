@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine's reading and comparing of large sets and chains, and its two ways to bind addresses: against the kernel's tools."""
+"""Benchmark of the engine: reading and comparing large sets and chains, against the kernel's tools.
+
+It also compares the engine's two ways to bind addresses.
+"""
 
 from __future__ import annotations
 

@@ -79,10 +79,13 @@ def markdown(rows: Sequence[Row]) -> str:
 _INTRODUCTION = """\
 # Benchmarks
 
-Written by `make bench`; not edited by hand. Peers run on the same node in the same run, ours and theirs taking turns, and medians
-are compared: on a lab node system calls cost about ten times what they cost on metal, so the ratios carry over, the seconds do not.
+Written by `make bench`; not edited by hand. Peers run on the same node in the same run, \
+ours and theirs taking turns, and medians
+are compared: on a lab node system calls cost about ten times what they cost on metal, \
+so the ratios carry over, the seconds do not.
 
-One section is of another run: [Beside kube-proxy](#beside-kube-proxy-another-run). Its figures are comparable with each other, not with those of
+One section is of another run: [Beside kube-proxy](#beside-kube-proxy-another-run). \
+Its figures are comparable with each other, not with those of
 the other sections. Rows with `-` under *theirs* have no peer in this run.
 
 """

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A large cluster whose endpoints change all the time: the way of a change without a kernel on this machine, and the whole agent on the node.
+"""Benchmark of a large cluster whose endpoints change all the time.
+
+It measures a change without a kernel, on this machine, and the whole agent, on the node.
 
 BENCH_SCALE_SECONDS says how long, 30 seconds by default; 300 for what docs/explanation/scale.md speaks of.
 """

@@ -30,7 +30,11 @@ Task = dict[str, Any]
 
 
 class Run(NamedTuple):
-    """A playbook's run: wall time and the controller's CPU time in seconds, how often it executed a module on a node, and changed tasks."""
+    """Result of a playbook's run.
+
+    It has the wall time and the controller's CPU time in seconds, how often the playbook executed a module on a node,
+    and the number of changed tasks.
+    """
 
     seconds: float
     cpu: float
@@ -47,7 +51,8 @@ def run_playbook(inventory: Path, playbook: str | Path, *options: str) -> Run:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
         ["ansible-playbook", "-vvv", "--inventory", str(inventory), str(playbook), *options],
-        cwd=ROOT, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        cwd=ROOT, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, check=False,
     )  # fmt: skip
     seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
@@ -83,7 +88,8 @@ def time_tasks(node: Node, tasks: Sequence[Task], variables: dict[str, Any] | No
     current, began, lines = "", 0.0, []
     with subprocess.Popen(
         ["ansible-playbook", "--inventory", str(node.inventory), str(path)],
-        cwd=ROOT, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        cwd=ROOT, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True,
     ) as process:  # fmt: skip
         for line in process.stdout or ():
             now = time.monotonic()

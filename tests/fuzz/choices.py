@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Structure from bytes: each choice of a generator consumes some, so that the fuzzer's mutations change single choices."""
+"""Structure from bytes: each choice of a generator consumes some of them.
+
+That way the fuzzer's mutations change single choices.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ T = TypeVar("T")
 # Values that a JSON or YAML document can have at any place, and that no field expects.
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 80, 65535, 65536, 1 << 31, 1 << 63, 1 << 64, 10**400, 1 << 20000, 0.5, -0.0, 1e308,
-    float("nan"), float("inf"), "", " ", "None", "0", "-1", "9" * 5000, "x" * 70000, "\ud800", "\0", "a/b", "../a", "\n",
-    "::ffff:192.0.2.1", "010.0.0.1", "0.0.0.0", "::", "127.0.0.1", "224.0.0.1", "255.255.255.255", "fe80::1%eth0", "10.0.0.0/8",
-    "0.0.0.0/0", "::/0", "10.0.0.1/33", "\u0661", "TCP", "IPv4", "IPv6", "Local", "Cluster", "wrr",
-    [], [None], [[]], [{}], [""], ["x" * 5000], {}, {"": ""}, {"a": None}, {1: 2}, {None: None}, b"bytes", (1, 2), {"name": {}},
+    float("nan"), float("inf"), "", " ", "None", "0", "-1", "9" * 5000, "x" * 70000, "\ud800", "\0", "a/b", "../a",
+    "\n", "::ffff:192.0.2.1", "010.0.0.1", "0.0.0.0", "::", "127.0.0.1", "224.0.0.1", "255.255.255.255", "fe80::1%eth0",
+    "10.0.0.0/8", "0.0.0.0/0", "::/0", "10.0.0.1/33", "\u0661", "TCP", "IPv4", "IPv6", "Local", "Cluster", "wrr",
+    [], [None], [[]], [{}], [""], ["x" * 5000], {}, {"": ""}, {"a": None}, {1: 2}, {None: None}, b"bytes", (1, 2),
+    {"name": {}},
 )  # fmt: skip
 
 

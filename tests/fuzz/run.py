@@ -33,7 +33,10 @@ TOTALS = "totals.json"
 
 
 def fuzz(name: str, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
-    """Fuzz one target in a process of its own; return its executions, seconds, finds and problem ("" if there is none)."""
+    """Fuzz one target in a process of its own.
+
+    Return its executions, seconds, finds and problem ("" if there is none).
+    """
     scratch = options.cache / "run" / name
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)

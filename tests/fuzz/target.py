@@ -43,7 +43,10 @@ class TooLongError(BaseException):
 
 
 class _Clock:
-    """Ends an input that is still the same at the next tick. A timer of its own for each input would cost more than most inputs."""
+    """Ends an input that is still the same at the next tick.
+
+    A timer of its own for each input would cost more than most inputs.
+    """
 
     def __init__(self) -> None:
         self.inputs = 0
@@ -93,7 +96,10 @@ def _cut(text: str, most: int = 2000) -> str:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Bound processor time per input and the memory of this process. Wall-clock time is unbounded: the machine may be busy."""
+    """Bound the processor time of each input and the memory of this process.
+
+    Wall-clock time is unbounded: the machine may be busy.
+    """
     former = signal.signal(signal.SIGVTALRM, _clock.tick)
     signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS, CPU_SECONDS)
     limits = resource.getrlimit(resource.RLIMIT_AS)

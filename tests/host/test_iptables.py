@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The nft back end of iptables, in network namespaces of this machine: the kernel of tests/kernel has no nf_tables for IPv4."""
+"""The nft back end of iptables, in network namespaces of this machine.
+
+The kernel of tests/kernel has no nf_tables for IPv4.
+"""
 
 from __future__ import annotations
 

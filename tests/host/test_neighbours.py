@@ -224,6 +224,7 @@ def test_files_that_cannot_be_are_as_they_were(
     assert "these files are as they were" in text, text
     assert ("INVALID_PORT: port number in '99999' is too big" in text) == ("99999/tcp" in ports), text
     assert node.root.run("cat", FILES[FIREWALLD[0]]) == OLDER
-    assert node.root.run("sh", "-c", "ls /etc/firewalld/zones /etc/firewalld/policies /etc/NetworkManager/conf.d").split() == [
+    listed = node.root.run("sh", "-c", "ls /etc/firewalld/zones /etc/firewalld/policies /etc/NetworkManager/conf.d")
+    assert listed.split() == [
         "/etc/NetworkManager/conf.d:", "/etc/firewalld/policies:", "/etc/firewalld/zones:", "kubenode.xml",
     ]  # fmt: skip

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module packages with the real apt-get, dnf, zypper and pacman, each on a node of its family: a root directory with no network."""
+"""The module packages with the real apt-get, dnf, zypper and pacman.
+
+Each runs on a node of its family: a root directory with no network.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Playbooks when a node fails: who goes on, and who does not begin. What they do there is left out: it is the scenarios'."""
+"""Playbooks when a node fails: which nodes go on, and which do not begin.
+
+The work on the nodes is left out: the scenarios test it.
+"""
 
 from __future__ import annotations
 

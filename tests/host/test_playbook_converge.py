@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbook converge before it goes to any node: which state file it reads, and what it refuses. No node answers here."""
+"""The playbook converge before it goes to any node: which state file it reads, and what it refuses.
+
+No node answers here.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ PLAIN = "kubenode_owner: edge\nkubenode_kernel_modules: [ip_vs]\n"
 
 
 def converge(site: Path, state_files: dict[str, str | None], *options: str) -> dict[str, tuple[str, str]]:
-    """Run it where the site is, once, with a state file for each host; returns how it ended for each, FAILED or UNREACHABLE, and why."""
+    """Run the playbook in the site's directory, once, with a state file for each host.
+
+    Return how it ended for each host, FAILED or UNREACHABLE, and why.
+    """
     hosts: dict[str, dict[str, Any]] = {}
     for name, file in state_files.items():
         hosts[name] = {"ansible_host": "127.0.0.1", "ansible_port": 1, **({"state_file": file} if file else {})}

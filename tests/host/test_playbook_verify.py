@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbook verify where no node answers: a report all the same, batch after batch, for the nodes of the limit alone."""
+"""The playbook verify where no node answers: it writes a report all the same.
+
+The report has the nodes of all batches, and only those of the limit.
+"""
 
 from __future__ import annotations
 

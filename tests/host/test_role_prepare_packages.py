@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role prepare brings the commands to nodes of other families: Ansible on this machine, the node a root directory with dnf, zypper or pacman."""
+"""The role prepare brings the commands to nodes of other families.
+
+Ansible runs on this machine; the node is a root directory with dnf, zypper or pacman.
+"""
 
 from __future__ import annotations
 

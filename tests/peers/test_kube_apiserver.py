@@ -97,7 +97,10 @@ def test_a_token_that_rotates(agent: AgentProcess, api: KubeApiServer, cluster: 
 
 
 def test_serves_what_kube_proxy_serves(agent: AgentProcess, cluster: Cluster, users: dict[str, Path]) -> None:
-    """Neither another proxy's Services, nor slices of headless ones, by their labels, nor Services without a cluster IP."""
+    """Other proxies' Services, slices of headless Services, and Services without a cluster IP are not served.
+
+    Labels mark the first two.
+    """
     mine, others, labelled, bare, alias = cluster.names(5)
     before = virtual_servers()
     addresses = {

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real kube-apiserver goes away, stands still, forgets, or comes back as it was before: the node stays as it is, and only differences follow.
+"""A real kube-apiserver goes away, stands still, forgets, or comes back as it was before.
+
+The node stays as it is, and only differences follow.
 
 Run as test_kube_apiserver.py is.
 """

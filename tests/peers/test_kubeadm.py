@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbook kubeadm with a real kubeadm, kubelet and container runtime, on two lab nodes: a cluster from nothing to nothing.
+"""The playbook kubeadm on two lab nodes: a cluster from nothing to nothing.
+
+kubeadm, kubelet and the container runtime are real.
 
 Run by ``pytest tests/peers/test_kubeadm.py --kubernetes=DIR``, as root, once ``make bundle`` has been. The nodes see
 DIR as /opt/kubernetes, and run ``/opt/kubernetes/setup``, which does what packages would have done: kubeadm, kubectl

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lookup objects with a real kubectl, which asks a real kube-apiserver: what it returns, and what it says when it is refused.
+"""The lookup objects with a real kubectl and a real kube-apiserver: its result, and its error when it is refused.
 
 Run by ``molecule/lab/uml-pytest tests/peers/test_lookup_objects.py --kube-apiserver=PATH --etcd=PATH --kubectl=PATH``.
 """

@@ -172,7 +172,10 @@ def metrics() -> str:
 
 
 def dump() -> dict[str, str]:
-    """Return what the native tools show of this namespace, without counters and without what the kernel decides by itself."""
+    """Return what the native tools show of this namespace.
+
+    Counters, and what the kernel decides by itself, are left out.
+    """
     ipvs, sets, v4, v6, addresses, links = each(
         "ipvsadm -Sn", "ipset save", "iptables-save", "ip6tables-save", "ip -o addr", "ip -o link"
     )
@@ -201,7 +204,10 @@ def _plain(dumped: dict[str, str]) -> list[str]:
 
 
 def _links(listed: str) -> str:
-    """Leave out what follows from the carrier, which the kernel notices up to a second late, and names of other namespaces."""
+    """Leave out what follows from the carrier, and names of other namespaces.
+
+    The kernel notices the carrier up to a second late.
+    """
     listed = re.sub(r"(?<=[<,])(?:NO-CARRIER|LOWER_UP|DORMANT),?|,(?:NO-CARRIER|LOWER_UP|DORMANT)(?=>)", "", listed)
     return re.sub(r" (?:qdisc|state|link-netns|link-netnsid) \S+", "", listed)
 

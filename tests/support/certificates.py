@@ -30,7 +30,10 @@ class Authority:
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def issue(self, name: str, address: str = "", hours: float = 1) -> tuple[bytes, bytes]:
-        """A certificate and its key in PEM; for a server at ``address``, or for a client. It ends after so many hours, or ended before."""
+        """Return a certificate and its key in PEM, for a server at ``address`` or for a client.
+
+        The certificate ends after ``hours``; if that is negative, it has ended.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._sign(name, key, address, hours)
         return (

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An API server as its administrator sees it, real or not: writes objects, deletes what it made, and has a wire that can be cut."""
+"""An API server as its administrator sees it, real or not.
+
+The administrator writes objects, deletes what it made, and can cut the wire to the server.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,10 @@ class Through:
 
 
 class Cluster:
-    """Writes what a test says; deletes it with :meth:`close`. ``run`` is part of every name: tests may share a cluster."""
+    """Writes the objects of a test, and deletes them with :meth:`close`.
+
+    ``run`` is part of every name: tests may share a cluster.
+    """
 
     def __init__(self, kubeconfig: Path) -> None:
         self.direct = Kubeconfig(str(kubeconfig))

@@ -65,7 +65,10 @@ class Change(NamedTuple):
     before: Object | None
 
     def shown(self, event: str) -> Object:
-        """The object of an event: what leaves a selection is shown as it was last seen, with the version of the change."""
+        """Return the object of an event.
+
+        An object that leaves a selection is shown as it was last seen, with the version of the change.
+        """
         obj = self.before if event == "DELETED" and self.before is not None else self.obj
         return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
 

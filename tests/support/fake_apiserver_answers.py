@@ -60,7 +60,7 @@ VERSION = {
 
 
 class Place(NamedTuple):
-    """What a path names: all objects of a kind, those of one namespace, or one of them, or what hangs on it (``/token``)."""
+    """Target of a path: all objects of a kind, those of one namespace, one object, or its subresource (``/token``)."""
 
     collection: str
     kind: str
@@ -183,7 +183,10 @@ def page(
 
 
 def selected(obj: Object, query: dict[str, str]) -> bool:
-    """Tell whether selectors (``!label``, ``metadata.name=NAME``, kube-proxy's ``spec.clusterIP!=None``) choose an object."""
+    """Tell whether selectors choose an object.
+
+    They are ``!label``, ``metadata.name=NAME`` and kube-proxy's ``spec.clusterIP!=None``.
+    """
     labels = obj["metadata"].get("labels") or {}
     if any(term.lstrip("!") in labels for term in filter(None, query.get("labelSelector", "").split(","))):
         return False

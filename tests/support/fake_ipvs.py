@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fake kernel for faults that a real one does not have on demand: IPVS's services in a dictionary, and scripted refusals."""
+"""Fake kernel for faults that a real one does not have on demand.
+
+It has IPVS's services in a dictionary, and scripted refusals.
+"""
 
 from __future__ import annotations
 

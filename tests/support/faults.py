@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""System calls that fail on purpose, in real processes on a real kernel: strace(1) answers them instead of the kernel."""
+"""System calls that fail on purpose, in real processes on a real kernel.
+
+strace(1) answers them instead of the kernel.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ from .waiting import PATIENCE, eventually
 
 
 class Fault(NamedTuple):
-    """``calls`` (as strace names them) fail with ``error``, or end who makes them if that is KILL; "" only records them.
+    """System calls (``calls``, as strace names them) that fail with ``error``.
+
+    The error KILL ends the process that makes such a call; "" only records it.
 
     ``when`` counts in each process and thread: ``3``, or ``3+`` from then on.
     """
@@ -42,7 +47,11 @@ class Finished(NamedTuple):
 
 
 def places(row: tuple[str, str, int], each: int, seed: int, *, lasting: bool = True) -> list[Fault]:
-    """So many faults of a row of a table (calls, error, how many of the first calls are of interest): once or, if ``lasting``, from then on."""
+    """Return up to ``each`` faults of a table's row.
+
+    The row has calls, error, and how many of the first calls are of interest. A fault happens once or, if ``lasting``,
+    by chance from then on.
+    """
     calls, error, most = row
     chance = random.Random(f"{seed} {calls} {error}")
     numbers = chance.sample(range(1, most + 1), min(each, most))
@@ -147,7 +156,10 @@ def counted(record: Path) -> dict[str, int]:
 
 
 def in_child(fault: Fault, directory: Path, function: Callable[[], int]) -> Finished:
-    """Have a child of this process, with a fault from its first system call on, call a function that returns an exit status."""
+    """Call a function in a child of this process, with a fault from the child's first system call on.
+
+    The function returns an exit status.
+    """
 
     def at_once(begin: Callable[[], None]) -> int:
         begin()

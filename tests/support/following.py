@@ -42,7 +42,10 @@ class Fixed:
 
 
 class Following:
-    """A source, what it has told, and what follows from it: ``held`` is what a consumer holds that does as it is told."""
+    """A source, the changes that it has told, and what follows from them.
+
+    ``held`` is what a consumer holds that applies these changes.
+    """
 
     def __init__(self, url: str, state: Path, timing: Any = FAST, accessor: Any = None, node: str = NODE) -> None:
         self.lines: list[str] = []

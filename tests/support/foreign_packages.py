@@ -15,7 +15,10 @@ from .foreign_root import ForeignRoot
 
 
 class Package(NamedTuple):
-    """A package with one empty program; ``relations`` are further fields, ``requires`` is the name of a package or nothing."""
+    """A package with one empty program.
+
+    ``relations`` are further fields; ``requires`` is the name of a package, or "".
+    """
 
     name: str
     file: str
@@ -107,19 +110,25 @@ _PACMAN_CONF = "[options]\nArchitecture = auto\n[core]\nServer = {mirror}\n"
 FAMILIES = {
     "debian": Family(
         'ID=debian\nVERSION_ID="12"\n', _deb, _index_deb, "/etc/apt/sources.list", "deb {mirror}\n",
-        "[trusted=yes] file:{directory} ./", "[trusted=yes] http://127.0.0.1:9/ ./", _DEB_INSTALLED, ("/dev/null", ""), "",
+        "[trusted=yes] file:{directory} ./", "[trusted=yes] http://127.0.0.1:9/ ./", _DEB_INSTALLED,
+        ("/dev/null", ""), "",
     ),
     "redhat": Family(
-        'ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n', _rpm, _index_rpm, "/etc/yum.repos.d/own.repo", _YUM,
-        "file://{directory}", _AWAY, _RPM_INSTALLED, ("/etc/dnf/dnf.conf", "[main]\ngpgcheck=1\n"), "do not have any GPG public keys",
+        'ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n', _rpm, _index_rpm,
+        "/etc/yum.repos.d/own.repo", _YUM,
+        "file://{directory}", _AWAY, _RPM_INSTALLED, ("/etc/dnf/dnf.conf", "[main]\ngpgcheck=1\n"),
+        "do not have any GPG public keys",
     ),
     "suse": Family(
-        'ID="opensuse-leap"\nID_LIKE="suse opensuse"\nVERSION_ID="15.6"\n', _rpm, _index_rpm, "/etc/zypp/repos.d/own.repo", _YUM,
-        "file://{directory}", _AWAY, _RPM_INSTALLED, ("/etc/zypp/zypp.conf", "[main]\ngpgcheck = on\n"), "Signature verification failed",
+        'ID="opensuse-leap"\nID_LIKE="suse opensuse"\nVERSION_ID="15.6"\n', _rpm, _index_rpm,
+        "/etc/zypp/repos.d/own.repo", _YUM,
+        "file://{directory}", _AWAY, _RPM_INSTALLED, ("/etc/zypp/zypp.conf", "[main]\ngpgcheck = on\n"),
+        "Signature verification failed",
     ),
     "arch": Family(
         "ID=arch\n", _pacman, _index_pacman, "/etc/pacman.conf", _PACMAN_CONF,
-        "file://{directory}", _AWAY, ("pacman", "--query"), ("/etc/pacman.conf", "[options]\nSigLevel = Required\n"), "core.db.sig",
+        "file://{directory}", _AWAY, ("pacman", "--query"), ("/etc/pacman.conf", "[options]\nSigLevel = Required\n"),
+        "core.db.sig",
     ),
 }  # fmt: skip
 # As on a node whose administrator does without signatures.

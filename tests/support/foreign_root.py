@@ -123,14 +123,17 @@ def built() -> Path:
 
 
 class ForeignRoot:
-    """The tree, entered; ``shared`` are directories of this machine that are seen in it at the same place, besides the clone.
+    """The tree, entered.
+
+    ``shared`` are directories of this machine that are seen in it at the same place, besides the clone.
 
     It has a network of its own, or with ``alone=False`` that of the thread.
     """
 
     def __init__(self, *shared: Path, alone: bool = True) -> None:
         self._holder = subprocess.Popen(
-            ["unshare", "--mount", *(["--net"] if alone else []), "--pid", "--uts", "--ipc", "--fork", "--kill-child", "sh", "-c", _ENTER, "sh",
+            ["unshare", "--mount", *(["--net"] if alone else []), "--pid", "--uts", "--ipc", "--fork", "--kill-child",
+             "sh", "-c", _ENTER, "sh",
              str(built() if "KUBENODE_IN_UML" in os.environ else tree()), str(ROOT), *map(str, shared)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
@@ -169,7 +172,10 @@ class ForeignRoot:
         return done.stdout
 
     def module(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """Run one of the collection's modules within (see ``kernel.modules.run``); ``failed`` and ``msg`` tell if it failed."""
+        """Run one of the collection's modules within (see ``kernel.modules.run``).
+
+        ``failed`` and ``msg`` tell if it failed.
+        """
         output = self.run("/usr/bin/python3", "-c", MODULE, text=json.dumps({"name": name, **arguments}))
         result: dict[str, Any] = json.loads(output)
         return result

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tasks with ``confirm_timeout``: the files and processes that wait, and all that such a task can change on this node."""
+"""Tasks with ``confirm_timeout``: files and processes that wait, and all that such a task can change on this node."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ def killed(function: Callable[[], object]) -> str:
 
 
 def die(*_arguments: object) -> None:
-    """End this process as nothing else does, if it is the child; its guard, which is nobody's child, has it in memory, too."""
+    """Kill this process with SIGKILL if it is the child of the tests.
+
+    The child's guard has this function in memory, too, but is not a child of the tests: it goes on.
+    """
     if os.getppid() == _TESTS:
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Agent of the unit tests: real, with its services, but with no pass while a test lasts; and a clock that the test sets."""
+"""Agent of the unit tests: real, with its services, but with no pass while a test lasts.
+
+The test sets its clock.
+"""
 
 from __future__ import annotations
 

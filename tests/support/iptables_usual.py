@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from .iptables_spelling import CHAIN, SET
 
-_FILTER = r"""
+_FILTER = (
+    r"""
 -p tcp -m multiport --dports 80,443,8000:8100 -j ACCEPT
 -p tcp --match multiport --destination-ports http,https -j ACCEPT
 -p udp -m multiport ! --sports 53 -j DROP
@@ -63,7 +64,8 @@ _FILTER = r"""
 -m limit --limit 11/hour --limit-burst 5 -j ACCEPT
 -m hashlimit --hashlimit-name ssh --hashlimit-upto 5/min --hashlimit-mode srcip -j ACCEPT
 -m hashlimit --hashlimit-name web --hashlimit-above 100/sec --hashlimit-burst 200 --hashlimit-mode srcip,dstport -j DROP
--m hashlimit --hashlimit-name bytes --hashlimit-above 512kb/s --hashlimit-burst 1mb --hashlimit-mode srcip --hashlimit-srcmask 24 -j DROP
+-m hashlimit --hashlimit-name bytes --hashlimit-above 512kb/s --hashlimit-burst 1mb --hashlimit-mode srcip"""
+    r""" --hashlimit-srcmask 24 -j DROP
 -m hashlimit --hashlimit 10/sec --hashlimit-name old --hashlimit-mode srcip -j DROP
 -m connlimit --connlimit-above 16 --connlimit-mask 24 -j DROP
 -p tcp --syn -m connlimit --connlimit-upto 2 --connlimit-daddr -j ACCEPT
@@ -166,6 +168,7 @@ _FILTER = r"""
 -p tcp -j REJECT --reject-with tcp-rst
 -j REJECT --reject-with port-unreach
 """
+)
 # What other programs take for the end of a line.
 _ODD = [f'-m comment --comment "one{char}two" -j ACCEPT' for char in "\t\x0b\x0c\x1c\x85\u2028"]
 _FILTER_6 = """

@@ -74,7 +74,10 @@ def real_servers(draw: st.DrawFn, methods: tuple[str, ...] = FORWARDING_METHODS)
 
 @st.composite
 def tables(draw: st.DrawFn) -> dict[str, dict[Any, Any]]:
-    """A state of a few virtual servers with a few real servers each; those of the other family are reached by tunnels."""
+    """Draw a state of a few virtual servers with a few real servers each.
+
+    Real servers of the other family are reached by tunnels.
+    """
     servers = {key: draw(virtual_servers(key.family)) for key in draw(st.sets(virtual_server_keys(), max_size=6))}
     reals = {}
     for server in servers:

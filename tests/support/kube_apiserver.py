@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real kube-apiserver with an etcd of its own, in the network namespace of the test: rights are asked for, and every request is written down."""
+"""A real kube-apiserver with an etcd of its own, in the network namespace of the test.
+
+It checks rights, and writes every request to its audit log.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ _AUDIT = {
 
 
 class Asked(NamedTuple):
-    """A request as the API server has written it down: path, query (first values), status of the answer, how far it was."""
+    """Request in the API server's audit log: path, query (first values), status of the answer, and stage."""
 
     path: str
     query: dict[str, str]

@@ -326,7 +326,10 @@ def _selected(item: Object, label: str) -> bool:
 
 
 def parse_ip(text: str) -> str:
-    """ParseIPSloppy, as text: numbers are decimal whatever their zeros, an IPv4-mapped address is IPv4; "" for what is none."""
+    """Return the address that ParseIPSloppy reads, as text; "" for none.
+
+    Numbers are decimal whatever their zeros. An IPv4-mapped address is IPv4.
+    """
     *groups, tail = text.split(":")
     numbers = ".".join(part.lstrip("0") or "0" for part in tail.split(".")) if ".." not in tail else ""
     last = numbers if "." in tail or not groups else tail.lstrip("0") or tail[:1]

@@ -113,7 +113,10 @@ def use_iptables_mode(made: dict[str, Any], directory: Path) -> None:
 
 
 def iptables_mode(vip: str, port: int, node_port: int, endpoints: Sequence[str], cluster_cidr: str) -> dict[str, Any]:
-    """What kube-proxy's iptables mode makes for one Service of type NodePort: text for iptables-restore, and (table, jump) in order."""
+    """Return what kube-proxy's iptables mode makes for one Service of type NodePort.
+
+    ``rules`` is text for iptables-restore; ``jumps`` are pairs (table, jump), in order.
+    """
     parts = [f"KUBE-SEP-{letter * 16}" for letter in "ABCDEFGH"[: len(endpoints)]]
     rules = {
         **_RULES,

@@ -75,7 +75,10 @@ class Case(NamedTuple):
     refused: str = ""
 
     def documents(self, version: str = VERSION) -> list[dict[str, Any]]:
-        """What the role gives to a kubeadm of a version, which makes a cluster of its own version also of the older format."""
+        """Return what the role gives to a kubeadm of a version.
+
+        That kubeadm makes a cluster of its own version, also from documents of the older format.
+        """
         built = kubeadm_config(
             self.settings,
             OLDER_FORMAT if self.older_format else version,

@@ -110,7 +110,10 @@ def _cluster(certificates: str) -> str:
 
 
 def _in_a_cluster(certificates: str) -> dict[str, Answer]:
-    """Ask what an API server is asked, in an order in which each has something to say; take away what it leaves behind."""
+    """Ask what an API server is asked, in an order in which each command has something to say.
+
+    Take away what the commands leave behind.
+    """
     manifest = (GOLDEN / "manifest.yaml").read_text(encoding="utf-8")
     found = {}
     try:
@@ -142,7 +145,10 @@ def _in_a_cluster(certificates: str) -> dict[str, Answer]:
 
 
 def _on_an_empty_machine() -> dict[str, Answer]:
-    """Ask what would change this machine on one that has nothing but kubeadm and a kubelet that is not enabled, and no network."""
+    """Ask what would change this machine, on one that is empty.
+
+    It has nothing but kubeadm and a kubelet that is not enabled, and no network.
+    """
     init = f"kubeadm init {CONFIG} --skip-token-print"
     site = {**SITE, "advertise_address": "192.0.2.11", "node_name": "n1"}
     soon = dict.fromkeys(["kubeletHealthCheck", "controlPlaneComponentHealthCheck", "kubernetesAPICall"], "1s")

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A network namespace for one test; the kernel removes it, and all that is in it, when the next test or the process ends."""
+"""Network namespace for one test.
+
+The kernel removes it, and all that is in it, when the next test or the process ends.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random clusters as an API server would have them: every field varies, nothing is broken, and nobody wants what another has."""
+"""Random clusters as an API server would have them.
+
+Every field varies, nothing is broken, and no object wants what another has.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +158,10 @@ def a_slice(random: Random, index: int, number: int) -> dict[str, Any]:
 
 
 def one_running(random: Random, slices: list[dict[str, Any]]) -> None:
-    """Of endpoints with one address, let exactly one not be terminating, and the others be the same: else kube-proxy takes any."""
+    """Let exactly one of the endpoints with one address not be terminating, and the others be the same.
+
+    Otherwise kube-proxy takes any of them.
+    """
     listed: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for item in slices:
         for found in item["endpoints"]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For tests of properties: hypothesis leaves what it remembers where everything else is that a run leaves behind, and no clock decides.
+"""Settings of hypothesis for tests of properties: its files are in .cache, and no clock decides.
 
 Not a conftest.py for all: it takes time to import, and memory, and the more of that a test has the longer it takes to
 start a tool in a user-mode kernel.

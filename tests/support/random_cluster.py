@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random streams of events on a small cluster: few names, few addresses, few ports, so that everything meets everything."""
+"""Random streams of events on a small cluster.
+
+Names, addresses and ports are few, so that everything meets everything.
+"""
 
 from __future__ import annotations
 

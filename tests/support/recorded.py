@@ -25,7 +25,10 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def facts(recording: dict[str, Any]) -> NodeFacts:
-    """The recorded node: its addresses as the kernel had them; zone, pod CIDRs and primary addresses are the Node object's."""
+    """Return the facts of the recorded node: its addresses as the kernel had them.
+
+    Zone, pod CIDRs and primary addresses are the Node object's.
+    """
     links = json.loads(recording["state"]["node"])
     addresses = tuple(
         (link["ifname"], address["local"])

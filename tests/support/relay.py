@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A wire between a client and a server that can be cut, can fall silent, and can be missing: trouble for servers that are not ours."""
+"""A wire between a client and a server that can be cut, can fall silent, and can be missing.
+
+It makes trouble for servers that are not ours.
+"""
 
 from __future__ import annotations
 

@@ -90,7 +90,10 @@ def member(draw: random.Random, kind: str, chosen: dict[str, Any]) -> str:
 
 
 def cases() -> list[Any]:
-    """Return parameters of a test: a type and options for ``header``; each type plain, and with all that members can have."""
+    """Return parameters of a test: a type and options for ``header``.
+
+    Each type is there plain, and with all that members can have.
+    """
     found = []
     for kind in PARTS:
         method = kind.partition(":")[0]

@@ -15,7 +15,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def copy_source(target: Path, *, backwards: bool = False) -> Path:
-    """Copy every file that git knows, or would take; ``backwards`` makes them in the opposite order. Returns ``target``."""
+    """Copy every file that git knows, or would take; return ``target``.
+
+    ``backwards`` makes the files in the opposite order.
+    """
     words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     names = sorted({name for name in listed if name and (ROOT / name).exists() and name != ".venv"}, reverse=backwards)

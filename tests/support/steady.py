@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Traffic that goes on while something happens: new connections one after the other, and one connection that is kept."""
+"""Traffic that goes on while something happens.
+
+It is new connections one after the other, and one connection that is kept.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from .waiting import eventually
 
 
 class Steady:
-    """A client in a namespace, from when it is made to :meth:`close`. ``failures`` has every request that was not answered."""
+    """A client in a namespace, from when it is made to :meth:`close`.
+
+    ``failures`` has every request that was not answered.
+    """
 
     def __init__(self, namespace: str, target: Target) -> None:
         self.requests = 0

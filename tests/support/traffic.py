@@ -46,7 +46,10 @@ def serve_pods(servers: Servers) -> None:
 
 
 class Cluster:
-    """node1 with an agent, which runs from :meth:`start` to :meth:`close`; the network and the servers are there already."""
+    """node1 with an agent, which runs from :meth:`start` to :meth:`close`.
+
+    The network and the servers are there already.
+    """
 
     def __init__(self, directory: Path, servers: Servers) -> None:
         self.servers = servers

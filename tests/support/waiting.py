@@ -18,7 +18,10 @@ PATIENCE = 120.0  # seconds
 
 
 def eventually(condition: Callable[[], Any], seconds: float = PATIENCE, pause: float = 0.02) -> Any:
-    """Return the first true answer of the condition; fail if none comes within ``seconds``, which is at least PATIENCE."""
+    """Return the first true answer of the condition; fail if none comes within ``seconds``.
+
+    ``seconds`` is at least PATIENCE.
+    """
     seconds = max(seconds, PATIENCE)
     end = time.monotonic() + seconds
     while True:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prove that check mode tells the truth about a playbook: run it with --check --diff, then with --diff; the same tasks change the same things.
+"""Prove that check mode tells the truth about a playbook.
+
+Run it with --check --diff, then with --diff; the same tasks change the same things.
 
 python tests/tools/foreseen.py argument of ansible-playbook …
 """
@@ -62,7 +64,10 @@ def lines(changes: list[dict[str, Any]], unknown: set[str]) -> list[str]:
 
 
 def thing(line: str) -> str:
-    """Return what a line of a plan is about: ``sysctl net.ipv4.ip_forward`` of ``~ sysctl net.ipv4.ip_forward: 0 -> 1``."""
+    """Return what a line of a plan is about.
+
+    It is ``sysctl net.ipv4.ip_forward`` of ``~ sysctl net.ipv4.ip_forward: 0 -> 1``.
+    """
     return line[2:].partition(":")[0]
 
 

@@ -85,7 +85,10 @@ def _stay(processors: Iterator[int]) -> None:
 
 
 def _weight(path: Path) -> tuple[bool, int]:
-    """What to order files by: a long one that starts last would have a processor to itself. Most take the longer the larger they are."""
+    """Return the weight of a file, by which files are ordered: whether it is a long one, then its size.
+
+    A long one that starts last would have a processor to itself. Most take the longer the larger they are.
+    """
     return path.name in LONG, path.stat().st_size
 
 

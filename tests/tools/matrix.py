@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Use the built collection with every ansible-core that it supports, each in a virtual environment of its own (`make matrix`).
+"""Use the built collection with every ansible-core that it supports (`make matrix`).
+
+Each version has a virtual environment of its own.
 
 python tests/tools/matrix.py ARTIFACT
 

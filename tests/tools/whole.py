@@ -45,7 +45,10 @@ ALLOWED_SKIPS = (
 
 
 class Part(NamedTuple):
-    """What became of one part: how many of its tests passed, those that did not, those allowed to be absent, the wall time in seconds."""
+    """Result of one part of the tests.
+
+    It has how many of them passed, those that did not, those allowed to be absent, and the wall time in seconds.
+    """
 
     name: str
     passed: int

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Probe /healthz while 200 abusive clients use the agent's servers; print the probes' seconds and how many were refused, as JSON.
+"""Probe /healthz while abusive clients use the agent's servers.
+
+Print the probes' seconds and how many were refused, as JSON. The benchmark has 200 clients.
 
     http_abuse.py ADDRESS HEALTH_PORT METRICS_PORT PROBES CLIENTS
 

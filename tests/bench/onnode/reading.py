@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On the node: read and compare large tables by the engine, list them by the kernel's tools, in turns; and bind addresses in two ways.
+"""Read and compare large tables by the engine, and list them by the kernel's tools, in turns.
+
+Also bind addresses in two ways. It runs on the node.
 
 Arguments: members of a set, rules of a chain, addresses, rounds. Standard output: JSON, name to seconds of each round.
 The engine's times are those of its calls in a running interpreter, the tools' those of their processes.

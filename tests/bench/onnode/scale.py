@@ -59,7 +59,10 @@ class Crowd(Agent):
         write(self.manifests / f"{name}.json", as_list([self.services[name], self.slices[name]]))
 
     def change(self, name: str) -> tuple[VirtualServerKey, str, bool]:
-        """Take an endpoint from a service, or give it back; return which virtual server will have or lose which address."""
+        """Take an endpoint from a service, or give it back.
+
+        Return the virtual server, the endpoint's address, and whether the virtual server will have it or lose it.
+        """
         service, endpoints = self.services[name], self.slices[name]["endpoints"]
         comes = name in self.gone
         if comes:
@@ -74,7 +77,10 @@ class Crowd(Agent):
 
 
 def takes_connections(kernel: Any, server: VirtualServerKey, address: str) -> bool:
-    """Tell whether a virtual server gives new connections to an address; one that goes may stay a while, with weight 0."""
+    """Tell whether a virtual server gives new connections to an address.
+
+    An address that is removed may stay a while, with weight 0.
+    """
     return any(key.address == address and real.weight > 0 for key, real in dump.reals(kernel, [server]).items())
 
 

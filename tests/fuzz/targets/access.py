@@ -36,8 +36,9 @@ _USERS = (
 )
 _PLUGIN = Plugin("plugin", (), {}, "", "", None, "kubeconfig k: user u: exec")
 _WORDS = (
-    "certificate-authority: ", "insecure-skip-tls-verify: true", "tokenFile: ", "extensions: [{name: a, extension: {}}]", "https://",
-    "http://", "[::1]", ":99999", "provideClusterInfo: true", "installHint: a", "client.authentication.k8s.io/v1beta1", "\\0",
+    "certificate-authority: ", "insecure-skip-tls-verify: true", "tokenFile: ",
+    "extensions: [{name: a, extension: {}}]", "https://", "http://", "[::1]", ":99999", "provideClusterInfo: true",
+    "installHint: a", "client.authentication.k8s.io/v1beta1", "\\0",
 )  # fmt: skip
 _STATUSES: tuple[dict[str, object], ...] = (
     {"token": "abc", "expirationTimestamp": "2026-01-01T00:00:00Z"},

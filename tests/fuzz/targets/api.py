@@ -140,8 +140,8 @@ def _snapshot(data: bytes) -> None:
         text = choices.rest()
     else:
         header: Any = {
-            "apiVersion": snapshot.API_VERSION, "kind": snapshot.KIND, "format": snapshot.FORMAT, "node": "n1", "server": "https://a",
-            "written": choices.odd() if choices.chance(2) else 1.5, "objects": 1,
+            "apiVersion": snapshot.API_VERSION, "kind": snapshot.KIND, "format": snapshot.FORMAT, "node": "n1",
+            "server": "https://a", "written": choices.odd() if choices.chance(2) else 1.5, "objects": 1,
         }  # fmt: skip
         if choices.chance(3):
             header = wreck(choices, header)

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sequences of object changes. The state must follow from the last version of each object alone, whatever came before."""
+"""Sequences of object changes.
+
+The state must follow from the last version of each object alone, whatever came before.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ def _sequence(data: bytes) -> None:
 
 
 def _resume(fresh: Cluster, cluster: Cluster) -> None:
-    """Let a fresh cluster know which Service holds each virtual server: of equal claims, the one that was seen first keeps it."""
+    """Let a fresh cluster know which Service holds each virtual server.
+
+    Of equal claims, the one that was seen first keeps it.
+    """
     servers = [("virtual_server", server) for server in cluster.state().get("virtual_server", ())]
     holders = {server: tuple(name.split("/")) for (_kind, server), name in cluster.whose(servers).items()}
     fresh.resume(holders)

@@ -24,8 +24,9 @@ from kubenode.engine.proxy.drain import store
 
 _KINDS = (*KINDS, "rule_set", "", "\0")
 _KEYS: tuple[Any, ...] = (
-    "a", ["tcp", "10.96.0.1", 80, 4], [["tcp", "10.96.0.1", 80, 4], "10.244.1.5", 8080], [4, "nat", "A"], [4, "nat", "A", "-j B"],
-    ["kube-ipvs0", "10.96.0.1", 32], ["a", "b"], [], [[]], {}, None, 1, "net.ipv4.ip_forward", ".etc.x",
+    "a", ["tcp", "10.96.0.1", 80, 4], [["tcp", "10.96.0.1", 80, 4], "10.244.1.5", 8080], [4, "nat", "A"],
+    [4, "nat", "A", "-j B"], ["kube-ipvs0", "10.96.0.1", 32], ["a", "b"], [], [[]], {}, None, 1, "net.ipv4.ip_forward",
+    ".etc.x",
 )  # fmt: skip
 _TEXTS = ('["0", "1"]', "1.5", "nan", "", "[", "{}", "[1]", "[[]]", '[null, "1"]', "1e999", "null", "[" * 3000)
 _DIRECTORY = f"{SCRATCH}/ledger"

@@ -40,7 +40,10 @@ _REALS = ("10.244.1.5", "fd00:244::5", "10.244.1.6")
 
 
 class _Kernel:
-    """A conversation in which the kernel answers with the same messages again and again: those of the kind that was asked for."""
+    """A conversation in which the kernel answers with the same messages again and again.
+
+    A dump has those of the kind that was asked for.
+    """
 
     def __init__(self, payloads: list[bytes]) -> None:
         self.payloads = payloads
@@ -81,7 +84,10 @@ def _packed(payloads: list[bytes]) -> bytes:
 
 
 class _Channel:
-    """A socket into which the kernel has put packets; a read from an empty one fails, as it does when a timeout is over."""
+    """A socket into which the kernel has put packets.
+
+    A read from an empty one fails, as it does when a timeout is over.
+    """
 
     def __init__(self, packets: list[bytes]) -> None:
         self._packets = packets

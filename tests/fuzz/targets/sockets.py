@@ -23,7 +23,10 @@ _BUFFER = 1 << 20
 
 
 class _Turns:
-    """A loop that runs one turn at a time. It goes on from input to input, as the agent's does from client to client."""
+    """A loop that runs one turn at a time.
+
+    It goes on from input to input, as the agent's does from client to client.
+    """
 
     def __init__(self) -> None:
         self.loop = Loop()
@@ -50,7 +53,10 @@ def _afresh() -> None:
 
 
 def _talk(client: socket.socket, data: bytes) -> bytes:
-    """Send the bytes in pieces, whose number and sizes the first byte decides, and return what was answered until the end."""
+    """Send the bytes in pieces, and return the answer until the end.
+
+    The first bytes decide the number and sizes of the pieces.
+    """
     choices = Choices(data)
     count = 1 + choices.below(_PIECES)
     cuts = sorted(choices.below(1024) for _ in range(count - 1))

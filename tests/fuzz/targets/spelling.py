@@ -37,9 +37,10 @@ _OPTIONS = (
     ("size", ("1",)),
 )
 _MEMBERS = (
-    "10.0.0.1", "10.0.0.0/24", "fd00::1", "10.0.0.1,tcp:80", "10.0.0.1,80,10.0.0.2", "10.0.0.0/8,eth0", "10.0.0.1,0x7", "tcp:0080",
-    "10.0.0.1,aa:bb:cc:dd:ee:ff", "physdev:eth0", "10.0.0.1-10.0.0.9", "a", '5 timeout 3 comment "x y" packets 1 bytes 2',
-    "10.0.0.1 skbmark 0x1/0x2 skbprio 1:2 skbqueue 3", "10.0.0.0/0 nomatch", "[fd00::1]/64", "10.0.0.1,udp:dns,10.0.0.0/24",
+    "10.0.0.1", "10.0.0.0/24", "fd00::1", "10.0.0.1,tcp:80", "10.0.0.1,80,10.0.0.2", "10.0.0.0/8,eth0", "10.0.0.1,0x7",
+    "tcp:0080", "10.0.0.1,aa:bb:cc:dd:ee:ff", "physdev:eth0", "10.0.0.1-10.0.0.9", "a",
+    '5 timeout 3 comment "x y" packets 1 bytes 2', "10.0.0.1 skbmark 0x1/0x2 skbprio 1:2 skbqueue 3",
+    "10.0.0.0/0 nomatch", "[fd00::1]/64", "10.0.0.1,udp:dns,10.0.0.0/24",
 )  # fmt: skip
 
 

@@ -26,11 +26,12 @@ from kubenode.manifests.documents import DocumentError, documents, objects
 ROOT = Path(__file__).resolve().parents[3]
 SCRATCH = tempfile.mkdtemp(prefix="kubenode-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
 YAML_WORDS = (
-    "---", "...", "- ", ": ", "? ", "&a ", "*a", "<<: ", "!!int ", "!!float ", "!!bool ", "!!null ", "!!str ", "!!binary ", "!!set ",
-    "!!omap ", "!!pairs ", "!!timestamp ", "!!merge ", "!!value ", "!!python/none ", "!a ", "%YAML 1.1", "%TAG ! tag:a,2000:",
-    "{", "}", "[", "]", ",", "|", ">-", "'", '"', "#", "0x", "0b", "0o7", "1:30", ".inf", ".nan", "~", "true", "null", "\\u0000",
-    "\\xff", "\ufeff", "\u2028", "\x85", "@", "`", "apiVersion", "kind", "metadata", "name", "namespace", "items", "List", "v1",
-    "Service", "EndpointSlice", "Node", "discovery.k8s.io/v1", "spec", "status", "conditions", "addresses", "ports",
+    "---", "...", "- ", ": ", "? ", "&a ", "*a", "<<: ", "!!int ", "!!float ", "!!bool ", "!!null ", "!!str ",
+    "!!binary ", "!!set ", "!!omap ", "!!pairs ", "!!timestamp ", "!!merge ", "!!value ", "!!python/none ", "!a ",
+    "%YAML 1.1", "%TAG ! tag:a,2000:", "{", "}", "[", "]", ",", "|", ">-", "'", '"', "#", "0x", "0b", "0o7", "1:30",
+    ".inf", ".nan", "~", "true", "null", "\\u0000", "\\xff", "\ufeff", "\u2028", "\x85", "@", "`", "apiVersion", "kind",
+    "metadata", "name", "namespace", "items", "List", "v1", "Service", "EndpointSlice", "Node", "discovery.k8s.io/v1",
+    "spec", "status", "conditions", "addresses", "ports",
 )  # fmt: skip
 _MANIFEST = """apiVersion: v1
 kind: Service
@@ -50,9 +51,10 @@ endpoints:
 ports: [{name: http, port: 8080}]
 """
 _ODD_YAML = (
-    "a: &a [1, *a]\n", "!!int ''\n", "!!bool maybe\n", "!!timestamp x\n", "a: !!binary zz\n", "? [a]\n: b\n", "<<: [a]\n",
-    "kind: 0x" + "f" * 5000 + "\n", "- " * 300, "{" * 300, '"\\ud800"\n', "%YAML 9.9\n--- a\n", "a: 1:2:3\n", "!!set {a, b}\n",
-    "a: &a [x,x]\nb: &b [*a,*a,*a]\nc: &c [*b,*b,*b]\nkind: *c\n", "!!omap [a: 1]\n", "2026-01-01\n", "!!float ''\n", "=\n",
+    "a: &a [1, *a]\n", "!!int ''\n", "!!bool maybe\n", "!!timestamp x\n", "a: !!binary zz\n", "? [a]\n: b\n",
+    "<<: [a]\n", "kind: 0x" + "f" * 5000 + "\n", "- " * 300, "{" * 300, '"\\ud800"\n', "%YAML 9.9\n--- a\n",
+    "a: 1:2:3\n", "!!set {a, b}\n", "a: &a [x,x]\nb: &b [*a,*a,*a]\nc: &c [*b,*b,*b]\nkind: *c\n", "!!omap [a: 1]\n",
+    "2026-01-01\n", "!!float ''\n", "=\n",
 )  # fmt: skip
 
 

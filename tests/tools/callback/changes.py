@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A callback for tests: writes down what each task changed on each host, and ends the whole run, as a power cut would, where it is told to."""
+"""Callback for tests: writes down what each task changed on each host.
+
+It ends the whole run, as a power cut would, where it is told to.
+"""
 
 from __future__ import annotations
 
