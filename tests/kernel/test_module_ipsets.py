@@ -39,12 +39,14 @@ def test_creates_changes_and_removes() -> None:
 
 def test_whatever_spelling_the_second_run_changes_nothing() -> None:
     sets(
-        {"name": "a", "type": "hash:ip,port", "members": ["192.0.2.1,80", "192.0.2.2-192.0.2.5,tcp:http", "192.0.2.9,udp:53"]},
+        {"name": "a", "type": "hash:ip,port",
+         "members": ["192.0.2.1,80", "192.0.2.2-192.0.2.5,tcp:http", "192.0.2.9,udp:53"]},
         {"name": "b", "type": "hash:ip", "family": "inet6", "timeout": 0, "comment": True, "counters": True,
          "members": ["2001:DB8:0::1 timeout 300", '2001:db8::2 comment "two  words"', "2001:db8::3"]},
         {"name": "c", "type": "bitmap:port", "range": "30000-32767", "members": ["30080", "31000-31003"]},
         {"name": "d", "type": "list:set", "members": ["a", "b", "e"]},
-        {"name": "e", "type": "hash:net,port,net", "members": ["10.0.0.1/8,tcp:80,192.0.2.0/24"], "maxelem": 1000, "hashsize": 2048},
+        {"name": "e", "type": "hash:net,port,net", "members": ["10.0.0.1/8,tcp:80,192.0.2.0/24"],
+         "maxelem": 1000, "hashsize": 2048},
         {"name": "f", "type": "hash:net", "members": ["10.0.0.0/8", "10.1.0.0/16 nomatch"]},
     )  # fmt: skip
     assert saved("a")[1:] == [
@@ -110,26 +112,38 @@ def test_foreign_sets_are_left_alone() -> None:
         ),
         (
             [{"name": "s", "type": "hash:ip", "members": ["192.0.2.1", "2001:db8::1"]}],
-            "sets[0].members[1]: member '2001:db8::1' of set s (hash:ip): Syntax error: cannot parse 2001:db8::1: resolving to IPv4 address failed",
+            "sets[0].members[1]: member '2001:db8::1' of set s (hash:ip): Syntax error: "
+            "cannot parse 2001:db8::1: resolving to IPv4 address failed",
         ),
         (
             [{"name": "s", "type": "hash:ip", "members": ["192.0.2.1-192.0.2.9", "192.0.2.7"]}],
-            "sets[0].members[1] (192.0.2.7) and sets[0].members[0] (192.0.2.1-192.0.2.9) are the same; name each thing once",
+            "sets[0].members[1] (192.0.2.7) and sets[0].members[0] (192.0.2.1-192.0.2.9) are the same; "
+            "name each thing once",
         ),
         (
             [{"name": "s", "type": "hash:ip", "members": ["192.0.2.1"], "absent_members": ["192.0.2.1/32"]}],
-            "sets[0].absent_members[0] (192.0.2.1/32) and sets[0].members[0] (192.0.2.1) are the same; name each thing once",
+            "sets[0].absent_members[0] (192.0.2.1/32) and sets[0].members[0] (192.0.2.1) are the same; "
+            "name each thing once",
         ),
         ([{"name": "s", "type": "hash:magic"}], "sets[0] (s): type is 'hash:magic', expected one of bitmap:ip, "),
-        ([{"name": "s", "type": "hash:ip", "range": "1-9"}], "sets[0] (s): option is 'range', expected one of those of hash:ip: "),
-        ([{"name": "s", "type": "bitmap:port"}], "sets[0] (s): range is None, expected the range of what the set can hold"),
-        ([{"name": "s", "type": "bitmap:port", "range": "1-9", "family": "inet6"}], "sets[0] (s): family is 'inet6', expected none"),
-        ([{"name": "s", "type": "hash:ip", "netmask": 33}], "sets[0] (s): netmask is 33, expected a number between 1 and 32"),
-        ([{"name": "s", "type": "hash:ip", "timeout": 2147484}], "sets[0] (s): timeout is 2147484, expected a number between 0 and"),
-        ([{"name": "s", "type": "hash:ip", "timeout": -1}], "sets[0] (s): timeout is -1, expected a number between 0 and"),
-        ([{"name": "s", "type": "hash:ip", "members": [" "]}], "sets[0].members[0]: text is ' ', expected a member in the words of ipset add"),
-        ([{"name": "s", "type": "hash:ip", "members": ["192.0.2.1"], "src": "x"}], "parameters are mutually exclusive: members|src found in sets"),
-        ([{"name": "s", "state": "absent", "members": ["192.0.2.1"]}], "sets[0] (s): members is 'given', expected nothing for a set that"),
+        ([{"name": "s", "type": "hash:ip", "range": "1-9"}],
+         "sets[0] (s): option is 'range', expected one of those of hash:ip: "),
+        ([{"name": "s", "type": "bitmap:port"}],
+         "sets[0] (s): range is None, expected the range of what the set can hold"),
+        ([{"name": "s", "type": "bitmap:port", "range": "1-9", "family": "inet6"}],
+         "sets[0] (s): family is 'inet6', expected none"),
+        ([{"name": "s", "type": "hash:ip", "netmask": 33}],
+         "sets[0] (s): netmask is 33, expected a number between 1 and 32"),
+        ([{"name": "s", "type": "hash:ip", "timeout": 2147484}],
+         "sets[0] (s): timeout is 2147484, expected a number between 0 and"),
+        ([{"name": "s", "type": "hash:ip", "timeout": -1}],
+         "sets[0] (s): timeout is -1, expected a number between 0 and"),
+        ([{"name": "s", "type": "hash:ip", "members": [" "]}],
+         "sets[0].members[0]: text is ' ', expected a member in the words of ipset add"),
+        ([{"name": "s", "type": "hash:ip", "members": ["192.0.2.1"], "src": "x"}],
+         "parameters are mutually exclusive: members|src found in sets"),
+        ([{"name": "s", "state": "absent", "members": ["192.0.2.1"]}],
+         "sets[0] (s): members is 'given', expected nothing for a set that"),
         ([{"name": "s", "type": "hash:ip", "maxelem": 1, "members": ["192.0.2.1", "192.0.2.2"]}],
          "sets[0] (s): maxelem is '1', expected room for its 2 members"),
         ([{"name": "s", "type": "list:set", "members": ["nosuch"]}],
@@ -217,7 +231,8 @@ def test_every_type_with_every_option_of_its_members(kind: str) -> None:
 def test_all_creation_options() -> None:
     sets(
         {"name": "h", "type": "hash:ip", "maxelem": 9, "hashsize": 128, "netmask": 24, "timeout": 700, "counters": True,
-         "comment": True, "skbinfo": True, "forceadd": True, "bucketsize": 6, "initval": "42", "members": ["192.0.2.7"]},
+         "comment": True, "skbinfo": True, "forceadd": True, "bucketsize": 6, "initval": "42",
+         "members": ["192.0.2.7"]},
         {"name": "m", "type": "hash:ip,mark", "markmask": "255", "members": ["192.0.2.7,0x1234"]},
         {"name": "l", "type": "list:set", "size": 2},
     )  # fmt: skip

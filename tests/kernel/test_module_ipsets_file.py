@@ -38,9 +38,12 @@ class TestFile:
         ("text", "message"),
         [
             ("192.0.2.1\n192.0.2.300\n", "{path}:2: member '192.0.2.300' of set s (hash:ip): Syntax error"),
-            ("# hosts\n\n192.0.2.1\n2001:db8::1 # what?\n", "{path}:4: member '2001:db8::1' of set s (hash:ip): Syntax error"),
-            ("192.0.2.1\n192.0.2.1", "{path}:2 (192.0.2.1) and {path}:1 (192.0.2.1) are the same; name each thing once"),
-            ("192.0.2.1\n\n192.0.2.1/32\n", "{path}:3 (192.0.2.1/32) and {path}:1 (192.0.2.1) are the same; name each thing once"),
+            ("# hosts\n\n192.0.2.1\n2001:db8::1 # what?\n",
+             "{path}:4: member '2001:db8::1' of set s (hash:ip): Syntax error"),
+            ("192.0.2.1\n192.0.2.1",
+             "{path}:2 (192.0.2.1) and {path}:1 (192.0.2.1) are the same; name each thing once"),
+            ("192.0.2.1\n\n192.0.2.1/32\n",
+             "{path}:3 (192.0.2.1/32) and {path}:1 (192.0.2.1) are the same; name each thing once"),
         ],
     )  # fmt: skip
     def test_a_bad_line_is_named_by_file_and_number(self, tmp_path: Path, text: str, message: str) -> None:

@@ -127,7 +127,8 @@ def test_both_families_and_several_tables() -> None:
     chains(
         {"name": "SNAT-IT", "table": "nat", "families": ["ipv4", "ipv6"], "rules": ["-m ipvs --ipvs -j MASQUERADE"],
          "jumps": [{"chain": "POSTROUTING"}]},
-        {"name": "MARK-IT", "table": "mangle", "rules": ["-j MARK --or-mark 0x4000"], "jumps": [{"chain": "PREROUTING", "position": "last"}]},
+        {"name": "MARK-IT", "table": "mangle", "rules": ["-j MARK --or-mark 0x4000"],
+         "jumps": [{"chain": "PREROUTING", "position": "last"}]},
     )  # fmt: skip
     for program in ("iptables", "ip6tables"):
         assert rules(program, "nat")[-2:] == ["-A POSTROUTING -j SNAT-IT", "-A SNAT-IT -m ipvs --ipvs -j MASQUERADE"]
@@ -213,44 +214,79 @@ def test_a_set_that_an_earlier_task_would_make(chain: dict[str, Any], place: str
     ("wrong", "message"),
     [
         ([{"name": "INPUT"}], "chains[0]: name is 'INPUT', expected a chain of your own"),
-        ([{"name": "X", "rules": ["-A INPUT -j DROP"]}], "chains[0].rules[0]: text is '-A INPUT -j DROP', expected one rule without"),
-        ([{"name": "X"}, {"name": "Y"}, {"name": "X"}], "chains[2] and chains[0] are both chain IPv4 filter X; name each thing once"),
+        (
+            [{"name": "X", "rules": ["-A INPUT -j DROP"]}],
+            "chains[0].rules[0]: text is '-A INPUT -j DROP', expected one rule without",
+        ),
+        (
+            [{"name": "X"}, {"name": "Y"}, {"name": "X"}],
+            "chains[2] and chains[0] are both chain IPv4 filter X; name each thing once",
+        ),
         (
             [{"name": "X", "jumps": [{"chain": "PREROUTING"}]}],
-            "chains[0].jumps[0]: chain is 'PREROUTING', expected a built-in chain of table filter: INPUT, FORWARD, OUTPUT",
+            "chains[0].jumps[0]: chain is 'PREROUTING', "
+            "expected a built-in chain of table filter: INPUT, FORWARD, OUTPUT",
         ),
         (
             [{"name": "X", "jumps": [{"chain": "INPUT"}, {"chain": "INPUT", "position": "last"}]}],
             "chains[0].jumps[1] and chains[0].jumps[0] are both rule in IPv4 filter INPUT: -j X; name each thing once",
         ),
-        ([{"name": "X", "rules": ["-j ACCEPT", "-p tcp --dport 70000 -j DROP"]}], "IPv4 filter X: rule `-p tcp --dport 70000"),
+        (
+            [{"name": "X", "rules": ["-j ACCEPT", "-p tcp --dport 70000 -j DROP"]}],
+            "IPv4 filter X: rule `-p tcp --dport 70000",
+        ),
         (
             [{"name": "X", "families": ["ipv4", "ipv6"], "rules": ["-m set --match-set four src -j DROP"]}],
             "chains[0].rules[0]: set is 'four', expected a set with IPv6 addresses (it is hash:ip family inet",
         ),
         ([{"name": "X", "state": "absent"}, {"name": "Y", "rules": ["-j X"]}], "IPv4 filter Y: rule `-j X`: "),
-        ([{"name": "X", "state": "absent", "rules": ["-j DROP"]}], "chains[0]: state is 'absent', expected present, with rules or"),
+        (
+            [{"name": "X", "state": "absent", "rules": ["-j DROP"]}],
+            "chains[0]: state is 'absent', expected present, with rules or",
+        ),
         ([{"name": "X", "rules": [7]}], "chains[0].rules[0]: rule is 7, expected text or fields"),
-        ([{"name": "X", "rules": [{"port": 7}]}], "chains[0].rules[0]: field is 'port', expected one of protocol, source, "),
-        ([{"name": "X", "rules": [{"jump": "DROP", "goto": "Y"}]}], "chains[0].rules[0]: goto is 'Y', expected nothing beside jump"),
+        (
+            [{"name": "X", "rules": [{"port": 7}]}],
+            "chains[0].rules[0]: field is 'port', expected one of protocol, source, ",
+        ),
+        (
+            [{"name": "X", "rules": [{"jump": "DROP", "goto": "Y"}]}],
+            "chains[0].rules[0]: goto is 'Y', expected nothing beside jump",
+        ),
         (
             [{"name": "X", "rules": [{"destination_port": 80}]}],
             "chains[0].rules[0]: destination_port is 80, expected a protocol with ports beside it (tcp, ",
         ),
-        ([{"name": "X", "rules": [{"source": "192.0.2.1 -j ACCEPT"}]}], "chains[0].rules[0]: source is '192.0.2.1 -j ACCEPT', expected one word"),
+        (
+            [{"name": "X", "rules": [{"source": "192.0.2.1 -j ACCEPT"}]}],
+            "chains[0].rules[0]: source is '192.0.2.1 -j ACCEPT', expected one word",
+        ),
         (
             [{"name": "X", "rules": [{"protocol": "tcp", "destination_port": ["!80", 443]}]}],
             "chains[0].rules[0]: destination_port is ['!80', 443], expected '!' before one value or one text",
         ),
-        ([{"name": "X", "rules": ["-j DROP", "-p tcp --help"]}], "chains[0].rules[1]: text is '-p tcp --help', expected one rule, without options"),
-        ([{"name": "X", "rules": ["-j DROP --modprobe=/bin/true"]}], "chains[0].rules[0]: text is '-j DROP --modprobe=/bin/true', expected one"),
+        (
+            [{"name": "X", "rules": ["-j DROP", "-p tcp --help"]}],
+            "chains[0].rules[1]: text is '-p tcp --help', expected one rule, without options",
+        ),
+        (
+            [{"name": "X", "rules": ["-j DROP --modprobe=/bin/true"]}],
+            "chains[0].rules[0]: text is '-j DROP --modprobe=/bin/true', expected one",
+        ),
         ([{"name": "X", "rules": ["-j DROP # why"]}], "IPv4 filter X: rule `-j DROP # why`: Bad argument `#'"),
         ([{"name": "X", "rules": [{"source": True}]}], "chains[0].rules[0]: source is True, expected text or a number"),
-        ([{"name": "X", "rules": [{"match_set": "four"}]}], "chains[0].rules[0]: match_set is 'four', expected 2 words"),
-        ([{"name": "X", "rules": [{"target_options": "--to-ports 7"}]}], "chains[0].rules[0]: target_options is '--to-ports 7', expected the jump"),
+        (
+            [{"name": "X", "rules": [{"match_set": "four"}]}],
+            "chains[0].rules[0]: match_set is 'four', expected 2 words",
+        ),
+        (
+            [{"name": "X", "rules": [{"target_options": "--to-ports 7"}]}],
+            "chains[0].rules[0]: target_options is '--to-ports 7', expected the jump",
+        ),
         (
             [{"name": "X", "jumps": [{"chain": "INPUT", "match": "-s 192.0.2.1,192.0.2.2"}]}],
-            "IPv4 filter INPUT: `-s 192.0.2.1,192.0.2.2 -j X` become 2 rules, since a source or destination means several addresses;",
+            "IPv4 filter INPUT: `-s 192.0.2.1,192.0.2.2 -j X` become 2 rules, "
+            "since a source or destination means several addresses;",
         ),
         ([{"name": "X", "rules": ["-s 2001:db8::1 -j DROP"]}], "IPv4 filter X: rule `-s 2001:db8::1 -j DROP`: "),
         ([{"name": "X", "rules": ["-j NOSUCH"]}], "IPv4 filter X: rule `-j NOSUCH`: "),
@@ -276,12 +312,19 @@ def test_wrong_input_is_one_clear_message(wrong: list[dict[str, Any]], message: 
             "-p udp -m multiport --sports 53,1000:2000 -m udp ! --dport 53 -g FOREIGN",
         ),
         ({"source": "192.0.2.7/24", "destination": "!198.51.100.1"}, "-s 192.0.2.0/24 ! -d 198.51.100.1/32"),
-        ({"in_interface": "eth+", "comment": 'the "front" door'}, '-i eth+ -m comment --comment "the \\"front\\" door"'),
-        ({"ctstate": ["RELATED", "ESTABLISHED"], "jump": "RETURN"}, "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN"),
+        (
+            {"in_interface": "eth+", "comment": 'the "front" door'},
+            '-i eth+ -m comment --comment "the \\"front\\" door"',
+        ),
+        (
+            {"ctstate": ["RELATED", "ESTABLISHED"], "jump": "RETURN"},
+            "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN",
+        ),
         ({"match_set": "!trusted src", "jump": "DROP"}, "-m set ! --match-set trusted src -j DROP"),
         ({"mark": "!0x1/0x1", "limit": "5/min"}, "-m mark ! --mark 0x1/0x1 -m limit --limit 5/min"),
         (
-            {"protocol": "tcp", "match": "-m tcp --tcp-flags SYN,RST SYN", "jump": "REJECT", "target_options": "--reject-with tcp-reset"},
+            {"protocol": "tcp", "match": "-m tcp --tcp-flags SYN,RST SYN",
+             "jump": "REJECT", "target_options": "--reject-with tcp-reset"},
             "-p tcp -m tcp --tcp-flags SYN,RST SYN -j REJECT --reject-with tcp-reset",
         ),
     ],

@@ -244,7 +244,8 @@ def test_cleanup_refuses_beside_an_agent_that_does_not_answer(
 
 def test_status_can_be_read_whatever_happened(tmp_path: Path) -> None:
     answer = {
-        "node": "n1", "version": "1", "pid": 7, "waiting": "", "converged": False, "summary": "2 virtual servers", "problems": [{"text": "bad"}] * 30,
+        "node": "n1", "version": "1", "pid": 7, "waiting": "", "converged": False,
+        "summary": "2 virtual servers", "problems": [{"text": "bad"}] * 30,
         "last_full_sync": {"steps": 9, "failed": 0, "seconds": 0.1, "drift": ["+ x"] * 21},
         "draining": [{"seconds": 3, "real_server": "r"}] * 20,
     }  # fmt: skip
@@ -269,7 +270,10 @@ def test_status_can_be_read_whatever_happened(tmp_path: Path) -> None:
 
 
 def answered(tmp_path: Path, answers: list[dict[str, Any]], *words: str) -> tuple[int, str]:
-    """Run ``kubenode status`` beside an agent that gives these answers, the last one again and again; return status and output."""
+    """Run ``kubenode status`` beside an agent that gives these answers; return status and output.
+
+    The agent gives the last answer again and again.
+    """
     base = {
         "node": "n1",
         "version": "1",

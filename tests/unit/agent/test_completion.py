@@ -15,7 +15,8 @@ from kubenode.cli.commands import COMMANDS
 from kubenode.cli.completion import SHELLS
 
 BASH = """
-COMP_WORDS=(kubenode {words} "{last}"); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _kubenode; printf '%s\\n' "${{COMPREPLY[@]}}"
+COMP_WORDS=(kubenode {words} "{last}"); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _kubenode; \
+printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 # What zsh only has while a line is being edited is stood in for: who calls, and what takes the offers.
 ZSH = """

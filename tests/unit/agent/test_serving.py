@@ -138,9 +138,9 @@ def test_changes_add_up_until_a_pass(agent: Agent, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "done", "failed", "said"),
-    [("start", 0, 0, True), ("retry", 0, 1, True), ("period", 0, 0, False), ("period", 1, 0, True), ("event", 1, 0, False),
-     ("event", 1, 1, True), ("draining", 1, 0, False), ("reload", 0, 0, True), ("kernel event", 1, 0, True),
-     ("kernel event", 0, 0, False), ("events lost", 0, 0, False)],
+    [("start", 0, 0, True), ("retry", 0, 1, True), ("period", 0, 0, False), ("period", 1, 0, True),
+     ("event", 1, 0, False), ("event", 1, 1, True), ("draining", 1, 0, False), ("reload", 0, 0, True),
+     ("kernel event", 1, 0, True), ("kernel event", 0, 0, False), ("events lost", 0, 0, False)],
 )  # fmt: skip
 def test_passes_of_events_are_logged_at_debug(agent: Agent, reason: str, done: int, failed: int, said: bool) -> None:
     """One line for each change would be millions a day."""

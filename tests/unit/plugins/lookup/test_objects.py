@@ -74,10 +74,10 @@ def test_a_cluster_is_asked_with_kubectl(tmp_path: Path) -> None:
     kubectl = fake_kubectl(tmp_path, f'echo "$@" >{tmp_path}/words', f"cat {tmp_path}/answer")
     found = looked_up(kubectl=kubectl, kubeconfig="k/config", context="c")
     assert [item["kind"] for item in found] == ["Service", "EndpointSlice"]
-    assert (
-        (tmp_path / "words").read_text().split()
-        == "--kubeconfig k/config --context c get services,endpointslices.discovery.k8s.io,nodes --all-namespaces --output json".split()
-    )
+    assert (tmp_path / "words").read_text().split() == (
+        "--kubeconfig k/config --context c get services,endpointslices.discovery.k8s.io,nodes"
+        " --all-namespaces --output json"
+    ).split()
     (tmp_path / "more.json").write_text(json.dumps(make.service("a")))
     with pytest.raises(
         AnsibleError, match="Service ns1/a is in the cluster of k/config, and in what is named before it"
