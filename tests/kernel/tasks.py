@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tasks as ansible-playbook runs them on this kernel: its templates, its action plugins, its local connection; modules in this process.
+"""Runner of Ansible tasks on this kernel: Ansible's templates, action plugins and local connection.
 
-A process of ansible-playbook for each task would take ten times as long; what it adds is proven by molecule's
-scenarios.
+The modules run in this process. A process of ansible-playbook for each task would take ten times as long. Molecule's
+scenarios prove what that process adds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def collections() -> Iterator[None]:
 
 
 class Controller:
-    """Runs one task after the other, with files in ``directory``/files and the ``variables`` that the tasks register."""
+    """Runner of one task after the other.
+
+    ``directory``/files holds the files of the tasks. ``variables`` also holds what the tasks register.
+    """
 
     def __init__(self, directory: Path, variables: dict[str, Any]) -> None:
         self.variables = variables

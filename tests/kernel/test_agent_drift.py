@@ -61,7 +61,10 @@ def test_heals_drift_and_counts_it(agent: AgentProcess, harm: str, kind: str) ->
 
 
 def test_a_jump_that_others_push_down_stays_there(agent: AgentProcess) -> None:
-    """As with kube-proxy. Who keeps its own rules first, as Calico's Felix does, would push it down again: without end."""
+    """A jump that another process pushes down stays there, as with kube-proxy.
+
+    A process that keeps its own rules first, as Calico's Felix does, would push the jump down again, without end.
+    """
     agent.configure({"ipvs": {"syncPeriod": "1s"}, "metricsBindAddress": "127.0.0.1:10249"})
     agent.start()
     sh("iptables", "-t", "nat", "-I", "PREROUTING", "-d", "192.0.2.1", "-j", "RETURN")

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""System calls fail, once or from then on, at places that a seed chooses: never a wrong state, always a word, and then all is as wanted.
+"""System calls that fail in the agent, in its command line and in their tools.
 
-Faults come from strace(1), which answers a system call of the agent, of its command line, or of the tools that they
-start, in the place of the real kernel.
+A call fails once or from then on, at places that a seed chooses. The state is never wrong, every failure is reported,
+and the node converges afterwards.
+
+Faults come from strace(1), which answers a system call in the place of the real kernel.
 """
 
 from __future__ import annotations

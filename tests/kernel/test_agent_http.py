@@ -92,7 +92,10 @@ def test_a_lock_that_is_held_for_a_moment_is_waited_for(agent: AgentProcess) -> 
 
 
 def test_a_tool_that_hangs_is_named_before_the_watchdog(agent: AgentProcess, tmp_path: Path) -> None:
-    """The tool in front of the real one sleeps; the agent goes on, is asked for its health, and recovers with the tool."""
+    """The agent names a tool that hangs, answers health checks meanwhile, and recovers with the tool.
+
+    A script in front of the real tool sleeps.
+    """
     fake, hangs, name = tmp_path / "fake", tmp_path / "hangs", "iptables-restore"
     fake.mkdir()
     (fake / name).write_text(f'#!/bin/sh\n[ -e {hangs} ] && sleep 1000\nexec {shutil.which(name)} "$@"\n')

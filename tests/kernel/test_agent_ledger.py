@@ -121,7 +121,10 @@ def test_the_agent_adopts_once(agent: AgentProcess) -> None:
 
 
 def test_an_agent_without_its_ledger_adopts_what_it_made(agent: AgentProcess) -> None:
-    """After a stop nothing tells its own items from kube-proxy's: they are named, stay, and are taken over when that is asked for."""
+    """After a stop, nothing but the ledger tells the agent's own items from kube-proxy's.
+
+    The agent names them and keeps them. ``kubenode adopt`` makes the agent take them over.
+    """
     start(agent)
     before = claims(agent)
     assert agent.stop() == 0

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Churn for as long as one likes (`make soak`): memory and file descriptors do not grow, and the state is right at the end.
+"""Churn of Services for a given time (`make soak`): memory and file descriptors do not grow.
 
-As many Services as ever, but never the same: each that comes has a name, addresses and a node port that were not there
-before, so that whatever is remembered of those that went is seen to grow.
+The state is right at the end. The number of Services stays the same. Each new Service has a name, addresses and a node
+port that no recent Service had. So all that the agent remembers of removed Services shows as growth.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ class Place:
             self.api.delete(item["kind"], item["metadata"]["namespace"], item["metadata"]["name"])
 
     def spoil(self, serial: int) -> None:
-        """Something that cannot be used, under a name that comes once; the Service of this number is put there again afterwards."""
+        """Write something that cannot be used, under a name that comes once.
+
+        The caller puts the Service of this number there again afterwards.
+        """
         if self.api is None:
             (self.agent.manifests / f"s{serial}.json").write_text("{")
         else:
@@ -100,7 +103,10 @@ def place(agent: AgentProcess, request: pytest.FixtureRequest) -> Iterator[Place
 
 
 def service(serial: int, hosts: list[int]) -> list[objects.Object]:
-    """The Service of this number, alone with its name, address and node port for as long as anybody may remember them."""
+    """Return the Service of this number, with a name, address and node port of its own.
+
+    No other Service has them for as long as the agent or the kernel may remember them.
+    """
     name, namespace = f"s{serial}", f"n{serial}"
     protocol = "UDP" if serial % 4 == 0 else "TCP"
     ip = f"10.{96 + serial // 60000}.{serial // 240 % 250}.{serial % 240 + 1}"

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``confirm_timeout``: what nobody confirms is undone by the node, kernel, files and ledger; what somebody confirms stays."""
+"""``confirm_timeout``: the node undoes a change that is not confirmed, and keeps a confirmed one.
+
+The undo covers the kernel, files and the ledger.
+"""
 
 from __future__ import annotations
 

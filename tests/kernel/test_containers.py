@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Modules in containers: namespaces and a root directory of their own, without the right to load modules. What one is, and what it cannot do.
+"""Modules in containers: how they recognise a container, and what they cannot do in it.
 
-A whole container with systemd, and the role in it: molecule/prepare.
+The containers have namespaces and a root directory of their own, without the right to load modules. The scenario
+molecule/prepare has a whole container with systemd, and the role in it.
 """
 
 from __future__ import annotations
@@ -66,7 +67,10 @@ def state(root: ForeignRoot) -> tuple[str, set[str], str]:
     ],
 )
 def test_what_it_is(root: ForeignRoot, environment: tuple[str, ...], mark: str, kind: str) -> None:
-    """By what its manager leaves there: in the environment of its first process, or as a file; or by its process numbers alone."""
+    """The module recognises a container by what its manager leaves there, or by process numbers alone.
+
+    The manager leaves a variable in the environment of the first process, or a file.
+    """
     if mark:
         root.run("touch", mark)
     try:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Optional differences from kube-proxy, tested with packets: one node, one pod on it, one client next to it, a real kernel."""
+"""Optional differences from kube-proxy, tested with packets on a real kernel.
+
+The network has one node, one pod on it and one client next to it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every example in the documentation, run on a kernel: in check mode, for real, and again. One that ``EXAMPLES`` does not know fails."""
+"""Every example in the documentation, run on a kernel: in check mode, for real, and again.
+
+An example that ``EXAMPLES`` does not know fails.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,10 @@ def test_an_example_does_what_it_says(source: str, controller: Controller) -> No
 
 
 def converge(controller: Controller, task: dict[str, Any], *, changed: bool, left: list[str]) -> dict[str, Any]:
-    """Check, run, and run again: the first says what the second does, and the third changes nothing, but for what is ``left``."""
+    """Check a task, run it, and run it again; return the result of the first run.
+
+    Check mode must predict the first run. The second run must change nothing, except for what is ``left``.
+    """
     foreseen, result, again = controller.run(task, check=True), controller.run(task), controller.run(task)
     assert foreseen is not None
     assert result is not None

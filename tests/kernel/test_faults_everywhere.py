@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each error of each system call of one apply, by the agent and by a module: the state before or the state after, and a true ledger.
+"""Each error of each system call of one apply, by the agent and by a module.
+
+The state afterwards is the one before or the one after the apply, and the ledger is true.
 
 A first run counts the calls of each process. Every error that the manual names for a call then strikes at every number
 up to that count. A run of some of them, spread over all calls, is part of ``make kernel``; ``--every-fault`` runs all.

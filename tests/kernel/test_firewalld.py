@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""firewalld with its iptables back end beside an agent: what it refuses, what our files let through, and what its reloads take away."""
+"""firewalld with its iptables back end beside an agent.
+
+The tests show what firewalld refuses, what our files let through, and what its reloads take away.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ def answers() -> dict[str, str]:
 
 
 def ours(cluster: Cluster) -> dict[str, list[str]]:
-    """Our rules as they stand in each family's tables, where a jump may be preceded by nothing but ours; sets; virtual servers."""
+    """Return our rules, sets and virtual servers.
+
+    The rules stand in the order of each family's tables, where only our rules may precede a jump.
+    """
     node = cluster.node()
     rules = {tool: [line for line in node[tool].splitlines() if "KUBE" in line] for tool in ("iptables", "ip6tables")}
     return {**rules, "ipset": node["ipset"].splitlines(), "ipvs": node["ipvs"].splitlines()}

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A ledger that the agent's user has forged, before every command of root's: nothing outside the network changes, and bad rows are named."""
+"""Root's commands and modules, with a ledger that the agent's user has forged.
+
+They change nothing outside the network. Those that read the rows name the bad ones.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +49,19 @@ CLAIMS = [
     ("set", b"\xff\xfe", "agent"),
 ]
 NOTES = [
-    *((owner, "sysctl", json.dumps(name), json.dumps([new, old])) for owner in ("agent", "ansible") for name, old, new in (
-        (".run.kubenode-victim/conf", "root's", "the agent's"),
-        ("net.//.//.//.run.kubenode-victim/conf", "root's", "the agent's"),
-        ("kernel.core_pattern", "core", "|/bin/false"),
-    )),
-    *((owner, "sysctl", '"net.ipv4.ip_forward"', text) for owner, text in (("agent", "no JSON"), ("ansible", '["1; reboot", "1"]'))),
+    *(
+        (owner, "sysctl", json.dumps(name), json.dumps([new, old]))
+        for owner in ("agent", "ansible")
+        for name, old, new in (
+            (".run.kubenode-victim/conf", "root's", "the agent's"),
+            ("net.//.//.//.run.kubenode-victim/conf", "root's", "the agent's"),
+            ("kernel.core_pattern", "core", "|/bin/false"),
+        )
+    ),
+    *(
+        (owner, "sysctl", '"net.ipv4.ip_forward"', text)
+        for owner, text in (("agent", "no JSON"), ("ansible", '["1; reboot", "1"]'))
+    ),
     ("agent", "real_server", '[["tcp","10.96.0.10",80,4],"10.244.1.1",8080]', "since ever"),
     ("agent", "real_server", '"x"', "1.5"),
     ("agent", "spaceship", "no JSON", "x"),

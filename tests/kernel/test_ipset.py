@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets and members in a real kernel: what is written is read back, what is not ours stays, a failure names its member."""
+"""Sets and members in a real kernel: writes are read back, foreign items stay, a failure names its member."""
 
 from __future__ import annotations
 

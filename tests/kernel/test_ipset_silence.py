@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ipset(8) ends with status 0 and without a word when its first conversation with the kernel fails: that is not taken for success."""
+"""Silent failures of ipset(8), which the engine does not take for success.
+
+ipset(8) ends with status 0 and without a message when its first conversation with the kernel fails.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ipset itself spells headers and members of every type as the model says: many random ones, each in a set of its own."""
+"""Spelling of headers and members of every type: ipset and the model agree.
+
+The members are many random ones, each in a set of its own.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,11 @@ def as_proc_shows(key: RealServerKey, value: RealServer) -> RealServer:
 
 
 def as_ipvsadm_can_print(state: dict[str, dict[Any, Any]]) -> dict[str, dict[Any, Any]]:
-    """ipvsadm 1.31 crashes over unknown tunnel flags, has no word for bypass, and for sh and mh it has none for the third flag."""
+    """Return the state as ipvsadm 1.31 can print it.
+
+    ipvsadm 1.31 crashes over unknown tunnel flags. It has no word for bypass, and none for the third flag of the
+    schedulers sh and mh.
+    """
     return {
         "virtual_server": {
             key: value._replace(flags=value.flags & ~SCHED3) if value.scheduler in ("sh", "mh") else value
@@ -109,7 +113,10 @@ def test_ipvsadm_agrees(state: dict[str, dict[Any, Any]]) -> None:
 
 
 def merged(first: dict[str, dict[Any, Any]], second: dict[str, dict[Any, Any]]) -> dict[str, dict[Any, Any]]:
-    """The second table, with every other virtual server of the first in it: one with another scheduler, one as it was."""
+    """Return the second table, with every other virtual server of the first in it.
+
+    Of these, every second one has another scheduler and timeout. The rest are as they were.
+    """
     kept = dict(list(first["virtual_server"].items())[::2])
     changed = {
         key: value._replace(scheduler="wrr", timeout=77) if at % 2 else value

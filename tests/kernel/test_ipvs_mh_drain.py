@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Scheduler mh on a real kernel: 1,000 roll-outs under new connections, none of which is refused (kubernetes/kubernetes#139497)."""
+"""Scheduler mh on a real kernel: 1,000 roll-outs refuse no new connection (kubernetes/kubernetes#139497)."""
 
 from __future__ import annotations
 

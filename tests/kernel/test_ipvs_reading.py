@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table read in slices while it changes between them: what nobody touched is read as it is, wherever its place has moved."""
+"""Sliced reads of an IPVS table that changes between the slices.
+
+An untouched item is read as it is, wherever its position has moved.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""kill -9 at random moments of an apply and of a takeover, under traffic: no divergent state after the next start, and no reset.
+"""kill -9 at random moments of an apply and of a takeover, under traffic.
+
+The next start leaves no divergent state, and no connection is reset.
 
 The pass runs as in the agent, but in a fork of the test: a moment costs a second instead of ten. ``--kills`` says how
 many there are; a round prints its number, and ``--kill-seed`` with that number (``seed/number``) begins there.

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Releases of the agent: unpacked aside, asked before they are used, proven or taken back, whatever interrupts a run."""
+"""Releases of the agent: unpacked aside, checked before use, then proven or rolled back.
+
+This holds whatever interrupts a run.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every module that changes the kernel, on nodes on which something cannot be written or read: one message, and all as it was."""
+"""Every module that changes the kernel, on nodes where something cannot be written or read.
+
+The module fails with one message and leaves everything as it was.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,10 @@ MEMBERS = [f"127.7.{high}.{low}" for high in range(4) for low in range(250)]
 
 
 class Packets:
-    """Sends packets without a pause until it is told to stop; one that no rule lets out is an error of the sender's system call."""
+    """Sender of packets without a pause, until it is told to stop.
+
+    A packet that no rule lets out is an error of the sender's system call.
+    """
 
     def __init__(self) -> None:
         self.sent = self.refused = 0

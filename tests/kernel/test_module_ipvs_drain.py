@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module ipvs_services with ``drain``: real connections, while the task waits and when it does not wait long enough."""
+"""Module ipvs_services with ``drain``: real connections, during the wait and after ``drain_timeout``."""
 
 from __future__ import annotations
 

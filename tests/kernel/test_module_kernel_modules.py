@@ -187,7 +187,10 @@ def test_module_disabled_in_modprobe_fails_and_leaves_nothing() -> None:
 
 @contextlib.contextmanager
 def kernel_without(proc_modules: bool, builtin: str | None) -> Iterator[None]:
-    """Hide /lib/modules but for ``builtin``, and with ``proc_modules`` what /proc shows of modules and sysctls, as containers do."""
+    """Hide /lib/modules but for ``builtin``, as containers do.
+
+    ``proc_modules`` also hides what /proc shows of modules and sysctls.
+    """
     mounts = [["mount", "-t", "tmpfs", "tmpfs", "/lib/modules"]]
     mounts += [["mount", "-t", "proc", "-o", "subset=pid", "proc", "/proc"]] if proc_modules else []
     for mount in mounts:

@@ -26,7 +26,10 @@ def ip(*arguments: str) -> Any:
 
 
 def listed(*more: str) -> set[tuple[str, str]]:
-    """Networks and protocols of the local routes on lo, as ip has them (it writes single addresses without a length)."""
+    """Return networks and protocols of the local routes on lo, as ip has them.
+
+    ip writes single addresses without a length; they get one here.
+    """
     found = set()
     for family in ("-4", "-6"):
         for route in ip(family, "-d", "route", "show", "table", "local", "type", "local", "dev", "lo", *more):

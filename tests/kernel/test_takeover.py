@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent takes a node over from kube-proxy, and gives it back: what kube-proxy left, live traffic, what is somebody else's."""
+"""Takeover of a node from kube-proxy by the agent, and the way back.
+
+The tests cover items that kube-proxy left, live traffic, and items of other processes.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ def _modules() -> None:
 
 @pytest.fixture
 def network(request: pytest.FixtureRequest) -> Iterator[None]:
-    """node1, this namespace; client1 on its wire, and pods behind another: every address in 10.244.0.0/16 that a test adds."""
+    """Make node1 of this namespace, client1 on its wire, and pods behind another wire.
+
+    pods takes the traffic to 10.244.0.0/16, of which it has the addresses that a test adds.
+    """
     fresh()
     names = (NODE, "client1", "pods")
     sh("ip", "netns", "attach", NODE, str(os.getpid()))

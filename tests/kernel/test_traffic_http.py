@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""HTTP endpoints of node1 for load balancers, kubelets and Prometheus: health check node ports, /healthz, /livez, /metrics."""
+"""HTTP endpoints of node1: health check node ports, /healthz, /livez and /metrics.
+
+Load balancers, kubelets and Prometheus ask them.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ def cluster(bare_cluster: Cluster) -> Cluster:
 
 @pytest.fixture
 def firewall(cluster: Cluster, family: int) -> Iterator[None]:
-    """A host firewall as careful people have it: nothing new comes in that is not let in (but for neighbour discovery)."""
+    """Set up a host firewall that drops all traffic that no rule accepts, as careful operators do.
+
+    A rule accepts neighbour discovery.
+    """
     tool = "iptables" if family == 4 else "ip6tables"
     discovery = ("INPUT", "-p", "ipv6-icmp", "-j", "ACCEPT")
     if family == 6:

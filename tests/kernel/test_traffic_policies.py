@@ -90,7 +90,10 @@ def without_local(family: int) -> list[Target]:
 
 
 def test_external_policy_local_without_local_endpoints(cluster: Cluster, family: int) -> None:
-    """As kube-proxy: pods of the node are led to the cluster's endpoints; so are clients outside, whose answers go astray."""
+    """As with kube-proxy, pods of the node and clients outside are led to the cluster's endpoints.
+
+    The answers to clients outside go astray.
+    """
     for target in without_local(family):
         assert ask("p3", target) == f"r1 sees {HOSTS['p3'].ip[family]}", target
         assert ask("client1", target, timeout=QUICK) == SILENCE, target

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Connections that outlive their endpoint: graceful termination with real connections, across restarts, with and without a bound."""
+"""Graceful termination of real connections that outlive their endpoint.
+
+The tests cover restarts of the agent, and draining with and without a bound.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ def serve(cluster: Cluster, number: int, pods: list[str], protocol: str = "tcp")
 
 
 def connections(number: int, pod: str, protocol: str = "tcp") -> list[Talk]:
-    """Connections to one pod of a Service: from a pod to the cluster IP, from outside to the node port, in both families."""
+    """Return connections to one pod of a Service, two in each family.
+
+    One goes from a pod to the cluster IP, one from outside to the node port.
+    """
     found = []
     for family in FAMILIES:
         for where, target in (

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stale UDP flows of a real kernel are deleted in slices of one packet, between which the loop serves others. Counted, not timed."""
+"""Deletion of stale UDP flows from a real kernel, in slices of one packet.
+
+The loop runs other callbacks between the slices. The tests count slices, and measure no time.
+"""
 
 from __future__ import annotations
 
