@@ -165,7 +165,10 @@ def meddle(driver: Driver, kind: str, index: int, how: str) -> None:
 
 
 def forgiving(driver: Driver) -> Driver:
-    """Have the node take what is gone already for done, and virtual servers what is in them along, as the kernel does."""
+    """Have the node accept the removal of what is gone already, as the kernel does.
+
+    A virtual server that is removed takes its real servers along.
+    """
     apply = driver.node.apply
 
     def forgive(steps: list[Step], keep_going: bool) -> Result:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims of several Services in a real agent: the holder outlives a restart, the loser is named, large changes go in slices."""
+"""Claims of several Services to one address and port, in a real agent.
+
+The holder outlives a restart, the loser is named, and large changes go in slices.
+"""
 
 from __future__ import annotations
 

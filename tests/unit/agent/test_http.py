@@ -222,7 +222,10 @@ def test_a_clock_that_is_set_changes_nobodys_health(jump: float) -> None:
 
 
 def test_an_address_that_is_taken(servers: tuple[Servers, Health]) -> None:
-    """It is tried again; or the agent is told, if its configuration wants it to give up. Health check node ports are never a reason."""
+    """The server retries an address that is taken, or reports it to the agent, which gives up.
+
+    The configuration decides which. A health check node port is never a reason to give up.
+    """
     server, _health = servers
     reasons: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -22,7 +22,10 @@ PROBE = b"GET /healthz HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n"
 
 
 class Hostile:
-    """A server in a loop that the test runs, the paths that were asked for in order, and the clients that the test opened."""
+    """Server in a loop that the test runs.
+
+    ``asked`` has the paths that were asked for, in order. ``opened`` has the clients that the test opened.
+    """
 
     def __init__(self) -> None:
         self.loop = Loop()

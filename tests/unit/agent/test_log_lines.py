@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every line of the log that complains has a reason, and every line about an object, or about a step for one, says which."""
+"""Log lines of the agent: a complaint has a reason, and a line about an object names it.
+
+A line about a step for an object names that object, too.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Memory that a running agent must give back at once: its garbage collector runs seldom, so reference cycles count as leaks."""
+"""Memory that a running agent must give back at once.
+
+The agent's garbage collector runs seldom, so reference cycles count as leaks.
+"""
 
 from __future__ import annotations
 

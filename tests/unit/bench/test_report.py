@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Figures of kube-proxy on the pages: all of one run, the same everywhere, and marked as another run than that of `make bench`."""
+"""Figures of kube-proxy on the pages: all of one run, and the same everywhere.
+
+The pages mark that run as another one than that of `make bench`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A commit that is written, and fails at its last step: SQLite reports an I/O error when the file cannot be unlocked (fcntl(2): EACCES)."""
+"""Commits that are written, and fail at their last step.
+
+SQLite reports an I/O error when the file cannot be unlocked (fcntl(2): EACCES).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The user documentation hangs together: every link leads to a page and a heading that are there, every page can be found from the index."""
+"""Links in the user documentation: each leads to a page and a heading that exist.
+
+Every page can be found from the index.
+"""
 
 from __future__ import annotations
 

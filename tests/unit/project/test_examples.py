@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every task and every role's variable that the documentation shows is one that is accepted: it exists and its value is valid."""
+"""Tasks and role variables that the documentation shows: each exists, and its value is valid."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands of docs/how-to/kubernetes-source.md: a kubeconfig for each node, with a token that expires and can be revoked alone.
+"""Commands of docs/how-to/kubernetes-source.md, which write a kubeconfig for each node.
 
-kubectl is a fake that answers these commands alone. That an API server refuses such a token when its Secret is gone is
-tested with a real one (tests/peers/test_kube_apiserver.py).
+A kubeconfig has a token that expires and can be revoked alone. kubectl is a fake that answers these commands alone.
+A test with a real API server shows that it refuses such a token when its Secret is gone
+(tests/peers/test_kube_apiserver.py).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ case "$*" in
 'apply -f roles/agent/files/rbac.yaml') ;;
 'apply -f -') cat >/dev/null ;;
 '-n kube-system create secret generic kubenode-agent-'*' --dry-run=client -o yaml') echo 'kind: Secret' ;;
-'-n kube-system create token kubenode-agent --duration='*'h --bound-object-kind=Secret --bound-object-name=kubenode-agent-'*)
+'-n kube-system create token kubenode-agent --duration='*'h --bound-object-kind=Secret \
+--bound-object-name=kubenode-agent-'*)
   words="$*"; echo "token-for-${words##*kubenode-agent-}" ;;
 '-n kube-system get configmap kube-root-ca.crt -o jsonpath={.data.ca\\.crt}') cat authority.pem ;;
 *) echo "no kubectl was expected to be called with: $*" >&2; exit 64 ;;

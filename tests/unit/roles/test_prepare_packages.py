@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role prepare's table of packages, rendered by Ansible's own templating for what node_check finds on each distribution."""
+"""The table of packages of the role prepare, rendered by Ansible's own templating.
+
+Its inputs are what node_check finds on each distribution.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The API is away: what is known stays, comes back from the disk after a restart, and its return changes only what differs."""
+"""The source of objects while the API is away, and when the API returns.
+
+Known objects stay, and come back from the disk after a restart. The API's return changes only what differs.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def test_the_api_goes_away_and_comes_back(fake: FakeApiServer, follow: Follow) -
 
 
 def test_the_api_comes_back_as_it_was_before(fake: FakeApiServer, follow: Follow) -> None:
-    """Restored from a backup; what it did until it has our version again would be told to nobody who watches from there."""
+    """The source lists the objects again when the API was restored from a backup.
+
+    A watch from the source's version would miss all changes until the API has that version again.
+    """
     fill(fake, 3)
     backup, version, port = {kind: dict(found) for kind, found in fake.objects.items()}, fake.version, fake.port
     following = follow(timing=FAST._replace(silence=60.0, watch=60.0)).complete()

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fake answers as a real API server has been recorded: byte for byte, wherever the bytes do not depend on time, and with its headers."""
+"""Answers of the fake API server, compared with those recorded from a real one.
+
+They agree byte for byte, wherever the bytes do not depend on time, and in their headers.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lists: page by page, of what kube-proxy asks for; one that fails is read again, and nothing is known before all are complete."""
+"""Lists, page by page, of what kube-proxy asks for.
+
+A list that fails is read again. Nothing is known before all lists are complete.
+"""
 
 from __future__ import annotations
 

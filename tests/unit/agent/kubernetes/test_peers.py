@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses of the API servers: known by connection, by configuration, and from the snapshot after a restart without the API."""
+"""Addresses of the API servers, known by connection and by configuration.
+
+After a restart without the API they are known from the snapshot.
+"""
 
 from __future__ import annotations
 

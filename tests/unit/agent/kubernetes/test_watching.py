@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Watches: whatever the API sends or does not send, what is held is what the API has, and nothing of it was ever taken away by mistake."""
+"""Watches: the source holds what the API has, whatever the API sends or does not send.
+
+The source never takes an object away by mistake.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reserved addresses in externalIPs and load balancer status: refused and named unless the configuration allows them."""
+"""Reserved addresses in externalIPs and load balancer status.
+
+The engine refuses and names them unless the configuration allows them.
+"""
 
 from __future__ import annotations
 

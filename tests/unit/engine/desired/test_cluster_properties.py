@@ -106,7 +106,10 @@ def test_any_history_ends_in_the_state_of_a_fresh_start(config: Config, seed: in
 @given(st.sampled_from(CONFIGS), seeds)
 @settings(max_examples=150, deadline=None)
 def test_the_state_hangs_together(config: Config, seed: int) -> None:
-    """Every real server has its virtual server, every member its set, every rule its sets; and all of it can be planned."""
+    """Every real server has its virtual server, every member its set, and every rule its sets.
+
+    All of the state can be planned.
+    """
     cluster = Cluster(config, FACTS[0])
     for what, value in RandomCluster(seed).events(20):
         if what == "put":

@@ -42,7 +42,10 @@ def test_load_balancer_addresses_need_not_be_bound() -> None:
 
 
 def test_node_ports_on_localhost() -> None:
-    """IPVS sends nothing that comes from 127.0.0.1 elsewhere: rules lead it to the endpoints, and nobody else gets in."""
+    """Rules lead node port traffic from 127.0.0.1 to the endpoints, and keep other hosts out.
+
+    IPVS sends no packet from 127.0.0.1 to another host.
+    """
     ends = piece(endpoints=[endpoint(f"10.180.0.{last}") for last in (1, 2, 3)])
     built = cluster(
         [balancer(), ends], node("10.99.0.11", "10.99.0.12", "fd00:99::11"), Config(localhost_node_ports=True)
@@ -90,7 +93,10 @@ def test_reject_without_endpoints() -> None:
 
 
 def test_local_fallback() -> None:
-    """Without fall-back nobody answers where a policy is Local and nothing is local; the cluster IP has its own policy."""
+    """Without fall-back an address whose policy is Local has no real server if no endpoint is local.
+
+    The cluster IP has its own policy.
+    """
     obj = balancer(externalTrafficPolicy="Local")
     both = ["10.180.0.1:80"]
     kept = servers(cluster([obj, ENDS], NODE_IP).state())
@@ -188,7 +194,10 @@ def test_each_vip_without_service_networks_has_a_route() -> None:
 @pytest.mark.parametrize("masquerade_all", [False, True])
 @pytest.mark.parametrize("pods", ["", "fd00:244::/32"])
 def test_ipv6_traffic_of_the_node_is_matched_by_source(pods: str, masquerade_all: bool) -> None:
-    """The source is not the virtual address, as it is over IPv4 and with addresses: any address of the node may be chosen."""
+    """The source of the node's traffic may be any address of the node, not only the virtual one.
+
+    Over IPv4, and with addresses in place of routes, the source is the virtual address.
+    """
     config = ROUTES._replace(cluster_cidrs=(pods,) if pods else (), masquerade_all=masquerade_all)
     rules = cluster([service(cluster_ips=["fd00:20::41"])], NODE_IP, config).state()["chain"][
         ChainKey(6, "nat", "KUBE-SERVICES")

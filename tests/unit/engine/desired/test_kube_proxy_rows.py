@@ -168,7 +168,10 @@ def test_o21i_blank_source_range_is_skipped() -> None:
     ids=["blank", "blanks", "address", "one of two", "negative", "two lengths", "hexadecimal", "null"],
 )
 def test_source_ranges_that_cannot_be_read_let_nobody_in(ranges: list[Any]) -> None:
-    """Without ranges everybody is let in: so a Service whose ranges cannot be read has no load balancer address at all."""
+    """A Service whose ranges cannot be read has no load balancer address at all.
+
+    A Service without ranges lets every client in.
+    """
     built = cluster([service(**BALANCER, loadBalancerSourceRanges=ranges), ENDPOINTS])
     (problem,) = built.problems[SERVICE]
     assert problem.startswith("Service ns1/svc1: spec.loadBalancerSourceRanges")

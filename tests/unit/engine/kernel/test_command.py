@@ -93,7 +93,10 @@ def one_second() -> Iterator[list[str]]:
 
 
 def alive(group: int) -> list[str]:
-    """The states of a group's processes, but for those that have ended and wait for somebody to collect their status."""
+    """Return the states of a group's processes that have not ended.
+
+    A process that has ended may still wait for its parent to collect its status.
+    """
     states = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

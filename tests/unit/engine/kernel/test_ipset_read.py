@@ -34,7 +34,10 @@ add outer empty
 
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fake ipset that prints what the test puts into ``out`` and ``err`` and ends with ``status``; it knows no set by name."""
+    """Make a fake ipset that prints ``out`` and ``err`` and ends with ``status``.
+
+    The test writes these files. The fake knows no set by name.
+    """
     fake = tmp_path / "ipset"
     unknown = "ipset v7.17: The set with the given name does not exist"
     fake.write_text(

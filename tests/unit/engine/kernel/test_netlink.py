@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Netlink's transport: attributes and batches by property, requests and dumps against this machine's route netlink (read only)."""
+"""Netlink's transport: attributes and batches by property, requests and dumps on route netlink.
+
+Route netlink is this machine's, and the tests only read it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file against a set: the way that is quick for members in ipset's own spelling finds what looking at each one finds."""
+"""Comparison of a file with a set: the quick way and the careful way agree.
+
+The quick way is for members in ipset's own spelling. The careful way looks at each member.
+"""
 
 from __future__ import annotations
 
@@ -89,10 +92,13 @@ def test_quick_and_careful_agree(
     [
         (["192.0.2.1", "192.0.2.2"], "192.0.2.2\n192.0.2.1\n", ({}, {})),
         (["192.0.2.1", "192.0.2.2"], "192.0.2.1\n192.0.2.3", ({"192.0.2.3": ""}, {"192.0.2.2": ""})),
-        (["192.0.2.1", "192.0.2.2"], "192.0.2.1\n192.0.2.1\n", "{path}:2 (192.0.2.1) and {path}:1 (192.0.2.1) are the same"),
-        (["192.0.2.1"], "192.0.2.1\n192.0.2.1\n192.0.2.1\n", "{path}:2 (192.0.2.1) and {path}:1 (192.0.2.1) are the same"),
+        (["192.0.2.1", "192.0.2.2"], "192.0.2.1\n192.0.2.1\n",
+         "{path}:2 (192.0.2.1) and {path}:1 (192.0.2.1) are the same"),
+        (["192.0.2.1"], "192.0.2.1\n192.0.2.1\n192.0.2.1\n",
+         "{path}:2 (192.0.2.1) and {path}:1 (192.0.2.1) are the same"),
         (["192.0.2.1"], "192.0.2.1/32\n192.0.2.1\n", "{path}:2 (192.0.2.1) and {path}:1 (192.0.2.1/32) are the same"),
-        (["192.0.2.1"], "192.0.2.1\n2001:db8::1\n", "{path}:2: member is '2001:db8::1', expected an address of the set's family"),
+        (["192.0.2.1"], "192.0.2.1\n2001:db8::1\n",
+         "{path}:2: member is '2001:db8::1', expected an address of the set's family"),
         ([], "", ({}, {})),
     ],
 )  # fmt: skip

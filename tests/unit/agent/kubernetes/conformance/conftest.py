@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every test here is run with the fake API server, and with a real one too if KUBENODE_TEST_KUBECONFIG names a kubeconfig for it.
+"""Fixtures for tests that run with the fake API server and, if one is given, with a real one too.
 
-Nothing here knows with which. Its identity has to be an administrator's; what is made has a name of the run's own and
-is deleted.
+KUBENODE_TEST_KUBECONFIG names a kubeconfig for the real one. No test knows with which it runs. The identity has to be
+an administrator's. The tests' objects have names of the run's own and are deleted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wire to the API server is cut, falls silent or is missing: nothing is ever taken away by mistake, and nothing is missed."""
+"""Wires to the API server that are cut, fall silent or are missing.
+
+The source takes nothing away by mistake, and misses nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ def key(name: str) -> ObjectKey:
 
 
 def differences(following: Following, since: int) -> tuple[set[str], set[str]]:
-    """Names of what was put and removed since so many changes were told; of others that share the cluster we know nothing."""
+    """Return names of what was put and removed since so many changes were told.
+
+    They include unknown names where the tests share the cluster with other users.
+    """
     changes = following.told[since:]
     put = {item["metadata"]["name"] for change in changes for item in change.put}
     return put, {gone.name for change in changes for gone in change.removed}
