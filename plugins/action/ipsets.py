@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Send files with members from the controller to the node, and report an error in a file under its name on the controller.
+"""Send member files from the controller to the node, and name the controller's file in errors about its members.
 
 Confirms a change that waits for confirmation.
 """
@@ -36,7 +36,10 @@ class ActionModule(ConfirmingAction):
         return result
 
     def _send(self, given, sent):
-        """Return a set whose file is on the node, which this sends there if it is not; ``sent`` gets remote and local path."""
+        """Return a set with the node's copy of its member file, and send that file if it is on the controller.
+
+        ``sent`` maps each remote path to the path on the controller that the task gives.
+        """
         if (
             not isinstance(given, dict)
             or not given.get("src")

@@ -106,7 +106,9 @@ class Guard:
 
     @contextlib.contextmanager
     def over(self, made: Plan, absent: Keys, around: View, owner: str) -> Iterator[None]:
-        """Be armed while ``made`` is carried out, and after; ``absent`` are keys by kind that the task strikes out, too.
+        """Arm the guard for the execution of ``made`` and the time after it.
+
+        ``absent`` are the keys, by kind, whose claims the task also removes.
 
         Raises:
             KernelError: there is no guard; nothing was changed.
@@ -137,7 +139,10 @@ class Guard:
         self.told = {"confirm": {"path": path, "seconds": self._seconds}}
 
     def _arm(self, task: Task) -> None:
-        """Give the guard its orders, then the file to watch: whatever ends this process in between, no file is without a guard."""
+        """Send the guard its orders, then create the file to watch.
+
+        In this order, no file is without a guard, even if this process ends between the two.
+        """
         try:
             if not self._ready.read(1):
                 raise KernelError(_NOBODY)
@@ -218,7 +223,7 @@ def undo(task: Task, tables: Tables, read: Reread, directory: str) -> None:
 
 
 def back(steps: Sequence[Step], have: ReadState) -> tuple[list[Step], list[str]]:
-    """Return the steps that lead back from what there is to what was before ``steps``, and a sentence for each item that is left alone.
+    """Return the steps that restore the state before ``steps``, and a sentence for each item that is left alone.
 
     An item may have been changed more than once (a real server that drains), or not yet when the task died. One that
     came is taken away however it is now: its place may have changed.
@@ -237,7 +242,10 @@ def back(steps: Sequence[Step], have: ReadState) -> tuple[list[Step], list[str]]
 
 
 def _alike(kind: str, live: Any, state: Any) -> bool:
-    """Tell whether an item is as it was at some time. The order of a list of sets is not read: it is taken to be that."""
+    """Tell whether an item is in the given state.
+
+    The order of a list of sets is not read from the kernel. It is taken to be that of the given state.
+    """
     if live is None or state is None:
         return live is state
     return KINDS[kind].same(live._replace(order=state.order) if kind == "set" else live, state)

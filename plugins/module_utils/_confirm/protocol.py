@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Confirm changes that can cut the controller off: the node undoes a change that the controller does not confirm in time.
+"""Confirm changes that can cut the controller off: the node undoes a change that is not confirmed in time.
 
 The name of one file decides. The controller confirms by removing the file. The guard, a process on the node
 (``_confirm/guard.py``), undoes after renaming it to ``….undone``. Both are atomic, and only one of them can find the
@@ -70,7 +70,10 @@ def over(
 
 
 def refuse_pending(owner: str) -> None:
-    """Raise ConflictError while a change of this owner waits for its confirmation; to be called with the node's lock held."""
+    """Raise ConflictError while a change of this owner waits for its confirmation.
+
+    The caller holds the node's lock.
+    """
     for each in pending():
         if each["owner"] == owner:
             raise ConflictError(

@@ -4,7 +4,9 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Releases of the agent on a node: verified and unpacked aside, asked whether they can work, switched to, proven or taken back.
+"""Releases of the agent on a node: verify, unpack, check, switch to, and prove or take back.
+
+A release is unpacked aside. Before the switch it is asked whether it can work.
 
 What was there before a change is recorded until the new one has proven itself, so that one can go back whatever
 interrupts a run. Each function of STATES takes the module and the places; it returns lines of what was done (in check
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Places:
-    """Where things are: the releases, the link to the current one, the link for people, the record of what worked last."""
+    """Paths of the releases, the link to the current one, the command's link and the last working release's record."""
 
     def __init__(self, directory: str, command: str) -> None:
         self.directory = directory
@@ -64,7 +66,7 @@ def replace_link(path: str, target: str) -> None:
 
 
 def unpack(module: AnsibleModule, bundle: str, release: str) -> None:
-    """Make the directory of a release: verified, unpacked and compiled aside, then renamed in place of a damaged one."""
+    """Make the directory of a release: verify, unpack and compile aside, then rename in place of a damaged one."""
     parent = os.path.dirname(release)
     umask = os.umask(0o022)  # the agent's user reads what root unpacks here
     os.makedirs(parent, mode=0o755, exist_ok=True)
@@ -145,7 +147,7 @@ def remove_old_releases(module: AnsibleModule, places: Places, current: str) -> 
 
 
 def recorded(module: AnsibleModule, places: Places) -> dict[str, Any] | None:
-    """Return what worked before the changes that have yet to prove themselves: release and files. None if there are no such changes."""
+    """Return the release and files that worked before the unproven changes, None without such changes."""
     text = _files.text_of(places.unproven)
     if text is None:
         return None
@@ -180,7 +182,10 @@ def switch(module: AnsibleModule, places: Places, release: str, before: Texts, a
 
 
 def switch_back(module: AnsibleModule, places: Places, release: str, after: Iterable[str], before: Texts) -> None:
-    """Undo a switch that failed at some place; what could not be written is as it was. ``release`` is "" if there was none."""
+    """Undo a switch that failed part way.
+
+    A file that could not be written has its earlier content already. ``release`` is "" if there was no release.
+    """
     for path in after:
         with contextlib.suppress(OSError):
             if _files.text_of(path) != before[path]:
@@ -275,7 +280,10 @@ def prove(module: AnsibleModule, places: Places) -> Done:
 
 
 def remove(module: AnsibleModule, places: Places) -> Done:
-    """Remove everything; the configuration's directory, and its manifests, only if nobody else has put anything there."""
+    """Remove the agent: its files, releases and links.
+
+    The configuration's directory and its manifests go only if nobody else has put anything there.
+    """
     before = {path: _files.text_of(path) for path in module.params["files"]}
     after = dict.fromkeys(before)
     going = [path for path in before if before[path] is not None]

@@ -90,7 +90,10 @@ def survey(wanted_modules: Collection[str], wanted_commands: Iterable[str], fsta
 
 
 def absent(wanted_modules: Iterable[str], states: Mapping[str, str], container: bool) -> list[str]:
-    """Return the entries of which the kernel has nothing. A container has no say in that: its kernel loads what rules ask for from elsewhere."""
+    """Return the entries without a kernel module on the node, none in a container.
+
+    A container cannot tell. Its kernel loads the modules that rules need from outside the container.
+    """
     return [
         entry
         for entry in wanted_modules
@@ -202,7 +205,9 @@ def distribution(path: str = "/etc/os-release") -> dict[str, Any]:
 
 
 def container_kind(root: str = "/") -> str | None:
-    """Return what kind of container the node is (``docker``, ``podman``, ``lxc`` …), ``unknown`` for one that does not tell, or None.
+    """Return the kind of container that the node is, or None.
+
+    For example ``docker``, ``podman`` or ``lxc``; ``unknown`` for a container that does not tell its kind.
 
     What the container interface of systemd names comes first; a pod of containerd has nothing of it.
     """
@@ -229,7 +234,7 @@ def _first_processes(root: str) -> bool:
 
 
 def hypervisor(root: str = "/") -> str:
-    """Return what the node is a virtual machine of, ``unknown`` for one that does not tell, ``none`` for a real machine."""
+    """Return the hypervisor of the node, ``unknown`` for one that does not tell, ``none`` for a real machine."""
     processor = foreign_text(os.path.join(root, "proc/cpuinfo"))
     if "User Mode Linux" in processor:
         return "uml"

@@ -43,7 +43,7 @@ _PARAMETER = re.compile(r"[A-Za-z0-9_.-]+\0[^\s\"'#]*\Z")
 
 
 class Choice(NamedTuple):
-    """What a kernel has of the wanted modules: ``names`` to load or loaded already, and sentences about what it lacks."""
+    """Choice among the wanted modules: ``names`` to load or loaded already, and sentences about missing ones."""
 
     names: list[str]
     lacking: list[str]
@@ -51,7 +51,9 @@ class Choice(NamedTuple):
 
 
 def check(params: Mapping[str, Any]) -> tuple[list[Alternatives], list[Alternatives], list[str], dict[str, str]]:
-    """Return ``wanted`` and ``optional`` (tuples of alternatives), ``absent`` (names) and ``parameters`` (name to text).
+    """Return the tuple ``(wanted, optional, absent, parameters)``.
+
+    ``wanted`` and ``optional`` hold tuples of alternatives, ``absent`` holds names, ``parameters`` maps names to text.
 
     Raises:
         EngineError: a name or a parameter is not one, or a name stands there twice.

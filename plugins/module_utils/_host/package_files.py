@@ -25,7 +25,10 @@ _SIDE_BY_SIDE = ("installonlypkg(", "multiversion(")
 
 
 class Package(NamedTuple):
-    """A package, in a file or installed; ``side_by_side``: its versions do not replace each other, as those of kernels."""
+    """Package in a file or installed.
+
+    With ``side_by_side``, its versions do not replace each other, as those of kernels.
+    """
 
     name: str
     version: str

@@ -148,7 +148,7 @@ def _options(path: str) -> str:
 
 @contextlib.contextmanager
 def unchanged(directory: str, place: str) -> Iterator[None]:
-    """Have a directory afterwards as it was; ``place`` is where it can be kept for the time. There may be no such directory."""
+    """Restore a directory, which may be absent, to its state before; ``place`` holds the copy meanwhile."""
     there = os.path.isdir(directory)
     if there:
         shutil.copytree(directory, place)
@@ -161,7 +161,10 @@ def unchanged(directory: str, place: str) -> Iterator[None]:
 
 
 def removals(said: str) -> list[list[str]]:
-    """Return the commands after a failure: what pacman could not install for want of space is installed for it from then on."""
+    """Return the commands that remove each package that pacman failed to install.
+
+    After a failure for lack of space, pacman takes the package for installed.
+    """
     names = re.findall(r"^error: problem occurred while installing (\S+)$", said, re.MULTILINE)
     return [["pacman", "--remove", "--nodeps", "--nodeps", "--noconfirm", name] for name in names]
 

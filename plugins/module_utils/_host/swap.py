@@ -133,7 +133,10 @@ def _names(directory: str) -> list[str]:
 
 
 def device_units(swaps: str = ACTIVE) -> list[str]:
-    """Return the units of the partitions in use: systemd-gpt-auto-generator makes them at a boot at which fstab does not name them any more."""
+    """Return the units of the swap partitions in use.
+
+    systemd-gpt-auto-generator makes these units at a boot at which fstab no longer names the partitions.
+    """
     return [unit_name(area) for area, kind in _areas(swaps) if kind == "partition"]
 
 

@@ -206,7 +206,9 @@ def wish(
 def _bounded_at_boot(
     bounds: Mapping[str, Bounds], path: str, live: Mapping[str, str], kept: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Return what our file must say so that values are within their bounds after a boot; None if it is better to say nothing.
+    """Return the value that our file needs for each key to be within its bounds after a boot.
+
+    The value is None where our file should omit the key.
 
     What a file before ours says is not known to it: if that is within the bounds it must stand, now and when somebody
     changes it. Without such a file the value of a boot is the kernel's own, which is what is live at first.
@@ -225,7 +227,10 @@ def _bounded_at_boot(
 
 
 def never(names: Iterable[str]) -> list[str]:
-    """Return those of the names that could not be there even if a kernel module were loaded that can be; check mode refuses only those."""
+    """Return the names that stay absent even if every loadable kernel module is loaded.
+
+    Check mode refuses only those.
+    """
     from ..engine.kernel import modules
 
     missing = [name for name in names if not os.path.exists(sysctls.path(name))]

@@ -66,7 +66,7 @@ def foreign_text(path: str) -> str:
 
 
 def boot_order(directories: Iterable[str]) -> list[str]:
-    """Return the ``*.conf`` of directories in the order in which a boot reads them: by their names, whatever the directory.
+    """Return the ``*.conf`` of directories in the order in which a boot reads them: by name, across directories.
 
     A file hides those of the same name in the directories after its own (sysctl.d(5), modules-load.d(5)).
     """
@@ -119,7 +119,9 @@ def table(module: AnsibleModule) -> Callable[[list[Step], bool], Result]:
 
 
 def write(module: AnsibleModule, path: str, text: str | None, mode: int = 0o644) -> None:
-    """Write a file as a whole, by a rename; without a text, remove it. A new one has the owner, mode and context of the one before it.
+    """Write a file as a whole, by a rename; without a text, remove it.
+
+    A new file has the owner, mode and context of the one before it.
 
     Not by Ansible's atomic_move, which ends the module where it fails, with half of the task done.
 

@@ -170,7 +170,9 @@ def run(
 
 
 def brief(given: Any) -> Any:
-    """Return parameters as a result repeats them (``ansible-playbook -vvv`` shows that): of a long list, how long it is.
+    """Return parameters as a result repeats them: of a long list, only its length.
+
+    ``ansible-playbook -vvv`` shows them.
 
     Ansible walks through all of a result several times on both sides; a table's worth of options took a third of the
     module's time.
@@ -239,7 +241,10 @@ def _with_lenient_children(have: ReadState, wish: TaskChange) -> dict[str, dict[
 def _refuse_foreign_children(
     have: ReadState, want: ReadState, owned: Keys, others: Mapping[str, Mapping[Any, str]]
 ) -> None:
-    """Raise ConflictError for a child that would have to go from a parent that is not ours: the planner leaves it where it is."""
+    """Raise ConflictError for a child that must go from a parent that is not ours.
+
+    The planner would leave such a child where it is.
+    """
     for kind in want:
         parent = KINDS[kind].parent
         if parent is None:
@@ -275,7 +280,10 @@ def report(module: AnsibleModule, made: Plan) -> dict[str, Any]:
 
 
 def difference(steps: Iterable[Step]) -> dict[str, dict[str, Any]]:
-    """Return before and after of the things that change, by their names; what changes and goes then is only there before."""
+    """Return before and after of the items that change, by name.
+
+    An item that changes and then goes is only in before.
+    """
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
     for step in steps:

@@ -38,7 +38,7 @@ class Making(NamedTuple):
 
 
 def ask(unclear: Collection[Given]) -> dict[str, Given] | None:
-    """Return the given sets with their members as ipset spells them, by name; None where there can be no scratch namespace.
+    """Return the given sets by name, with members in ipset's spelling; None if no scratch namespace is possible.
 
     Raises:
         EngineError: the kernel refuses a set or a member; the text says where it stands.
@@ -84,7 +84,11 @@ class Trial:
         return made
 
     def _making(self, step: Step, steps: list[Step]) -> Making:
-        """Members of a new set were looked at when they were spelled; those of a list cannot be tried out without the sets that it names."""
+        """Return the set to make, with the members that have to be tried out.
+
+        The members of a new set were tried out when they were spelled. Those of a list cannot be tried out without the
+        sets that it names.
+        """
         texts: list[str] = []
         if step.before is not None and step.after.type != "list:set":
             members = [other for other in steps if other.kind == "member" and other.key.set == step.key]
@@ -114,7 +118,9 @@ def make(making: list[Making]) -> None:
 
 
 def _refusal(making: list[Making]) -> tuple[Making, int | None, str] | None:
-    """Make sets and return what the kernel refuses: the set, the index of its member (None: the set itself) and why; or None.
+    """Make sets and return what the kernel refuses: the set, the index of its member, and why; or None.
+
+    The index is None if the kernel refuses the set itself.
 
     Without ``-exist``, so that a member that is there twice is refused.
     """

@@ -73,7 +73,10 @@ class Change(NamedTuple):
 
 
 class UnclearError(Exception):
-    """Only ipset itself can tell what a member means, or that it cannot be one; ``error`` is what is wrong as far as one knows."""
+    """Error for a member that only ipset itself can interpret or refuse.
+
+    ``error`` is the fault as far as it is known without ipset.
+    """
 
     def __init__(self, error: InputError | None = None) -> None:
         super().__init__(str(error))

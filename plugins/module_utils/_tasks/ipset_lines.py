@@ -22,7 +22,7 @@ _UNTIDY = tuple(sign.encode() for sign in ("#", '"', "  ", "\n\n", " \n", "\n ",
 
 
 class Lines:
-    """Members, each with its options behind it, one a line of ``text``; ``place(index)`` tells people where one stands."""
+    """Members with their options, one to a line of ``text``; ``place(index)`` names a member's position in errors."""
 
     def __init__(self, text: bytes, place: Callable[[int], str]) -> None:
         self._text = text
@@ -95,7 +95,10 @@ def from_file(place: str, path: str) -> Lines:
 
 
 def _uncommented(line: str) -> str:
-    """Return a line without its comment; a ``#`` begins one at the start of the line and after a blank, but not within quotes."""
+    """Return a line without its comment.
+
+    A ``#`` begins a comment at the start of the line and after a blank, but not within quotes.
+    """
     if "#" not in line:
         return line.strip()
     quoted, before = False, " "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def arranged(given: Given, saved: Saved | None, types: Mapping[str, str]) -> tuple[Given, IPSet | None]:
-    """Return the task's list:set without ``before`` and ``after``, and the header that is there, with their order where it matters.
+    """Return the task's list:set without ``before`` and ``after``, and the header of the present set.
 
     The kernel adds members behind all others and never moves one. Where that alone does not lead to the wanted order,
     both headers have an order: then they differ, and the list is exchanged for one that has it.
@@ -71,7 +71,9 @@ def arranged(given: Given, saved: Saved | None, types: Mapping[str, str]) -> tup
 
 
 def places(saved: Saved) -> dict[str, str]:
-    """Return the options of a list's members with their place, from :class:`Saved`: what goes can then be put back where it stood.
+    """Return the options of a list's members, each with its position, from :class:`Saved`.
+
+    With the position, an undo puts a removed member back where it stood.
 
     Those behind it are back before it is, since undoing goes backwards.
     """

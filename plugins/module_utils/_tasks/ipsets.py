@@ -102,7 +102,10 @@ def given(place: str, item: Mapping[str, Any]) -> Given:
 
 
 class Task:
-    """What the task says, and what it finds. Of the members only those that it has something to say about come into the state."""
+    """Sets that the task names, and their present and desired state.
+
+    The state holds only the members that differ, and all members of sets that are not to stay.
+    """
 
     def __init__(self, purge: str, foresees: bool = False) -> None:
         self.sets: dict[str, Given] = {}
@@ -139,7 +142,10 @@ class Task:
         return TaskChange(self._want, {"set": absent}, {}, {"set": have["set"]}, refinement)
 
     def _place_those_that_go(self, have: Mapping[str, dict[Any, Any]], saved: Mapping[str, Saved]) -> None:
-        """Have the members of lists that go say where they stood; those of a list that is exchanged stay in its order anyway."""
+        """Note the position of each removed member of a list, so that an undo restores it.
+
+        The members of a list that is exchanged stay in its order anyway.
+        """
         for name, there in have["set"].items():
             if there.type == "list:set" and not there.order:
                 from .ipset_order import places
@@ -158,7 +164,10 @@ class Task:
         return ipset.read_saved()
 
     def _changes(self, saved: Mapping[str, Saved], headers: dict[Any, Any]) -> dict[str, Change]:
-        """Return the change of each set that shall be, by name; gives those of ``headers`` their order that will change."""
+        """Return the change of each set that the task wants, by name.
+
+        The header of each list that is to be exchanged gets its present order in ``headers``.
+        """
         types: dict[str, str | None] = {name: each.header.type for name, each in saved.items()}
         for name, each in self.sets.items():
             types[name] = each.header and each.header.type

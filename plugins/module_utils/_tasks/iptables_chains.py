@@ -86,7 +86,10 @@ def reread(items: Collection[Item]) -> State:
 
 
 class Expected(NamedTuple):
-    """What check mode expects of tasks before this one, which it has not carried out: ``told`` is a part of the module's result."""
+    """Sets that check mode expects from earlier tasks, which it has not carried out.
+
+    ``told`` is a part of the module's result.
+    """
 
     told: dict[str, Any]
 
@@ -101,7 +104,7 @@ class Expected(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A chain as the task wants it: where it stands there, whether it shall be, its rules, its jumps (place, rule, position)."""
+    """Chain as the task wants it: its position in the task, presence, rules and jumps (place, rule, position)."""
 
     place: str
     present: bool
@@ -181,7 +184,10 @@ def target(rule: str) -> str:
 
 
 def respell(chains: Chains, have: ReadState, expected: Expected | None) -> dict[ChainKey, Wanted]:
-    """Return the chains with their rules and jumps as iptables-save spells them; iptables is only asked if something is not there."""
+    """Return the chains with rules and jumps as iptables-save spells them.
+
+    iptables is asked only if a rule or jump is not in the kernel.
+    """
     plain = {key: plainly(chain, key.family, have["chain"].get(key, ())) for key, chain in chains.items()}
     rules = {
         key: asked
@@ -213,7 +219,7 @@ def respell(chains: Chains, have: ReadState, expected: Expected | None) -> dict[
 
 
 def plainly(chain: Wanted, family: int, there: tuple[str, ...]) -> Wanted:
-    """Return a chain with those rules and jumps respelled that need no asking; ``there`` are its rules in the kernel."""
+    """Return a chain with the rules and jumps respelled that need no iptables; ``there`` are its kernel rules."""
     if chain.rules and chain.rules != there:
         known = set(there)
         chain = chain._replace(rules=tuple(rule if rule in known else _plain(family, rule) for rule in chain.rules))

@@ -4,7 +4,10 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Rules given as fields, to rules as text: one table. What no field is for goes into ``match`` and ``target_options`` as text."""
+"""Conversion of rules from fields to text, by one table.
+
+Options without a field of their own go into ``match`` and ``target_options`` as text.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from ..engine.syntax.iptables_options import quoted
 
 
 class Field(NamedTuple):
-    """A field: the match that it belongs to, the option, whether a list is one value, how many words it may have (0: any)."""
+    """Field: its match, its option, whether a list is one value, and its greatest number of words (0: any)."""
 
     match: str
     option: str

@@ -73,7 +73,10 @@ class Drain:
         return Result(first.done + rest.done, first.failed + rest.failed)
 
     def _wait(self) -> None:
-        """Look every :data:`INTERVAL`, for the first time when a handshake that was under way has had that time to end."""
+        """Count connections every :data:`INTERVAL` until none is active or the time is over.
+
+        The first count waits one interval, so that a handshake under way can end.
+        """
         start = time.monotonic()
         ended: dict[RealServerKey, float] = {}
         active: dict[RealServerKey, int] = {}

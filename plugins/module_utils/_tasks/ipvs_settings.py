@@ -46,7 +46,10 @@ def check(params: Mapping[str, Any], want: State, absent: dict[str, set[Any]]) -
 
 
 def complete(wish: TaskChange, have: ReadState) -> TaskChange:
-    """Return the wish with what depends on what is: a daemon that is to have no certain length keeps the one that it has."""
+    """Return the change, completed from the present state.
+
+    A daemon without a wanted datagram length keeps its present one.
+    """
     want, scope = dict(wish.want), dict(wish.scope)
     if "sync_daemon" in want:
         running = scope["sync_daemon"] = have["sync_daemon"]

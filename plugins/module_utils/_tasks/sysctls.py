@@ -90,7 +90,10 @@ def within(
 
 @contextlib.contextmanager
 def noted(ledger: Ledger, owner: str, former: Mapping[str, str]) -> Iterator[None]:
-    """Have the ledger remember former values from here on; where all is undone, those of sysctls that are not the owner's are forgotten."""
+    """Save former sysctl values in the ledger before a change.
+
+    If the change fails and all is undone, the ledger forgets the values of sysctls that are not the owner's.
+    """
     ledger.note(owner, "sysctl", [(key, json.dumps(value)) for key, value in former.items()])
     try:
         yield
