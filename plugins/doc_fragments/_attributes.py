@@ -38,12 +38,14 @@ attributes:
     details:
       - This action does not modify state.
   diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
+    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff
+      mode.
     support: N/A
     details:
       - This action does not modify state.
   idempotent:
-    description: When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
+    description: When run twice in a row outside check mode, with the same arguments, the second invocation indicates no
+      change.
     support: full
     details:
       - This action does not modify state.
@@ -58,7 +60,8 @@ attributes:
 options: {}
 attributes:
   action:
-    description: Indicates this has a corresponding action plugin so some parts of the options can be executed on the controller.
+    description: Indicates this has a corresponding action plugin so some parts of the options can be executed on the
+      controller.
     support: full
   async:
     description: Supports being used with the C(async) keyword.
@@ -79,7 +82,8 @@ attributes:
 options: {}
 attributes:
   action_group:
-    description: Use C(group/kubenode.ipvs.converging) in C(module_defaults) to set O(owner) for all modules that have it.
+    description: Use C(group/kubenode.ipvs.converging) in C(module_defaults) to set O(owner) for all modules that have
+      it.
     support: full
     membership:
       - kubenode.ipvs.all

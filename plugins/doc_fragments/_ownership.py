@@ -26,8 +26,8 @@ options:
 options:
   as_options:
     description:
-      - Whether to return of each thing only what the module that converges it takes, in the form in which it takes it, so that the
-        result can be that module's option as it is. Owners and counts are left out.
+      - Whether to return of each thing only what the module that converges it takes, in the form in which it takes it,
+        so that the result can be that module's option as it is. Owners and counts are left out.
     type: bool
     default: false
 """
@@ -40,9 +40,9 @@ options:
       - What happens to things that this task does not name.
       - V(none) leaves all of them.
       - V(owned) removes those that the same O(owner) made earlier.
-      - V(all) removes everything in the table that no other owner claims in the ledger, whoever made it (kube-proxy's, an
-        administrator's). This is dangerous on a node that somebody else uses, too. What another owner of the ledger claims
-        is never touched.
+      - V(all) removes everything in the table that no other owner claims in the ledger, whoever made it (kube-proxy's,
+        an administrator's). This is dangerous on a node that somebody else uses, too. What another owner of the ledger
+        claims is never touched.
     type: str
     choices: [none, owned, all]
     default: none

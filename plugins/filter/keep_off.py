@@ -40,7 +40,9 @@ options:
 EXAMPLES = r"""
 - name: Show what keeps kube-proxy off nodes that the agent serves
   ansible.builtin.debug:
-    msg: "{{ {'kind': 'DaemonSet', 'spec': {'template': {'spec': {}}}} | kubenode.ipvs.keep_off('kubenode.ipvs/proxy', 'agent') }}"
+    msg: >-
+      {{ {'kind': 'DaemonSet', 'spec': {'template': {'spec': {}}}} |
+      kubenode.ipvs.keep_off('kubenode.ipvs/proxy', 'agent') }}
 """
 
 RETURN = r"""

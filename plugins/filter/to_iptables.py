@@ -44,7 +44,9 @@ seealso:
 EXAMPLES = r"""
 - name: Show a chain as iptables-restore would read it
   ansible.builtin.debug:
-    msg: "{{ [{'name': 'EDGE', 'rules': ['-p tcp -j DROP'], 'jumps': [{'chain': 'INPUT'}]}] | kubenode.ipvs.to_iptables }}"
+    msg: >-
+      {{ [{'name': 'EDGE', 'rules': ['-p tcp -j DROP'], 'jumps': [{'chain': 'INPUT'}]}] |
+      kubenode.ipvs.to_iptables }}
 """
 
 RETURN = r"""

@@ -36,7 +36,8 @@ seealso:
 EXAMPLES = r"""
 - name: Show virtual servers as ipvsadm would
   ansible.builtin.debug:
-    msg: "{{ [{'protocol': 'tcp', 'address': '192.0.2.10', 'port': 80}] | kubenode.ipvs.to_ipvsadm }}" # -A -t 192.0.2.10:80 -s rr
+    # Shows -A -t 192.0.2.10:80 -s rr
+    msg: "{{ [{'protocol': 'tcp', 'address': '192.0.2.10', 'port': 80}] | kubenode.ipvs.to_ipvsadm }}"
 """
 
 RETURN = r"""

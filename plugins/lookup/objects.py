@@ -44,7 +44,9 @@ seealso:
 EXAMPLES = r"""
 - name: Name the Services in a directory
   ansible.builtin.debug:
-    msg: "{{ lookup('kubenode.ipvs.objects', 'manifests', wantlist=true) | selectattr('kind', 'eq', 'Service') | map(attribute='metadata.name') }}"
+    msg: >-
+      {{ lookup('kubenode.ipvs.objects', 'manifests', wantlist=true) |
+      selectattr('kind', 'eq', 'Service') | map(attribute='metadata.name') }}
 
 - name: Converge a node by what a cluster says
   kubenode.ipvs.service_proxy:
