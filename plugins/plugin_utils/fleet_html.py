@@ -25,7 +25,8 @@ _STYLE = """
 * { box-sizing: border-box; }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   margin: 0 auto; max-width: 96rem; padding: 1.5rem 1rem 4rem; }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .7rem; } p, .soft { color: var(--soft); font-weight: 400; }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .7rem; } \
+p, .soft { color: var(--soft); font-weight: 400; }
 .tiles { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1rem 0; padding: 0; list-style: none; }
 .tiles li { border: 1px solid var(--line); border-top: .25rem solid var(--colour, var(--soft)); border-radius: .4rem;
   padding: .3rem .8rem; min-width: 5rem; }
@@ -37,7 +38,8 @@ svg .servers { fill: var(--bar); } svg .draining { fill: var(--weak); }
 .mark { display: inline-block; width: 1.5em; text-align: center; border-radius: .3em; font-weight: 700;
   color: var(--paper); background: var(--colour); }
 .mark.ok { color: var(--ok); background: none; }
-article { background: var(--card); border: 1px solid var(--line); border-left: .3rem solid var(--colour); border-radius: .4rem;
+article { background: var(--card); border: 1px solid var(--line); border-left: .3rem solid var(--colour); \
+border-radius: .4rem;
   margin: .7rem 0; padding: .6rem 1rem; }
 h3 { font-size: 1rem; margin: 0; overflow-wrap: anywhere; } h3 .soft { margin-left: .5rem; font-size: .85rem; }
 h4 { font-size: .9rem; margin: .6rem 0 .2rem; } summary { cursor: pointer; color: var(--soft); font-size: .85rem; }
@@ -47,12 +49,15 @@ pre { font: .82rem/1.45 ui-monospace, monospace; margin: 0; white-space: pre-wra
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .6rem; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap; }
 tr:last-child > * { border-bottom: 0; }
-thead th { font-size: .8rem; font-weight: 500; color: var(--soft); background: var(--card); white-space: normal; vertical-align: bottom; }
-tbody th { position: sticky; left: 0; background: var(--paper); font-weight: 600; } thead th.cell, td.cell { text-align: center; }
+thead th { font-size: .8rem; font-weight: 500; color: var(--soft); background: var(--card); white-space: normal; \
+vertical-align: bottom; }
+tbody th { position: sticky; left: 0; background: var(--paper); font-weight: 600; } \
+thead th.cell, td.cell { text-align: center; }
 td.number { text-align: right; } .key { font-size: .85rem; }
 .facts { font-size: .8rem; }
 @media (max-width: 90rem) { .facts { display: none; } }
-@media (max-width: 50rem) { tbody th { max-width: 9rem; overflow: hidden; text-overflow: ellipsis; } th, td { padding: .2rem .3rem; } }
+@media (max-width: 50rem) { tbody th { max-width: 9rem; overflow: hidden; text-overflow: ellipsis; } \
+th, td { padding: .2rem .3rem; } }
 """
 
 
@@ -154,9 +159,10 @@ def _row(report: NodeReport, most: list[int]) -> str:
     if report.servers is not None:
         virtual, real, draining = report.servers
         servers = (
-            f"<td>{_bar([('servers', virtual)], most[0])}</td><td"
-            f' class="number">{virtual}</td><td>{_bar([("servers", real - draining), ("draining", draining)], most[1])}</td><td'
-            f' class="number">{real}</td><td class="number">{draining or ""}</td>'
+            f"<td>{_bar([('servers', virtual)], most[0])}</td>"
+            f'<td class="number">{virtual}</td>'
+            f"<td>{_bar([('servers', real - draining), ('draining', draining)], most[1])}</td>"
+            f'<td class="number">{real}</td><td class="number">{draining or ""}</td>'
         )
     facts = f'<td class="facts soft">{escape(report.facts)}</td>'
     return (

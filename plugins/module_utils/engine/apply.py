@@ -112,7 +112,11 @@ def undo(done: Sequence[Step], tables: Tables) -> Result:
 
 
 def _run(steps: list[Step], tables: Tables, keep_going: bool, contained: bool) -> Result:
-    """Hand runs of steps to their tables; ``contained``: a table that cannot be used at all is a failure like any other."""
+    """Hand runs of steps to their tables.
+
+    With ``contained``, a table that cannot be used at all is a failure like any other. Without it, its KernelError is
+    raised.
+    """
     done: list[Step] = []
     failed: list[Failure] = []
     broken: dict[str, set[Any]] = {}

@@ -106,7 +106,9 @@ class LedgerFile:
         return [[value if isinstance(value, (str, int)) else repr(value) for value in row] for row in found]
 
     def claim(self, owner: str, rows: Sequence[Sequence[str]]) -> list[Any]:
-        """Claim (kind, key) rows; return the positions of the new ones, and position and owner of the first that is another owner's.
+        """Claim (kind, key) rows.
+
+        Return the positions of the new rows, and the position and owner of the first row that another owner claims.
 
         With such a row nothing is written.
         """
@@ -130,7 +132,10 @@ class LedgerFile:
         return [new, None]
 
     def _take_back(self, owner: str, rows: Sequence[Sequence[str]]) -> None:
-        """Remove claims of a failed transaction: a commit that fails at its last step, the unlocking, is in the file all the same."""
+        """Remove claims of a failed transaction.
+
+        A commit that fails at its last step, the unlocking, is in the file all the same.
+        """
         with suppress(sqlite3.Error):
             self._db.executemany(
                 "DELETE FROM claim WHERE owner = ? AND kind = ? AND key = ?", [(owner, kind, key) for kind, key in rows]

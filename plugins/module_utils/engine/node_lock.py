@@ -69,7 +69,9 @@ def unlocked(handle: int, seconds: float = PATIENCE) -> Iterator[None]:
 
 
 def prepare(directory: str) -> None:
-    """Make the directory, for its owner and group alone; mend the mode of the usual one, which earlier releases made for everybody.
+    """Make the directory, for its owner and group alone.
+
+    Earlier releases made the default directory for everybody. Its mode is corrected.
 
     Raises:
         OSError: it cannot be made.

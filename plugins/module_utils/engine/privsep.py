@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Privilege separation: root works in another user's directory through a child process that has only that user's rights.
+"""Privilege separation: root works in another user's directory through a child process with that user's rights.
 
 A directory's owner can swap any file in it for a link, a named pipe or a forged database, at any moment. A child with
 the owner's rights follows a link only to what the owner reaches anyway. The parent waits for a bounded time, and takes
@@ -25,7 +25,7 @@ _LARGEST = 1 << 28  # bytes of a message
 
 
 def other_owner(directory: str) -> tuple[int, int] | None:
-    """Return uid and gid of a directory that belongs to another user than root, if this process is root; otherwise None.
+    """Return uid and gid of a directory's owner if this process is root and the owner is not; otherwise None.
 
     Raises:
         OSError: the directory cannot be looked at.

@@ -29,12 +29,18 @@ def integer(text: str) -> int | str:
 
 
 def bounded(text: str) -> str:
-    """Return JSON text in which whatever is nested too deeply is replaced by a text that says so; nearly always the same text."""
+    """Return JSON text with every value that is nested too deeply replaced by a text that says so.
+
+    The result is nearly always the same text.
+    """
     return _pruned(text) if _is_deep(text) else text
 
 
 def _is_deep(text: str) -> bool:
-    """Tell whether brackets are nested more than 64 (in turns of both kinds: 128) levels deep. Costs a tenth of parsing."""
+    """Tell whether brackets are nested more than 64 levels deep (in turns of both kinds: 128).
+
+    The check costs a tenth of the time of parsing.
+    """
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
     # those in strings count at first, since strings are slow to find and their brackets mostly come in pairs

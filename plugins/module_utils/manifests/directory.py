@@ -85,7 +85,10 @@ class Manifests:
         return self._changes(before)
 
     def _present(self, names: Collection[str] | None) -> set[str]:
-        """Return the files that there are; of ``names``, if there are any, those that there may be: reading them tells."""
+        """Return the names of the files that exist, or those of ``names`` that may exist.
+
+        Reading the latter tells whether they exist.
+        """
         if os.path.isdir(self.path):
             found = os.listdir(self.path) if names is None else names
             return {name for name in found if name.endswith(SUFFIXES) and not name.startswith(".")}

@@ -87,7 +87,10 @@ def _every(line: int, document: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _flatten(document: Any, where: str, defaults: dict[str, str]) -> Iterator[tuple[str, Any]]:
-    """Yield objects with their place in the document; those in a typed list (``ServiceList``) inherit its kind and version."""
+    """Yield objects with their position in the document.
+
+    Objects in a typed list (``ServiceList``) inherit its kind and version.
+    """
     items: Any = None
     inner: dict[str, str] = {}
     if isinstance(document, list):

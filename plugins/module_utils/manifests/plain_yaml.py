@@ -23,7 +23,7 @@ def load_all(text: str) -> Iterator[tuple[int, Any]]:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """PyYAML's safe loader without the implicit type of dates and times, and without numbers too long to be read."""
+        """PyYAML's safe loader without implicit dates and times, and without numbers that are too long to read."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's class attribute
             first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -55,7 +55,9 @@ def load_all(text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _check_aliases(document: Any) -> None:
-    """Refuse a document that is many times as large with its aliases written out, as the API server does: ten lines can mean 10**9 values.
+    """Refuse a document whose values multiply when its aliases are written out.
+
+    The API server does the same. Ten lines can mean 10**9 values.
 
     Raises:
         yaml.YAMLError: it is too large, or a collection is in itself.

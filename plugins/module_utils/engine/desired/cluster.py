@@ -63,7 +63,10 @@ class Cluster(ObjectStore):
             self._use_facts()
 
     def use_api_servers(self, addresses: Iterable[str]) -> None:
-        """Take these addresses for the agent's API servers, beside the endpoints of Service default/kubernetes: no Service gets them."""
+        """Use these addresses as those of the agent's API servers, so that no Service gets them.
+
+        They count beside the endpoints of Service default/kubernetes.
+        """
         found = frozenset(addresses)
         if found != self._api_servers:
             self._api_servers = found
@@ -123,7 +126,9 @@ class Cluster(ObjectStore):
         return changes
 
     def take_flows(self, also: Iterable[VirtualServerKey] = ()) -> dict[VirtualServerKey, frozenset[AddressPort]]:
-        """Return who may answer the UDP flows to virtual servers: of those where that changed since the last time, and ``also``.
+        """Return the endpoints that may answer UDP flows, by virtual server.
+
+        It covers the virtual servers whose serving endpoints changed since the last call, and those in ``also``.
 
         Those that nobody serves are left out.
         """
@@ -136,11 +141,17 @@ class Cluster(ObjectStore):
         return found
 
     def resume(self, former: Vips) -> None:
-        """Rank the claims of these holders first, each in its class: they held these virtual servers before a restart (:meth:`take_holders`)."""
+        """Rank the claims of these holders first, each in its class.
+
+        The holders are those that :meth:`take_holders` gave before a restart.
+        """
         self._allocator.resume(former)
 
     def take_holders(self) -> dict[VirtualServerKey, Name | None]:
-        """Return the changed holders of load balancer addresses and external IPs since the last time, None for no holder."""
+        """Return the changed holders of external IPs and load balancer addresses since the last call.
+
+        The value is None for a virtual server that no longer has a holder.
+        """
         self._settle()
         return self._allocator.take_holders()
 
@@ -160,7 +171,10 @@ class Cluster(ObjectStore):
         return self._local.checks()
 
     def port_of(self, key: VirtualServerKey) -> str:
-        """Return which port of which Service a virtual server is for: ``namespace/name:port``, its number if it has no name; "" for none."""
+        """Return the Service port of a virtual server as ``namespace/name:port``, "" for none.
+
+        A port without a name is given by its number.
+        """
         self._settle()
         name = self._allocator.get(key)
         if name is None:
@@ -190,7 +204,10 @@ class Cluster(ObjectStore):
         return {item: ",".join(sorted("/".join(name) for name in names)) for item, names in found.items()}
 
     def no_local_endpoints(self) -> Mapping[tuple[int, str], int]:
-        """Count the Services that have endpoints but, with a policy Local, none here, by (family, "internal" or "external")."""
+        """Count the Services with endpoints, but none on this node under a policy Local.
+
+        The keys are (family, "internal" or "external").
+        """
         self._settle()
         return self._local.no_local_endpoints()
 

@@ -16,7 +16,7 @@ from .vip_allocator import Age
 
 
 class HealthCheck(NamedTuple):
-    """A Service's health check node port, with the number of its ready endpoints on this node for each of its families."""
+    """Health check node port of a Service, with the number of its ready endpoints on this node by family."""
 
     namespace: str
     name: str
@@ -65,7 +65,10 @@ class LocalEndpoints:
         return self._checks
 
     def no_local_endpoints(self) -> Mapping[tuple[int, str], int]:
-        """Count the Services that have endpoints but, with a policy Local, none here, by (family, "internal" or "external")."""
+        """Count the Services with endpoints, but none on this node under a policy Local.
+
+        The keys are (family, "internal" or "external").
+        """
         if self._counts is None:
             self._counts = {(fam, policy): 0 for fam in (4, 6) for policy in ("internal", "external")}
             for name in self._without_local:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Size limits of a Service: counted from the lengths of its lists, before virtual servers are multiplied with endpoints."""
+"""Size limits of a Service, checked by the lengths of its lists before virtual servers and endpoints multiply."""
 
 from __future__ import annotations
 

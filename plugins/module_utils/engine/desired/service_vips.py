@@ -36,7 +36,10 @@ _WHOLE = 1 << 31
 
 
 class Origin(IntEnum):
-    """Class of a claim: the kind of address that it comes from. The lower one ranks first (see :mod:`.vip_allocator`)."""
+    """Class of a claim: the kind of address that it comes from.
+
+    The lower one ranks first (see :mod:`.vip_allocator`).
+    """
 
     CLUSTER_IP = 0
     NODE_PORT = 1
@@ -187,7 +190,7 @@ class _Family:
         return allowed
 
     def add(self, port: ServicePort, found: dict[tuple[str, int], Candidate]) -> None:
-        """Add one port: its cluster IP, external addresses, load balancer addresses and node port, in kube-proxy's order."""
+        """Add one port: its cluster IP, external IPs, load balancer addresses and node port, in kube-proxy's order."""
         service, context = self.service, self.context
         fam = context.family
         name = sets.set_name(fam, sets.LOOP_BACK)

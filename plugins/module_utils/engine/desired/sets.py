@@ -82,7 +82,10 @@ def set_name(family: int, name: str) -> str:
 
 
 def wanted_sets(no_endpoints: bool) -> list[tuple[int, str, SetKind]]:
-    """Return all sets of both families as (family, IPv4 name, kind); with ours for services without endpoints, or not."""
+    """Return all sets of both families as (family, IPv4 name, kind).
+
+    With ``no_endpoints``, our set of Services without endpoints is among them.
+    """
     kinds = {**SETS, NO_ENDPOINTS: _NO_ENDPOINTS} if no_endpoints else SETS
     return [(family, name, kind) for family in (4, 6) for name, kind in kinds.items()]
 

@@ -112,7 +112,10 @@ AGENT_FIELDS: dict[str, Field | None] = {
 
 
 class Reader:
-    """Reads one document by a table; collects what is wrong, what is unknown, what only works in another mode or has no effect."""
+    """Reader of one document by a table of fields.
+
+    It collects the fields that are wrong, unknown, used only in another mode, or without effect.
+    """
 
     def __init__(self, kind: str, document: Mapping[str, Any]) -> None:
         self.problems: list[str] = []

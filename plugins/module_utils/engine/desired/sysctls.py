@@ -38,7 +38,10 @@ MANAGED = frozenset(
 
 
 def sysctls(config: Config, facts: NodeFacts) -> dict[str, str]:
-    """Return the wanted sysctls. ``conn_reuse_mode`` and ``nf_conntrack_max`` only if the facts tell the kernel and CPUs."""
+    """Return the wanted sysctls.
+
+    ``conn_reuse_mode`` needs the kernel version in the facts, ``nf_conntrack_max`` the number of CPUs.
+    """
     found = dict(_ALWAYS)
     if config.strict_arp:
         found.update(_STRICT_ARP)

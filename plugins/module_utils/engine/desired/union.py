@@ -51,7 +51,7 @@ class Union:
         return changes
 
     def take_served(self) -> set[VirtualServerKey]:
-        """Return the virtual servers whose serving endpoints have changed since the last time (see :class:`ServiceVip`)."""
+        """Return the virtual servers whose serving endpoints changed since the last call (see :class:`ServiceVip`)."""
         served, self._served = self._served, set()
         return served
 

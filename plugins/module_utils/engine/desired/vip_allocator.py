@@ -80,7 +80,10 @@ class VipAllocator:
         self._former = {}
 
     def resume(self, former: Vips) -> None:
-        """Rank the claims of these holders, as :meth:`take_holders` gave them before a restart, before all of the present turn."""
+        """Rank the claims of these holders before all claims of the present turn.
+
+        The holders are those that :meth:`take_holders` gave before a restart.
+        """
         self._former = dict(former)
         self._remembered = dict(former)
         for key, name in former.items():
@@ -90,7 +93,10 @@ class VipAllocator:
                 self.request(name, key, part.claims[key])
 
     def take_holders(self) -> dict[VirtualServerKey, Name | None]:
-        """Return the changed holders of load balancer addresses and external IPs since the last time, None for no holder."""
+        """Return the changed holders of external IPs and load balancer addresses since the last call.
+
+        The value is None for a virtual server that no longer has a holder.
+        """
         changes: dict[VirtualServerKey, Name | None] = {}
         for key in self._unwritten:
             holder = self._holders.get(key)

@@ -42,7 +42,10 @@ class Result(NamedTuple):
 
 
 def finished(slices: Generator[None, None, Found], between: Callable[[], None] = lambda: None) -> Found:
-    """Return what a generator returns that yields after each slice of its work, with nothing but ``between`` between two slices."""
+    """Run a generator that yields after each slice of its work, and return its result.
+
+    Between two slices, only ``between`` runs.
+    """
     while True:
         try:
             next(slices)

@@ -125,7 +125,10 @@ def _run(arguments: Sequence[str], text: str | None, output: int | None) -> tupl
 
 
 def _kill(process: subprocess.Popen[bytes]) -> bool:
-    """End a tool with all that it has started; tell whether it is gone. One that waits in the kernel is not waited for."""
+    """Kill a tool with every process that it has started, and tell whether the tool has ended.
+
+    A tool that hangs in the kernel is given up after a bounded wait.
+    """
     import signal
     import subprocess
 

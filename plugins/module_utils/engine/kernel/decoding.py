@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of the kernel or of its tools that do not have the form that this version knows become one documented error."""
+"""Conversion of malformed answers from the kernel or its tools into one documented error.
+
+An answer is malformed if it does not have the form that this version knows.
+"""
 
 from __future__ import annotations
 

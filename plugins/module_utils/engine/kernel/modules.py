@@ -217,7 +217,10 @@ def _aliased(directory: str, names: Collection[str]) -> dict[str, str]:
 
 
 def require(names: Collection[str]) -> None:
-    """Raise MissingError naming every module that is neither loaded, built in nor loadable; ``unknown`` counts as there."""
+    """Raise MissingError naming every module that is not loaded, built in or loadable.
+
+    A module in state ``unknown`` counts as present.
+    """
     lacking = [name for name, state in states(names).items() if state == ABSENT]
     if lacking:
         raise MissingError("; ".join(missing(name) for name in lacking))

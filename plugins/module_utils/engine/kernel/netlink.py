@@ -116,7 +116,9 @@ def from_kernel(channel: socket.socket, size: int, flags: int = 0) -> bytes:
 
 
 def event_socket(protocol: int, groups: int, queue: tuple[int, int]) -> socket.socket:
-    """Return a socket, not blocking, that receives a protocol's multicast ``groups`` (a mask) of the thread's network namespace.
+    """Return a non-blocking socket for a protocol's multicast ``groups`` (a mask).
+
+    It receives the events of the thread's network namespace.
 
     ``queue`` is the socket option and the bytes of its receive queue. Without the capability for that option, the size
     stays as it is.

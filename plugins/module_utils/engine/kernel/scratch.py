@@ -24,7 +24,9 @@ class ScratchError(EngineError):
 
 
 def in_scratch(function: Callable[[], Any]) -> Any:
-    """Run ``function`` in a child process with a network namespace of its own and return its result, which must be plain data.
+    """Run ``function`` in a child process with its own network namespace and return its result.
+
+    The result must be plain data.
 
     Returns None where no such namespace can be had (no CAP_SYS_ADMIN, as in some containers).
 

@@ -57,7 +57,7 @@ def path(name: str) -> str:
 
 
 def matching(pattern: str) -> list[str]:
-    """Return the (dotted) names that exist and fit a dotted pattern with ``*`` and ``?``, which stand for no separator."""
+    """Return the existing (dotted) names that match a dotted pattern; ``*`` and ``?`` match no separator."""
     import glob
 
     return sorted(
@@ -66,7 +66,10 @@ def matching(pattern: str) -> list[str]:
 
 
 def normal(value: str) -> str:
-    """Return a value with every run of white space as one blank: the kernel separates numbers by tabs, people by blanks."""
+    """Return a value with every run of white space as one blank.
+
+    The kernel separates numbers by tabs, people by blanks.
+    """
     return " ".join(value.split())
 
 
@@ -119,7 +122,10 @@ def require(names: Collection[str]) -> None:
 
 
 def foresee(steps: list[Step]) -> None:
-    """Raise KernelError if values are to be written where nothing can be, as in most containers; nobody needs to try."""
+    """Raise KernelError if a value is to be written to a read-only file system, as in most containers.
+
+    The write itself need not be tried.
+    """
     for step in steps:
         if (
             step.kind == "sysctl"

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An EndpointSlice, from what the Kubernetes API returns. A large cluster has a hundred thousand endpoints: tight loops."""
+"""EndpointSlice, parsed from the answer of the Kubernetes API.
+
+A large cluster has a hundred thousand endpoints, so the loops are tight.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +130,10 @@ def _endpoints(subject: str, items: list[Any], family: int, remarks: list[Remark
 
 
 def _respelled(where: str, address: str, six: bool, remarks: list[Remark]) -> str:
-    """Return an address that is not spelled plainly as kube-proxy reads it, "" if it is none of the slice's family; remark on it."""
+    """Return an address in unusual spelling as kube-proxy reads it, "" if it is not of the slice's family.
+
+    Both cases add a remark.
+    """
     try:
         ip = lenient(address)[0]
     except ValueError:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read fields of plain dictionaries: a field that is missing, of the wrong type or too large is named, and costs only its object."""
+"""Read fields of plain dictionaries, with errors that name the field.
+
+A field that is missing, of the wrong type or too large costs only its object.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ _NAMES: dict[type, str] = {dict: "a mapping", list: "a list", str: "text", int: 
 def contained(
     kind: str,
 ) -> Callable[[Callable[[Fields], tuple[Parsed, list[Remark]]]], Callable[[Fields], tuple[Parsed, list[Remark]]]]:
-    """Have a parser of this kind of object raise nothing but InputError, whatever the object holds, and cut its remarks to a few.
+    """Return a decorator: parsers of this kind of object then raise only InputError and return only a few remarks.
 
     This is the only place in which an unforeseen exception becomes a problem of one object: what follows can rely on
     it.
@@ -192,7 +195,10 @@ def address(subject: str, path: str, value: object, remarks: list[Remark]) -> st
 
 
 def respelled(subject: str, path: str, value: object, found: str) -> Remark:
-    """Return the remark about an address or network that is read otherwise than it looks: with leading zeros, or IPv4-mapped."""
+    """Return the remark about an address or network with leading zeros, or an IPv4-mapped one.
+
+    kube-proxy reads it otherwise than it looks.
+    """
     return Remark(f"{subject}: {path} has {shown(value)}, which is read as {found} (write it like that)", True)
 
 

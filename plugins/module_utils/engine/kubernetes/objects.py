@@ -20,14 +20,20 @@ TERMINATING = 4
 
 
 class Remark(NamedTuple):
-    """A sentence about an object that is used all the same; ``harmless`` if kube-proxy makes the same of it, so that nothing is missing."""
+    """Remark about an object that is used all the same.
+
+    It is ``harmless`` if kube-proxy reads the object in the same way, so that nothing is missing.
+    """
 
     text: str
     harmless: bool
 
 
 class ServicePort(NamedTuple):
-    """One port of a Service; ``position`` is its place in ``spec.ports``, ``protocol`` is in lower case, 0 means no node port."""
+    """Port of a Service.
+
+    ``position`` is its index in ``spec.ports``, ``protocol`` is in lower case, and ``node_port`` 0 means none.
+    """
 
     position: int
     name: str
@@ -61,7 +67,7 @@ class Service(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """One endpoint: its first address, its node ("" if unknown), flags, and the zones and nodes that it is hinted for."""
+    """Endpoint: its first address, its node ("" if unknown), flags, and the zones and nodes in its hints."""
 
     address: str
     node: str

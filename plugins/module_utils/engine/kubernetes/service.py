@@ -141,7 +141,10 @@ def _ingress(subject: str, obj: Fields) -> list[str]:
 
 
 def _source_ranges(subject: str, spec: Fields, remarks: list[Remark]) -> tuple[str, ...]:
-    """Return the networks whose clients are let in; nothing means all clients, so nothing that was given may become nothing."""
+    """Return the networks whose clients are admitted; an empty result admits all clients.
+
+    Ranges that were given must therefore never become an empty result.
+    """
     path = "spec.loadBalancerSourceRanges"
     given = texts(subject, spec, path)
     wanted = filled(subject, path, given, remarks)

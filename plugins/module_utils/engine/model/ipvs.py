@@ -87,7 +87,10 @@ class RealServerKey(NamedTuple):
 
 
 class RealServer(NamedTuple):
-    """How a real server is used; thresholds in connections (0 = none), ``tunnel_*`` for the forwarding method tunnel."""
+    """Settings of a real server.
+
+    Thresholds are in connections (0: none). ``tunnel_*`` is for the forwarding method tunnel.
+    """
 
     weight: int = 1
     forward: str = MASQUERADE
@@ -99,7 +102,9 @@ class RealServer(NamedTuple):
 
 
 class SyncDaemon(NamedTuple):
-    """A daemon that sends (master) or takes (backup) connections by multicast on an interface; its key is which of the two.
+    """Sync daemon that sends (master) or takes (backup) connections by multicast on an interface.
+
+    The key of a daemon is its role, master or backup.
 
     ``sync_id`` 0 to 255 (a backup with 0 takes all), ``max_length`` of a datagram in bytes; 0 and "" are the kernel's
     defaults (group 224.0.0.81, port 8848, ttl 1; the length of a master for an MTU of 1500, of a backup by that of the

@@ -30,7 +30,10 @@ class AddressKey(NamedTuple):
 
 
 class RouteKey(NamedTuple):
-    """A local route on a link, for example ``("lo", "10.96.0.0/16")``: the node takes every address of the network as its own."""
+    """Local route on a link, for example ``("lo", "10.96.0.0/16")``.
+
+    With it, the node takes every address of the network as its own.
+    """
 
     link: str
     network: str

@@ -21,7 +21,9 @@ OPTIONS = {
 
 
 def same_options(have: str, want: str) -> bool:
-    """Tell whether a member's options are as wanted, but for what the kernel counts: packets, bytes and the time that is left.
+    """Tell whether a member's options are as wanted, except for the kernel's counters.
+
+    The counters are packets, bytes and the time that is left.
 
     More time than wanted cannot be left of the wanted one.
     """

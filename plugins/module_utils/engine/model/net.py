@@ -45,7 +45,10 @@ def canonical(address: object) -> str:
 
 
 def unmapped(address: str) -> str:
-    """Return the IPv4 address in a canonical IPv4-mapped one, and any other address as it is (Go's net.IP has the same text for both)."""
+    """Return the IPv4 address in a canonical IPv4-mapped one, and any other address unchanged.
+
+    Go's net.IP has the same text for both.
+    """
     return address[len(MAPPED) :] if address.startswith(MAPPED) and "." in address else address
 
 
@@ -69,7 +72,9 @@ def lenient(address: object) -> tuple[str, bool]:
 
 
 def lenient_network(cidr: str) -> tuple[str, bool]:
-    """Return a network as kube-proxy reads it (kubernetes: ParseCIDRSloppy), as :func:`network` does, and whether it was spelled plainly.
+    """Return a network as kube-proxy reads it (kubernetes: ParseCIDRSloppy), and whether it is spelled plainly.
+
+    The network has the form that :func:`network` returns.
 
     Raises:
         ValueError: not an address with a prefix length.

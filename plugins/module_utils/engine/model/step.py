@@ -30,7 +30,7 @@ class Step(NamedTuple):
         return Step(self.kind, self.key, self.after, self.before)
 
     def describe(self) -> str:
-        """Return one line for people, for example ``~ virtual server tcp 10.96.0.10:80: scheduler rr -> scheduler wrr``."""
+        """Return one line for people, like ``~ virtual server tcp 10.96.0.10:80: scheduler rr -> scheduler wrr``."""
         text = KINDS[self.kind].text
         item = name(self.kind, self.key)
         if self.before is None:

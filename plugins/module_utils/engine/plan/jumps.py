@@ -75,7 +75,7 @@ def _in_order(rules: list[str], ours: list[str]) -> bool:
 
 
 def _leads(rules: list[str], ours: list[str], claimed: Collection[str]) -> bool:
-    """Tell whether ``ours`` stand in this order at the head of ``rules``, with nothing but claimed rules between them."""
+    """Tell whether ``rules`` begin with ``ours`` in this order, with only claimed rules between them."""
     found = 0
     for rule in rules:
         if found == len(ours):

@@ -84,7 +84,9 @@ def ordered(steps: Iterable[Step]) -> list[Step]:
 
 
 def rules_last(steps: Sequence[Step]) -> list[Step]:
-    """Put rules that come or change behind the virtual servers and addresses that come; ``steps`` are :func:`ordered` already.
+    """Put rules that come or change behind the virtual servers and addresses that come.
+
+    ``steps`` are :func:`ordered` already.
 
     For a node on which rules balance until then: as long as they stand they keep connections from IPVS, so they go when
     it serves.

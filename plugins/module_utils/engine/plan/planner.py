@@ -130,7 +130,10 @@ def plan(
 
 
 def _replaced_sets(have: ReadState, want: ReadState) -> Collection[str]:
-    """Return the sets that are exchanged for one in which members mean something else: every member is written into the new one."""
+    """Return the sets whose replacement gives members another meaning.
+
+    Every member is written into the new set.
+    """
     replaced = set()
     for key, value in want.get("set", {}).items():
         before = have.get("set", {}).get(key)

@@ -16,7 +16,10 @@ from .takeover import SETS, balanced_by_rules, left_behind
 
 
 def named(owned: Mapping[str, Collection[Any]], adopt: bool) -> Mapping[str, Collection[Any]]:
-    """Return what has to be read by name beside what is wanted: what is ours and, to take over, every set that may be kube-proxy's."""
+    """Return the keys to read by name beside the wanted ones, by kind: those that are ours.
+
+    With ``adopt``, they include every set that may be kube-proxy's.
+    """
     return {**owned, "set": {*owned.get("set", ()), *SETS}} if adopt else owned
 
 
@@ -81,6 +84,9 @@ def _retained(
 
 
 def _fallback_last(steps: list[Step]) -> list[Step]:
-    """Take ``mh-fallback`` from a virtual server after the drained real server has gone: until then the hash table names that one."""
+    """Take ``mh-fallback`` from a virtual server only after the drained real server has gone.
+
+    Until then the hash table names that real server.
+    """
     last = [step for step in steps if termination.ends_fallback(step)]
     return [*(step for step in steps if step not in last), *last] if last else steps

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Original sysctl values, restored on removal. The ledger keeps them from the first change on, as long as the values live: until a reboot.
+"""Original sysctl values, restored on removal.
+
+The ledger keeps them from the first change until a reboot, which is as long as the changed values live.
 
 A service proxy does not claim sysctls: they always exist, and other software uses them too. Unlike kube-proxy, which
 leaves them, it restores their values when it goes: the agent with ``kubenode cleanup``, the module ``service_proxy``
@@ -31,7 +33,7 @@ _VALUE = re.compile(r"[0-9]{1,19}\Z")
 
 
 def note(ledger: Ledger, owner: str, steps: Iterable[Step]) -> None:
-    """Save, before steps are done, the values of the sysctls among them from before our first change, and those that we set."""
+    """Save, before steps are done, the original values of their sysctls and the values that we set."""
     changes = [step for step in steps if step.kind == _KIND and step.before is not None]
     if changes:
         known = {key: was for key, (was, _ours) in saved(ledger, owner).items()}

@@ -26,7 +26,10 @@ def only(state: ReadState, keys: Mapping[str, set[Any]]) -> State:
 
 
 def spots(have: ReadState, want: ReadState, servers: Iterable[VirtualServerKey]) -> Keys:
-    """Return the addresses and local routes that are there for these virtual servers alone: those of wanted ones are wanted."""
+    """Return the addresses and local routes, by kind, that serve only these virtual servers.
+
+    The bindings of wanted virtual servers are wanted, and therefore left out.
+    """
     wanted = want.get("virtual_server", {})
     return termination.bindings(have, {server.address for server in servers if server not in wanted})
 

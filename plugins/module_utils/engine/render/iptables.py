@@ -22,7 +22,10 @@ def render_6(state: ReadState) -> str:
 
 
 def tables(state: ReadState, family: int) -> dict[str, dict[str, list[str]]]:
-    """Return the rules of one family, by table and chain: built-in chains first, then ours by name, as they are printed."""
+    """Return the rules of one family by table and chain, in print order.
+
+    Built-in chains come first, then ours by name.
+    """
     found: dict[str, dict[str, list[str]]] = {}
     jumps: dict[tuple[str, str], list[JumpKey]] = {}
     places = state.get("jump", {})

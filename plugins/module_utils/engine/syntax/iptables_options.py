@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of iptables' usual matches and targets, in the order and spelling of ``iptables-save`` (see iptables-extensions(8))."""
+"""Options of iptables' usual matches and targets, in the order and spelling of ``iptables-save``.
+
+See iptables-extensions(8).
+"""
 
 from __future__ import annotations
 
@@ -197,8 +200,8 @@ TARGETS: dict[str, tuple[Option, ...]] = {
 }
 # Targets that this project does not know the options of; every other word is a chain.
 UNKNOWN_TARGETS = frozenset(
-    """AUDIT CHECKSUM CLASSIFY CLUSTERIP CONNMARK CONNSECMARK DNPT DSCP ECN HL HMARK IDLETIMER LED LOG NETMAP NFLOG NFQUEUE NOTRACK QUEUE
-    RATEEST SECMARK SET SNPT SYNPROXY TCPOPTSTRIP TEE TOS TPROXY TRACE TTL ULOG""".split()
+    """AUDIT CHECKSUM CLASSIFY CLUSTERIP CONNMARK CONNSECMARK DNPT DSCP ECN HL HMARK IDLETIMER LED LOG NETMAP NFLOG
+    NFQUEUE NOTRACK QUEUE RATEEST SECMARK SET SNPT SYNPROXY TCPOPTSTRIP TEE TOS TPROXY TRACE TTL ULOG""".split()
 )
 
 

@@ -18,7 +18,10 @@ __all__ = ["Saved", "apply", "read", "read_saved", "version"]
 
 
 def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
-    """Do as :func:`.write.apply`, which is loaded if there is something to do: a module's code is compiled in each of its runs."""
+    """Do as :func:`.write.apply`, which is imported only if there is something to do.
+
+    A module's code is compiled in each of its runs.
+    """
     from . import write
 
     return write.apply(steps, keep_going)

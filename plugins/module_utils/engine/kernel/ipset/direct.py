@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A few members by nfnetlink (linux/netfilter/ipset/ip_set.h), for the types that a service proxy has: without starting a process.
+"""Members of sets, written by nfnetlink (linux/netfilter/ipset/ip_set.h), without starting a process.
+
+This module covers a few members at a time, of the set types that a service proxy has.
 
 Starting ``ipset`` for one member takes a hundred times as long as the kernel does for it. Whatever is not known here,
 and whatever the kernel refuses, is left to the tool, which does it again and has the words for it.
@@ -52,7 +54,9 @@ def _message(step: Step) -> bytes:
 
 
 def _member(text: str) -> bytes:
-    """Return the attributes of ``PORT``, ``ADDRESS``, ``ADDRESS,PROTOCOL:PORT`` or ``ADDRESS,PROTOCOL:PORT,ADDRESS[/LENGTH]``.
+    """Return the attributes of a set member.
+
+    Its text is ``PORT``, ``ADDRESS``, ``ADDRESS,PROTOCOL:PORT`` or ``ADDRESS,PROTOCOL:PORT,ADDRESS[/LENGTH]``.
 
     Raises:
         KeyError, OSError, ValueError, struct.error: it is none of these.

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one option of a set that ``ipset`` never prints, from the kernel itself (nfnetlink, linux/netfilter/ipset/ip_set.h)."""
+"""Option ``forceadd`` of sets, the only one that ``ipset`` never prints, read from the kernel itself.
+
+The kernel is asked by nfnetlink (linux/netfilter/ipset/ip_set.h).
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,10 @@ _PRINTED = "what ipset prints of the kernel's sets"
 
 
 class Saved(NamedTuple):
-    """A set as ``ipset save`` prints it: its header, and where in the output its further lines are, each behind the end of another."""
+    """Set as ``ipset save`` prints it: its header, and the range of the output that holds its members' lines.
+
+    ``start`` is the end of the header's line, ``end`` that of the set's last line.
+    """
 
     name: str
     header: IPSet
@@ -57,7 +60,9 @@ class Saved(NamedTuple):
 
 
 def read(names: Collection[str] | None = None, members: bool = True) -> dict[str, dict[Any, Any]]:
-    """Return the kinds ``set`` and, unless told not to, ``member`` of all sets or of those named (absent ones are left out).
+    """Return the kinds ``set`` and, with ``members``, ``member`` of all sets or of those in ``names``.
+
+    Absent sets are left out.
 
     Raises:
         MissingError: no ipset, no kernel support, no right.
@@ -129,7 +134,7 @@ def version() -> str:
 
 
 def _blocks(output: bytes) -> Iterator[tuple[str, int, int]]:
-    """Yield the first line of each set, without ``create`` in front, and where the ends of that line and of the set's last one are."""
+    """Yield each set's first line without ``create``, the end of that line, and the end of the set's last line."""
     start = 0 if output.startswith(_CREATE) else -1
     while start >= 0:
         found = output.find(b"\n" + _CREATE, start)

@@ -43,7 +43,9 @@ def ipset(arguments: Sequence[str]) -> Finished:
 
 
 def query(arguments: Sequence[str]) -> bytes:
-    """Run a command that reads; what it asks for may be absent. Bytes, as there may be megabytes of which nobody reads a word.
+    """Run a command that reads and return its output as bytes; the named set may be absent.
+
+    The output may be megabytes of which nobody reads a word.
 
     Raises:
         MissingError: no ipset, no kernel support, no right.
@@ -97,7 +99,10 @@ def _absent(name: str) -> bool:
 
 
 def blamed(lines: Sequence[str]) -> int:
-    """Return the index of the line that is to blame: for unknown words and numbers out of their range, ipset 7 does not say which it is."""
+    """Return the index of the refused line, found by bisection.
+
+    ipset 7 does not name the line for unknown words and for numbers out of range.
+    """
     good, bad = 0, len(lines)
     while bad - good > 1:
         middle = (good + bad) // 2

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""iptables (kinds ``chain`` and ``jump``), through ``iptables-save`` and ``iptables-restore``, legacy or nft: whichever the node has.
+"""iptables (kinds ``chain`` and ``jump``), through ``iptables-save`` and ``iptables-restore``.
+
+The node's back end is used, legacy or nft.
 
 Nothing foreign changes, with one exception that every user of the legacy back end knows: whatever is changed in a table
 sets the counters of its policies (not those of its rules) to 0.

@@ -76,7 +76,10 @@ def _legacy(family: int, table: str) -> bytes:
 
 
 def _ask(opened: socket.socket, level: int, option: int, buffer: bytearray) -> None:
-    """Call getsockopt(2) with a buffer that is a question as well as the answer, which Python's own has no way to do."""
+    """Call getsockopt(2) with a buffer that holds both the question and the answer.
+
+    Python's own getsockopt cannot pass a question.
+    """
     import ctypes
 
     length = ctypes.c_uint(len(buffer))
@@ -88,7 +91,10 @@ def _ask(opened: socket.socket, level: int, option: int, buffer: bytearray) -> N
 
 @cache
 def _c_library() -> Any:
-    """Return the C library, loaded once: each CDLL defines a class, whose reference cycles hold 3 KB until the garbage collector runs."""
+    """Return the C library, loaded once.
+
+    Each CDLL defines a class. Its reference cycles hold 3 KB until the garbage collector runs.
+    """
     import ctypes
 
     return ctypes.CDLL(None, use_errno=True)

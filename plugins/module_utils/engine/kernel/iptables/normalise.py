@@ -27,7 +27,7 @@ _HEADER = ("family", "range")
 
 
 class Spelled(NamedTuple):
-    """Chains with their rules, and rules of built-in chains under the keys as they were given, all as iptables spells them."""
+    """Chains and rules of built-in chains in iptables' spelling; ``jumps`` maps each key as given to its new one."""
 
     chains: dict[ChainKey, Rules]
     jumps: dict[JumpKey, JumpKey]
@@ -130,7 +130,10 @@ def _restore(family: int, lines: list[str]) -> None:
 
 
 def _bisect(family: int, lines: list[str], refused: Complaint) -> Complaint:
-    """Find the rule without which the kernel would have taken the table that ends with these lines: it does not say which it is."""
+    """Find the refused rule of the last table in these lines, by bisection.
+
+    The kernel does not say which rule it refuses.
+    """
     first = max(index for index, line in enumerate(lines) if line.startswith("*"))
     rules = [index for index, line in enumerate(lines) if index > first and line.startswith("-A ")]
     if not rules:

@@ -16,7 +16,7 @@ Parsed = dict[tuple[str, str], list[str]]
 
 
 def read(families: Collection[int] = (4, 6), tables: Collection[str] | None = None) -> dict[str, dict[Any, Any]]:
-    """Return the kinds ``chain`` (every user-defined chain) and ``jump`` (every rule of the built-in chains, with its position).
+    """Return the kinds ``chain`` (user-defined chains) and ``jump`` (rules of the built-in chains, with position).
 
     A rule that repeats an earlier one of its built-in chain has `` # 2``, `` # 3`` ... behind its text, so that every
     rule has its own key.

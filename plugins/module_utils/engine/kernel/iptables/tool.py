@@ -31,7 +31,7 @@ class Version(NamedTuple):
 
 
 class Complaint(NamedTuple):
-    """Why a restore failed: the number of the line (from 1; 0 if none is named) and iptables' words ("" if it has none)."""
+    """Complaint of iptables about a restore: the line (from 1; 0 if none is named) and the text ("" if none)."""
 
     line: int
     text: str
@@ -43,7 +43,10 @@ def choose(backend: str) -> None:
 
 
 def wait_for_lock(seconds: int) -> None:
-    """Wait this long for another program's lock from now on; ten seconds if nothing else is said. Who tries again waits less."""
+    """Set how many seconds each restore waits for another program's lock, ten by default.
+
+    A caller that tries again sets less.
+    """
     _LOCK["seconds"] = seconds
 
 
@@ -82,7 +85,10 @@ def save(family: int) -> str:
 
 
 def _choices(family: int) -> tuple[tuple[str, ...], ...]:
-    """Return the options of the calls that show all tables: the legacy back end's list of tables is root's alone, whatever one may do."""
+    """Return the options of the calls that show all tables.
+
+    The legacy back end's list of tables is readable by root alone, whatever capabilities a process has.
+    """
     names = f"/proc/thread-self/net/{_TABLE_LISTS[family]}"
     if os.path.exists(names) and not os.access(names, os.R_OK):
         return ("-t", "nat"), ("-t", "filter")

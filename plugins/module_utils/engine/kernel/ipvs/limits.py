@@ -30,7 +30,10 @@ def unfit(kind: str, key: Any, value: Any) -> str:
 
 
 def _limits(server: VirtualServerKey, key: Any, value: Any) -> list[tuple[str, Any, Any]]:
-    """Return what is to be checked: field, its value, and a range, a tuple of words or the word ``address`` or ``name``."""
+    """Return the limits to check as (field, value, limit).
+
+    A limit is a range, a tuple of words, "name", "IP address", or the family's "IPv4 address" or "IPv6 address".
+    """
     mark = server.protocol == "fwmark"
     limits: list[tuple[str, Any, Any]] = [
         ("protocol", server.protocol, (*PROTOCOLS, "fwmark")),

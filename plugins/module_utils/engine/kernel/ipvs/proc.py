@@ -67,7 +67,11 @@ def pieces() -> Iterator[str]:
 
 
 class Records:
-    """Takes pieces of the file apart. ``seen`` says how often each virtual server came; that of a mark has :data:`UNKNOWN_FAMILY`."""
+    """Parser for pieces of the file.
+
+    ``seen`` counts the entries of each virtual server. A virtual server of a firewall mark has the family
+    :data:`UNKNOWN_FAMILY`.
+    """
 
     def __init__(self) -> None:
         self.seen: dict[VirtualServerKey, int] = {}
@@ -77,7 +81,9 @@ class Records:
         self._skip = _HEADER_LINES
 
     def real_servers(self, text: str) -> Iterator[Entry]:
-        """Yield each real server: virtual server, address, port, and as text forwarding method, weight, active and inactive connections.
+        """Yield each real server as (virtual server, address, port, method, weight, active, inactive).
+
+        The forwarding method, the weight and the numbers of active and inactive connections are text.
 
         Raises:
             ValueError: a line is not what the kernel prints.

@@ -29,7 +29,10 @@ def read(kinds: Collection[str]) -> dict[str, dict[Any, Any]]:
 
 
 def apply(steps: list[Step], keep_going: bool = False) -> Result:
-    """Make steps true, in their order. The kernel cannot change a daemon: it is stopped, and started with other settings."""
+    """Make steps true, in their order.
+
+    The kernel cannot change a daemon. It is stopped, and started with other settings.
+    """
     result = Result([], [])
     for step in steps:
         try:

@@ -20,7 +20,10 @@ _U64 = Struct("=Q")
 
 
 class Traffic(NamedTuple):
-    """What went through since the counters were zeroed, and rates per second as the kernel estimates them every two seconds."""
+    """Traffic since the counters were zeroed, and rates per second.
+
+    The kernel estimates the rates every two seconds.
+    """
 
     connections: int = 0
     packets_in: int = 0

@@ -89,7 +89,9 @@ def reading(precise: bool | Collection[VirtualServerKey] = False) -> Generator[N
 
 
 def read_connections(of: Collection[VirtualServerKey] | None = None) -> dict[RealServerKey, tuple[int, int]]:
-    """Return how many active and inactive connections each real server has; ``of`` some virtual servers at least, or of all.
+    """Return the numbers of active and inactive connections of each real server.
+
+    With ``of``, the result covers at least these virtual servers. Without it, the result covers all.
 
     Few virtual servers are asked for one by one. Otherwise it is one read of ``/proc/net/ip_vs``, and real servers of
     firewall marks are looked up by netlink.
@@ -129,7 +131,10 @@ def _connections(socket: GenericSocket, server: VirtualServerKey) -> dict[RealSe
 def _proc_reals(
     servers: dump.Servers, but: Collection[VirtualServerKey]
 ) -> Generator[None, None, tuple[dump.Reals, set[VirtualServerKey]]]:
-    """Return the real servers that the file shows well enough, and the virtual servers of those that it does not; none of ``but``."""
+    """Return the real servers that the file shows well enough, and the virtual servers of the others.
+
+    Virtual servers in ``but`` are left out of both.
+    """
     families: dict[int, list[VirtualServerKey]] = {}
     for key in servers:
         if key.protocol == "fwmark":

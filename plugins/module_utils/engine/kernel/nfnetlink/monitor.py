@@ -39,7 +39,10 @@ class RuleEvents:
         self._socket.close()
 
     def heard(self) -> bool:
-        """Tell whether rules in the tables that ours are in may have changed; the descriptor is quiet then until the next transaction."""
+        """Tell whether rules in the tables that hold ours may have changed.
+
+        Afterwards the descriptor is quiet until the next transaction.
+        """
         found = False
         while True:
             try:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Links of ours, their addresses, and local routes, by rtnetlink in batches (see rtnetlink(7), linux/if_link.h, linux/if_addr.h)."""
+"""Links of ours, their addresses, and local routes, by rtnetlink in batches.
+
+See rtnetlink(7), linux/if_link.h and linux/if_addr.h.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +165,10 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
 
 
 def _flushed(socket: NetlinkSocket, known: dict[str, _Known], steps: list[Step]) -> list[Step]:
-    """Return what makes the IPv6 addresses of our links again that the kernel drops when a link goes down, but for its own."""
+    """Return the steps that restore the IPv6 addresses of our links that go down.
+
+    The kernel drops them with the link. Link-local addresses, which the kernel makes itself, are left out.
+    """
     down = [step.key for step in steps if step.kind == "link" and step.verb == "change" and not step.after.up]
     links = {known[link].number: link for link in down if link in known and known[link].link.type == "dummy"}
     there = _addresses(socket) if links else ()
@@ -174,7 +180,10 @@ def _flushed(socket: NetlinkSocket, known: dict[str, _Known], steps: list[Step])
 
 @contextmanager
 def _promoting(steps: list[Step]) -> Iterator[None]:
-    """Have IPv4 addresses of a network outlive the one that was there first: without this the kernel removes all of them with it."""
+    """Keep the other IPv4 addresses of a network when its first address is removed.
+
+    The kernel would remove all of them with it.
+    """
     links = {step.key.link for step in steps if step.kind == "address" and step.after is None and step.key.prefix < 32}
     changed = []
     try:
@@ -210,7 +219,10 @@ def _other_lengths(
 
 
 def _wait_for_routes(socket: NetlinkSocket, wanted: set[str]) -> None:
-    """Wait until new IPv6 addresses are local: the kernel makes their routes a little later; what they replace must stay so long."""
+    """Wait until new IPv6 addresses are local: the kernel makes their routes a little later.
+
+    Until then, what they replace must stay.
+    """
     for _time in range(_PATIENCE):
         payloads = _dump(socket, GETROUTE, DUMP, "routes")
         with decoding("the kernel's routes"):

@@ -35,7 +35,11 @@ _QUEUE_BYTES = 1 << 20
 
 
 class Event(NamedTuple):
-    """``what`` is ``link`` (then ``link`` is its name and ``up`` whether it is up), ``address`` or ``route`` (``network``, on a link)."""
+    """Event of a link, an address or a route: ``what`` is ``link``, ``address`` or ``route``.
+
+    The event of a link has its name in ``link``, and whether it is up in ``up``. The event of a route has the
+    ``network`` that is routed on a link.
+    """
 
     what: str
     gone: bool
@@ -60,7 +64,10 @@ class Events:
         self._routes = False
 
     def follow_routes(self, wanted: bool) -> None:
-        """Hear of local routes that go, or not: a node may have very many routes, most of them nobody's business here."""
+        """Subscribe to deleted local routes, or unsubscribe.
+
+        A node may have very many routes, most of which do not concern the agent.
+        """
         if wanted != self._routes:
             for group in _ROUTE_GROUPS:
                 self._socket.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP if wanted else _DROP_MEMBERSHIP, group)

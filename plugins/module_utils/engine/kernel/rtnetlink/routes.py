@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Local routes as rtnetlink has them (see rtnetlink(7), linux/rtnetlink.h): ``ip route add local CIDR dev LINK table local``."""
+"""Local routes by rtnetlink: ``ip route add local CIDR dev LINK table local``.
+
+See rtnetlink(7) and linux/rtnetlink.h.
+"""
 
 from __future__ import annotations
 

@@ -81,13 +81,16 @@ def unwanted(have: ReadState, want: ReadState, owned: Collection[Any]) -> list[R
 
 
 def counted(have: ReadState, candidates: Collection[RealServerKey]) -> set[VirtualServerKey]:
-    """Return the virtual servers of which connections have to be counted: those of candidates that take no new ones already."""
+    """Return the virtual servers whose connections must be counted.
+
+    They are those of candidates that take no new connections already (weight 0).
+    """
     reals = have.get("real_server", {})
     return {key.server for key in candidates if reals[key].weight == 0}
 
 
 def turn(draining: Since, after: RealServerKey | None, most: int, until: float = -math.inf) -> list[RealServerKey]:
-    """Return whose turn it is to be looked after: the ``most`` that follow on ``after`` in their order, round and round.
+    """Return the real servers to look after in this turn: the ``most`` that follow ``after``, round robin.
 
     Those that drain since ``until`` or longer have their turn always.
     """
