@@ -19,7 +19,10 @@ _GRACE = 60  # seconds after the node's deadline in which it must be reached to 
 
 
 class ConfirmingAction(ActionBase):
-    """Runs the module of the task's name; if it says that its change waits for a confirmation, gives it by a new connection."""
+    """Action that runs the module of the task's name and confirms its change by a new connection.
+
+    It confirms only if the module reports that its change waits for confirmation.
+    """
 
     _supports_check_mode = True
     _supports_async = True

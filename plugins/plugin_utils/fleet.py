@@ -39,7 +39,10 @@ class Check(NamedTuple):
 
 
 class NodeReport(NamedTuple):
-    """One row; ``facts`` says what the node is, ``servers`` counts (virtual servers, real servers, those of weight 0)."""
+    """Row of one node.
+
+    ``facts`` describes the node, ``servers`` counts (virtual servers, real servers, those of weight 0).
+    """
 
     name: str
     verdict: str
@@ -111,7 +114,10 @@ def _about_node(title: str, results: Mapping[str, Any]) -> Check:
 
 
 def _about_command(title: str, result: Mapping[str, Any], good: int, drift: int) -> Check:
-    """Judge an answer of the command line: its exit status for nothing to do, for something, and all others for why not."""
+    """Judge a command's result by its exit status and its standard error.
+
+    ``good`` is the status for nothing to do, ``drift`` that for something to do. Any other status is a failure.
+    """
     complaints = _words(result.get("stderr"))
     if result.get("rc") == good:
         return Check(title, FAILED if complaints else OK, complaints)

@@ -154,7 +154,10 @@ def _endpoint(plan: Plan) -> dict[str, Any]:
 
 
 def _extra_args(plan: Plan, name: str) -> Any:
-    """Return command line arguments in the form that the API version has: a list of name and value, or before a mapping."""
+    """Return command line arguments in the form of the API version.
+
+    That is a list of name and value, or a mapping in earlier versions.
+    """
     given = [
         (argument, _argument(value))
         for argument, values in plan.settings[name].items()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proxy choice of a cluster, kube-proxy in ipvs mode or kubenode's agent, with the configuration of the chosen proxy."""
+"""Proxy choice of a cluster, kube-proxy in ipvs mode or kubenode's agent, and the chosen proxy's configuration."""
 
 from __future__ import annotations
 

@@ -21,7 +21,10 @@ GATE = "KubeProxyIPVS"
 
 
 class IpvsMode(NamedTuple):
-    """How kube-proxy treats its ipvs mode from a version on: without the gate, and whether the gate can be set at all."""
+    """Support of kube-proxy for its ipvs mode from a version on.
+
+    ``works`` tells whether it works without the gate, ``gate`` whether the gate can be set at all.
+    """
 
     since: Version
     works: bool
@@ -69,7 +72,10 @@ def ipvs_mode(kubernetes: Version) -> IpvsMode:
 
 
 def ipvs_refusal(kubernetes: Version, gate: bool | None) -> str:
-    """Say why kube-proxy would not run in ipvs mode, with the gate as it is given (None: not at all); empty if it would."""
+    """Return why kube-proxy would not run in ipvs mode, "" if it would.
+
+    ``gate`` is the feature gate as it is given, None if it is not.
+    """
     mode = ipvs_mode(kubernetes)
     if mode.gate and gate is not None:
         return "" if gate else f"the feature gate {GATE} is off"
