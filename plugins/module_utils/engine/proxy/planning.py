@@ -24,7 +24,10 @@ def named(owned: Mapping[str, Collection[Any]], adopt: bool) -> Mapping[str, Col
 
 
 class Claims(NamedTuple):
-    """Keys of the agent and of other owners in the ledger, by kind; with ``adopt`` the agent claims unowned items too."""
+    """Keys of the agent and of other owners in the ledger, by kind.
+
+    With ``adopt`` the agent claims unowned items, too.
+    """
 
     owned: Mapping[str, Collection[Any]]
     others: Mapping[str, Mapping[Any, str]]
