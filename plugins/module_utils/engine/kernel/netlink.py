@@ -21,6 +21,10 @@ NETLINK_ROUTE = 0
 NETLINK_NETFILTER = 12
 NETLINK_GENERIC = 16
 
+# Address families in messages. Plain integers compare faster than the enum of the module socket.
+AF_INET, AF_INET6 = int(socket.AF_INET), int(socket.AF_INET6)
+ADDRESS_FAMILIES = {4: AF_INET, 6: AF_INET6}
+
 NLM_F_REQUEST = 0x1
 NLM_F_ACK = 0x4
 NLM_F_DUMP_INTR = 0x10
@@ -34,15 +38,15 @@ _NLMSG_NOOP = 1
 _NLMSG_ERROR = 2
 _NLMSG_DONE = 3
 _NLA_TYPE_MASK = 0x3FFF
-_SOL_NETLINK = 270
 _NETLINK_CAP_ACK = 10
+SOL_NETLINK = 270
 SO_RCVBUFFORCE = 33
 
 _HEADER = Struct("=IHHII")  # length, type, flags, sequence, port
 _FLAGS = Struct("=H")  # six bytes into the header
 _STAMP = Struct("=HI")  # flags and sequence, at the same place
 _SEQUENCE = Struct("=I")
-_ATTRIBUTE = Struct("=HH")  # length, type
+ATTRIBUTE = Struct("=HH")  # length, type
 _ERRNO = Struct("=i")
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
@@ -64,7 +68,17 @@ def message(kind: int, flags: int, payload: bytes) -> bytes:
 def attribute(kind: int, payload: bytes) -> bytes:
     """Return one attribute, padded to four bytes."""
     size = len(payload)
-    return _ATTRIBUTE.pack(size + 4, kind) + payload + _PADDING[size & 3]
+    return ATTRIBUTE.pack(size + 4, kind) + payload + _PADDING[size & 3]
+
+
+def string_attribute(kind: int, text: str) -> bytes:
+    """Return an attribute with a zero-terminated name, which may have any bytes."""
+    return attribute(kind, text.encode("utf-8", "surrogateescape") + b"\0")
+
+
+def string(raw: bytes) -> str:
+    """Return the name in the payload of such an attribute."""
+    return raw.rstrip(b"\0").decode("utf-8", "surrogateescape")
 
 
 def attributes(raw: bytes, start: int = 0) -> dict[int, bytes]:
@@ -75,7 +89,7 @@ def attributes(raw: bytes, start: int = 0) -> dict[int, bytes]:
     """
     found: dict[int, bytes] = {}
     end = len(raw)
-    unpack = _ATTRIBUTE.unpack_from
+    unpack = ATTRIBUTE.unpack_from
     while end - start >= 4:
         size, kind = unpack(raw, start)
         if size < 4 or start + size > end:
@@ -103,14 +117,14 @@ def messages(packet: bytes) -> Iterator[tuple[int, int, int, bytes]]:
         offset += size + 3 & ~3
 
 
-def from_kernel(channel: socket.socket, size: int, flags: int = 0) -> bytes:
+def from_kernel(channel: socket.socket, flags: int = 0) -> bytes:
     """Return the next packet that the kernel sent; packets of other processes (their port is not 0) are thrown away.
 
     Raises:
         OSError: as recv(2).
     """
     while True:
-        packet, (port, _groups) = channel.recvfrom(size, flags)
+        packet, (port, _groups) = channel.recvfrom(_RECEIVE_BYTES, flags)
         if port == 0:
             return packet
 
@@ -148,7 +162,7 @@ class NetlinkSocket:
     def __init__(self, protocol: int, queue_bytes: int = _QUEUE_BYTES) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         try:
-            self._socket.setsockopt(_SOL_NETLINK, _NETLINK_CAP_ACK, 1)  # a refusal does not repeat the request
+            self._socket.setsockopt(SOL_NETLINK, _NETLINK_CAP_ACK, 1)  # a refusal does not repeat the request
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, Struct("@ll").pack(_SECONDS, 0))
             try:
                 self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, queue_bytes)
@@ -293,7 +307,7 @@ class NetlinkSocket:
 
     def _receive(self, flags: int = 0) -> list[tuple[int, int, int, bytes]]:
         """Return type, flags, sequence and payload of each message in the next packet."""
-        packet = from_kernel(self._socket, _RECEIVE_BYTES, flags)
+        packet = from_kernel(self._socket, flags)
         try:
             return list(messages(packet))
         except ValueError as error:

@@ -13,19 +13,34 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from socket import AF_INET, AF_INET6, inet_pton
+from socket import inet_pton
 
 from ...model.step import Step
-from ..netlink import NETLINK_NETFILTER, NLA_F_NESTED, NetlinkSocket, attribute, message
+from ..netlink import (
+    AF_INET,
+    AF_INET6,
+    NETLINK_NETFILTER,
+    NLA_F_NESTED,
+    NetlinkSocket,
+    attribute,
+    string_attribute,
+)
+from .protocol import (
+    ATTR_CIDR2,
+    ATTR_DATA,
+    ATTR_IP,
+    ATTR_IP2,
+    ATTR_IPADDR,
+    ATTR_PORT,
+    ATTR_PROTO,
+    ATTR_SETNAME,
+    CMD_ADD,
+    CMD_DEL,
+    PROTOCOLS,
+    request,
+)
 
-# NFNL_SUBSYS_IPSET, IPSET_CMD_ADD and IPSET_CMD_DEL; without NLM_F_EXCL as ``ipset -exist``
-_ADD, _DEL = (0x0609, 0x060A)
-_HEADER = bytes((AF_INET, 0, 0, 0))  # struct nfgenmsg; a set knows its family
-_PROTOCOL, _SETNAME, _DATA = 1, 2, 7
-_PROTOCOL_VERSION = 6  # the oldest that kernels speak
-_IP, _PORT, _PROTO, _IP2, _CIDR2 = 1, 4, 7, 20, 21
 _BIG_ENDIAN = 0x4000  # NLA_F_NET_BYTEORDER
-_PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
 _U16 = struct.Struct(">H")
 _MOST = 256  # more are worth a process
 
@@ -43,14 +58,9 @@ def apply(steps: Sequence[Step]) -> bool:
 
 
 def _message(step: Step) -> bytes:
-    return message(
-        _DEL if step.after is None else _ADD,
-        0,
-        _HEADER
-        + attribute(_PROTOCOL, bytes((_PROTOCOL_VERSION,)))
-        + attribute(_SETNAME, step.key.set.encode("utf-8", "surrogateescape") + b"\0")
-        + attribute(_DATA | NLA_F_NESTED, _member(step.key.member)),
-    )
+    """Return a request as of ``ipset -exist``: without NLM_F_EXCL."""
+    data = attribute(ATTR_DATA | NLA_F_NESTED, _member(step.key.member))
+    return request(CMD_DEL if step.after is None else CMD_ADD, string_attribute(ATTR_SETNAME, step.key.set) + data)
 
 
 def _member(text: str) -> bytes:
@@ -62,21 +72,23 @@ def _member(text: str) -> bytes:
         KeyError, OSError, ValueError, struct.error: it is none of these.
     """
     if text.isdecimal():
-        return attribute(_PORT | _BIG_ENDIAN, _U16.pack(int(text)))
+        return attribute(ATTR_PORT | _BIG_ENDIAN, _U16.pack(int(text)))
     first, *rest = text.split(",")
-    data = _address(_IP, first)
+    data = _address(ATTR_IP, first)
     if rest:
         protocol, port = rest[0].split(":")
-        data += attribute(_PROTO, bytes((_PROTOCOLS[protocol],))) + attribute(_PORT | _BIG_ENDIAN, _U16.pack(int(port)))
+        data += attribute(ATTR_PROTO, bytes((PROTOCOLS[protocol],))) + attribute(
+            ATTR_PORT | _BIG_ENDIAN, _U16.pack(int(port))
+        )
     if len(rest) > 1:
         (second,) = rest[1:]
         address, _slash, length = second.partition("/")
-        data += _address(_IP2, address)
+        data += _address(ATTR_IP2, address)
         if length:
-            data += attribute(_CIDR2, bytes((int(length),)))
+            data += attribute(ATTR_CIDR2, bytes((int(length),)))
     return data
 
 
 def _address(kind: int, text: str) -> bytes:
-    family, number = (AF_INET6, 2) if ":" in text else (AF_INET, 1)  # IPSET_ATTR_IPADDR_*
-    return attribute(kind | NLA_F_NESTED, attribute(number | _BIG_ENDIAN, inet_pton(family, text)))
+    family = AF_INET6 if ":" in text else AF_INET
+    return attribute(kind | NLA_F_NESTED, attribute(ATTR_IPADDR[family] | _BIG_ENDIAN, inet_pton(family, text)))

@@ -12,38 +12,53 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterator
 from errno import ENOENT
-from socket import AF_INET, AF_INET6, inet_ntop
+from socket import inet_ntop
 from struct import Struct
 from typing import Any
 
 from ...model.ipset import IPSet, MemberKey
-from ..netlink import NETLINK_NETFILTER, NetlinkSocket, attribute, attributes, message
+from ..netlink import AF_INET, AF_INET6, NETLINK_NETFILTER, NetlinkSocket, attributes, string_attribute
+from ..nfnetlink.protocol import HEADER_BYTES
+from .protocol import (
+    ATTR_ADT,
+    ATTR_BUCKETSIZE,
+    ATTR_CIDR2,
+    ATTR_DATA,
+    ATTR_ELEMENTS,
+    ATTR_FAMILY,
+    ATTR_HASHSIZE,
+    ATTR_INITVAL,
+    ATTR_IP,
+    ATTR_IP2,
+    ATTR_IPADDR,
+    ATTR_MAXELEM,
+    ATTR_MEMSIZE,
+    ATTR_PORT,
+    ATTR_PORT_TO,
+    ATTR_PROTO,
+    ATTR_REFERENCES,
+    ATTR_SETNAME,
+    ATTR_TYPENAME,
+    CMD_SAVE,
+    PROTOCOLS,
+    request,
+)
 
-_SAVE = 0x0608  # NFNL_SUBSYS_IPSET, IPSET_CMD_SAVE
-_NFGENMSG_BYTES = 4
-_PROTOCOL, _SETNAME, _TYPENAME, _FAMILY, _DATA, _ADT = 1, 2, 3, 5, 7, 8
-_PROTOCOL_VERSION = 6  # the oldest that kernels speak; 7 adds indexes
-
-_IP, _PORT, _PORT_TO, _PROTO = 1, 4, 5, 7
-_INITVAL, _HASHSIZE, _MAXELEM, _BUCKETSIZE = 17, 18, 19, 21
-_ELEMENTS, _REFERENCES, _MEMSIZE = 24, 25, 26
-_IP2, _CIDR2 = 20, 21
-_ADDRESS = {1: AF_INET, 2: AF_INET6}  # IPSET_ATTR_IPADDR_*
-
-_FAMILIES = {2: "inet", 10: "inet6"}
-_PROTOCOLS = {6: "tcp", 17: "udp", 132: "sctp"}
+_ADDRESS_FAMILIES = {number: family for family, number in ATTR_IPADDR.items()}
+_FAMILY_NAMES = {AF_INET: "inet", AF_INET6: "inet6"}
+_PROTOCOL_NAMES = {number: name for name, number in PROTOCOLS.items()}
 _SIZE = Struct("=H")
 _U16 = Struct(">H")
 _U32 = Struct(">I")
 # What may be in a header, and in a member of each type: an attribute more is an option that is not known here.
-_HEADER = {_HASHSIZE, _MAXELEM, _INITVAL, _BUCKETSIZE, _ELEMENTS, _REFERENCES, _MEMSIZE}
-_RANGE = {_PORT, _PORT_TO, _ELEMENTS, _REFERENCES, _MEMSIZE}
+_HEADER = {ATTR_HASHSIZE, ATTR_MAXELEM, ATTR_INITVAL, ATTR_BUCKETSIZE, ATTR_ELEMENTS, ATTR_REFERENCES, ATTR_MEMSIZE}
+_RANGE = {ATTR_PORT, ATTR_PORT_TO, ATTR_ELEMENTS, ATTR_REFERENCES, ATTR_MEMSIZE}
 _MEMBERS = {
-    "hash:ip": {_IP},
-    "hash:ip,port": {_IP, _PORT, _PROTO},
-    "hash:ip,port,ip": {_IP, _PORT, _PROTO, _IP2},
-    "hash:ip,port,net": {_IP, _PORT, _PROTO, _IP2, _CIDR2},
-    "bitmap:port": {_PORT},
+    "hash:ip": {ATTR_IP},
+    "hash:ip,port": {ATTR_IP, ATTR_PORT, ATTR_PROTO},
+    "hash:ip,port,ip": {ATTR_IP, ATTR_PORT, ATTR_PROTO, ATTR_IP2},
+    "hash:ip,port,net": {ATTR_IP, ATTR_PORT, ATTR_PROTO, ATTR_IP2, ATTR_CIDR2},
+    "bitmap:port": {ATTR_PORT},
 }
 
 
@@ -62,9 +77,8 @@ def read(names: Collection[str]) -> dict[str, dict[Any, Any]]:
     try:
         with NetlinkSocket(NETLINK_NETFILTER) as socket:
             for name in names:
-                request = attribute(_PROTOCOL, bytes((_PROTOCOL_VERSION,))) + attribute(_SETNAME, name.encode() + b"\0")
                 try:
-                    payloads = socket.dump(message(_SAVE, 0, bytes((AF_INET, 0, 0, 0)) + request))
+                    payloads = socket.dump(request(CMD_SAVE, string_attribute(ATTR_SETNAME, name)))
                 except OSError as error:
                     if error.errno == ENOENT:
                         continue
@@ -79,14 +93,14 @@ def _add(name: str, payloads: list[bytes], sets: dict[Any, Any], members: dict[A
     kind = ""
     make = tuple.__new__
     for payload in payloads:
-        found = attributes(payload, _NFGENMSG_BYTES)
-        if _TYPENAME in found:
-            kind = found[_TYPENAME].rstrip(b"\0").decode("ascii")
+        found = attributes(payload, HEADER_BYTES)
+        if ATTR_TYPENAME in found:
+            kind = found[ATTR_TYPENAME].rstrip(b"\0").decode("ascii")
             if kind not in _MEMBERS:
                 raise UnfamiliarError(f"set {name} has type {kind}")
-            sets[name] = _header(kind, found[_FAMILY][0], attributes(found[_DATA]))
-        if _ADT in found:
-            for text in _texts(kind, found[_ADT]):
+            sets[name] = _header(kind, found[ATTR_FAMILY][0], attributes(found[ATTR_DATA]))
+        if ATTR_ADT in found:
+            for text in _texts(kind, found[ATTR_ADT]):
                 members[make(MemberKey, (name, text))] = ""
     if name not in sets:
         raise UnfamiliarError(f"set {name} has no header")
@@ -96,17 +110,17 @@ def _header(kind: str, family: int, data: dict[int, bytes]) -> IPSet:
     if kind == "bitmap:port":
         if not data.keys() <= _RANGE:
             raise UnfamiliarError(f"options {sorted(data)}")
-        return IPSet(kind, (("range", f"{_U16.unpack(data[_PORT])[0]}-{_U16.unpack(data[_PORT_TO])[0]}"),))
+        return IPSet(kind, (("range", f"{_U16.unpack(data[ATTR_PORT])[0]}-{_U16.unpack(data[ATTR_PORT_TO])[0]}"),))
     if not data.keys() <= _HEADER:
         raise UnfamiliarError(f"options {sorted(data)}")
     options = [
-        ("family", _FAMILIES[family]),
-        ("hashsize", str(_U32.unpack(data[_HASHSIZE])[0])),
-        ("maxelem", str(_U32.unpack(data[_MAXELEM])[0])),
+        ("family", _FAMILY_NAMES[family]),
+        ("hashsize", str(_U32.unpack(data[ATTR_HASHSIZE])[0])),
+        ("maxelem", str(_U32.unpack(data[ATTR_MAXELEM])[0])),
     ]
-    if _BUCKETSIZE in data:  # since Linux 5.11
-        options.append(("bucketsize", str(data[_BUCKETSIZE][0])))
-        options.append(("initval", f"{_U32.unpack(data[_INITVAL])[0]:#010x}"))
+    if ATTR_BUCKETSIZE in data:  # since Linux 5.11
+        options.append(("bucketsize", str(data[ATTR_BUCKETSIZE][0])))
+        options.append(("initval", f"{_U32.unpack(data[ATTR_INITVAL])[0]:#010x}"))
     return IPSet(kind, tuple(options))
 
 
@@ -123,15 +137,15 @@ def _texts(kind: str, raw: bytes) -> Iterator[str]:
         if not found.keys() <= allowed:
             raise UnfamiliarError(f"member with {sorted(found)}")
         if kind == "bitmap:port":
-            yield str(_U16.unpack(found[_PORT])[0])
+            yield str(_U16.unpack(found[ATTR_PORT])[0])
             continue
-        text = _address(found[_IP])
-        if _PORT in allowed:
-            text = f"{text},{_PROTOCOLS[found[_PROTO][0]]}:{_U16.unpack(found[_PORT])[0]}"
-        if _IP2 in allowed:
-            text = f"{text},{_address(found[_IP2])}"
-        if _CIDR2 in found:
-            length = found[_CIDR2][0]
+        text = _address(found[ATTR_IP])
+        if ATTR_PORT in allowed:
+            text = f"{text},{_PROTOCOL_NAMES[found[ATTR_PROTO][0]]}:{_U16.unpack(found[ATTR_PORT])[0]}"
+        if ATTR_IP2 in allowed:
+            text = f"{text},{_address(found[ATTR_IP2])}"
+        if ATTR_CIDR2 in found:
+            length = found[ATTR_CIDR2][0]
             if length != (128 if ":" in text[text.rindex(",") :] else 32):
                 text = f"{text}/{length}"
         yield text
@@ -142,4 +156,4 @@ def _address(nested: bytes) -> str:
     if len(addresses) != 1:
         raise ValueError(f"a member with {len(addresses)} addresses in one place")
     kind, raw = addresses.popitem()
-    return inet_ntop(_ADDRESS[kind], raw)
+    return inet_ntop(_ADDRESS_FAMILIES[kind], raw)

@@ -8,31 +8,35 @@ The kernel is asked by nfnetlink (linux/netfilter/ipset/ip_set.h).
 
 from __future__ import annotations
 
-from socket import AF_INET
 from struct import Struct
 
-from ..netlink import NETLINK_NETFILTER, NetlinkSocket, attribute, attributes, message
+from ..netlink import NETLINK_NETFILTER, NetlinkSocket, attribute, attributes, string
+from ..nfnetlink.protocol import HEADER_BYTES
+from .protocol import (
+    ATTR_CADT_FLAGS,
+    ATTR_DATA,
+    ATTR_FLAGS,
+    ATTR_SETNAME,
+    CMD_LIST,
+    FLAG_LIST_HEADER,
+    FLAG_WITH_FORCEADD,
+    request,
+)
 
-_LIST = 0x0607  # NFNL_SUBSYS_IPSET, IPSET_CMD_LIST
-_HEADER = bytes((AF_INET, 0, 0, 0))  # struct nfgenmsg
-_PROTOCOL, _SETNAME, _FLAGS, _DATA = 1, 2, 6, 7
-_PROTOCOL_VERSION = 6  # the oldest that kernels speak
-_HEADERS_ONLY = 1 << 2  # IPSET_FLAG_LIST_HEADER, in IPSET_ATTR_FLAGS
-_CREATION_FLAGS, _WITH_FORCEADD = 8, 1 << 5  # IPSET_FLAG_WITH_FORCEADD, in IPSET_ATTR_CADT_FLAGS
 _U32 = Struct(">I")
 
 
 def forced() -> set[str]:
     """Return the names of the sets that have ``forceadd``; none where the kernel cannot be asked."""
-    request = attribute(_PROTOCOL, bytes((_PROTOCOL_VERSION,))) + attribute(_FLAGS, _U32.pack(_HEADERS_ONLY))
-    found = set()
+    headers_only = attribute(ATTR_FLAGS, _U32.pack(FLAG_LIST_HEADER))
+    names = set()
     try:
         with NetlinkSocket(NETLINK_NETFILTER) as socket:
-            for payload in socket.dump(message(_LIST, 0, _HEADER + request)):
-                header = attributes(payload, len(_HEADER))
-                flags = attributes(header.get(_DATA, b"")).get(_CREATION_FLAGS)
-                if flags and _U32.unpack(flags)[0] & _WITH_FORCEADD:
-                    found.add(header[_SETNAME].rstrip(b"\0").decode("utf-8", "surrogateescape"))
+            for payload in socket.dump(request(CMD_LIST, headers_only)):
+                header = attributes(payload, HEADER_BYTES)
+                flags = attributes(header.get(ATTR_DATA, b"")).get(ATTR_CADT_FLAGS)
+                if flags and _U32.unpack(flags)[0] & FLAG_WITH_FORCEADD:
+                    names.add(string(header[ATTR_SETNAME]))
     except OSError:
         return set()
-    return found
+    return names

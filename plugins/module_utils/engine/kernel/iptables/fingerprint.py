@@ -17,10 +17,10 @@ from struct import Struct
 from sys import byteorder
 from typing import Any
 
-from ..netlink import NETLINK_NETFILTER, NetlinkSocket, message
+from ..netlink import NETLINK_NETFILTER, NetlinkSocket
+from ..nfnetlink.protocol import NFNL_SUBSYS_NFTABLES, request
 
-_NFT_GETGEN = 10 << 8 | 16  # NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN (linux/netfilter/nf_tables.h)
-_NFGENMSG = Struct("=BBH")  # family, version, resource
+_GET_GENERATION = 16  # NFT_MSG_GETGEN (linux/netfilter/nf_tables.h)
 
 _GET_INFO, _GET_ENTRIES = 64, 65  # IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES, the same numbers for IPv6
 _NAME_BYTES = 32
@@ -46,7 +46,7 @@ def fingerprint(backend: str) -> bytes | None:
     try:
         if backend == "nft":
             with NetlinkSocket(NETLINK_NETFILTER) as opened:
-                return _digest(opened.query(message(_NFT_GETGEN, 0, _NFGENMSG.pack(0, 0, 0))))
+                return _digest(opened.query(request(NFNL_SUBSYS_NFTABLES, _GET_GENERATION)))
         return _digest([_legacy(family, table) for family in (4, 6) for table in _TABLES])
     except OSError:
         return None

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 FAMILY = "IPVS"
-AF_INET = 2
-AF_INET6 = 10
 
 
 class Command:

@@ -25,8 +25,8 @@ from ...model.ipvs import (
 from ...model.net import pack as pack_address
 from ...model.net import unpack as unpack_address
 from ..genetlink import HEADER_BYTES
-from ..netlink import NLA_F_NESTED, attribute, attributes
-from .attributes import AF_INET, AF_INET6, Dest, Service, Top
+from ..netlink import AF_INET, AF_INET6, NLA_F_NESTED, attribute, attributes
+from .attributes import Dest, Service, Top
 from .limits import MAXIMUM_NAME, MAXIMUM_TIMEOUT
 
 U8 = Struct("=B")

@@ -21,17 +21,22 @@ from typing import NamedTuple
 from ...errors import KernelError, MissingError
 from ...model.net import pack as pack_address
 from ...model.net import unpack as unpack_address
-from ..netlink import NETLINK_NETFILTER, NLA_F_NESTED, NetlinkSocket, attribute, attributes, message
+from ..netlink import (
+    ADDRESS_FAMILIES,
+    ATTRIBUTE,
+    NETLINK_NETFILTER,
+    NLA_F_NESTED,
+    NetlinkSocket,
+    attribute,
+    attributes,
+)
+from .protocol import HEADER_BYTES, NFNL_SUBSYS_CTNETLINK, request
 
 UDP = 17
 
-_GET = 0x0101  # NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET
-_DELETE = 0x0102
-_NFGENMSG_BYTES = 4
-_FAMILIES = {4: 2, 6: 10}
+_GET, _DELETE = 1, 2  # IPCTNL_MSG_CT_*
 _BE16 = Struct(">H")
 _U32 = Struct("=I")
-_ATTRIBUTE = Struct("=HH")
 AddressPort = tuple[str, int]
 
 _CTA_TUPLE_ORIG = 1
@@ -94,7 +99,7 @@ def reading_udp_flows(family: int, to: Collection[AddressPort] | None = None) ->
     payload = attribute(_CTA_TUPLE_ORIG | NLA_F_NESTED, protocol)
     payload += attribute(_CTA_FILTER | NLA_F_NESTED, attribute(_CTA_FILTER_ORIG_FLAGS, _U32.pack(_FILTER_PROTO_NUM)))
     with _connect() as socket:
-        for entries in socket.dumping(message(_GET, 0, _header(family) + payload)):
+        for entries in socket.dumping(_request(_GET, family, payload)):
             if entries:
                 yield _flows(family, entries, wanted)
 
@@ -109,7 +114,7 @@ def delete(flows: Iterable[Flow]) -> int:
     """
     wanted = list(flows)
     with _connect() as socket:
-        outcome = socket.request([message(_DELETE, 0, _header(flow.family) + flow.handle) for flow in wanted])
+        outcome = socket.request([_request(_DELETE, flow.family, flow.handle) for flow in wanted])
     for flow, code in zip(wanted, outcome):
         if code not in (0, errno.ENOENT):
             raise KernelError(
@@ -150,7 +155,7 @@ class _Layout(NamedTuple):
 
 
 def _nested(size: int, kind: int) -> bytes:
-    return _ATTRIBUTE.pack(size, kind | NLA_F_NESTED)
+    return ATTRIBUTE.pack(size, kind | NLA_F_NESTED)
 
 
 _LAYOUTS = {
@@ -158,9 +163,9 @@ _LAYOUTS = {
         (
             (4, _nested(52, 1)),
             (8, _nested(20, 1)),
-            (20, _ATTRIBUTE.pack(8, 2)),
+            (20, ATTRIBUTE.pack(8, 2)),
             (28, _nested(28, 2)),
-            (48, _ATTRIBUTE.pack(6, 3)),
+            (48, ATTRIBUTE.pack(6, 3)),
         ),
         slice(24, 28),
         slice(52, 54),
@@ -169,9 +174,9 @@ _LAYOUTS = {
         (
             (4, _nested(76, 1)),
             (8, _nested(44, 1)),
-            (32, _ATTRIBUTE.pack(20, 4)),
+            (32, ATTRIBUTE.pack(20, 4)),
             (52, _nested(28, 2)),
-            (72, _ATTRIBUTE.pack(6, 3)),
+            (72, ATTRIBUTE.pack(6, 3)),
         ),
         slice(36, 52),
         slice(76, 78),
@@ -191,12 +196,12 @@ def _destination(family: int, entry: bytes) -> bytes:
     return b"" if flow is None else pack_address(flow.destination) + _BE16.pack(flow.destination_port)
 
 
-def _header(family: int) -> bytes:
-    return bytes((_FAMILIES[family], 0, 0, 0))
+def _request(command: int, family: int, payload: bytes) -> bytes:
+    return request(NFNL_SUBSYS_CTNETLINK, command, ADDRESS_FAMILIES[family], payload)
 
 
 def _flow(family: int, payload: bytes) -> Flow | None:
-    found = attributes(payload, _NFGENMSG_BYTES)
+    found = attributes(payload, HEADER_BYTES)
     original = attributes(found[_CTA_TUPLE_ORIG])
     ports = attributes(original[_CTA_TUPLE_PROTO])
     if ports[_CTA_PROTO_NUM][0] != UDP:

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import socket
 
-from ..netlink import NETLINK_NETFILTER, attributes, event_socket, from_kernel, messages
+from ..netlink import (
+    ADDRESS_FAMILIES,
+    NETLINK_NETFILTER,
+    attributes,
+    event_socket,
+    from_kernel,
+    messages,
+)
+from .protocol import HEADER_BYTES, NFNLGRP_NFTABLES
 
-_NFTABLES = 7  # NFNLGRP_NFTABLES (linux/netfilter/nfnetlink.h): what every transaction did
-_QUEUE_BYTES = _READ_BYTES = 65536
-_NFGENMSG_BYTES = 4  # family, version, resource
-_FAMILIES = (2, 10)  # those of iptables and ip6tables
+_QUEUE_BYTES = 65536
+_FAMILIES = tuple(ADDRESS_FAMILIES.values())  # of the tables of iptables and ip6tables
 _TABLE = 1  # NFTA_TABLE_NAME, NFTA_CHAIN_TABLE, NFTA_RULE_TABLE (linux/netfilter/nf_tables.h)
 _TABLES = (b"nat", b"filter")
 
@@ -28,7 +34,7 @@ class RuleEvents:
     """
 
     def __init__(self) -> None:
-        self._socket = event_socket(NETLINK_NETFILTER, 1 << _NFTABLES - 1, (socket.SO_RCVBUF, _QUEUE_BYTES))
+        self._socket = event_socket(NETLINK_NETFILTER, 1 << NFNLGRP_NFTABLES - 1, (socket.SO_RCVBUF, _QUEUE_BYTES))
 
     def fileno(self) -> int:
         """Return the descriptor to wait for."""
@@ -46,7 +52,7 @@ class RuleEvents:
         found = False
         while True:
             try:
-                packet = from_kernel(self._socket, _READ_BYTES)
+                packet = from_kernel(self._socket)
             except BlockingIOError:
                 return found
             except OSError:  # ENOBUFS: more came than the queue holds
@@ -68,7 +74,7 @@ def _touches(packet: bytes) -> bool:
         if (
             body[:1]
             and body[0] in _FAMILIES
-            and attributes(body, _NFGENMSG_BYTES).get(_TABLE, b"").rstrip(b"\0") in _TABLES
+            and attributes(body, HEADER_BYTES).get(_TABLE, b"").rstrip(b"\0") in _TABLES
         ):
             return True
     return False

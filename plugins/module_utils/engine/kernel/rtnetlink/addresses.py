@@ -1,10 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Links of ours, their addresses, and local routes, by rtnetlink in batches.
-
-See rtnetlink(7), linux/if_link.h and linux/if_addr.h.
-"""
+"""Read and write links, their addresses and their local routes, by rtnetlink in batches."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
-from struct import Struct
 from typing import Any, NamedTuple
 
 from ...errors import KernelError
@@ -25,23 +21,26 @@ from ...model.net import pack, unpack
 from ...model.step import Step
 from .. import Failure, Result
 from ..decoding import decoding
-from ..netlink import NETLINK_ROUTE, NLM_F_CREATE, NLM_F_EXCL, NetlinkSocket, attribute, attributes, message
-from .routes import DUMP, GETROUTE, local_routes, route_message, routed_addresses
+from ..netlink import (
+    AF_INET,
+    AF_INET6,
+    NETLINK_ROUTE,
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    NetlinkSocket,
+    attribute,
+    attributes,
+    message,
+    string,
+    string_attribute,
+)
+from . import protocol
+from .routes import local_routes, route_message, routed_addresses
 
-_NEWLINK, _DELLINK, _GETLINK = 16, 17, 18
-_NEWADDR, _DELADDR, _GETADDR = 20, 21, 22
-_IFF_UP = 0x1
-_IFLA_IFNAME, _IFLA_TXQLEN, _IFLA_LINKINFO, _INFO_KIND = 3, 13, 18, 1
 _NO_QUEUE = bytes(4)  # kube-proxy makes kube-ipvs0 with a queue of length 0; nothing is ever sent through it
-_IFA_ADDRESS, _IFA_LOCAL = 1, 2
-_IFA_F_NODAD = 0x2
-_AF = {4: 2, 6: 10}
 _PATIENCE = 200  # looks, 5 ms apart
 _PROMOTE = "/proc/sys/net/ipv4/conf/{link}/promote_secondaries"
 _NO_LINK = 0x7FFFFFFF  # a number that no link has
-
-_LINK = Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
-_ADDRESS = Struct("=BBBBI")  # struct ifaddrmsg: family, prefix length, flags, scope, index
 
 # What a step asks for and is so already.
 _FULFILLED = {
@@ -102,7 +101,7 @@ def read_routes(links: Collection[str]) -> Items:
     """Return the local routes on the links of these names, but for the kernel's own; each with its routing protocol."""
     with _conversation() as socket:
         names = {known.number: link for link, known in _links(socket).items() if link in links}
-        payloads = _dump(socket, GETROUTE, DUMP, "routes")
+        payloads = _dump(socket, protocol.RTM_GETROUTE, protocol.ALL_ROUTES, "routes")
         with decoding("the kernel's routes"):
             return dict(local_routes(payloads, names))
 
@@ -224,7 +223,7 @@ def _wait_for_routes(socket: NetlinkSocket, wanted: set[str]) -> None:
     Until then, what they replace must stay.
     """
     for _time in range(_PATIENCE):
-        payloads = _dump(socket, GETROUTE, DUMP, "routes")
+        payloads = _dump(socket, protocol.RTM_GETROUTE, protocol.ALL_ROUTES, "routes")
         with decoding("the kernel's routes"):
             if wanted <= routed_addresses(payloads):
                 return
@@ -233,24 +232,21 @@ def _wait_for_routes(socket: NetlinkSocket, wanted: set[str]) -> None:
 
 def _links(socket: NetlinkSocket) -> dict[str, _Known]:
     found = {}
-    payloads = _dump(socket, _GETLINK, _LINK.pack(0, 0, 0, 0, 0), "links")
+    payloads = _dump(socket, protocol.RTM_GETLINK, protocol.ALL_LINKS, "links")
     with decoding("the kernel's links"):
         for payload in payloads:
-            _family, _type, index, flags, _change = _LINK.unpack_from(payload)
-            fields = attributes(payload, _LINK.size)
-            kind = attributes(fields.get(_IFLA_LINKINFO, b"")).get(_INFO_KIND, b"")
-            found[_text(fields[_IFLA_IFNAME])] = _Known(index, Link(_text(kind), bool(flags & _IFF_UP)))
+            index, is_up, fields = protocol.unpack_link(payload)
+            kind = attributes(fields.get(protocol.IFLA_LINKINFO, b"")).get(protocol.IFLA_INFO_KIND, b"")
+            found[string(fields[protocol.IFLA_IFNAME])] = _Known(index, Link(string(kind), is_up))
     return found
 
 
 def _addresses(socket: NetlinkSocket) -> list[tuple[int, str, int]]:
     found = []
-    payloads = _dump(socket, _GETADDR, _ADDRESS.pack(0, 0, 0, 0, 0), "addresses")
+    payloads = _dump(socket, protocol.RTM_GETADDR, protocol.ALL_ADDRESSES, "addresses")
     with decoding("the kernel's addresses"):
         for payload in payloads:
-            _family, prefix, _flags, _scope, index = _ADDRESS.unpack_from(payload)
-            fields = attributes(payload, _ADDRESS.size)
-            raw = fields.get(_IFA_LOCAL) or fields.get(_IFA_ADDRESS)
+            index, prefix, raw = protocol.unpack_address(payload)
             if raw:
                 found.append((index, unpack(raw), prefix))
     return found
@@ -271,30 +267,25 @@ def _message(step: Step, known: dict[str, _Known]) -> bytes:
     if step.kind == "route":
         return route_message(step.key, index, step.before, step.after)
     raw = pack(step.key.address)
-    header = _ADDRESS.pack(
-        _AF[4 if len(raw) == 4 else 6],
-        step.key.prefix,
-        _IFA_F_NODAD if len(raw) == 16 else 0,
-        0,
-        index,
-    )
-    fields = attribute(_IFA_LOCAL, raw) + attribute(_IFA_ADDRESS, raw)
+    family, flags = (AF_INET, 0) if len(raw) == 4 else (AF_INET6, protocol.IFA_F_NODAD)
+    header = protocol.IFADDRMSG.pack(family, step.key.prefix, flags, 0, index)
+    fields = attribute(protocol.IFA_LOCAL, raw) + attribute(protocol.IFA_ADDRESS, raw)
     if step.after is None:
-        return message(_DELADDR, 0, header + fields)
-    return message(_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, header + fields)
+        return message(protocol.RTM_DELADDR, 0, header + fields)
+    return message(protocol.RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, header + fields)
 
 
 def _link_message(step: Step, known: dict[str, _Known]) -> bytes:
-    title = attribute(_IFLA_IFNAME, step.key.encode("utf-8", "surrogateescape") + b"\0")
+    title = string_attribute(protocol.IFLA_IFNAME, step.key)
     if step.after is None:
-        return message(_DELLINK, 0, _LINK.pack(0, 0, 0, 0, 0) + title)
-    flags = _IFF_UP if step.after.up else 0
-    header = _LINK.pack(0, 0, 0, flags, _IFF_UP)
+        return message(protocol.RTM_DELLINK, 0, protocol.ALL_LINKS + title)
+    flags = protocol.IFF_UP if step.after.up else 0
+    header = protocol.IFINFOMSG.pack(0, 0, 0, flags, protocol.IFF_UP)
     if step.key in known:  # the type of a link cannot change; a step that wants that fails in the kernel
-        return message(_NEWLINK, 0, header + title)
-    info = attribute(_IFLA_LINKINFO, attribute(_INFO_KIND, step.after.type.encode()))
-    queue = attribute(_IFLA_TXQLEN, _NO_QUEUE) if step.after.type == "dummy" else b""
-    return message(_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, header + title + queue + info)
+        return message(protocol.RTM_NEWLINK, 0, header + title)
+    info = attribute(protocol.IFLA_LINKINFO, attribute(protocol.IFLA_INFO_KIND, step.after.type.encode()))
+    queue = attribute(protocol.IFLA_TXQLEN, _NO_QUEUE) if step.after.type == "dummy" else b""
+    return message(protocol.RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, header + title + queue + info)
 
 
 def _explain(step: Step, code: int) -> str:
@@ -303,7 +294,3 @@ def _explain(step: Step, code: int) -> str:
     if code == errno.EOPNOTSUPP:
         text = _UNSUPPORTED[step.kind]
     return f"{name(step.kind, step.key)}: {text.format(type=getattr(value, 'type', ''))}"
-
-
-def _text(raw: bytes) -> str:
-    return raw.rstrip(b"\0").decode("utf-8", "surrogateescape")  # a link may have any bytes for its name

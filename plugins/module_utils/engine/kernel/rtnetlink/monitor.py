@@ -6,31 +6,18 @@
 from __future__ import annotations
 
 import struct
-from struct import Struct
 from typing import NamedTuple
 
 from ...model.net import unpack
-from ..netlink import NETLINK_ROUTE, SO_RCVBUFFORCE, attributes, event_socket, from_kernel, messages
+from ..netlink import NETLINK_ROUTE, SO_RCVBUFFORCE, SOL_NETLINK, event_socket, from_kernel, messages, string
+from . import protocol
 from .routes import local_route
 
-_RTM_NEWLINK = 16
-_RTM_DELLINK = 17
-_RTM_NEWADDR = 20
-_RTM_DELADDR = 21
-_RTM_DELROUTE = 25
 _RTMGRP_LINK = 0x1
 _RTMGRP_IPV4_IFADDR = 0x10
 _RTMGRP_IPV6_IFADDR = 0x100
-_SOL_NETLINK = 270
 _ADD_MEMBERSHIP, _DROP_MEMBERSHIP = 1, 2
 _ROUTE_GROUPS = (7, 11)  # RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE
-_IFF_UP = 0x1
-_IFLA_IFNAME = 3
-_IFA_ADDRESS = 1
-_IFA_LOCAL = 2
-_IFINFO = Struct("=BxHiII")  # family, type, index, flags, change
-_IFADDR = Struct("=BBBBI")  # family, prefix length, flags, scope, index
-_READ_BYTES = 65536
 _QUEUE_BYTES = 1 << 20
 
 
@@ -70,7 +57,7 @@ class Events:
         """
         if wanted != self._routes:
             for group in _ROUTE_GROUPS:
-                self._socket.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP if wanted else _DROP_MEMBERSHIP, group)
+                self._socket.setsockopt(SOL_NETLINK, _ADD_MEMBERSHIP if wanted else _DROP_MEMBERSHIP, group)
             self._routes = wanted
 
     def fileno(self) -> int:
@@ -87,7 +74,7 @@ class Events:
         lost = False
         while True:
             try:
-                packet = from_kernel(self._socket, _READ_BYTES)
+                packet = from_kernel(self._socket)
             except BlockingIOError:
                 return None if lost else found
             except OSError:  # ENOBUFS: more came than the queue holds
@@ -112,22 +99,18 @@ def _parse(packet: bytes) -> list[Event]:
 
 
 def _events(packet: bytes) -> list[Event]:
-    found = []
+    events = []
     for kind, _flags, _sequence, body in messages(packet):
-        if kind in (_RTM_NEWLINK, _RTM_DELLINK):
-            _family, _type, index, bits, _change = _IFINFO.unpack_from(body)
-            name = (
-                attributes(body, _IFINFO.size).get(_IFLA_IFNAME, b"").rstrip(b"\0").decode("utf-8", "surrogateescape")
-            )
-            found.append(Event("link", kind == _RTM_DELLINK, index, link=name, up=bool(bits & _IFF_UP)))
-        elif kind in (_RTM_NEWADDR, _RTM_DELADDR):
-            index = _IFADDR.unpack_from(body)[4]
-            given = attributes(body, _IFADDR.size)
-            raw = given.get(_IFA_LOCAL) or given.get(_IFA_ADDRESS) or b""
+        if kind in (protocol.RTM_NEWLINK, protocol.RTM_DELLINK):
+            index, is_up, fields = protocol.unpack_link(body)
+            name = string(fields.get(protocol.IFLA_IFNAME, b""))
+            events.append(Event("link", kind == protocol.RTM_DELLINK, index, link=name, up=is_up))
+        elif kind in (protocol.RTM_NEWADDR, protocol.RTM_DELADDR):
+            index, _prefix, raw = protocol.unpack_address(body)
             if len(raw) in (4, 16):
-                found.append(Event("address", kind == _RTM_DELADDR, index, address=unpack(raw)))
-        elif kind == _RTM_DELROUTE:
+                events.append(Event("address", kind == protocol.RTM_DELADDR, index, address=unpack(raw)))
+        elif kind == protocol.RTM_DELROUTE:
             route = local_route(body)
             if route is not None:
-                found.append(Event("route", True, route.link, network=route.network))
-    return found
+                events.append(Event("route", True, route.link, network=route.network))
+    return events

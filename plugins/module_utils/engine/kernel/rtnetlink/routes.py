@@ -1,10 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Local routes by rtnetlink: ``ip route add local CIDR dev LINK table local``.
-
-See rtnetlink(7) and linux/rtnetlink.h.
-"""
+"""Messages about local routes, by rtnetlink: ``ip route add local CIDR dev LINK table local``."""
 
 from __future__ import annotations
 
@@ -14,21 +11,13 @@ from typing import NamedTuple
 
 from ...model.link import STATIC, RouteKey
 from ...model.net import pack, unpack
-from ..netlink import NLM_F_APPEND, NLM_F_CREATE, attribute, attributes, message
+from ..netlink import AF_INET, AF_INET6, NLM_F_APPEND, NLM_F_CREATE, attribute, attributes, message
+from .protocol import RT_SCOPE_HOST, RT_TABLE_LOCAL, RTA_DST, RTA_OIF, RTM_DELROUTE, RTM_NEWROUTE, RTMSG, RTN_LOCAL
 
-NEWROUTE, DELROUTE, GETROUTE = 24, 25, 26
 # The kernel's own, among them those that it makes for each address (RTPROT_UNSPEC on old ones), and redirects.
 _KERNEL = (0, 1, 2)
-_LOCAL_TABLE, _LOCAL_TYPE = 255, 2
-_SCOPE_HOST = 254
-_ANY_DESTINATION = {2: b"\0" * 4, 10: b"\0" * 16}
-_DESTINATION, _LINK = 1, 4
-
-# struct rtmsg: family, prefix lengths (to, from), tos, table, protocol, scope, type, flags
-_ROUTE = Struct("=BBBBBBBBI")
+_ANY_DESTINATION = {AF_INET: bytes(4), AF_INET6: bytes(16)}
 _INDEX = Struct("=I")
-
-DUMP = _ROUTE.pack(0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def route_message(key: RouteKey, index: int, before: int | None, after: int | None) -> bytes:
@@ -39,13 +28,13 @@ def route_message(key: RouteKey, index: int, before: int | None, after: int | No
     """
     address, _slash, length = key.network.partition("/")
     raw = pack(address)
-    family, scope = (2, _SCOPE_HOST) if len(raw) == 4 else (10, 0)
+    family, scope = (AF_INET, RT_SCOPE_HOST) if len(raw) == 4 else (AF_INET6, 0)
     protocol = (before if after is None else after) or STATIC
-    header = _ROUTE.pack(family, int(length), 0, 0, _LOCAL_TABLE, protocol, scope, _LOCAL_TYPE, 0)
-    fields = attribute(_DESTINATION, raw) + attribute(_LINK, _INDEX.pack(index))
+    header = RTMSG.pack(family, int(length), 0, 0, RT_TABLE_LOCAL, protocol, scope, RTN_LOCAL, 0)
+    fields = attribute(RTA_DST, raw) + attribute(RTA_OIF, _INDEX.pack(index))
     if after is None:
-        return message(DELROUTE, 0, header + fields)
-    return message(NEWROUTE, NLM_F_CREATE | NLM_F_APPEND, header + fields)
+        return message(RTM_DELROUTE, 0, header + fields)
+    return message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_APPEND, header + fields)
 
 
 class LocalRoute(NamedTuple):
@@ -58,14 +47,14 @@ class LocalRoute(NamedTuple):
 
 def local_route(payload: bytes) -> LocalRoute | None:
     """Return the local route of a message; None if it is another kind of route, or belongs to an address."""
-    family, length, _from, _tos, table, protocol, _scope, kind, _flags = _ROUTE.unpack_from(payload)
-    if table != _LOCAL_TABLE or kind != _LOCAL_TYPE or protocol in _KERNEL or family not in _ANY_DESTINATION:
+    family, length, _from, _tos, table, protocol, _scope, kind, _flags = RTMSG.unpack_from(payload)
+    if table != RT_TABLE_LOCAL or kind != RTN_LOCAL or protocol in _KERNEL or family not in _ANY_DESTINATION:
         return None
-    fields = attributes(payload, _ROUTE.size)
-    if _LINK not in fields:
+    fields = attributes(payload, RTMSG.size)
+    if RTA_OIF not in fields:
         return None
-    network = f"{unpack(fields.get(_DESTINATION, _ANY_DESTINATION[family]))}/{length}"
-    return LocalRoute(_INDEX.unpack(fields[_LINK])[0], network, protocol)
+    network = f"{unpack(fields.get(RTA_DST, _ANY_DESTINATION[family]))}/{length}"
+    return LocalRoute(_INDEX.unpack(fields[RTA_OIF])[0], network, protocol)
 
 
 def local_routes(payloads: Iterable[bytes], names: dict[int, str]) -> Iterator[tuple[RouteKey, int]]:
@@ -79,7 +68,7 @@ def routed_addresses(payloads: Iterable[bytes]) -> set[str]:
     """Return the IPv6 addresses of a dump that are local because they are on some link."""
     found = set()
     for payload in payloads:
-        family, length, _from, _tos, table, protocol, _scope, kind, _flags = _ROUTE.unpack_from(payload)
-        if (family, length, table, kind) == (10, 128, _LOCAL_TABLE, _LOCAL_TYPE) and protocol in _KERNEL:
-            found.add(unpack(attributes(payload, _ROUTE.size)[_DESTINATION]))
+        family, length, _from, _tos, table, protocol, _scope, kind, _flags = RTMSG.unpack_from(payload)
+        if (family, length, table, kind) == (AF_INET6, 128, RT_TABLE_LOCAL, RTN_LOCAL) and protocol in _KERNEL:
+            found.add(unpack(attributes(payload, RTMSG.size)[RTA_DST]))
     return found
