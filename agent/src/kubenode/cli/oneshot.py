@@ -23,7 +23,8 @@ from ..engine.proxy import saved_sysctls
 from ..engine.proxy.drain.policy import Drain
 from ..engine.proxy.drain.store import Holders, recall, recall_holders, remember, remember_holders
 from ..engine.proxy.node import Node
-from ..engine.proxy.planning import Claims, make_plan, named
+from ..engine.proxy.planning import Claims, make_plan
+from ..engine.proxy.takeover import keys_to_read
 from ..paths import OWNER
 from .desired import complain
 
@@ -70,7 +71,7 @@ class Pass:
     def plan(self, want: State, *, drain: bool = True) -> Plan:
         """Return what has to be done; without ``drain`` real servers go whatever their connections."""
         owned = self._ledger.owned(OWNER)
-        have = self._node.read(want, named(owned, self._adopt))
+        have = self._node.read(want, keys_to_read(owned, self._adopt))
         claims = Claims(owned, self._ledger.others(OWNER), self._adopt)
         connections = self._node.connections if drain else None
         moment = Drain(recall(self._ledger, OWNER), time.monotonic(), self._maximum, connections)

@@ -12,15 +12,7 @@ from ..model import State
 from ..plan import Plan, Step, plan
 from ..plan.order import RULES, rules_last
 from .drain import policy as termination
-from .takeover import SETS, balanced_by_rules, left_behind
-
-
-def named(owned: Mapping[str, Collection[Any]], adopt: bool) -> Mapping[str, Collection[Any]]:
-    """Return the keys to read by name beside the wanted ones, by kind: those that are ours.
-
-    With ``adopt``, they include every set that may be kube-proxy's.
-    """
-    return {**owned, "set": {*owned.get("set", ()), *SETS}} if adopt else owned
+from .takeover import balanced_by_rules, left_behind, superseded
 
 
 class Claims(NamedTuple):
@@ -62,9 +54,8 @@ def make_plan(
         return Plan(steps, whole.conflicts, whole.adopted), dict(drain.since)
     verdict = _retained(have, want, claims, left, drain)
     want = {**want, **{kind: {**want.get(kind, {}), **items} for kind, items in verdict.keep.items()}}
-    for kind, keys in left.items():
-        # what is wanted, or drains, is adopted and claimed; all else goes
-        ours[kind] = {*ours.get(kind, ()), *(keys - want.get(kind, {}).keys())}
+    for kind, keys in superseded(left, want).items():  # desired and draining items are adopted instead
+        ours[kind] = {*ours.get(kind, ()), *keys}
     prepared = plan(have, want, ours, others=claims.others, adopt=claims.adopt)
     if by_rules:
         prepared = prepared._replace(steps=rules_last(prepared.steps))

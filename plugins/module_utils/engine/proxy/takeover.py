@@ -61,6 +61,16 @@ def left_behind(have: ReadState, others: Mapping[str, Collection[Any]]) -> dict[
     return {kind: {key for key in keys if key not in others.get(kind, ())} for kind, keys in found.items()}
 
 
+def superseded(left: Mapping[str, Collection[Any]], want: ReadState) -> dict[str, set[Any]]:
+    """Return the items of kube-proxy (``left``) that are not desired: a takeover removes them."""
+    return {kind: set(keys) - want.get(kind, {}).keys() for kind, keys in left.items()}
+
+
+def keys_to_read(owned: Mapping[str, Collection[Any]], adopt: bool) -> Mapping[str, Collection[Any]]:
+    """Return the keys to read by name beside the desired ones: the owner's, and with ``adopt`` kube-proxy's sets."""
+    return {**owned, "set": {*owned.get("set", ()), *SETS}} if adopt else owned
+
+
 def balanced_by_rules(have: ReadState) -> bool:
     """Tell whether kube-proxy's iptables mode balances on this node."""
     return any(key.table == "nat" and _BY_RULES.match(key.chain) for key in have.get("chain", ()))

@@ -28,8 +28,9 @@ from ...engine.proxy.diff import Differences, differing
 from ...engine.proxy.drain import policy as termination
 from ...engine.proxy.drain.policy import Drain
 from ...engine.proxy.drain.store import Holders, recall, recall_holders, remember, remember_holders
-from ...engine.proxy.planning import Claims, make_plan, named
+from ...engine.proxy.planning import Claims, make_plan
 from ...engine.proxy.scope import deserving, only, spots, together
+from ...engine.proxy.takeover import keys_to_read
 from ...paths import OWNER
 from ..pass_result import PassResult
 from .agent_ledger import AgentLedger
@@ -173,7 +174,7 @@ class Reconciler:
         self._look_up(self.ledger.open())
         self.adopt = self.adopt or self.ledger.open().is_adoption_asked(OWNER)
         yield
-        return (yield from self._node.reading(self.want, named(self._owned, self.adopt)))
+        return (yield from self._node.reading(self.want, keys_to_read(self._owned, self.adopt)))
 
     def _look_up(self, ledger: Ledger) -> None:
         """Read the owners of items, if another process has written to the ledger."""
