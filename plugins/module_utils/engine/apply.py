@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Executing a plan: claim, hand runs of steps to the tables, forget; undo or go on when a step fails."""
+"""Execute a plan: claim, hand runs of steps to the tables, forget; undo or go on when a step fails."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ Tables = Mapping[str, Apply]
 
 
 class ApplyError(KernelError):
-    """A step failed. ``failed`` has it and why, ``undone`` what was taken back, ``stuck`` what could not be.
+    """A step failed, or the ledger after all steps.
 
-    If none did, ``reason`` says what failed after all of them.
+    ``failed`` has the failed steps with their reasons. ``undone`` has the steps that were undone, ``stuck`` those that
+    could not be. If no step failed, ``reason`` says what failed after them.
+
     """
 
     def __init__(self, failed: list[Failure], undone: list[Step], stuck: list[Failure], reason: str = "") -> None:
@@ -46,32 +48,32 @@ def _sentence(failure: Failure) -> str:
 
 
 class Outcome(NamedTuple):
-    """What a plan's execution did; ``failed`` is empty unless it was told to keep going."""
+    """Outcome of a plan's execution; ``failed`` is empty without ``keep_going``."""
 
     done: list[Step]
     failed: list[Failure]
 
 
 def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_going: bool = False) -> Outcome:
-    """Do what the plan says, in its order.
+    """Execute a plan in its order.
 
-    Claims are written before anything is created and forgotten after it is gone: a crash in between leaves a claim on
-    something that is not there, never an orphan that nobody owns. A failure leaves the ledger as it was, but for what
-    could be done.
+    Claims are written before an item is created, and forgotten after it is removed. So a crash in between leaves a
+    claim on an absent item, never an item without an owner. A failure leaves the ledger as it was, except for steps
+    that stay done.
 
     Args:
-        plan: what to do.
-        tables: ``apply`` of each table, by the table's name (:data:`default_tables`).
-        ledger: where claims go.
-        owner: whose items these are.
-        keep_going: the agent's way: a step that fails is reported and the rest is done, but for what hangs on the
-            failed step. Otherwise the first failure undoes all that was done before it.
+        plan: the steps, and the items to adopt.
+        tables: ``apply`` of each table, by the table's name (:data:`.kernel.tables.TABLES`).
+        ledger: the open ledger, which receives the claims.
+        owner: the owner of the items.
+        keep_going: report a step that fails and do the rest, except for its children. Otherwise the first failure
+            undoes all steps before it. The agent keeps going.
 
     Raises:
-        LedgerError: it cannot be written; nothing was done, or with ``keep_going`` perhaps all.
-        ApplyError: a step, or the ledger after all of them, failed (only without ``keep_going``); everything was undone
-            that could be.
-        KernelError: a table cannot be used at all (only with ``keep_going``); what was done before stays.
+        LedgerError: the ledger cannot be written; nothing was done, or with ``keep_going`` perhaps everything.
+        ApplyError: a step failed, or the ledger after all steps (only without ``keep_going``). All steps were undone,
+            as far as possible.
+        KernelError: a table cannot be used at all (only with ``keep_going``). Earlier steps stay done.
     """
     creations = [
         (step.kind, step.key) for step in plan.steps if step.before is None and KINDS[step.kind].parent is None
@@ -84,7 +86,7 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
     reason = ""
     if keep_going or not failed:
         gone = {(step.kind, step.key) for step in done if step.after is None}
-        # What was ours before stays claimed: that it could not be made does not say that it is not there.
+        # Earlier claims stay: an item whose creation failed may still be there.
         gone.update(
             fresh.intersection(
                 (failure.step.kind, failure.step.key) for failure in failed if failure.step.before is None
@@ -98,16 +100,16 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
                 raise
             reason = str(error).removesuffix("; nothing was changed")
     undone, stuck = undo(done, tables)
-    with suppress(LedgerError):  # a claim on something that is not there does no harm
+    with suppress(LedgerError):  # a claim on an absent item does no harm
         ledger.forget(owner, fresh.difference((failure.step.kind, failure.step.key) for failure in stuck))
     restored = {(step.kind, step.key) for step in undone}
-    with suppress(LedgerError):  # forgetting may have failed after it was written: what is there again is ours again
+    with suppress(LedgerError):  # the ledger may have forgotten before it failed: restored items need their claims
         ledger.claim(owner, [item for item in deletions if item in restored])
     raise ApplyError(failed, undone, stuck, reason)
 
 
 def undo(done: Sequence[Step], tables: Tables) -> Result:
-    """Take steps back, the last one first, as far as that can be; the ledger is the caller's business."""
+    """Undo steps as far as possible, the last one first. The caller updates the ledger."""
     return _run([step.inverse() for step in reversed(done)], tables, True, contained=True)
 
 
@@ -133,7 +135,7 @@ def _run(steps: list[Step], tables: Tables, keep_going: bool, contained: bool) -
         done.extend(result.done)
         for failure in result.failed:
             broken.setdefault(failure.step.kind, set()).add(failure.step.key)
-        # what failed only because its parent did is not worth a word of its own
+        # a child's failure that follows from its parent's is not reported
         failed.extend(failure for failure in result.failed if not _hangs_on(failure.step, broken))
         if result.failed and not keep_going:
             break

@@ -13,13 +13,13 @@ _DEEPEST = 4  # levels of a value that are shown
 
 
 def shown(value: object) -> str:
-    """Return a value as ``repr`` has it, cut to 200 characters or so, whatever its size and nesting."""
+    """Return the ``repr`` of a value of any size and nesting, cut to about 200 characters."""
     text = _shown(value, _DEEPEST)
     return text if len(text) <= MOST_SHOWN or isinstance(value, str) else f"{text[:MOST_SHOWN]}..."
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text of at most ``most`` characters, and how long it was if it had more."""
+    """Return at most ``most`` characters of a text; a longer one ends with its full length."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
@@ -38,17 +38,17 @@ def _shown(value: object, depth: int) -> str:
 
 def _joined(parts: Iterable[str]) -> str:
     """Join as many parts as are shown."""
-    found, size = [], 0
+    shown_parts, size = [], 0
     for part in parts:
-        found.append(part)
+        shown_parts.append(part)
         size += len(part) + 2
         if size > MOST_SHOWN:
             break
-    return ", ".join(found)
+    return ", ".join(shown_parts)
 
 
 class EngineError(Exception):
-    """Base of every error that the engine raises on purpose; its text is meant for people."""
+    """Base of every error that the engine raises on purpose; its text is for users."""
 
 
 class InputError(EngineError):
@@ -66,7 +66,7 @@ class InputError(EngineError):
 
 
 class KernelError(EngineError):
-    """The kernel, or a tool that speaks to it, refused: the node's operator has to act."""
+    """The kernel, or a tool that speaks to it, refused: the operator has to act."""
 
 
 class MissingError(KernelError):
@@ -78,7 +78,7 @@ class BusyError(KernelError):
 
 
 class LedgerError(EngineError):
-    """The ledger cannot be read or written; nothing is purged while that is so."""
+    """The ledger cannot be read or written; nothing is purged meanwhile."""
 
 
 class LockedError(LedgerError):

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Address policy: which addresses of ``spec.externalIPs`` and ``status.loadBalancer`` are served.
+"""Address policy: decide which addresses of ``spec.externalIPs`` and ``status.loadBalancer`` are served.
 
-By default every address but the reserved ones: special addresses, those of this node, those of the agent's own API
-server. A network of the configuration (``allowedExternalIPs``, ``allowedLoadBalancerIPs``) allows a reserved address
-only if it was clearly meant:
+By default, every address is served except reserved ones: special addresses, those of this node, and those of the
+agent's own API server. A network of the configuration (``allowedExternalIPs``, ``allowedLoadBalancerIPs``) allows a
+reserved address only if it names it closely enough:
 
 =============  ==============================================================
 Reserved       Allowed by
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from ..model.net import EVERYTHING, contains, family, full_prefix, overlap
 
-# IPv4 addresses in IPv6 are other spellings of addresses that may be reserved.
+# An IPv6 address that holds an IPv4 address is another spelling of it, and that one may be reserved.
 _SPECIAL = {
     4: (
         ("unspecified", "0.0.0.0/8"),

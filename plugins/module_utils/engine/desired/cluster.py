@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects of a cluster and the state that a node must have because of them, kept up to date by small steps.
+"""Desired state of a node, kept up to date as the cluster's objects change.
 
-An event costs what the object is worth: it marks its Service, and the next question works out the marked Services anew
-and changes the union by their differences. The result depends on the objects alone, never on the order of the events.
+An event marks its Service. The next query recomputes the marked Services and changes the union by their differences, so
+the cost depends on the change and not on the cluster. The result depends on the objects alone, never on the order of
+the events.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .vip_allocator import NEVER, Age, VipAllocator, Vips
 
 _MANY = 500
 _MOST_REASON = 300  # characters
-_SLICE = 1000  # virtual and real servers: some milliseconds' worth on a slow node
+_SLICE = 1000  # virtual and real servers in a slice: some milliseconds on a slow node
 
 
 class Cluster(ObjectStore):
@@ -57,19 +58,19 @@ class Cluster(ObjectStore):
     # the node
 
     def set_facts(self, facts: NodeFacts) -> None:
-        """Use new facts about the node; every Service is worked out anew if that matters to it."""
+        """Use new facts about the node; recompute every Service that they concern."""
         if facts != self._given_facts:
             self._given_facts = facts
             self._use_facts()
 
     def use_api_servers(self, addresses: Iterable[str]) -> None:
-        """Use these addresses as those of the agent's API servers, so that no Service gets them.
+        """Set the addresses of the agent's API servers, so that no Service gets them.
 
-        They count beside the endpoints of Service default/kubernetes.
+        The endpoints of Service default/kubernetes count as API servers, too.
         """
-        found = frozenset(addresses)
-        if found != self._api_servers:
-            self._api_servers = found
+        servers = frozenset(addresses)
+        if servers != self._api_servers:
+            self._api_servers = servers
             self._use_facts()
 
     def _use_facts(self) -> None:
@@ -84,11 +85,11 @@ class Cluster(ObjectStore):
             self._dirty.update(self._services)
         self._layout.use(self.facts)
 
-    # answers
+    # queries
 
     @property
     def eligible(self) -> bool:
-        """Tell whether new traffic may be sent to this node: it is not about to be removed, nor was its Node object."""
+        """Tell whether this node may receive new traffic: neither marked for removal, nor its Node object deleted."""
         return not self._left if self.node is None else self.node.eligible
 
     @property
@@ -108,15 +109,15 @@ class Cluster(ObjectStore):
         return problems
 
     def state(self) -> State:
-        """Return the whole desired state; the dictionaries are the caller's."""
+        """Return the whole desired state; the caller may change the dictionaries."""
         self._settle()
-        found = self._layout.state()
+        state = self._layout.state()
         for kind, items in self._union.items.items():
-            found.setdefault(kind, {}).update(items)
-        return found
+            state.setdefault(kind, {}).update(items)
+        return state
 
     def take(self) -> State:
-        """Return what changed since the last time, per kind: the new value, or None for what is no longer wanted."""
+        """Return the items changed since the last call, per kind: the new value, or None for unwanted ones."""
         self._settle()
         self._allocator.advance()
         changes = self._layout.take()
@@ -130,15 +131,15 @@ class Cluster(ObjectStore):
 
         It covers the virtual servers whose serving endpoints changed since the last call, and those in ``also``.
 
-        Those that nobody serves are left out.
+        Virtual servers without such endpoints are left out.
         """
         self._settle()
-        found = {}
+        serving_of = {}
         for key in {*self._union.take_served(), *also}:
             holder = self._allocator.get(key)
             if holder is not None and self._contributions[holder].claims[key].serving:
-                found[key] = self._contributions[holder].claims[key].serving
-        return found
+                serving_of[key] = self._contributions[holder].claims[key].serving
+        return serving_of
 
     def resume(self, former: Vips) -> None:
         """Rank the claims of these holders first, each in its class.
@@ -185,23 +186,22 @@ class Cluster(ObjectStore):
     def whose(self, items: Iterable[Item]) -> dict[Item, str]:
         """Return the Services that these items exist for: ``namespace/name``, with commas between several.
 
-        Items that no Service determines, and items that no Service wants any more, are left out. Members and addresses
-        need a search of all claims.
+        Items that no Service wants are left out. Members and addresses need a search of all claims.
         """
         self._settle()
-        found: dict[Item, set[Name]] = {}
+        services: dict[Item, set[Name]] = {}
         shared: set[Item] = set()
         for kind, key in items:
             holder = self._allocator.get({"virtual_server": key, "real_server": getattr(key, "server", None)}.get(kind))
             if holder is not None:
-                found[kind, key] = {holder}
+                services[kind, key] = {holder}
             elif kind in ("member", "address", "route"):
                 shared.add((kind, key))
         for name, part in self._contributions.items() if shared else ():
             held = (claim for key, claim in part.claims.items() if self._allocator.get(key) == name)
             for item in shared.intersection(shared_items(held, part.members)):
-                found.setdefault(item, set()).add(name)
-        return {item: ",".join(sorted("/".join(name) for name in names)) for item, names in found.items()}
+                services.setdefault(item, set()).add(name)
+        return {item: ",".join(sorted("/".join(name) for name in names)) for item, names in services.items()}
 
     def no_local_endpoints(self) -> Mapping[tuple[int, str], int]:
         """Count the Services with endpoints, but none on this node under a policy Local.
@@ -211,12 +211,12 @@ class Cluster(ObjectStore):
         self._settle()
         return self._local.no_local_endpoints()
 
-    # working it out
+    # computation
 
     def settling(self) -> Generator[int, None, None]:
-        """Work out the marked Services in slices, yielding how many are left; then :meth:`state` costs little.
+        """Recompute the marked Services in slices, yielding how many are left; then :meth:`state` is cheap.
 
-        Objects may come and go between two slices. A call of :meth:`state` does the rest.
+        Objects may change between two slices. A call of :meth:`state` recomputes the rest.
         """
         if self._settling is None:
             self._settling = self._work_out()
@@ -230,8 +230,8 @@ class Cluster(ObjectStore):
             yield left
 
     def _settle(self) -> None:
-        """Work out the marked Services anew, then what follows from all of them."""
-        # nothing made here is garbage: while a whole cluster is read in, looking for some would double the time
+        """Recompute the marked Services, then the static state that depends on all of them."""
+        # while a whole cluster is read in, nothing becomes garbage, and collections would double the time
         paused = len(self._dirty) >= _MANY and gc.isenabled()
         if paused:
             gc.disable()
@@ -253,7 +253,7 @@ class Cluster(ObjectStore):
         self._layout.follow(self._union)
 
     def _work_out_one(self, name: Name) -> Generator[int, None, None]:
-        """Work out one Service, yielding the size of each part that was done."""
+        """Recompute one Service, yielding the size of each part."""
         service = self._services.get(name)
         new, age = NOTHING, NEVER
         if service is not None:
@@ -261,7 +261,7 @@ class Cluster(ObjectStore):
             ordered = [slices[key] for key in sorted(slices)]
             new, age = self._contribution(service, ordered), (service.created, *name)
         if age != self._ages.get(name, age):
-            yield from self._replace(name, NOTHING)  # made anew under its old name: it lines up again
+            yield from self._replace(name, NOTHING)  # re-created under its old name: its claims rank as new
         self._ages[name] = age
         yield from self._replace(name, new)
         if new.refused:
@@ -275,7 +275,7 @@ class Cluster(ObjectStore):
     def _contribution(self, service: Service, slices: list[EndpointSlice]) -> Contribution:
         try:
             return contribution(service, slices, self._contexts)
-        except Exception as error:  # a fault of this program costs the one Service that has brought it to light
+        except Exception as error:  # a programming error must cost only the Service that triggers it
             reason = (
                 f"Service {service.namespace}/{service.name}: cannot be worked out: {type(error).__name__}: {error}"
             )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Configuration and facts as every Service needs them, computed once for each family."""
+"""Configuration and facts in the form that every Service needs, computed once for each family."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .node_facts import NodeFacts
 from .rules import Layout
 from .settings import Config
 
-_UNKNOWN = {4: "127.0.0.1", 6: "::1"}  # what kube-proxy assumes
+_UNKNOWN = {4: "127.0.0.1", 6: "::1"}  # kube-proxy's assumption
 UNSPECIFIED = ("0.0.0.0", "::")
 
 
 class Context(NamedTuple):
-    """One family's view of the node. ``external`` and ``balancer`` say which addresses of these kinds are served.
+    """One family's view of the node, with the address policies for external IPs and load balancer addresses.
 
-    ``node_ip`` is the primary address, a loopback address if unknown; ``own`` are the addresses on other links, which
-    must not be bound to kube-ipvs0; ``node_port_ips`` serve node ports; all addresses of ``service_cidrs`` are led to
-    IPVS by one route each.
+    ``node_ip`` is the primary address, a loopback address if unknown. ``own`` are the addresses on other links, which
+    must not be bound to kube-ipvs0. ``node_port_ips`` serve node ports. One route for each network of ``service_cidrs``
+    leads its addresses to IPVS.
     """
 
     family: int
@@ -42,7 +42,7 @@ class Context(NamedTuple):
 
 
 def known(config: Config, facts: NodeFacts, node: Node | None) -> NodeFacts:
-    """Return the facts with what goes before them: the Node object, and before that ``bindAddress``."""
+    """Return the facts, overridden by the Node object, and that by ``bindAddress``."""
     if node is not None:
         facts = facts._replace(
             zone=node.zone or facts.zone,
@@ -71,8 +71,7 @@ def context(fam: int, config: Config, facts: NodeFacts) -> Context:
 def service_cidrs(fam: int, config: Config, facts: NodeFacts) -> tuple[str, ...]:
     """Return the networks of one family that a route leads to IPVS as a whole.
 
-    A network with addresses of the node itself is not among them (see :func:`misplaced`): its virtual addresses have a
-    route each.
+    Networks with addresses of the node are left out (see :func:`misplaced`): their virtual addresses have a route each.
     """
     if config.vip_binding != "routes":
         return ()
@@ -83,7 +82,7 @@ def service_cidrs(fam: int, config: Config, facts: NodeFacts) -> tuple[str, ...]
 def misplaced(config: Config, facts: NodeFacts) -> dict[str, str]:
     """Return the service networks that contain an address of the node, with that address.
 
-    As local routes with a rule that refuses the rest, they would cut the node off from its neighbours.
+    A local route for such a network, and the rule that refuses unused addresses, would cut off the node's neighbours.
     """
     own = [*node_addresses(4, facts.addresses), *node_addresses(6, facts.addresses), *facts.node_ips]
     inside = {net: next((ip for ip in own if contains(net, ip)), "") for net in config.service_cidrs}
@@ -91,21 +90,21 @@ def misplaced(config: Config, facts: NodeFacts) -> dict[str, str]:
 
 
 def node_problems(config: Config, facts: NodeFacts) -> list[str]:
-    """Return what the configuration needs of the node and does not find, one sentence each."""
+    """Return the unmet requirements of the configuration on the node, one sentence each."""
     subject = f"Node {facts.name}"
-    found = []
+    problems = []
     if config.detect_local_mode == "NodeCIDR" and not facts.pod_cidrs:
         expected = "the node's networks, as detectLocalMode is NodeCIDR; until then nothing counts as a local pod"
-        found.append(str(InputError(subject, "spec.podCIDRs", [], expected)))
+        problems.append(str(InputError(subject, "spec.podCIDRs", [], expected)))
     if config.vip_binding == "routes":
         for net, ip in misplaced(config, facts).items():
             expected = f"a network without addresses of the node ({ip}); its virtual addresses have a route each"
-            found.append(str(InputError(subject, "serviceCIDRs", net, expected)))
-    return found
+            problems.append(str(InputError(subject, "serviceCIDRs", net, expected)))
+    return problems
 
 
 def layout(fam: int, config: Config, facts: NodeFacts) -> Layout:
-    """Return what the rules of one family depend on."""
+    """Return the inputs of one family's rules."""
     return Layout(
         fam,
         config.masquerade_bit,

@@ -21,8 +21,8 @@ _LAST_RESORT = SERVING | TERMINATING
 class Choice(NamedTuple):
     """The endpoints of one service port in one family.
 
-    ``cluster`` and ``local`` are None if no policy of the service uses them; ``any`` tells whether there is any
-    endpoint at all that could serve, here or elsewhere.
+    ``cluster`` and ``local`` are None if no policy of the service uses them. ``any`` is true if any endpoint of the
+    cluster could serve.
     """
 
     cluster: list[Candidate] | None
@@ -30,10 +30,10 @@ class Choice(NamedTuple):
     any: bool
 
     def all(self) -> list[Candidate]:
-        """Return every endpoint that is used, each once."""
-        found = list(self.cluster or ())
-        found.extend(item for item in self.local or () if item not in found)
-        return found
+        """Return the used endpoints, without duplicates."""
+        used = list(self.cluster or ())
+        used.extend(item for item in self.local or () if item not in used)
+        return used
 
 
 def candidates(
@@ -41,11 +41,10 @@ def candidates(
 ) -> dict[tuple[str, int], Candidate]:
     """Return the endpoints of a service port, by address and port, without duplicates.
 
-    Of those with the same address and port, one that is not terminating counts (kube-proxy: addEndpoints): a pod's
-    address may be another's before its endpoint is gone. Among those, one that is said to be on this node does, or else
-    the first.
+    Of endpoints with the same address and port, one that is not terminating wins (kube-proxy: addEndpoints): a new pod
+    may have the address before the old pod's endpoint is removed. Then one on this node wins, then the first.
     """
-    found: dict[tuple[str, int], Candidate] = {}
+    chosen: dict[tuple[str, int], Candidate] = {}
     for piece in slices:
         if piece.family != family:
             continue
@@ -55,10 +54,10 @@ def candidates(
         weight = piece.weight
         for endpoint in piece.endpoints:
             key = (endpoint[0], port)
-            earlier = found.get(key)
+            earlier = chosen.get(key)
             if earlier is None or _rank(endpoint, node) > _rank(earlier[0], node):
-                found[key] = (endpoint, port, weight)
-    return found
+                chosen[key] = (endpoint, port, weight)
+    return chosen
 
 
 def _rank(endpoint: Endpoint, node: str) -> tuple[bool, bool]:
@@ -66,31 +65,31 @@ def _rank(endpoint: Endpoint, node: str) -> tuple[bool, bool]:
 
 
 def choose(endpoints: Iterable[Candidate], uses_cluster: bool, uses_local: bool, node: str, zone: str) -> Choice:
-    """Sort endpoints into those of the cluster and those of this node.
+    """Choose the endpoints for cluster-wide and for node-local traffic.
 
     Args:
         endpoints: all endpoints of a service port.
-        uses_cluster: something of the service may go to endpoints anywhere.
-        uses_local: something of the service must stay on this node.
+        uses_cluster: a traffic policy of the service is Cluster.
+        uses_local: a traffic policy of the service is Local.
         node: this node's name.
         zone: this node's zone, or "".
     """
     listed = list(endpoints)
     cluster: list[Candidate] | None = None
     local: list[Candidate] | None = None
-    found = False
+    any_usable = False
     if uses_cluster:
         cluster = _near([item for item in listed if item[0][2] & READY], node, zone)
         if not cluster:
             cluster = [item for item in listed if item[0][2] & _LAST_RESORT == _LAST_RESORT]
-        found = bool(cluster)
+        any_usable = bool(cluster)
     if uses_local:
         here = [item for item in listed if item[0][1] == node]
         local = [item for item in here if item[0][2] & READY]
         if not local:
             local = [item for item in here if item[0][2] & _LAST_RESORT == _LAST_RESORT]
-        found = found or bool(local) or (not uses_cluster and any(_usable(item) for item in listed))
-    return Choice(cluster, local, found)
+        any_usable = any_usable or bool(local) or (not uses_cluster and any(_usable(item) for item in listed))
+    return Choice(cluster, local, any_usable)
 
 
 def _usable(item: Candidate) -> bool:
@@ -98,7 +97,7 @@ def _usable(item: Candidate) -> bool:
 
 
 def _near(ready: list[Candidate], node: str, zone: str) -> list[Candidate]:
-    """Keep the ready endpoints that hints give to this node, or else to this zone; all if a hint is missing."""
+    """Keep the ready endpoints with hints for this node, or else for this zone; all if a hint is missing."""
     if not ready or not (ready[0][0][3] or ready[0][0][4]):
         return ready
     if all(item[0][4] for item in ready):
@@ -115,8 +114,8 @@ def _near(ready: list[Candidate], node: str, zone: str) -> list[Candidate]:
 def targets(choice: Choice, local_only: bool, fall_back: bool) -> list[Candidate]:
     """Return the real servers of a virtual server.
 
-    A policy Local with nothing local falls back to the cluster's endpoints (kubernetes/kubernetes#97081): pods of this
-    node reach them; what comes from outside is forwarded too, but not masqueraded, and its reply is lost on the way.
+    Without local endpoints, a policy Local falls back to the cluster's endpoints (kubernetes/kubernetes#97081). Pods of
+    this node reach them. Traffic from outside is forwarded without masquerading, so its replies are lost.
     """
     if local_only and (choice.local or not fall_back):
         return choice.local or []

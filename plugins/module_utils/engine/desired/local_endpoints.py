@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Endpoints on this node: health check node ports, and Services whose policy Local finds no endpoint here.
+"""Endpoints on this node: health check node ports, and Services with a policy Local but no endpoint here.
 
 Results are computed on demand and cached until an input changes, since most events touch neither.
 """
@@ -25,11 +25,11 @@ class HealthCheck(NamedTuple):
 
 
 class LocalEndpoints:
-    """Follow the contributions of Services.
+    """Health check node ports and missing local endpoints of all Services.
 
     Args:
-        contributions: what each Service puts on the node now.
-        ages: how old each is.
+        contributions: the present contribution of each Service.
+        ages: the age of each Service.
     """
 
     def __init__(self, contributions: Mapping[Name, Contribution], ages: Mapping[Name, Age]) -> None:
@@ -41,7 +41,7 @@ class LocalEndpoints:
         self._counts: dict[tuple[int, str], int] | None = None
 
     def follow(self, name: Name, old: Contribution, new: Contribution) -> None:
-        """Take note that a Service's contribution has changed."""
+        """Note that a Service's contribution has changed."""
         wanted, ready = (old.health_check_port, new.health_check_port), (old.local_ready, new.local_ready)
         if any(wanted) and (wanted[0] != wanted[1] or ready[0] != ready[1]):
             (self._with_health_check.add if new.health_check_port else self._with_health_check.discard)(name)
@@ -51,7 +51,7 @@ class LocalEndpoints:
             self._counts = None
 
     def checks(self) -> Mapping[int, HealthCheck]:
-        """Return the health check node ports to answer on, by number; of several Services with one number the oldest.
+        """Return the health check node ports by number; the oldest Service wins a number that several have.
 
         It is the same mapping as long as none changes.
         """

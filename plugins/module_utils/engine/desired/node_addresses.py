@@ -22,14 +22,14 @@ def node_addresses(fam: int, addresses: Iterable[tuple[str, str]]) -> tuple[str,
     An IPv4-mapped address counts as the IPv4 address that it holds. An address that is on kube-ipvs0 and on another
     link too is the node's (kubernetes/kubernetes#114815).
     """
-    found: dict[str, None] = {}
+    usable: dict[str, None] = {}
     for link, spelled in addresses:
         address = unmapped(spelled)
         if link == DUMMY or family(address) != fam or contains(_LOOPBACK[fam], address):
             continue
         if fam == 4 or not contains(_LINK_LOCAL_6, address):
-            found[address] = None
-    return tuple(found)
+            usable[address] = None
+    return tuple(usable)
 
 
 def node_port_addresses(

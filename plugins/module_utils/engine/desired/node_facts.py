@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 
 class NodeFacts(NamedTuple):
-    """Facts about one node; what a Node object says (zone, pod CIDRs, primary addresses) goes before what stands here.
+    """Facts about one node; its Node object overrides zone, pod CIDRs and primary addresses.
 
-    ``addresses`` are (link, address) of all links but kube-ipvs0, loopback included; ``node_ips`` the primary address
-    of each family; ``random_fully`` whether iptables knows ``--random-fully`` (1.6.2); ``kernel`` the release, for
-    example ``5.4.0-150``, ``cpus`` the number of processors, and ``conntrack_buckets`` the size of connection
-    tracking's hash table: "" and 0 leave the sysctls that depend on them alone. ``api_servers`` are the addresses of
-    the agent's own API server.
+    ``addresses`` are (link, address) of all links except kube-ipvs0, loopback included. ``node_ips`` has the primary
+    address of each family. ``random_fully`` is true if iptables has ``--random-fully`` (1.6.2). ``kernel`` is the
+    release, for example ``5.4.0-150``, ``cpus`` the number of processors, ``conntrack_buckets`` the size of connection
+    tracking's hash table. Where these are "" or 0, the sysctls that depend on them stay. ``api_servers`` are the
+    addresses of the agent's own API server.
     """
 
     name: str

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Object store: Services, EndpointSlices and the Node object as they were read last, with what is wrong with each."""
+"""Object store: Services, EndpointSlices and the Node object as last read, with the problems of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ObjectName = tuple[str, str]  # kind, "namespace/name" (a Node: "name")
 
 
 class ObjectStore:
-    """Holds the objects, and marks the Services to which a change matters.
+    """Holds the objects, and marks the Services that a change concerns.
 
     Args:
         facts: the node.
@@ -33,12 +33,12 @@ class ObjectStore:
         self._given_facts = facts
         self._facts_changed = facts_changed
         self.node: Node | None = None  # the Node object of this node
-        self._left = False  # there was one, and it was deleted
+        self._left = False  # the Node object was deleted
         self._services: dict[Name, Service] = {}
         self._slices: dict[Name, dict[str, EndpointSlice]] = {}  # by Service, then by name
         self._slice_service: dict[Name, Name] = {}
         self._broken: dict[ObjectName, tuple[str, ...]] = {}
-        # values that are read as kube-proxy reads them, not as they are written: the objects are served
+        # values that kube-proxy reads otherwise than they look; the objects are served
         self.warnings: dict[ObjectName, tuple[str, ...]] = {}
         self._dirty: set[Name] = set()
 
@@ -59,7 +59,7 @@ class ObjectStore:
             self._put_node(obj)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """Remove an object; one that is not there is removed already."""
+        """Remove an object; an absent one is no error."""
         if kind == "Service":
             self._report((kind, f"{namespace}/{name}"), [])
             if self._services.pop((namespace, name), None) is not None:
@@ -138,7 +138,7 @@ class ObjectStore:
             self._facts_changed()
 
     def _report(self, name: ObjectName, remarks: list[Remark]) -> None:
-        """Take over what is to be said about an object, in place of what was to be said until now."""
+        """Replace the problems and warnings of an object."""
         for harmless, known_ones in ((False, self._broken), (True, self.warnings)):
             texts = tuple(remark.text for remark in remarks if remark.harmless is harmless)
             if texts:

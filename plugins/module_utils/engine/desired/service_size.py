@@ -14,10 +14,9 @@ from .context import Context
 
 
 def too_large(service: Service, slices: Sequence[EndpointSlice], contexts: Sequence[Context]) -> str:
-    """Return why a Service is refused as a whole: it would have too many virtual or real servers; "" if it is served.
+    """Return why a Service is refused because of too many virtual or real servers; "" if it is served.
 
-    Counted from the lengths of its lists, before anything is multiplied out. Addresses that are left out later count,
-    too.
+    The counts come from the lengths of its lists. Addresses that the address policy leaves out later count, too.
     """
     virtual = real = 0
     for context in contexts:

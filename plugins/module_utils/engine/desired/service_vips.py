@@ -4,9 +4,8 @@
 """Virtual servers of one Service, with their real servers, set members, rules and addresses.
 
 A contribution is a set of *claims*, one for each virtual server, with every item that exists because of it. A
-contribution also has
-members that several Services may share. :mod:`.vip_allocator` decides which Service holds a virtual server that two
-Services claim.
+contribution also has members that several Services may share. :mod:`.vip_allocator` decides which Service holds a
+virtual server that two Services claim.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _WHOLE = 1 << 31
 
 
 class Origin(IntEnum):
-    """Class of a claim: the kind of address that it comes from.
+    """Class of a claim: the kind of its address.
 
     The lower one ranks first (see :mod:`.vip_allocator`).
     """
@@ -57,11 +56,11 @@ _NOBODY: frozenset[AddressPort] = frozenset()
 
 
 class ServiceVip(NamedTuple):
-    """A virtual server and what comes with it: real servers, set members, rules with their chain.
+    """A virtual server with its real servers, set members and rules (each with its chain).
 
-    ``serving`` are address and port of all endpoints that may answer its UDP flows: policies, hints and readiness do
-    not count. ``address`` is the address on kube-ipvs0 or the local route that brings its traffic; None if something
-    else does. ``position`` says which of the Service's ports it comes from, ``origin`` from which kind of address.
+    ``serving`` has address and port of all endpoints that may answer its UDP flows, whatever policies, hints and
+    readiness say. ``address`` is the address on kube-ipvs0 or the local route that attracts its traffic; None if
+    neither is needed. ``position`` is the index of the Service's port, ``origin`` the kind of the address.
     """
 
     server: VirtualServer
@@ -77,8 +76,8 @@ class ServiceVip(NamedTuple):
 class Contribution(NamedTuple):
     """Items of one Service on the node.
 
-    ``local_ready`` counts, for families that the Service has, the distinct addresses of ready endpoints on this node;
-    ``no_local`` has (family, "internal" or "external") where a policy Local found endpoints, but none here. ``refused``
+    ``local_ready`` counts the distinct addresses of ready endpoints on this node, for each family of the Service.
+    ``no_local`` has (family, "internal" or "external") for a policy Local with endpoints elsewhere only. ``refused``
     has one sentence for each address that is not served, or for the whole Service if it is too large.
     """
 
@@ -118,16 +117,16 @@ def contribution(service: Service, slices: Sequence[EndpointSlice], contexts: It
         refused.extend(builder.refused)
         ready: set[str] = set()
         for port in service.ports:
-            found = candidates(slices, context.family, port.name, port.protocol, context.node)
-            ready.update(item[0][0] for item in found.values() if item[0][2] & READY and _here(item, context))
-            builder.add(port, found)
+            endpoints = candidates(slices, context.family, port.name, port.protocol, context.node)
+            ready.update(item[0][0] for item in endpoints.values() if item[0][2] & READY and _here(item, context))
+            builder.add(port, endpoints)
         local_ready[context.family] = len(ready)
     checks = service.health_check_port
     return Contribution(claims, tuple(members), checks, local_ready, frozenset(no_local), tuple(refused))
 
 
 def conflict(name: Name, key: VirtualServerKey, claim: ServiceVip, holder: Name, held: ServiceVip) -> str:
-    """Return the sentence that names the Service which does not get what it claims, and the Service that holds it."""
+    """Return a sentence about a claim that fails: the Service, the claimed field, and the Service that holds it."""
     is_node_port = claim.origin is Origin.NODE_PORT
     what = "a node port" if is_node_port else "an address and port"
     value = f"{key.protocol} {key.port}" if is_node_port else str(key)
@@ -165,8 +164,8 @@ class _Family:
         self.refused: list[str] = []
         self.external_ips = self._allowed(Origin.EXTERNAL_IP, service.external_ips, context.external)
         bind = context.config.bind_load_balancer_ips
-        # one that is neither bound nor the node's is the load balancer's alone, as with ipMode Proxy: a virtual server
-        # would catch what the node itself sends, the sets would have passing traffic masqueraded
+        # an address that is neither bound nor the node's belongs to the load balancer alone, as with ipMode Proxy: a
+        # virtual server would catch the node's own packets, and the sets would have forwarded traffic masqueraded
         balancer_ips = self._allowed(Origin.LOAD_BALANCER, service.load_balancer_ips, context.balancer)
         self.balancer_ips = [ip for ip in balancer_ips if bind or ip in context.own]
         ranges = tuple(net for net in service.source_ranges if family(net) == fam)
@@ -189,18 +188,18 @@ class _Family:
                 allowed.append(ip)
         return allowed
 
-    def add(self, port: ServicePort, found: dict[tuple[str, int], Candidate]) -> None:
+    def add(self, port: ServicePort, endpoints: dict[tuple[str, int], Candidate]) -> None:
         """Add one port: its cluster IP, external IPs, load balancer addresses and node port, in kube-proxy's order."""
         service, context = self.service, self.context
         fam = context.family
         name = sets.set_name(fam, sets.LOOP_BACK)
-        for (ip, number), item in found.items():
+        for (ip, number), item in endpoints.items():
             if _here(item, context):
                 self.members[MemberKey(name, f"{ip},{port.protocol}:{number},{ip}")] = None
-        self.serving = _serving(found.values()) if port.protocol == "udp" else _NOBODY
+        self.serving = _serving(endpoints.values()) if port.protocol == "udp" else _NOBODY
         accessible = bool(port.node_port or self.external_ips or self.balancer_ips)
         choice = choose(
-            found.values(),
+            endpoints.values(),
             accessible or not service.internal_local,
             service.internal_local or (service.external_local and accessible),
             context.node,
@@ -242,7 +241,7 @@ class _Family:
             self.members[MemberKey(name, str(number))] = None
 
     def _balancer(self, port: ServicePort, ip: str) -> tuple[list[tuple[str, str]], tuple[ChainRule, ...]]:
-        """Return a load balancer address' members, and its rule of OUT-FILTER, if it has one."""
+        """Return a load balancer address's members, and its rule of OUT-FILTER if any."""
         entry = f"{ip},{port.protocol}:{port.port}"
         entries = [(sets.LOAD_BALANCER, entry)]
         if self.service.external_local:
@@ -267,12 +266,12 @@ class _Family:
         if self.service.external_local:
             yield sets.NODE_PORT_LOCAL[port.protocol], entry
 
-    def _localhost(self, port: ServicePort, found: tuple[Target, ...]) -> Iterator[ChainRule]:
-        """Yield the rules that lead connections to 127.0.0.1 to the endpoints, each with the same chance."""
+    def _localhost(self, port: ServicePort, endpoints: tuple[Target, ...]) -> Iterator[ChainRule]:
+        """Yield the rules that send connections to 127.0.0.1 to the endpoints with equal probability."""
         if self.context.family != 4 or not self.context.config.localhost_node_ports:
             return
         match = f"-p {port.protocol} -m {port.protocol} --dport {port.node_port}"
-        for left, (ip, number, _weight) in zip(range(len(found), 0, -1), found):
+        for left, (ip, number, _weight) in zip(range(len(endpoints), 0, -1), endpoints):
             # the kernel counts in parts of 2**31, and iptables prints those
             share = (
                 f" -m statistic --mode random --probability {round(_WHOLE / left) / _WHOLE:.11f}" if left > 1 else ""
@@ -299,7 +298,7 @@ class _Family:
         address = self._binding(ip) if bound else None
         earlier = self.claims.get(key)
         if earlier is not None:
-            # one address in two roles: it has the members of both, and the real servers of the later one
+            # one address in two roles: the members of both, and the real servers of the later one
             members = tuple(dict.fromkeys(earlier.members + members))
             address = address or earlier.address
             rules = rules or earlier.rules
@@ -310,11 +309,11 @@ class _Family:
             and self.service.scheduler_flags < 0
             and any(not weight for _ip, _port, weight in found)
         ):
-            server = server._replace(flags=server.flags | SCHED1)  # or what is hashed to a weight of 0 would be refused
+            server = server._replace(flags=server.flags | SCHED1)  # or the kernel refuses its share
         self.claims[key] = ServiceVip(server, found, self.serving, members, address, rules, port.position, origin)
 
     def _is_bound(self, ip: str, origin: Origin) -> bool:
-        """Tell whether the agent brings the traffic of an address to the node. An address of the node has its own."""
+        """Tell whether the agent must bind an address to the node. The node's own addresses need no binding."""
         return origin is Origin.CLUSTER_IP or (origin is not Origin.NODE_PORT and ip not in self.context.own)
 
     def _binding(self, ip: str) -> AddressKey | RouteKey | None:
@@ -334,9 +333,9 @@ def _server(service: Service, context: Context) -> VirtualServer:
     return VirtualServer(scheduler, flags, service.affinity, context.prefix)
 
 
-def _targets(found: list[Candidate]) -> tuple[Target, ...]:
-    return tuple([(item[0][0], item[1], item[2]) for item in found])
+def _targets(chosen: list[Candidate]) -> tuple[Target, ...]:
+    return tuple([(item[0][0], item[1], item[2]) for item in chosen])
 
 
-def _serving(found: Iterable[Candidate]) -> frozenset[AddressPort]:
-    return frozenset([(item[0][0], item[1]) for item in found if item[0][2] & SERVING])
+def _serving(endpoints: Iterable[Candidate]) -> frozenset[AddressPort]:
+    return frozenset([(item[0][0], item[1]) for item in endpoints if item[0][2] & SERVING])

@@ -20,7 +20,7 @@ LOAD_BALANCER_SOURCE_CIDR = "KUBE-LOAD-BALANCER-SOURCE-CIDR"
 LOAD_BALANCER_SOURCE_IP = "KUBE-LOAD-BALANCER-SOURCE-IP"
 HEALTH_CHECK_NODE_PORT = "KUBE-HEALTH-CHECK-NODE-PORT"
 IPVS_IPS = "KUBE-IPVS-IPS"
-# Ours, not kube-proxy's: only with the setting noEndpoints: reject.
+# Not in kube-proxy: only with the setting noEndpoints: reject.
 NO_ENDPOINTS = "KUBE-NO-ENDPOINTS"
 # Per protocol: all node ports, and additionally those of services with externalTrafficPolicy Local.
 NODE_PORT = {"tcp": "KUBE-NODE-PORT-TCP", "udp": "KUBE-NODE-PORT-UDP", "sctp": "KUBE-NODE-PORT-SCTP-HASH"}
@@ -84,7 +84,7 @@ def set_name(family: int, name: str) -> str:
 def wanted_sets(no_endpoints: bool) -> list[tuple[int, str, SetKind]]:
     """Return all sets of both families as (family, IPv4 name, kind).
 
-    With ``no_endpoints``, our set of Services without endpoints is among them.
+    With ``no_endpoints``, they include the set of Services without endpoints.
     """
     kinds = {**SETS, NO_ENDPOINTS: _NO_ENDPOINTS} if no_endpoints else SETS
     return [(family, name, kind) for family in (4, 6) for name, kind in kinds.items()]
@@ -93,11 +93,9 @@ def wanted_sets(no_endpoints: bool) -> list[tuple[int, str, SetKind]]:
 def header(family: int, kind: SetKind, members: int = 0) -> IPSet:
     """Return a set's header.
 
-    kube-proxy's sets hold 65,536 members and no more (kubernetes/kubernetes#129389). Ours double before they are four
-    fifths full: a set is then re-created and swapped while there is room for what comes meanwhile. The size follows
-    from the
-        number
-    of members alone, so that it is the same after a restart.
+    kube-proxy's sets hold 65,536 members and no more (kubernetes/kubernetes#129389). The agent's double before they are
+    four fifths full: a set is re-created and swapped while it has room for new members. The size follows from the
+    number of members alone, so it is the same after a restart.
     """
     if kind.type == "bitmap:port":
         return IPSet(kind.type, (("range", "0-65535"),))

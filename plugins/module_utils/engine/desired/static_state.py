@@ -24,7 +24,7 @@ from .union import Union
 
 
 class StaticState:
-    """The constant items, and what has changed of them since :meth:`take`."""
+    """The static items, and those of them that changed since :meth:`take`."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -40,7 +40,7 @@ class StaticState:
         self._want("set", {name: sets.header(fam, kind) for name, (fam, _base, kind) in self._kinds.items()})
 
     def use(self, facts: NodeFacts) -> None:
-        """Use (new) facts; the chains follow with :meth:`follow`."""
+        """Use new facts; :meth:`follow` updates the chains."""
         self._layouts = {fam: layout(fam, self._config, facts) for fam in (4, 6)}
         self._filled.clear()
         self._want("sysctl", sysctls(self._config, facts))
@@ -48,17 +48,17 @@ class StaticState:
         self._want("route", {RouteKey(LOOPBACK, net): STATIC for net in nets})
 
     def state(self) -> State:
-        """Return all items; the dictionaries are the caller's."""
+        """Return all items; the caller may change the dictionaries."""
         return {kind: dict(items) for kind, items in self._items.items()}
 
     def take(self) -> State:
-        """Return what has changed since the last time: value, or None for what is no longer wanted."""
+        """Return the items changed since the last call: the new value, or None for unwanted ones."""
         changes = self._changes
         self._changes = {}
         return changes
 
     def follow(self, union: Union) -> None:
-        """Make sets large enough, and chains refer to the sets that have members."""
+        """Size the sets for their members, and let chains refer to sets with members only."""
         if union.resized:
             headers = self._items["set"]
             for name in union.resized:

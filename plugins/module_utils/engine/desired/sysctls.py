@@ -17,7 +17,7 @@ _ALWAYS = {
     "net.ipv4.ip_forward": "1",
 }
 _STRICT_ARP = {"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_announce": "2"}
-# From 4.1 on the sysctl does what it says, and from 5.9 on the kernel's default is right.
+# The sysctl works from 4.1 on. From 5.9 on, the kernel's default is right.
 _REUSE_MODE_SINCE, _REUSE_MODE_UNTIL = (4, 1), (5, 9)
 _MOST_CONNECTIONS = 1 << 20
 _BUCKETS_IN_A_PAGE = 512  # the kernel rounds their number up to whole pages
@@ -42,21 +42,21 @@ def sysctls(config: Config, facts: NodeFacts) -> dict[str, str]:
 
     ``conn_reuse_mode`` needs the kernel version in the facts, ``nf_conntrack_max`` the number of CPUs.
     """
-    found = dict(_ALWAYS)
+    values = dict(_ALWAYS)
     if config.strict_arp:
-        found.update(_STRICT_ARP)
+        values.update(_STRICT_ARP)
     release = re.match(r"(\d+)\.(\d+)", facts.kernel)
     if release and _REUSE_MODE_SINCE <= (int(release[1]), int(release[2])) < _REUSE_MODE_UNTIL:
-        found["net.ipv4.vs.conn_reuse_mode"] = "0"
+        values["net.ipv4.vs.conn_reuse_mode"] = "0"
     if config.localhost_node_ports:
-        found["net.ipv4.conf.all.route_localnet"] = "1"
+        values["net.ipv4.conf.all.route_localnet"] = "1"
     if config.conntrack_max_per_core and facts.cpus:
         most = min(max(config.conntrack_max_per_core * facts.cpus, config.conntrack_min), _MOST_CONNECTIONS)
-        found["net.netfilter.nf_conntrack_max"] = str(most)
-        if 0 < facts.conntrack_buckets < most // 4:  # a larger table is as good
-            found["net.netfilter.nf_conntrack_buckets"] = str(-(-most // 4 // _BUCKETS_IN_A_PAGE) * _BUCKETS_IN_A_PAGE)
+        values["net.netfilter.nf_conntrack_max"] = str(most)
+        if 0 < facts.conntrack_buckets < most // 4:  # a larger table may stay
+            values["net.netfilter.nf_conntrack_buckets"] = str(-(-most // 4 // _BUCKETS_IN_A_PAGE) * _BUCKETS_IN_A_PAGE)
     if config.conntrack_tcp_be_liberal:
-        found["net.netfilter.nf_conntrack_tcp_be_liberal"] = "1"
+        values["net.netfilter.nf_conntrack_tcp_be_liberal"] = "1"
     configured = (
         config.conntrack_tcp_established_timeout,
         config.conntrack_tcp_close_wait_timeout,
@@ -65,5 +65,5 @@ def sysctls(config: Config, facts: NodeFacts) -> dict[str, str]:
     )
     for name, seconds in zip(_TIMEOUTS, configured):
         if seconds:
-            found[f"net.netfilter.nf_conntrack_{name}"] = str(int(seconds))
-    return found
+            values[f"net.netfilter.nf_conntrack_{name}"] = str(int(seconds))
+    return values

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The union of contributions, kept as items: who owns what is counted, never searched."""
+"""The union of contributions, as items. How many claims want an item is counted, never searched for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BINDINGS: dict[type, tuple[str, Any]] = {AddressKey: ("address", True), RouteKe
 
 
 def shared_items(claims: Iterable[ServiceVip], members: Iterable[MemberKey]) -> Iterator[Item]:
-    """Yield the items of these claims and members that other claims may want, too."""
+    """Yield the items of these claims and members that several claims may want."""
     for claim in claims:
         if claim.address is not None:
             yield _BINDINGS[type(claim.address)][0], claim.address
@@ -31,7 +31,7 @@ def shared_items(claims: Iterable[ServiceVip], members: Iterable[MemberKey]) -> 
 
 
 class Union:
-    """The items of all held claims, with how often each is wanted, and what has changed since :meth:`take`."""
+    """The items of all held claims, the number of claims for each, and the changes since :meth:`take`."""
 
     def __init__(self) -> None:
         self.items: State = {kind: {} for kind in _KINDS}
@@ -40,12 +40,12 @@ class Union:
         self.rules: dict[int, dict[VirtualServerKey, tuple[ChainRule, ...]]] = {4: {}, 6: {}}
         self._rules_changed = {4: True, 6: True}
         self._changes: State = {kind: {} for kind in _KINDS}
-        self._again: dict[Hashable, int] = {}  # how often an item is wanted beyond the first time
+        self._again: dict[Hashable, int] = {}  # further claims for an item, beyond the first
         self._weights: dict[int, RealServer] = {}
         self._served: set[VirtualServerKey] = set()
 
     def take(self) -> State:
-        """Return what has changed since the last time: value, or None for what is no longer wanted."""
+        """Return the items changed since the last call: the new value, or None for unwanted ones."""
         changes = self._changes
         self._changes = {kind: {} for kind in _KINDS}
         return changes
@@ -76,7 +76,7 @@ class Union:
             self._served.add(key)
 
     def remove(self, key: VirtualServerKey, claim: ServiceVip) -> None:
-        """Take a claim's items away."""
+        """Remove a claim's items."""
         self._drop("virtual_server", key)
         for address, port, _weight in claim.targets:
             self._drop("real_server", RealServerKey(key, address, port))
@@ -86,7 +86,7 @@ class Union:
             self._set_rules(key, ())
 
     def replace(self, key: VirtualServerKey, old: ServiceVip, new: ServiceVip) -> None:
-        """Change a claim's items into another's; what both have is not touched."""
+        """Replace a claim's items by another's; items of both stay untouched."""
         if old.server != new.server:
             self._set("virtual_server", key, new.server)
         if old.targets != new.targets:
@@ -107,14 +107,14 @@ class Union:
             self._served.add(key)
 
     def replace_members(self, old: tuple[MemberKey, ...], new: tuple[MemberKey, ...]) -> None:
-        """Want ``new`` instead of ``old``."""
+        """Replace the members of a claim."""
         if old != new:
             before, after = set(old), set(new)
             self.add_members(after - before)
             self.remove_members(before - after)
 
     def add_members(self, members: Iterable[MemberKey]) -> None:
-        """Want members once more."""
+        """Count one more claim for members."""
         held, changes, again, sizes = self.items["member"], self._changes["member"], self._again, self.set_sizes
         for key in members:
             if key in held:
@@ -125,7 +125,7 @@ class Union:
                 self.resized.add(key[0])
 
     def remove_members(self, members: Iterable[MemberKey]) -> None:
-        """Want members once less."""
+        """Count one claim less for members."""
         for key in members:
             if not self._still_wanted(key):
                 self._drop("member", key)
@@ -162,10 +162,10 @@ class Union:
             del self.rules[key.family][key]
 
     def _real(self, weight: int) -> RealServer:
-        found = self._weights.get(weight)
-        if found is None:
-            found = self._weights[weight] = RealServer(weight)
-        return found
+        server = self._weights.get(weight)
+        if server is None:
+            server = self._weights[weight] = RealServer(weight)
+        return server
 
     def _set(self, kind: str, key: Any, value: Any) -> None:
         self.items[kind][key] = value

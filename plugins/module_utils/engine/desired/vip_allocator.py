@@ -4,10 +4,10 @@
 """Allocation of virtual servers to Services: one Service holds each, the others that claim it wait.
 
 A claim is ranked by its class first: cluster IP, node port, load balancer address, external IP. API server and load
-balancers hand out the first three; an external IP is whatever a user writes. Within a class the earlier claim wins, as
-far as this node knows: a claim that was seen in an earlier turn (see :meth:`VipAllocator.advance`), or that held the
-virtual server before a restart (:meth:`VipAllocator.resume`). Claims that were first seen in the same turn are ranked
-by the Service's creation time, then by namespace and name, so the order of events within a turn does not matter.
+balancers assign the first three, while a user may write any external IP. Within a class, the claim wins that this node
+saw in an earlier turn (see :meth:`VipAllocator.advance`), or that held the virtual server before a restart
+(:meth:`VipAllocator.resume`). Claims that were first seen in the same turn are ranked by the Service's creation time,
+then by namespace and name. So the order of events within a turn does not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEVER: Age = ("", "", "")
 Vips = Mapping[VirtualServerKey, Name]
 _Rank = tuple[int, int, Age]
 _EARLIER = 0  # the turn of a holder that held the virtual server before the present turn
-_REMEMBERED = (Origin.LOAD_BALANCER, Origin.EXTERNAL_IP)  # the API server makes sure that the others are claimed once
+_REMEMBERED = (Origin.LOAD_BALANCER, Origin.EXTERNAL_IP)  # the API server assigns the others only once
 
 
 class VipAllocator:
@@ -53,7 +53,7 @@ class VipAllocator:
         return self._holders.get(key) if key is not None else None
 
     def conflicts(self) -> Iterator[tuple[Name, list[str]]]:
-        """Yield the Services that do not get what they claim, each with one sentence for each field and value."""
+        """Yield the Services whose claims another one holds, with one sentence for each field and value."""
         for name, keys in self._contested.items():
             claims = self._contributions[name].claims
             sentences = []
@@ -73,7 +73,7 @@ class VipAllocator:
     # across turns and restarts
 
     def advance(self) -> None:
-        """End the turn: claims that are seen from now on are later than all that are known."""
+        """End the turn: new claims rank after all known ones."""
         self._turn += 1
         self._new.clear()
         self._unwritten.update(key for key in self._former if key not in self._holders)
@@ -114,7 +114,7 @@ class VipAllocator:
     # claims
 
     def request(self, name: Name, key: VirtualServerKey, claim: ServiceVip) -> None:
-        """Take note of a claim; the Service gets the virtual server if no claim ranks before this one."""
+        """Add a claim; the Service gets the virtual server if no claim ranks before this one."""
         since = _EARLIER if self._former.get(key) == name else self._turn
         if key in self._holders:
             self._compete(name, key, claim, since)
@@ -123,7 +123,7 @@ class VipAllocator:
             self._union.add(key, claim)
 
     def release(self, name: Name, key: VirtualServerKey, claim: ServiceVip) -> None:
-        """Drop a claim; of those that wait, the one that ranks first gets the virtual server."""
+        """Drop a claim; the first in rank of the waiting claims gets the virtual server."""
         if self._holders[key] != name:
             self._wait_no_more(name, key)
         elif key in self._waiting:
@@ -138,7 +138,7 @@ class VipAllocator:
             self._union.remove(key, claim)
 
     def change(self, name: Name, key: VirtualServerKey, old: ServiceVip, new: ServiceVip) -> None:
-        """Replace a claim by another of the same Service, which was seen when the old one was."""
+        """Replace a claim of a Service; the new claim inherits the turn of the old one."""
         if self._holders[key] == name:
             if old.origin is not new.origin:
                 self._unwritten.add(key)

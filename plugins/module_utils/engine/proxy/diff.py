@@ -3,9 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Find the items that need a plan after a full read, in slices.
 
-Between two slices the believed and the desired state may change. A large node nearly always is in the desired state, so
-comparing
-is cheaper than planning every item.
+Between two slices the believed and the desired state may change. A large node is nearly always in the desired
+state, so comparing is cheaper than planning every item.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..model import ReadState, State
 
-_A_SLICE = 4096  # items: some milliseconds' worth on a slow node
+_A_SLICE = 4096  # items: some milliseconds on a slow node
 
 
 class Differences(NamedTuple):
@@ -35,11 +34,11 @@ def differing(read: State, believed: ReadState, wanted: ReadState) -> Generator[
     An item that changes after its turn is not compared again. The caller that changes it also updates the desired and
     the believed state.
     """
-    found = Differences({}, {})
+    differences = Differences({}, {})
     for kind in [*{**read, **believed, **wanted}]:
         has, thinks, wants = read.get(kind, {}), believed.get(kind, {}), wanted.get(kind, {})
-        news = found.news[kind] = {}
-        odd = found.odd[kind] = set()
+        news = differences.news[kind] = {}
+        odd = differences.odd[kind] = set()
         for part in _parts(thinks):
             news.update(dict.fromkeys(key for key in part if key not in has))
             yield
@@ -48,13 +47,13 @@ def differing(read: State, believed: ReadState, wanted: ReadState) -> Generator[
             yield
         while has:
             for _item in range(min(len(has), _A_SLICE)):
-                key, value = has.popitem()  # to give all of it back at the end would be a slice of its own
+                key, value = has.popitem()  # freeing the whole dictionary at the end would take a slice of its own
                 if thinks.get(key) != value:
                     news[key] = value
                 if wants.get(key) != value:
                     odd.add(key)
             yield
-    return found
+    return differences
 
 
 def _parts(keys: Collection[Any]) -> Iterator[list[Any]]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""This node: its tables, read as one state, and facts about it."""
+"""Read this node's tables as one state, and facts about the node."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from ..model import ReadState, State
 if TYPE_CHECKING:
     from ..kernel.iptables import Version
 
-_A_TURN = 32  # milliseconds' worth; a thousand virtual servers have had their turn after a quarter of an hour
+_A_TURN = 32  # virtual servers: some milliseconds; a thousand take a quarter of an hour
 _BUCKETS = "/proc/sys/net/netfilter/nf_conntrack_buckets"
-_PROBES = {4: ("AF_INET", "192.0.2.1"), 6: ("AF_INET6", "2001:db8::1")}  # documentation networks: nobody is there
+_PROBES = {4: ("AF_INET", "192.0.2.1"), 6: ("AF_INET6", "2001:db8::1")}  # documentation networks: unused
 
 
 class Node:
     """Reads all tables that the agent works with; writes them through ``tables``.
 
-    Rules are read again only if the kernel says that they have changed. Of real servers, some details (thresholds above
-    all) cost a request for each virtual server: every reading asks for those of so many of the wanted ones, in turn,
-    unless it is ``precise``.
+    Rules are read again only if their fingerprint has changed. Some details of real servers, above all thresholds, cost
+    a request for each virtual server. Each read makes some of these requests, in turns; with ``precise`` it makes all.
     """
 
     def __init__(self, precise: bool = False) -> None:
@@ -47,7 +46,7 @@ class Node:
         return TABLES
 
     def read(self, want: ReadState, owned: Mapping[str, Collection[Any]]) -> State:
-        """Return what the kernel holds: of sets and sysctls those that are wanted or ours, of all else everything.
+        """Return the present items: sets and sysctls that are wanted or owned, and all items of other kinds.
 
         Raises:
             MissingError: the node lacks a kernel module, a tool or a right.
@@ -79,7 +78,7 @@ class Node:
         return have
 
     def _turn(self, servers: Collection[Any]) -> list[Any]:
-        """Return the virtual servers whose turn it is to be read in every detail."""
+        """Return the virtual servers to read in every detail in this turn."""
         start = self._next if self._next < len(servers) else 0
         self._next = start + _A_TURN
         return list(islice(servers, start, self._next))
@@ -87,21 +86,21 @@ class Node:
     def _reading_rules(self) -> Generator[None, None, State]:
         from ..kernel import iptables
 
-        if not self._backend and self._rules:  # not the first time, which must be quick
+        if not self._backend and self._rules:  # not in the first read, which must be fast
             self._backend = _iptables().backend
             yield
-        found = iptables.fingerprint(self._backend) if self._backend else None
-        if found is None or found != self._rules_print:
+        fingerprint = iptables.fingerprint(self._backend) if self._backend else None
+        if fingerprint is None or fingerprint != self._rules_print:
             rules: State = {}
             for family in (4, 6):
                 for kind, items in iptables.read(families=(family,)).items():
                     rules.setdefault(kind, {}).update(items)
                 yield
-            self._rules, self._rules_print = rules, found
+            self._rules, self._rules_print = rules, fingerprint
         return {kind: dict(items) for kind, items in self._rules.items()}
 
     def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
-        """Return active and inactive connections of the real servers of these virtual servers at least."""
+        """Return active and inactive connections of real servers, at least of these virtual servers."""
         from ..kernel import ipvs
 
         return ipvs.read_connections(of)
@@ -112,11 +111,11 @@ def facts(name: str) -> NodeFacts:
     from ..kernel.rtnetlink.addresses import node_addresses
 
     addresses = tuple((link, address) for link, address, _prefix in node_addresses() if link != DUMMY)
-    found = [_primary(family, addresses) for family in (4, 6)]
+    primary = [_primary(family, addresses) for family in (4, 6)]
     return NodeFacts(
         name=name,
         addresses=addresses,
-        node_ips=tuple(address for address in found if address),
+        node_ips=tuple(address for address in primary if address),
         random_fully=_random_fully(),
         kernel=os.uname().release,
         cpus=os.cpu_count() or 0,
@@ -126,7 +125,7 @@ def facts(name: str) -> NodeFacts:
 
 @cache
 def _iptables() -> Version:
-    """Ask iptables for its version, once for all."""
+    """Return the version of iptables, read once."""
     from ..kernel import iptables
 
     return iptables.version()
@@ -136,11 +135,11 @@ def _random_fully() -> bool:
     try:
         return _iptables().random_fully
     except MissingError:
-        return True  # whoever reads or writes rules says what is missing
+        return True  # reading the rules reports the missing tool
 
 
 def _conntrack_buckets() -> int:
-    """Return the size of connection tracking's hash table, 0 if it is not there."""
+    """Return the size of connection tracking's hash table, 0 if absent."""
     try:
         with open(_BUCKETS, encoding="ascii") as file:
             return int(file.read())
@@ -149,7 +148,7 @@ def _conntrack_buckets() -> int:
 
 
 def _primary(family: int, addresses: Collection[tuple[str, str]]) -> str:
-    """Return the source address of the node's default connections, or else its first address; "" if it has none."""
+    """Return the source address of the default route, or else the first address; "" if there is none."""
     import socket
 
     name, target = _PROBES[family]
@@ -161,8 +160,8 @@ def _primary(family: int, addresses: Collection[tuple[str, str]]) -> str:
                 return chosen
     except OSError:
         pass
-    mine = [address for link, address in addresses if link != "lo" and (":" in address) is (family == 6)]
-    return next((address for address in mine if not address.startswith(("fe80:", "169.254."))), "")
+    candidates = [address for link, address in addresses if link != "lo" and (":" in address) is (family == 6)]
+    return next((address for address in candidates if not address.startswith(("fe80:", "169.254."))), "")
 
 
 def name() -> str:
@@ -171,11 +170,10 @@ def name() -> str:
 
 
 def set_oom_score(score: int) -> None:
-    """Have the kernel spare this process (down to -1000), or end it first (up to 1000), when memory runs out.
+    """Set this process's OOM score adjustment: -1000 (never killed) to 1000 (killed first).
 
     Raises:
-        OSError: it may not be lowered without the right CAP_SYS_RESOURCE. What was set before this process began needs
-            none.
+        OSError: lowering needs CAP_SYS_RESOURCE, unless the score was set before this process began.
     """
     path = "/proc/self/oom_score_adj"
     with open(path, encoding="ascii") as file:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan as the agent does: the engine's plan with graceful termination and with the takeover from kube-proxy."""
+"""Plan of the service proxy: the engine's plan with graceful termination and takeover from kube-proxy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_plan(
     Args:
         have: present items by kind.
         want: desired items by kind.
-        claims: who owns what.
+        claims: the claims of the agent and of other owners.
         drain: the real servers that drain already, and the bound.
         hold: remove nothing, since not all objects are known yet.
 
@@ -49,7 +49,7 @@ def make_plan(
     by_rules = claims.adopt and balanced_by_rules(have)
     if hold:
         whole = plan(have, want, ours, others=claims.others, adopt=claims.adopt)
-        # kube-proxy's rules serve what we do not know of, too
+        # kube-proxy's rules may serve objects that are not known yet
         steps = [step for step in whole.steps if step.after is not None and not (by_rules and step.kind in RULES)]
         return Plan(steps, whole.conflicts, whole.adopted), dict(drain.since)
     verdict = _retained(have, want, claims, left, drain)
@@ -78,7 +78,7 @@ def _retained(
 
 
 def _fallback_last(steps: list[Step]) -> list[Step]:
-    """Take ``mh-fallback`` from a virtual server only after the drained real server has gone.
+    """Remove ``mh-fallback`` from a virtual server only after its drained real server.
 
     Until then the hash table names that real server.
     """

@@ -9,8 +9,8 @@ A service proxy does not claim sysctls: they always exist, and other software us
 leaves them, it restores their values when it goes: the agent with ``kubenode cleanup``, the module ``service_proxy``
 with ``state: absent``.
 
-Root writes what the ledger says, and the agent's user can write the ledger. So only the service proxy's own sysctls are
-restored, and only to numbers: what that user could set anyway.
+Root restores the values of a ledger that the agent's user can write. So only the service proxy's own sysctls are
+restored, and only to numbers: that user may set these anyway.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _VALUE = re.compile(r"[0-9]{1,19}\Z")
 
 
 def note(ledger: Ledger, owner: str, steps: Iterable[Step]) -> None:
-    """Save, before steps are done, the original values of their sysctls and the values that we set."""
+    """Save the original and the new values of the steps' sysctls, before the steps are executed."""
     changes = [step for step in steps if step.kind == _KIND and step.before is not None]
     if changes:
         known = {key: was for key, (was, _ours) in saved(ledger, owner).items()}
@@ -44,7 +44,7 @@ def note(ledger: Ledger, owner: str, steps: Iterable[Step]) -> None:
 
 @contextmanager
 def noted(ledger: Ledger, owner: str, steps: Iterable[Step]) -> Iterator[None]:
-    """Save what :func:`note` does, while steps are done; where they are undone, the ledger is as it was."""
+    """Save as :func:`note` does while the steps are executed; restore the ledger for undone steps."""
     steps = list(steps)
     known = ledger.notes(owner, _KIND)
     note(ledger, owner, steps)
@@ -53,17 +53,17 @@ def noted(ledger: Ledger, owner: str, steps: Iterable[Step]) -> Iterator[None]:
     except EngineError as error:
         stuck = {failure.step.key for failure in getattr(error, "stuck", ())}
         undone = {step.key for step in steps if step.kind == _KIND} - stuck
-        with suppress(LedgerError):  # a note about a value that is not ours does no harm
+        with suppress(LedgerError):  # an outdated note does no harm
             ledger.note(owner, _KIND, [(key, known.get(key, "")) for key in undone])
         raise
 
 
 def saved(ledger: Ledger, owner: str) -> dict[str, tuple[str, str]]:
-    """Return, for each changed sysctl, its value before our first change and the value that we set last.
+    """Return the original value and the last value set by the service proxy, for each changed sysctl.
 
     Notes that no service proxy writes are ignored and named in ``ledger.problems``.
     """
-    found = {}
+    values_of = {}
     for key, text in ledger.notes(owner, _KIND).items():
         if key not in MANAGED:
             ledger.ignore("note", _KIND, key, "names a sysctl that no service proxy sets")
@@ -74,17 +74,17 @@ def saved(ledger: Ledger, owner: str) -> dict[str, tuple[str, str]]:
             values = None
         is_pair = isinstance(values, list) and len(values) == 2
         if is_pair and all(isinstance(value, str) and _VALUE.match(value) for value in values):
-            found[key] = (values[0], values[1])
+            values_of[key] = (values[0], values[1])
         else:
             ledger.ignore("note", _KIND, key, f"has the text {readable(text)!r}, expected two numbers")
-    return found
+    return values_of
 
 
 def wanted_back(ledger: Ledger, owner: str, live: State) -> State:
-    """Return the saved values of the sysctls that are still as we set them.
+    """Return the original values of the sysctls that still have the service proxy's value.
 
-    A value that another process has changed since stays, and so does one that a task wants for good (the module
-    ``sysctls``).
+    A value that another process changed since stays. So does one that a task of the module ``sysctls`` sets
+    permanently.
     """
     values = saved(ledger, owner)
     claimed = _claimed() if values else ()
@@ -94,7 +94,7 @@ def wanted_back(ledger: Ledger, owner: str, live: State) -> State:
 
 
 def _claimed() -> Collection[str]:
-    """Return the sysctls that belong to an owner until that owner gives them up, whatever the agent or a task does."""
+    """Return the sysctls that have an owner in the lasting ledger."""
     if not os.path.exists(os.path.join(LASTING, "ledger.db")):
         return ()
     ledger = Ledger(LASTING, lasting=True)
@@ -105,10 +105,10 @@ def _claimed() -> Collection[str]:
 
 
 def names(ledger: Ledger, owner: str) -> list[str]:
-    """Return the sysctls that we have changed."""
+    """Return the sysctls that the service proxy has changed."""
     return sorted(saved(ledger, owner))
 
 
 def forget(ledger: Ledger, owner: str) -> None:
-    """Let the values be as they are; notes that cannot be used stay."""
+    """Forget the saved values; unusable notes stay."""
     ledger.note(owner, _KIND, [(key, "") for key in saved(ledger, owner)])

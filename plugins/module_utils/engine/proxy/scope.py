@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Scope of a partial plan: the items that must be planned together. Pure functions.
 
-With this scope, a plan for a part treats each item as a plan for the whole node does.
+A plan for such a scope treats each item as a plan for the whole node does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def only(state: ReadState, keys: Mapping[str, set[Any]]) -> State:
 def spots(have: ReadState, want: ReadState, servers: Iterable[VirtualServerKey]) -> Keys:
     """Return the addresses and local routes, by kind, that serve only these virtual servers.
 
-    The bindings of wanted virtual servers are wanted, and therefore left out.
+    Bindings of wanted virtual servers are wanted, and left out.
     """
     wanted = want.get("virtual_server", {})
     return termination.bindings(have, {server.address for server in servers if server not in wanted})
@@ -37,19 +37,19 @@ def spots(have: ReadState, want: ReadState, servers: Iterable[VirtualServerKey])
 def together(
     keys: Mapping[str, Iterable[Any]], have: ReadState, want: ReadState, draining: Iterable[RealServerKey]
 ) -> Keys:
-    """Return the keys, and those of what has to be planned with them."""
+    """Return the keys, and those of the items that must be planned with them."""
     chosen: Keys = {"real_server": set(), **{kind: set(some) for kind, some in keys.items()}}
     for kind, some in list(chosen.items()):
         parent = KINDS[kind].parent
         if parent is not None:
             chosen.setdefault(parent[0], set()).update(parent[1](key) for key in some)
-    # what drains is not wanted, so no event names it; but a virtual server that is not wanted is kept by it, and the
-    # address of that
+    # No event names a draining real server, since it is not wanted. But it keeps its unwanted virtual server, and the
+    # address of that.
     wanted = want.get("virtual_server", {})
     keeping = [key for key in draining if key.server not in wanted]
     kept = {key for key in keeping if key.server in chosen.get("virtual_server", ())}
-    for kind, found in spots(have, want, (key.server for key in kept)).items():
-        chosen.setdefault(kind, set()).update(found)
+    for kind, bindings in spots(have, want, (key.server for key in kept)).items():
+        chosen.setdefault(kind, set()).update(bindings)
     # the same address may be kept for another virtual server
     bound = {whose(key) for kind, whose in termination.BINDINGS.items() for key in chosen[kind]}
     kept.update(key for key in keeping if key.server.address in bound)
@@ -59,23 +59,25 @@ def together(
 
 
 def deserving(
-    found: Differences,
+    differences: Differences,
     have: ReadState,
     want: ReadState,
     draining: Iterable[RealServerKey],
     left: Mapping[str, set[Any]],
     others: Mapping[str, Mapping[Any, str]],
 ) -> Keys | None:
-    """Return what a comparison has to plan; None for everything.
+    """Return the items to plan after a comparison; None for all.
 
-    The plan is that for everything, but for what is ``left`` alone because it drains, as long as nobody else has
-    changed it: that is looked after by turns.
+    The plan is the same as for all items, except for those ``left`` alone because they drain: unless another process
+    changed them, they are checked in turns.
     """
     sets, present = want.get("set", {}), have.get("set", {})
     if any(key in present and not KINDS["set"].same(present[key], value) for key, value in sets.items()):
-        return None  # each member of a set that is replaced matters
-    part: Keys = {kind: (odd - left.get(kind, set())).union(found.news[kind]) for kind, odd in found.odd.items()}
-    part["jump"] = {*want.get("jump", ()), *have.get("jump", ())}  # the place of one depends on all others
+        return None  # a replaced set needs all of its members
+    part: Keys = {
+        kind: (odd - left.get(kind, set())).union(differences.news[kind]) for kind, odd in differences.odd.items()
+    }
+    part["jump"] = {*want.get("jump", ()), *have.get("jump", ())}  # the position of a rule depends on all others
     for kind, claimed in others.items():
         part.setdefault(kind, set()).update(want.get(kind, {}).keys() & claimed.keys())
     return together(part, have, want, draining)

@@ -5,10 +5,8 @@
 
 A takeover keeps those that are desired and removes the others.
 
-The names are those of every version since 1.8, of the modes ipvs and iptables. The kubelet's chains (KUBE-FIREWALL,
-KUBE-MARK-DROP,
-KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not included. Items that only resemble kube-proxy's are not included
-either.
+The names are those of every version since 1.8, of the modes ipvs and iptables. Chains of the kubelet (KUBE-FIREWALL,
+KUBE-MARK-DROP, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not included, nor are items with a merely similar name.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from ..model.ipvs import VirtualServerKey
 _FORMER_SETS = ("KUBE-LB-INGRESS-LOCAL", "KUBE-NODE-PORT-SCTP", "KUBE-NODE-PORT-LOCAL-SCTP")
 SETS = frozenset(set_name(fam, base) for fam in (4, 6) for base in (*_SETS, *_FORMER_SETS))
 
-# the iptables mode's: a hash of 16 characters in base 32
+# chains of the iptables mode: a hash of 16 characters in base 32
 _BY_RULES = re.compile(r"KUBE-(SVC|SEP|SVL|EXT|FW|XLB)-[A-Z2-7]{16}\Z")
 _OTHER_CHAINS = {
     "nat": {"KUBE-NODEPORTS", "KUBE-PROXY-CANARY", "KUBE-FIREWALL", "KUBE-FIRE-WALL"},
@@ -40,16 +38,16 @@ _BY_ADDRESS = (CLUSTER_IP, EXTERNAL_IP, EXTERNAL_IP_LOCAL, LOAD_BALANCER)
 
 
 def left_behind(have: ReadState, others: Mapping[str, Collection[Any]]) -> dict[str, set[Any]]:
-    """Return what on a node is kube-proxy's, per kind without a parent.
+    """Return the items of kube-proxy on a node, for kinds without a parent.
 
-    A virtual server is, if its address is on kube-ipvs0, or if kube-proxy's sets name its address and port, or its node
-    port.
+    A virtual server is kube-proxy's if its address is on kube-ipvs0, or if kube-proxy's sets name its address and port
+    or its node port.
 
     Args:
-        have: what the kernel holds.
-        others: what owners of the ledger claim, per kind: theirs, whatever its name.
+        have: present items by kind.
+        others: items that other owners claim in the ledger, by kind; they are left out, whatever their name.
     """
-    found = {
+    items = {
         "set": {name for name in have.get("set", ()) if name in SETS},
         "chain": {key for key in have.get("chain", ()) if _is_chain(key)},
         "jump": {key for key in have.get("jump", ()) if _is_jump(key)},
@@ -58,7 +56,7 @@ def left_behind(have: ReadState, others: Mapping[str, Collection[Any]]) -> dict[
             key for key in have.get("address", ()) if key.link == DUMMY and not key.address.startswith("fe80:")
         },
     }
-    return {kind: {key for key in keys if key not in others.get(kind, ())} for kind, keys in found.items()}
+    return {kind: {key for key in keys if key not in others.get(kind, ())} for kind, keys in items.items()}
 
 
 def superseded(left: Mapping[str, Collection[Any]], want: ReadState) -> dict[str, set[Any]]:

@@ -1,13 +1,15 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Graceful termination: a real server that is no longer wanted goes when its last connection has gone.
+"""Graceful termination: remove an unwanted real server when its last connection has ended.
 
-Pure functions. As kube-proxy does it: weight 0 (no new connections) until the kernel counts none, retried in the
-background; UDP and SCTP go at once, since their "connections" never end by themselves. Different from kube-proxy: the
-weight is 0 before connections are counted, so none can slip in between; real servers of a deleted Service drain in the
-same way, and their virtual server and its address stay as long; the list survives a restart (the ledger keeps it);
-there may be a bound; and one that is wanted again just gets its weight back.
+Pure functions. As in kube-proxy, a real server gets weight 0 (no new connections) and stays until the kernel counts no
+connection. UDP and SCTP are removed at once, since their "connections" never end by themselves.
+
+Differences from kube-proxy: the weight is 0 before connections are counted, so none is missed. Real servers of a
+deleted Service drain in the same way, and their virtual server and its address stay as long. Drain starts survive a
+restart (the ledger keeps them). A maximum duration is possible. A real server that is wanted again gets its weight
+back.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from ...model.ipvs import SCHED1, RealServerKey, VirtualServer, VirtualServerKey
 from ...plan import Step
 
 Connections = Mapping[RealServerKey, tuple[int, int]]  # active, inactive
-# Drain starts, in seconds on the monotonic clock: it counts from boot, as the kernel's tables do.
+# Drain starts, in seconds on the monotonic clock: it starts at boot, as the kernel's tables do.
 Since = Mapping[RealServerKey, float]
 
 _GRACEFUL = ("tcp", "fwmark")
 
-# What brings the traffic of a virtual server's address to it, and whose address that is.
+# Kinds of items that attract the traffic of a virtual server, with the virtual address of each item.
 BINDINGS: dict[str, Callable[[Any], str]] = {
     "address": lambda key: str(key.address),
     "route": lambda key: str(key.network.partition("/")[0]),
@@ -38,9 +40,9 @@ class Drain(NamedTuple):
     """Graceful termination at one moment.
 
     ``since`` has the known drain starts. ``now`` is in seconds on the monotonic clock. After ``maximum`` seconds a real
-    server goes whatever its connections; 0: never. ``connections`` counts the connections of the real servers of
-    virtual servers; None: they cannot be counted, and nothing drains. ``elsewhere`` are real servers that drain outside
-    of the planned part of the tables, although their virtual servers may be in it.
+    server is removed despite its connections; 0: never. ``connections`` counts the connections of the real servers of
+    virtual servers; None: nothing drains. ``elsewhere`` are real servers that drain outside of the planned part of the
+    tables, although their virtual servers may be in it.
     """
 
     since: Since
@@ -58,19 +60,19 @@ class Verdict(NamedTuple):
 
 
 def bindings(have: ReadState, addresses: Collection[str]) -> dict[str, set[Any]]:
-    """Return the items on the node that bring the traffic of these virtual addresses, by kind."""
+    """Return the items on the node that attract the traffic of these virtual addresses, by kind."""
     if not addresses:
         return {kind: set() for kind in BINDINGS}
     return {kind: {key for key in have.get(kind, {}) if whose(key) in addresses} for kind, whose in BINDINGS.items()}
 
 
 def unwanted(have: ReadState, want: ReadState, owned: Collection[Any]) -> list[RealServerKey]:
-    """Return the real servers that are there, are not wanted, and may drain.
+    """Return the present, unwanted real servers that may drain.
 
     Args:
-        have: what is there.
-        want: what is wanted.
-        owned: the virtual servers that are ours.
+        have: present items by kind.
+        want: desired items by kind.
+        owned: the virtual servers of this owner.
     """
     wanted = want.get("real_server", {})
     return [
@@ -83,16 +85,16 @@ def unwanted(have: ReadState, want: ReadState, owned: Collection[Any]) -> list[R
 def counted(have: ReadState, candidates: Collection[RealServerKey]) -> set[VirtualServerKey]:
     """Return the virtual servers whose connections must be counted.
 
-    They are those of candidates that take no new connections already (weight 0).
+    They are those of the candidates with weight 0, which take no new connections.
     """
     reals = have.get("real_server", {})
     return {key.server for key in candidates if reals[key].weight == 0}
 
 
 def turn(draining: Since, after: RealServerKey | None, most: int, until: float = -math.inf) -> list[RealServerKey]:
-    """Return the real servers to look after in this turn: the ``most`` that follow ``after``, round robin.
+    """Return the real servers to check in this turn: the ``most`` that follow ``after``, round robin.
 
-    Those that drain since ``until`` or longer have their turn always.
+    Real servers that have drained since ``until`` or longer are in every turn.
     """
     order = sorted(draining)
     start = bisect_right(order, after) if after is not None else 0
@@ -107,14 +109,14 @@ def retain(
     connections: Connections,
     drain: Drain,
 ) -> Verdict:
-    """Decide which of the ``candidates`` stay a while.
+    """Decide which of the ``candidates`` stay until they have drained.
 
     Args:
-        have: what is there.
-        want: what is wanted.
+        have: present items by kind.
+        want: desired items by kind.
         candidates: see :func:`unwanted`.
-        connections: how many connections each has (missing: none). Only read for those whose weight is 0 already.
-        drain: the moment.
+        connections: the connections of each candidate (missing: none). Only read for those with weight 0.
+        drain: the drain starts, the time and the bound.
     """
     keep: dict[str, dict[Any, Any]] = {"real_server": {}, "virtual_server": {}, **{kind: {} for kind in BINDINGS}}
     since: dict[RealServerKey, float] = {}
@@ -141,7 +143,7 @@ def retain(
 
 
 def with_fallback(server: VirtualServer) -> VirtualServer:
-    """Return a virtual server with the scheduler ``mh`` as it has to be while one of its real servers has weight 0.
+    """Return an ``mh`` virtual server with the flag that it needs while a real server has weight 0.
 
     The kernel leaves such a real server its share of the hash table (``last_weight``, ip_vs_mh.c). Without
     ``mh-fallback`` it refuses new connections of that share: "no destination available" (kubernetes/kubernetes#139497).
@@ -150,7 +152,7 @@ def with_fallback(server: VirtualServer) -> VirtualServer:
 
 
 def ends_fallback(step: Step) -> bool:
-    """Tell whether a step takes ``mh-fallback`` from a virtual server, as none of its real servers drains any more."""
+    """Tell whether a step removes ``mh-fallback`` from a virtual server because its last drain has ended."""
     if step.kind != "virtual_server" or step.verb != "change":
         return False
     before, after = step.before, step.after

@@ -52,5 +52,5 @@ def recall_holders(ledger: Ledger, owner: str) -> Holders:
 
 
 def remember_holders(ledger: Ledger, owner: str, changes: Mapping[VirtualServerKey, tuple[str, str] | None]) -> None:
-    """Persist the Services that hold virtual servers; None stands for a virtual server without a holder."""
+    """Persist the Services that hold virtual servers; None means no holder."""
     ledger.note(owner, _HELD, [(key, "/".join(name) if name else "") for key, name in changes.items()])
