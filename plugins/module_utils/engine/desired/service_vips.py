@@ -52,7 +52,7 @@ FIELDS = {
     Origin.LOAD_BALANCER: "status.loadBalancer.ingress",
     Origin.EXTERNAL_IP: "spec.externalIPs",
 }
-_NOBODY: frozenset[AddressPort] = frozenset()
+_NO_ENDPOINTS: frozenset[AddressPort] = frozenset()
 
 
 class ServiceVip(NamedTuple):
@@ -172,7 +172,7 @@ class _Family:
         self.ranges = () if EVERYTHING[fam] in ranges else ranges
         self.node_inside = in_any(self.ranges, context.node_ip)
         self.server = _server(service, context)
-        self.serving = _NOBODY  # of the port that is being added
+        self.serving = _NO_ENDPOINTS  # of the port that is being added
 
     def _allowed(self, origin: Origin, addresses: Iterable[str], policy: AddressPolicy) -> list[str]:
         """Return the addresses of this family that are served; the others are named in ``refused``."""
@@ -196,7 +196,7 @@ class _Family:
         for (ip, number), item in endpoints.items():
             if _here(item, context):
                 self.members[MemberKey(name, f"{ip},{port.protocol}:{number},{ip}")] = None
-        self.serving = _serving(endpoints.values()) if port.protocol == "udp" else _NOBODY
+        self.serving = _serving(endpoints.values()) if port.protocol == "udp" else _NO_ENDPOINTS
         accessible = bool(port.node_port or self.external_ips or self.balancer_ips)
         choice = choose(
             endpoints.values(),

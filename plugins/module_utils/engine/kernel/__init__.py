@@ -1,14 +1,13 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel's tables: one module each, with the same two verbs.
+"""The kernel's tables: one module each, with the functions ``read`` and ``apply``.
 
-``read(...)`` returns the table's kinds of items as a :data:`~..model.State`, foreign things included.
+``read(...)`` returns the table's kinds of items as a :data:`~..model.State`, whoever made them.
 
-``apply(steps, keep_going)`` makes steps true, in batches, and returns a :class:`Result`: which steps are done and which
-failed, each with a sentence that says why. Without ``keep_going`` it stops at the first failure. Done and failed steps
-together may be fewer than those given only if it stopped. A batch that the kernel takes as a whole (iptables) fails as
-a whole.
+``apply(steps, keep_going)`` executes steps in batches and returns a :class:`Result`: the steps that are done, and those
+that failed with a reason each. Without ``keep_going`` it stops at the first failure; only then may steps be missing in
+the result. A batch that the kernel takes as a whole (iptables) fails as a whole.
 
 Both raise :class:`~..errors.MissingError` if the node lacks what the table needs.
 """
@@ -24,17 +23,17 @@ Found = TypeVar("Found")
 
 
 class Failure(NamedTuple):
-    """A step that could not be done, and why, in words."""
+    """A failed step, with the reason in words."""
 
     step: Step
     message: str
 
 
 class Result(NamedTuple):
-    """What became of steps.
+    """Outcome of steps.
 
-    If the conversation with the kernel ended between question and answer, ``done`` also has steps of which nobody knows
-    whether they were. Whoever undoes it may undo them, too: taking back what was not done changes nothing.
+    If the conversation with the kernel ended between request and answer, ``done`` also has the steps whose outcome is
+    unknown. The caller may undo them, too: undoing a step that was not done changes nothing.
     """
 
     done: list[Step]
@@ -50,6 +49,6 @@ def finished(slices: Generator[None, None, Found], between: Callable[[], None] =
         try:
             next(slices)
         except StopIteration as end:
-            found: Found = end.value
-            return found
+            result: Found = end.value
+            return result
         between()

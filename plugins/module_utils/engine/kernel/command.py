@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the tools that speak for a table: no shell, English messages, a bounded time."""
+"""Run a table's native tools: without a shell, with English messages, for a bounded time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import KernelError, MissingError
 if TYPE_CHECKING:
     import subprocess
 
-# What distributions call the package of a tool, where it is not the tool's own name.
+# Packages of the tools, where the name differs from the tool's.
 PACKAGES = {
     **{
         f"{program}{backend}-{verb}": "iptables"
@@ -26,11 +26,11 @@ PACKAGES = {
     "rmmod": "kmod",
 }
 _SYSTEM_DIRECTORIES = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
-_KILL_SECONDS = 2.0  # until a killed tool is believed to wait in the kernel
+_KILL_SECONDS = 2.0  # after that, a killed tool counts as waiting in the kernel
 
 
 class Limits(NamedTuple):
-    """How many seconds each tool may take, and what is called before it starts."""
+    """Limits of a tool: the seconds it may take, and a function to call before it starts."""
 
     seconds: float = 300.0
     starting: Callable[[], None] = lambda: None
@@ -40,7 +40,7 @@ _CHOSEN = {"limits": Limits()}
 
 
 def limit(limits: Limits) -> None:
-    """Keep every tool that is started from now on within these limits."""
+    """Set the limits of every tool that is started from now on."""
     _CHOSEN["limits"] = limits
 
 
@@ -55,22 +55,22 @@ class Finished(NamedTuple):
 def run(arguments: Sequence[str], text: str | None = None) -> Finished:
     """Run a tool with ``text`` on its standard input and wait for it.
 
-    A status other than 0 is the caller's to judge. The tool is looked for in PATH and then in the usual system
-    directories, which the PATH of a remote login often lacks.
+    The caller judges a status other than 0. The tool is looked up in PATH and then in the usual system directories,
+    which the PATH of a remote login often lacks.
 
     Raises:
         MissingError: there is no such tool; the text names the package.
-        KernelError: the tool did not end in its time (:func:`limit`, by default five minutes), could not be started for
-            want of something, or could not be talked to.
+        KernelError: the tool did not end in time (:func:`limit`, by default five minutes), could not be started, or its
+            pipes failed.
     """
     status, output, errors = _run(arguments, text, None)
     return Finished(status, _text(output), errors)
 
 
 def run_printing(arguments: Sequence[str]) -> tuple[int, bytes, str]:
-    """Run a tool that prints megabytes, and return its status, what it printed, as it is, and what it complained about.
+    """Run a tool that prints megabytes, and return its status, its output as bytes, and its error messages.
 
-    That is collected in memory of its own instead of through a pipe, of which Python makes many small pieces.
+    The output goes to a memory file: through a pipe, Python would get it in many small pieces.
 
     Raises:
         MissingError, KernelError: as by :func:`run`.
@@ -97,7 +97,7 @@ def _run(arguments: Sequence[str], text: str | None, output: int | None) -> tupl
             stdout=subprocess.PIPE if output is None else output,
             stderr=subprocess.PIPE,
             env=environment,
-            start_new_session=True,  # so that what it starts can be ended with it
+            start_new_session=True,  # so that its children can be killed with it
         )
     except FileNotFoundError:
         raise MissingError(f"the tool {tool} is missing; install the package {PACKAGES.get(tool, tool)}") from None
@@ -112,7 +112,7 @@ def _run(arguments: Sequence[str], text: str | None, output: int | None) -> tupl
     except subprocess.TimeoutExpired:
         outcome = "was stopped" if _kill(process) else "cannot be stopped, since it waits in the kernel"
         raise KernelError(f"{' '.join(arguments)} did not end in {limits.seconds:g} seconds and {outcome}") from None
-    except OSError as error:  # of a pipe to or from the tool
+    except OSError as error:  # a pipe to or from the tool failed
         _kill(process)
         raise KernelError(f"the tool {tool} was stopped, since it cannot be talked to: {error.strerror}") from error
     except BaseException:
@@ -135,13 +135,13 @@ def _kill(process: subprocess.Popen[bytes]) -> bool:
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass  # it ended at this moment
+        pass  # it has just ended
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             try:
                 stream.close()
             except OSError:
-                pass  # nobody reads what was not written yet
+                pass  # the rest of the input has no reader any more
     try:
         process.wait(_KILL_SECONDS)
     except subprocess.TimeoutExpired:

@@ -19,7 +19,7 @@ _MALFORMED = (LookupError, TypeError, ValueError, struct.error)
 
 @contextmanager
 def decoding(subject: str) -> Iterator[None]:
-    """Name the table that cannot be decoded, for example ``"the kernel's IPVS table"``.
+    """Raise decoding errors as errors of a table, for example ``"the kernel's IPVS table"``.
 
     Raises:
         KernelError: an attribute or a word is missing, cut off or out of its range.

@@ -10,7 +10,7 @@ from struct import Struct
 
 from .netlink import NETLINK_GENERIC, NetlinkSocket, attribute, attributes, message
 
-HEADER_BYTES = 4  # command, version, reserved: what stands before the attributes of a payload
+HEADER_BYTES = 4  # command, version, reserved: precede the attributes of a payload
 
 _GENL_ID_CTRL = 16
 _CTRL_CMD_GETFAMILY = 3
@@ -23,7 +23,7 @@ class GenericSocket(NetlinkSocket):
     """A conversation with one generic netlink family.
 
     Raises:
-        OSError: ENOENT if the kernel has no such family (the module that brings it is not loaded).
+        OSError: ENOENT if the kernel has no such family (its module is not loaded).
     """
 
     def __init__(self, family: str, version: int = 1) -> None:

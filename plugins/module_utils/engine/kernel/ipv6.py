@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 from ..model import State
 
-_IPV6 = "/proc/net/if_inet6"  # missing where the kernel has no IPv6, or was told to have none
+_IPV6 = "/proc/net/if_inet6"  # missing where the kernel has no IPv6, or has it disabled
 _IS_IPV6: dict[str, Callable[[Any], bool]] = {
     "set": lambda key: bool(key.startswith("KUBE-6-")),
     "member": lambda key: bool(key.set.startswith("KUBE-6-")),
@@ -27,7 +27,7 @@ _IS_IPV6: dict[str, Callable[[Any], bool]] = {
 
 
 def possible(state: State) -> State:
-    """Return what can be on this node of a wanted state, or of changes of one: on a node without IPv6, that of IPv4."""
+    """Return a desired state, or changes of one, without IPv6 items if this node has no IPv6."""
     return state if os.path.exists(_IPV6) else without_ipv6(state)
 
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel modules: what a kernel has is found out by presence, never by its version.
+"""Kernel modules: detected by presence, never by the kernel's version.
 
-``loaded``, ``builtin``, ``loadable`` (there, not loaded), ``absent`` (this kernel has no such module) or ``unknown``
-(nothing says: a container, or no ``/lib/modules`` for this kernel).
+States are ``loaded``, ``builtin``, ``loadable`` (installed, not loaded), ``absent`` (this kernel has no such module)
+and ``unknown`` (in a container, or without ``/lib/modules`` for this kernel).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import Failure, Result
 from .command import run
 
 LOADED, BUILTIN, LOADABLE, ABSENT, UNKNOWN = "loaded", "builtin", "loadable", "absent", "unknown"
-# Where distributions hide what a node needs, by what the kernel's release looks like.
+# Packages with modules that a node needs, by a part of the kernel's release.
 _EXTRA = (
     (".el", "kernel-modules-extra-{release}"),
     (".fc", "kernel-modules-extra-{release}"),
@@ -40,37 +40,37 @@ def canonical(name: str) -> str:
 def states(names: Collection[str]) -> dict[str, str]:
     """Return the state of each module; keys are the names as given. Reads files only."""
     loaded = _loaded()
-    found = {name: LOADED for name in names if canonical(name) in loaded}
-    left = {canonical(name) for name in names if name not in found}
+    state_of = {name: LOADED for name in names if canonical(name) in loaded}
+    left = {canonical(name) for name in names if name not in state_of}
     if not left:
-        return found
+        return state_of
     directory = f"/lib/modules/{os.uname().release}"
     builtin = _stems(os.path.join(directory, "modules.builtin"))
     loadable = _stems(os.path.join(directory, "modules.dep"))
     rest = left - (builtin or set()) - (loadable or set())
     aliases = _aliased(directory, rest) if rest else {}
     for name in names:
-        if name in found:
+        if name in state_of:
             continue
         spelled = canonical(name)
         target = aliases.get(spelled, spelled)
         if builtin is not None and target in builtin:
-            found[name] = BUILTIN
+            state_of[name] = BUILTIN
         elif target in loaded:
-            found[name] = LOADED
+            state_of[name] = LOADED
         elif loadable is not None and target in loadable:
-            found[name] = LOADABLE
+            state_of[name] = LOADABLE
         elif os.path.isdir(f"/sys/module/{target}"):
-            found[name] = BUILTIN  # not in /proc/modules, but the kernel shows it
+            state_of[name] = BUILTIN  # not in /proc/modules, but in sysfs
         else:
-            found[name] = UNKNOWN if loadable is None else ABSENT
-    return found
+            state_of[name] = UNKNOWN if loadable is None else ABSENT
+    return state_of
 
 
 def parameters(name: str) -> dict[str, str]:
-    """Return the live parameters of a loaded module; those that only root may read are left out for others."""
+    """Return the parameters of a loaded module, except for unreadable ones."""
     directory = f"/sys/module/{canonical(name)}/parameters"
-    found = {}
+    values = {}
     try:
         entries = sorted(os.listdir(directory))
     except OSError:
@@ -78,16 +78,16 @@ def parameters(name: str) -> dict[str, str]:
     for entry in entries:
         try:
             with open(os.path.join(directory, entry), encoding="utf-8", errors="replace") as file:
-                found[entry] = file.read().strip()
+                values[entry] = file.read().strip()
         except OSError:
             continue
-    return found
+    return values
 
 
 def load(wanted: Mapping[str, str]) -> dict[str, str]:
-    """Load modules; values are parameters ("a=1 b=2") or "". Return why, for each that could not be loaded.
+    """Load modules; values are parameters ("a=1 b=2") or "". Return the reason of each failure.
 
-    Those without parameters are loaded by one process, and last: one of them might pull another in without its
+    Modules without parameters are loaded last, by one process: as a dependency, another module would load without its
     parameters.
     """
     plain = [name for name, given in wanted.items() if not given]
@@ -98,7 +98,7 @@ def load(wanted: Mapping[str, str]) -> dict[str, str]:
         ended = run(call)
         names = plain if call[1] == "-a" else [call[1]]
         now = states(names)
-        # Not loaded though modprobe is content: an "install" line of modprobe.d can make it do nothing.
+        # modprobe may succeed without loading: an "install" line of modprobe.d can make it do nothing.
         bad = (LOADABLE, ABSENT, UNKNOWN) if ended.status else (LOADABLE,)
         failed = [name for name in names if now[name] in bad]
         reasons.update({name: _reason(name, now[name], ended.errors) for name in failed})
@@ -106,7 +106,7 @@ def load(wanted: Mapping[str, str]) -> dict[str, str]:
 
 
 def read(names: Collection[str]) -> dict[str, dict[Any, Any]]:
-    """Return those of the names whose module is loaded or built in, with the value ``loaded``."""
+    """Return the named modules that are loaded or built in, with the value ``loaded``."""
     return {"kernel_module": {name: LOADED for name, state in states(names).items() if state in (LOADED, BUILTIN)}}
 
 
@@ -121,9 +121,9 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
 
 
 def table() -> Callable[[list[Step], bool], Result]:
-    """Return an ``apply`` for one task, that takes back what it has loaded together with what came along.
+    """Return an ``apply`` for one task, whose undo also unloads the dependencies that it loaded.
 
-    modprobe loads what a module needs, too. That is no step of any plan, and nobody would unload it.
+    modprobe loads dependencies, too. They are in no plan, so no step would unload them.
     """
     before = _loaded()
 
@@ -132,7 +132,7 @@ def table() -> Callable[[list[Step], bool], Result]:
         brought = [step.key for step in result.done if step.after is None and step.key not in before]
         if brought:
             now = _loaded()
-            # or somebody uses it already
+            # a dependency in use stays
             unload([name for name in _needed(brought) if name in now and name not in before])
         return result
 
@@ -140,26 +140,26 @@ def table() -> Callable[[list[Step], bool], Result]:
 
 
 def unload(names: Collection[str]) -> dict[str, str]:
-    """Unload modules; return why, for each that could not be."""
+    """Unload modules; return the reason of each failure."""
     reasons = {}
-    # The kernel lists the one loaded last first: users before what they use.
+    # The kernel lists the module loaded last first: users before their dependencies.
     latest = [name for name in _loaded() if name in names]
     for name in [*latest, *(name for name in names if name not in latest)]:
-        ended = run(["rmmod", name])  # modprobe -r would take modules along that somebody wants
+        ended = run(["rmmod", name])  # modprobe -r would unload dependencies that others want
         if ended.status:
             reasons[name] = _last_line(ended.errors) or "it cannot be unloaded"
     return reasons
 
 
 def _needed(names: Collection[str]) -> list[str]:
-    """Return what modprobe loads for modules, themselves included (lines ``insmod /lib/modules/…/ip_vs.ko``)."""
+    """Return the modules that modprobe loads for others and themselves (lines ``insmod /lib/modules/…/ip_vs.ko``)."""
     lines = run(["modprobe", "--show-depends", "--all", *names]).output.splitlines()
     files = [line.split()[1] for line in lines if line.startswith("insmod ")]
     return [canonical(file.rpartition("/")[2].partition(".ko")[0]) for file in files]
 
 
 def missing(name: str) -> str:
-    """Return what to do about a module that this kernel does not have."""
+    """Return the remedy for a module that this kernel does not have."""
     release = os.uname().release
     for mark, package in _EXTRA:
         if mark in release:
@@ -170,8 +170,8 @@ def missing(name: str) -> str:
 def _reason(name: str, state: str, errors: str) -> str:
     if state == ABSENT:
         return missing(name)
-    mine = [line for line in errors.splitlines() if canonical(name) in canonical(line)]
-    return _last_line("\n".join(mine) or errors) or "modprobe did not load it (an install line in modprobe.d?)"
+    own_lines = [line for line in errors.splitlines() if canonical(name) in canonical(line)]
+    return _last_line("\n".join(own_lines) or errors) or "modprobe did not load it (an install line in modprobe.d?)"
 
 
 def _last_line(text: str) -> str:
@@ -206,14 +206,14 @@ def _stems(file_name: str) -> set[str] | None:
 
 def _aliased(directory: str, names: Collection[str]) -> dict[str, str]:
     """Return the modules behind names that are aliases (``nf_conntrack_ipv4`` of nf_conntrack)."""
-    found: dict[str, str] = {}
+    modules: dict[str, str] = {}
     for line in _lines(os.path.join(directory, "modules.alias")) or ():
         if line.startswith("alias "):
             _word, pattern, module = line.split(None, 2)
             for name in names:
                 if fnmatchcase(name, canonical(pattern)):
-                    found.setdefault(name, canonical(module))
-    return found
+                    modules.setdefault(name, canonical(module))
+    return modules
 
 
 def require(names: Collection[str]) -> None:

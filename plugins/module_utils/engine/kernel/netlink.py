@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Netlink: the transport that IPVS, addresses and conntrack share (see netlink(7)).
+"""Netlink: the transport of IPVS, sets, addresses and connection tracking (see netlink(7)).
 
-A message is made by :func:`message` without a sequence number; :class:`NetlinkSocket` stamps it when it sends.
-Attributes are made by :func:`attribute` and taken apart by :func:`attributes`. Integers are in host order unless a
-family says otherwise.
+:func:`message` packs a message without a sequence number; :class:`NetlinkSocket` adds it on sending. :func:`attribute`
+packs attributes, :func:`attributes` unpacks them. Integers are in host order unless a family has another rule.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ SOL_NETLINK = 270
 SO_RCVBUFFORCE = 33
 
 _HEADER = Struct("=IHHII")  # length, type, flags, sequence, port
-_FLAGS = Struct("=H")  # six bytes into the header
-_STAMP = Struct("=HI")  # flags and sequence, at the same place
+_FLAGS = Struct("=H")  # at offset 6 of the header
+_STAMP = Struct("=HI")  # flags and sequence, at the same offset
 _SEQUENCE = Struct("=I")
 ATTRIBUTE = Struct("=HH")  # length, type
 _ERRNO = Struct("=i")
@@ -53,14 +52,14 @@ _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 _END = _HEADER.pack(16, _NLMSG_NOOP, NLM_F_REQUEST | NLM_F_ACK, 0, 0)
 _SEND_BYTES = 32768
 _SEND_MESSAGES = 256
-_RECEIVE_BYTES = 65536  # from 32 KiB on, the kernel fills a dump's packets as full as it can
-_QUEUE_BYTES = 1 << 20  # what may wait to be read; 256 refusals take a quarter of it
+_RECEIVE_BYTES = 65536  # from 32 KiB on, the kernel fills the packets of a dump
+_QUEUE_BYTES = 1 << 20  # of unread answers; 256 refusals take a quarter of it
 _SECONDS = 30
 _RESTARTS = 20
 
 
 def message(kind: int, flags: int, payload: bytes) -> bytes:
-    """Return a message of type ``kind``; NLM_F_REQUEST is always set, NLM_F_ACK is the socket's business."""
+    """Return a message of type ``kind``, with NLM_F_REQUEST; the socket adds NLM_F_ACK."""
     size = len(payload)
     return _HEADER.pack(16 + size, kind, flags | NLM_F_REQUEST, 0, 0) + payload + _PADDING[size & 3]
 
@@ -87,16 +86,16 @@ def attributes(raw: bytes, start: int = 0) -> dict[int, bytes]:
     Raises:
         ValueError: a length points outside of ``raw``.
     """
-    found: dict[int, bytes] = {}
+    payloads: dict[int, bytes] = {}
     end = len(raw)
     unpack = ATTRIBUTE.unpack_from
     while end - start >= 4:
         size, kind = unpack(raw, start)
         if size < 4 or start + size > end:
             raise ValueError(f"netlink attribute of {size} bytes with {end - start} left")
-        found[kind & _NLA_TYPE_MASK] = raw[start + 4 : start + size]
+        payloads[kind & _NLA_TYPE_MASK] = raw[start + 4 : start + size]
         start += size + 3 & ~3
-    return found
+    return payloads
 
 
 def messages(packet: bytes) -> Iterator[tuple[int, int, int, bytes]]:
@@ -118,7 +117,7 @@ def messages(packet: bytes) -> Iterator[tuple[int, int, int, bytes]]:
 
 
 def from_kernel(channel: socket.socket, flags: int = 0) -> bytes:
-    """Return the next packet that the kernel sent; packets of other processes (their port is not 0) are thrown away.
+    """Return the next packet from the kernel; drop those of other processes, whose port is not 0.
 
     Raises:
         OSError: as recv(2).
@@ -187,12 +186,12 @@ class NetlinkSocket:
         self.close()
 
     def request(self, messages: Sequence[bytes]) -> list[int]:
-        """Send messages, many at a time, and return what became of each: 0, or an errno.
+        """Send messages, many at a time, and return the outcome of each: 0 or an errno.
 
-        The kernel takes them in order, and goes on after one that it refuses. They ask for no acknowledgement: refusals
-        always come, and an empty message behind them says that all were looked at. If refusals are lost (ENOBUFS: the
-        queue was full) that send is repeated one by one, so creations must be ready for EEXIST and deletions for ENOENT
-        or ESRCH.
+        The kernel takes them in order, and continues after one that it refuses. They request no acknowledgement: the
+        kernel always reports refusals, and answers an empty message at the end when all are processed. If refusals are
+        lost (ENOBUFS: the queue was full), the messages are sent again one by one. So the caller must expect EEXIST for
+        creations, and ENOENT or ESRCH for deletions.
         """
         outcome: list[int] = []
         for batch in _batches(messages):
@@ -219,11 +218,11 @@ class NetlinkSocket:
         outcome = [0] * len(batch)
         while True:
             try:
-                answers = self._receive(socket.MSG_DONTWAIT)  # they are queued before send returns
+                answers = self._receive(socket.MSG_DONTWAIT)  # the kernel queues answers before send returns
             except BlockingIOError:
                 if not outcome[0]:
                     raise
-                return outcome[:1] * len(batch)  # nfnetlink stops at the first message of who has no right
+                return outcome[:1] * len(batch)  # nfnetlink stops at the first message without the right
             for kind, _flags, sequence, payload in answers:
                 if kind == _NLMSG_ERROR and first <= sequence < end:
                     outcome[sequence - first] = _code(payload)
@@ -231,43 +230,42 @@ class NetlinkSocket:
                     return outcome
 
     def query(self, single: bytes) -> list[bytes]:
-        """Send one message that asks for something and return the payloads of the answer.
+        """Send one request and return the payloads of the answer.
 
         Raises:
             OSError: the kernel refused, for example ENOENT.
         """
         self._send(single, NLM_F_ACK)
-        found: list[bytes] = []
+        payloads: list[bytes] = []
         while True:
             for kind, _flags, sequence, payload in self._receive():
                 if sequence != self._sequence:
                     continue
                 if kind == _NLMSG_ERROR:
                     _raise(payload)
-                    return found
-                found.append(payload)
+                    return payloads
+                payloads.append(payload)
 
     def dump(self, single: bytes) -> list[bytes]:
-        """Send one message that asks for a table and return the payloads of all entries.
+        """Send one request for a table and return the payloads of all entries.
 
         A table that changes while it is dumped (NLM_F_DUMP_INTR) is dumped again.
 
         Raises:
-            OSError: the kernel refused; EINTR if the table changed again and again.
+            OSError: the kernel refused; EINTR if the table changed during every attempt.
         """
-        found: list[bytes] = []
+        payloads: list[bytes] = []
         for entries in self.dumping(single):
             if entries is None:
-                found.clear()
+                payloads.clear()
             else:
-                found += entries
-        return found
+                payloads += entries
+        return payloads
 
     def dumping(self, single: bytes) -> Generator[list[bytes] | None, None, None]:
-        """Do what :meth:`dump` does, yielding the payloads of one packet at a time; None when the dump begins anew.
+        """Do as :meth:`dump`, yielding the payloads of one packet at a time; None when the dump restarts.
 
-        The kernel goes on with a dump when its packets are read, so a large table waits for as long as its reader does
-        other things.
+        The kernel continues a dump when its packets are read, so the reader may pause within a large table.
         """
         for _attempt in range(_RESTARTS):
             self._send(single, NLM_F_DUMP)
@@ -298,7 +296,7 @@ class NetlinkSocket:
         self._socket.send(packet)
 
     def _drain(self) -> None:
-        """Read what waits: the kernel refuses to queue more until an overflowed queue is empty."""
+        """Empty the queue: after an overflow, the kernel queues nothing more before that."""
         while True:
             try:
                 self._socket.recv(_RECEIVE_BYTES, socket.MSG_DONTWAIT)
@@ -315,7 +313,7 @@ class NetlinkSocket:
 
 
 def _code(payload: bytes) -> int:
-    """Return the errno of an acknowledgement or of the end of a dump; 0 if all is well, or if it says nothing."""
+    """Return the errno of an acknowledgement or of the end of a dump; 0 for success or an empty payload."""
     return -int(_ERRNO.unpack_from(payload)[0]) if len(payload) >= 4 else 0
 
 

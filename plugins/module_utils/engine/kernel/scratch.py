@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run a function in a scratch network namespace, to see how the kernel treats its input.
+"""Run a function in a scratch network namespace, to test how the kernel treats its input.
 
-The spelling of a rule or a set's member, and whether a virtual server can be created, can only be known by trying. The
-namespace has its own tables and is gone with the process that created it. So a trial changes nothing on the node, and
+Only a trial shows the spelling of a rule or of a set's member, and whether a virtual server can be created. The
+namespace has its own tables, and ends with the process that created it. So a trial changes nothing on the node, and
 check mode may run it.
 """
 
@@ -28,11 +28,11 @@ def in_scratch(function: Callable[[], Any]) -> Any:
 
     The result must be plain data.
 
-    Returns None where no such namespace can be had (no CAP_SYS_ADMIN, as in some containers).
+    Returns None if no such namespace can be created (no CAP_SYS_ADMIN, as in some containers).
 
     Raises:
         ScratchError: ``function`` raised an EngineError.
-        KernelError: there can be no such process, or it ended without an answer.
+        KernelError: the process cannot be started, or it ended without an answer.
     """
     ends: list[int] = []
     try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sysctls, through ``/proc/sys`` itself: no tool is started, and a value is written only if it differs."""
+"""Read and write sysctls in ``/proc/sys``, without starting a tool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import Failure, Result
 
 ROOT = "/proc/sys"
 _EXCHANGE = str.maketrans("./", "/.")
-# Which kernel module makes a part of the tree; the longest prefix that fits counts.
+# The kernel module behind each part of the tree; the longest matching prefix counts.
 PROVIDERS = {
     "net.ipv4.vs.": "ip_vs",
     "net.bridge.": "br_netfilter",
@@ -40,7 +40,7 @@ def canonical(name: str) -> str:
 
 
 def exchanged(name: str) -> str:
-    """Return a name with dots and slashes in each other's places: each of its two spellings is that of the other."""
+    """Return a name with dots and slashes exchanged, which converts each spelling to the other."""
     return name.translate(_EXCHANGE)
 
 
@@ -60,23 +60,21 @@ def matching(pattern: str) -> list[str]:
     """Return the existing (dotted) names that match a dotted pattern; ``*`` and ``?`` match no separator."""
     import glob
 
-    return sorted(
-        canonical(os.path.relpath(found, ROOT)) for found in glob.glob(path(pattern)) if os.path.isfile(found)
-    )
+    return sorted(canonical(os.path.relpath(file, ROOT)) for file in glob.glob(path(pattern)) if os.path.isfile(file))
 
 
 def normal(value: str) -> str:
     """Return a value with every run of white space as one blank.
 
-    The kernel separates numbers by tabs, people by blanks.
+    The kernel separates numbers by tabs, users by blanks.
     """
     return " ".join(value.split())
 
 
 def settled(live: str, wanted: str) -> str:
-    """Return what is there after ``wanted`` was written over ``live``.
+    """Return the value after ``wanted`` is written over ``live``.
 
-    The kernel reads numbers in C's spellings (0x10, 020) and, where it has several, sets as many as it is given
+    The kernel reads numbers in C's spellings (0x10, 020). If a sysctl has several, it sets as many as are written
     (proc_get_long, __do_proc_dointvec in kernel/sysctl.c).
     """
     there, given = live.split(), wanted.split()
@@ -102,29 +100,29 @@ def read(names: Collection[str]) -> dict[str, dict[Any, Any]]:
     Raises:
         KernelError: a value exists and cannot be read.
     """
-    found = {}
+    values = {}
     for name in names:
         try:
             with open(path(name), encoding="utf-8", errors="surrogateescape") as file:
-                found[name] = normal(file.read())
+                values[name] = normal(file.read())
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise KernelError(f"sysctl {name} cannot be read: {error.strerror}") from error
-    return {"sysctl": found}
+    return {"sysctl": values}
 
 
 def require(names: Collection[str]) -> None:
-    """Raise MissingError, naming every name that does not exist and the kernel module that would make it."""
+    """Raise MissingError for all absent names, with the kernel module of each."""
     missing = [name for name in names if not os.path.exists(path(name))]
     if missing:
         raise MissingError("; ".join(_missing(name) for name in missing))
 
 
 def foresee(steps: list[Step]) -> None:
-    """Raise KernelError if a value is to be written to a read-only file system, as in most containers.
+    """Raise KernelError if a step would write to a read-only file system, as in most containers.
 
-    The write itself need not be tried.
+    The check needs no write, so check mode can use it.
     """
     for step in steps:
         if (
@@ -137,7 +135,7 @@ def foresee(steps: list[Step]) -> None:
 
 
 def apply(steps: list[Step], keep_going: bool = False) -> Result:
-    """Write values. A step without an after is done without a write: what was there before is the ledger's business."""
+    """Write values. A step without an after is done without a write, as only the ledger changes."""
     done: list[Step] = []
     failed: list[Failure] = []
     for step in steps:
@@ -175,7 +173,7 @@ def _explain(step: Step, error: OSError) -> str:
 
 
 def provider(name: str) -> str:
-    """Return the kernel module that makes a sysctl, "" if the kernel itself does."""
+    """Return the kernel module of a sysctl, "" if it belongs to the kernel itself."""
     return PROVIDERS.get(max((prefix for prefix in PROVIDERS if name.startswith(prefix)), key=len, default=""), "")
 
 

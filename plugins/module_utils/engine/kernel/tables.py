@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All tables of a node, by the names that the kinds use."""
+"""``apply`` of each table that a service proxy writes, by the table's name in the kinds."""
 
 from __future__ import annotations
 

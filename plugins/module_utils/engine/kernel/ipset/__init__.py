@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """IP sets (kinds ``set`` and ``member``), through ``ipset save`` and ``ipset restore``: one process for everything.
 
-What a service proxy has, and changes all the time, is read and written without a process (``dump``, ``direct``).
+The sets of a service proxy change all the time, so they are read and written without a process (``dump``, ``direct``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Saved", "apply", "read", "read_saved", "version"]
 
 
 def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
-    """Do as :func:`.write.apply`, which is imported only if there is something to do.
+    """Call :func:`.write.apply`, which is imported only if needed.
 
     A module's code is compiled in each of its runs.
     """

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Members of sets, written by nfnetlink (linux/netfilter/ipset/ip_set.h), without starting a process.
+"""Write set members by nfnetlink, without starting a process.
 
 This module covers a few members at a time, of the set types that a service proxy has.
 
-Starting ``ipset`` for one member takes a hundred times as long as the kernel does for it. Whatever is not known here,
-and whatever the kernel refuses, is left to the tool, which does it again and has the words for it.
+Starting ``ipset`` for one member takes a hundred times as long as the kernel's own work. Other members, and all that
+the kernel refuses, are left to the tool, which explains errors.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from .protocol import (
 
 _BIG_ENDIAN = 0x4000  # NLA_F_NET_BYTEORDER
 _U16 = struct.Struct(">H")
-_MOST = 256  # more are worth a process
+_MOST = 256  # members: for more, a process is faster
 
 
 def apply(steps: Sequence[Step]) -> bool:
-    """Make steps of the kind ``member`` true; tell whether all of them are, otherwise some may be."""
+    """Execute steps of the kind ``member``; tell whether all are done. If not, some may be."""
     if len(steps) > _MOST or any(step.kind != "member" or step.after for step in steps):
         return False
     try:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets from the kernel itself (nfnetlink, linux/netfilter/ipset/ip_set.h), for the types that a service proxy has.
+"""Read sets by nfnetlink, without starting a process: those of the types that a service proxy has.
 
-``ipset save`` looks every protocol up in a file: with a thousand members of type ``hash:ip,port`` it takes ten times as
-long as this, twice a minute. Whatever is not known here, for example a set with timeouts, is left to it.
+``ipset save`` looks every protocol up in a file. With a thousand members of type ``hash:ip,port`` it takes ten times as
+long as this, twice a minute. Other sets, for example with timeouts, are left to the tool.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PROTOCOL_NAMES = {number: name for name, number in PROTOCOLS.items()}
 _SIZE = Struct("=H")
 _U16 = Struct(">H")
 _U32 = Struct(">I")
-# What may be in a header, and in a member of each type: an attribute more is an option that is not known here.
+# Known attributes of a header, and of a member of each type. Any other attribute is an option that only the tool reads.
 _HEADER = {ATTR_HASHSIZE, ATTR_MAXELEM, ATTR_INITVAL, ATTR_BUCKETSIZE, ATTR_ELEMENTS, ATTR_REFERENCES, ATTR_MEMSIZE}
 _RANGE = {ATTR_PORT, ATTR_PORT_TO, ATTR_ELEMENTS, ATTR_REFERENCES, ATTR_MEMSIZE}
 _MEMBERS = {
@@ -63,7 +63,7 @@ _MEMBERS = {
 
 
 class UnfamiliarError(Exception):
-    """There is something that only the tool can tell."""
+    """Only the tool can read this set."""
 
 
 def read(names: Collection[str]) -> dict[str, dict[Any, Any]]:
@@ -93,14 +93,14 @@ def _add(name: str, payloads: list[bytes], sets: dict[Any, Any], members: dict[A
     kind = ""
     make = tuple.__new__
     for payload in payloads:
-        found = attributes(payload, HEADER_BYTES)
-        if ATTR_TYPENAME in found:
-            kind = found[ATTR_TYPENAME].rstrip(b"\0").decode("ascii")
+        fields = attributes(payload, HEADER_BYTES)
+        if ATTR_TYPENAME in fields:
+            kind = fields[ATTR_TYPENAME].rstrip(b"\0").decode("ascii")
             if kind not in _MEMBERS:
                 raise UnfamiliarError(f"set {name} has type {kind}")
-            sets[name] = _header(kind, found[ATTR_FAMILY][0], attributes(found[ATTR_DATA]))
-        if ATTR_ADT in found:
-            for text in _texts(kind, found[ATTR_ADT]):
+            sets[name] = _header(kind, fields[ATTR_FAMILY][0], attributes(fields[ATTR_DATA]))
+        if ATTR_ADT in fields:
+            for text in _texts(kind, fields[ATTR_ADT]):
                 members[make(MemberKey, (name, text))] = ""
     if name not in sets:
         raise UnfamiliarError(f"set {name} has no header")
@@ -132,20 +132,20 @@ def _texts(kind: str, raw: bytes) -> Iterator[str]:
         (size,) = _SIZE.unpack_from(raw, offset)
         if size < 4 or offset + size > end:
             raise ValueError(f"a member of {size} bytes with {end - offset} left")
-        found = attributes(raw[offset + 4 : offset + size])
+        fields = attributes(raw[offset + 4 : offset + size])
         offset += size + 3 & ~3
-        if not found.keys() <= allowed:
-            raise UnfamiliarError(f"member with {sorted(found)}")
+        if not fields.keys() <= allowed:
+            raise UnfamiliarError(f"member with {sorted(fields)}")
         if kind == "bitmap:port":
-            yield str(_U16.unpack(found[ATTR_PORT])[0])
+            yield str(_U16.unpack(fields[ATTR_PORT])[0])
             continue
-        text = _address(found[ATTR_IP])
+        text = _address(fields[ATTR_IP])
         if ATTR_PORT in allowed:
-            text = f"{text},{_PROTOCOL_NAMES[found[ATTR_PROTO][0]]}:{_U16.unpack(found[ATTR_PORT])[0]}"
+            text = f"{text},{_PROTOCOL_NAMES[fields[ATTR_PROTO][0]]}:{_U16.unpack(fields[ATTR_PORT])[0]}"
         if ATTR_IP2 in allowed:
-            text = f"{text},{_address(found[ATTR_IP2])}"
-        if ATTR_CIDR2 in found:
-            length = found[ATTR_CIDR2][0]
+            text = f"{text},{_address(fields[ATTR_IP2])}"
+        if ATTR_CIDR2 in fields:
+            length = fields[ATTR_CIDR2][0]
             if length != (128 if ":" in text[text.rindex(",") :] else 32):
                 text = f"{text}/{length}"
         yield text

@@ -1,10 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Option ``forceadd`` of sets, the only one that ``ipset`` never prints, read from the kernel itself.
-
-The kernel is asked by nfnetlink (linux/netfilter/ipset/ip_set.h).
-"""
+"""Read the option ``forceadd`` of sets by nfnetlink, because ``ipset`` never prints it."""
 
 from __future__ import annotations
 

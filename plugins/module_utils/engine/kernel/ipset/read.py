@@ -39,14 +39,14 @@ class Saved(NamedTuple):
     end: int = 0
 
     def lines(self) -> Iterator[bytes]:
-        """Yield each member, its options behind it, with the end of its line; none stays in memory."""
+        """Yield the line of each member with its options; no line is kept in memory."""
         text = BytesIO(self.output)
         text.seek(self.start + 1)
         without = itemgetter(slice(len(self._before()) - 1, None))
         return map(without, islice(text, self.output.count(b"\n", self.start, self.end)))
 
     def members(self) -> list[str]:
-        """Return the members, each with its options behind it, in the set's order."""
+        """Return the members with their options, in the set's order."""
         return _text(self.output[self.start : self.end]).split(_text(self._before()))[1:]
 
     def bare(self) -> bool:
@@ -55,7 +55,7 @@ class Saved(NamedTuple):
         return blanks == lines * self._before().count(b" ")
 
     def _before(self) -> bytes:
-        """Return what is between a member and the line before it."""
+        """Return the text between a member and the line before it."""
         return f"\nadd {self.name} ".encode("utf-8", "surrogateescape")
 
 
@@ -83,7 +83,7 @@ def read(names: Collection[str] | None = None, members: bool = True) -> dict[str
     saved = read_saved(names)
     found = {}
     collecting = gc.isenabled()
-    gc.disable()  # nothing here is garbage, and looking for it again and again takes half of the time
+    gc.disable()  # no garbage arises here, and collections take half of the time
     try:
         for one in saved.values():
             found.update(_members(one))
@@ -94,24 +94,24 @@ def read(names: Collection[str] | None = None, members: bool = True) -> dict[str
 
 
 def read_saved(names: Collection[str] | None = None) -> dict[str, Saved]:
-    """Return all sets, or those named, as ``ipset save`` prints them: no work is done for their members.
+    """Return all sets, or the named ones, as ``ipset save`` prints them, without parsing their members.
 
     Raises:
         MissingError: no ipset, no kernel support, no right.
     """
-    found = {}
+    sets = {}
     output = query(["save", *_only(names)])
     with decoding(_PRINTED):
         for head, start, end in _blocks(output):
             name, header = _header(head)
             if names is None or name in names:
-                found[name] = Saved(name, header, output, start, end)
-    headers = _with_forceadd({name: saved.header for name, saved in found.items()})
-    return {name: saved._replace(header=headers[name]) for name, saved in found.items()}
+                sets[name] = Saved(name, header, output, start, end)
+    headers = _with_forceadd({name: saved.header for name, saved in sets.items()})
+    return {name: saved._replace(header=headers[name]) for name, saved in sets.items()}
 
 
 def _with_forceadd(headers: dict[str, IPSet]) -> dict[str, IPSet]:
-    """Complete headers by the one option that the tool does not print."""
+    """Add the one option to headers that the tool does not print."""
     names = forced() if headers else ()
     return {
         name: IPSet(header.type, (*header.options, ("forceadd", ""))) if name in names else header
@@ -120,12 +120,12 @@ def _with_forceadd(headers: dict[str, IPSet]) -> dict[str, IPSet]:
 
 
 def _only(names: Collection[str] | None) -> list[str]:
-    """Return the argument that keeps ipset to the one set that is asked for; it takes no more than one."""
+    """Return the argument that restricts ipset to one set; it takes no more than one."""
     return list(names) if names is not None and len(names) == 1 else []
 
 
 def version() -> str:
-    """Return what the tool says about its version, for example ``ipset v7.17, protocol version: 7``.
+    """Return the tool's version line, for example ``ipset v7.17, protocol version: 7``.
 
     Raises:
         MissingError: there is no ipset.
@@ -137,27 +137,27 @@ def _blocks(output: bytes) -> Iterator[tuple[str, int, int]]:
     """Yield each set's first line without ``create``, the end of that line, and the end of the set's last line."""
     start = 0 if output.startswith(_CREATE) else -1
     while start >= 0:
-        found = output.find(b"\n" + _CREATE, start)
-        end = len(output) - output.endswith(b"\n") if found < 0 else found
+        next_block = output.find(b"\n" + _CREATE, start)
+        end = len(output) - output.endswith(b"\n") if next_block < 0 else next_block
         head = output.find(b"\n", start, end)
         head = end if head < 0 else head
         yield _text(output[start + len(_CREATE) : head]), head, end
-        start = -1 if found < 0 else found + 1
+        start = -1 if next_block < 0 else next_block + 1
 
 
 def _header(text: str) -> tuple[str, IPSet]:
-    """Take ``NAME TYPE OPTIONS`` apart; a name made by other tools may have blanks in it."""
+    """Parse ``NAME TYPE OPTIONS``; a name that another tool made may contain blanks."""
     words = text.split(" ")
     at = next((index for index, word in enumerate(words[1:], 1) if word.startswith(("hash:", "bitmap:", "list:"))), 1)
     return " ".join(words[:at]), IPSet(words[at], _options(words[at + 1 :]))
 
 
 def _options(words: list[str]) -> tuple[tuple[str, str], ...]:
-    found = []
+    options = []
     left = iter(words)
     for word in left:
-        found.append((word, "" if word in _FLAGS else next(left, "")))
-    return tuple(found)
+        options.append((word, "" if word in _FLAGS else next(left, "")))
+    return tuple(options)
 
 
 def _members(saved: Saved) -> Iterable[tuple[MemberKey, str]]:
@@ -169,7 +169,7 @@ def _members(saved: Saved) -> Iterable[tuple[MemberKey, str]]:
 
 
 def _keys(name: str, members: Iterable[str]) -> Iterable[MemberKey]:
-    """Make the keys without a Python call for each."""
+    """Create the keys without a Python call for each."""
     return map(tuple.__new__, repeat(MemberKey), zip(repeat(name), members))
 
 

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Give a set another header: a complete new set beside it, exchanged in one go, with no moment without the set.
+"""Replace a set by one with another header: fill a new set, then swap both, so that the set always exists.
 
-The kernel swaps two sets only if they hold the same sorts of things (``hash:ip,port`` and ``hash:net,port`` do not) for
-the same family (``ip_set_swap`` in ``net/netfilter/ipset/ip_set_core.c``). Otherwise the sets are renamed, which the
-kernel allows only while no rule and no other set refers to them: then nobody can see the moment in between either.
+The kernel swaps two sets only if their members have the same parts (``hash:ip,port`` and ``hash:net,port`` do not) and
+the same family (``ip_set_swap`` in ``net/netfilter/ipset/ip_set_core.c``). Otherwise the sets are renamed. The kernel
+allows that only while no rule and no other set refers to them, so no packet meets the moment in between.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .read import read
 from .tool import ipset, restore
 from .words import IN_USE, TYPE_MISMATCH, explain
 
-# Ours alone; what a crashed run left behind under these names is removed before they are used again.
+# Reserved names: sets that a crashed run left under them are destroyed before the next use.
 NEW = "kubenode-swap-new"
 OLD = "kubenode-swap-old"
 
 
 def replace(change: Step, members: list[Step]) -> Result:
-    """Make one step of kind ``set`` with before and after true, together with the steps for its members."""
+    """Execute one change of a set's header, together with the steps for its members."""
     _remove(NEW)
     _remove(OLD)
     held = contents(change, members)
@@ -48,23 +48,23 @@ def replace(change: Step, members: list[Step]) -> Result:
 
 
 def contents(change: Step, members: list[Step]) -> dict[str, str]:
-    """Return what a set holds when its header and its members have changed: member to options."""
-    found: dict[str, str] = {}
+    """Return the members of the changed set, with their options."""
+    options_of: dict[str, str] = {}
     if keeps_members(change.before, change.after):
         dropped = _dropped(change.after)
         for key, options in read([change.key])["member"].items():
-            found[key.member] = without(options, dropped) if dropped else options
+            options_of[key.member] = without(options, dropped) if dropped else options
     for step in members:
         if step.after is None:
-            found.pop(step.key.member, None)
+            options_of.pop(step.key.member, None)
         else:
-            found[step.key.member] = step.after
-    first = [member for member in change.after.order if member in found]
-    return {member: found[member] for member in dict.fromkeys([*first, *found])}
+            options_of[step.key.member] = step.after
+    first = [member for member in change.after.order if member in options_of]
+    return {member: options_of[member] for member in dict.fromkeys([*first, *options_of])}
 
 
 def _exchange(name: str) -> str:
-    """Put the new set in the place of the old one; return why it could not be, or ""."""
+    """Swap the new set with the old one; return the reason of a failure, or ""."""
     refused = restore([f"swap {NEW} {name}"])
     if refused is not None and TYPE_MISMATCH in refused.text:
         refused = restore([f"rename {name} {OLD}"])
@@ -85,7 +85,7 @@ def _exchange(name: str) -> str:
 
 
 def _remove(name: str) -> None:
-    ipset(["destroy", name])  # usually there is none
+    ipset(["destroy", name])  # usually absent
 
 
 def _dropped(header: IPSet) -> frozenset[str]:

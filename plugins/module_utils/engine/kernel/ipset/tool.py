@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run ipset(8), and interpret its complaints."""
+"""Run ipset(8), and parse its error messages."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ..command import Finished, run, run_printing
 
 _ABSENT = "The set with the given name does not exist"
 _LINE = "Error in line "
-_MOST_DIGITS = 10  # of the number of a line
-_NOBODYS = "kubenode.nobodys"  # a name that no set has
-# as when there is no memory for its first questions
+_MOST_DIGITS = 10  # of a line number
+_UNUSED_NAME = "kubenode.nobodys"  # a name that no set has
+# for example without memory for its first requests
 _SILENT = "it ended as if all was well, but the kernel did not answer it"
 
 
 class Complaint(NamedTuple):
-    """Complaint of ipset: the index of the line (from 0; -1 if ipset names none) and the text."""
+    """Error message of ipset: the index of the line (from 0; -1 if ipset names none) and the text."""
 
     line: int
     text: str
 
     @property
     def absent(self) -> bool:
-        """Tell whether ipset misses the set."""
+        """Tell whether the set does not exist."""
         return self.text == _ABSENT
 
 
@@ -45,7 +45,7 @@ def ipset(arguments: Sequence[str]) -> Finished:
 def query(arguments: Sequence[str]) -> bytes:
     """Run a command that reads and return its output as bytes; the named set may be absent.
 
-    The output may be megabytes of which nobody reads a word.
+    The output may be megabytes long.
 
     Raises:
         MissingError: no ipset, no kernel support, no right.
@@ -58,20 +58,20 @@ def query(arguments: Sequence[str]) -> bytes:
             raise KernelError(f"ipset {arguments[0]}: {complaint(errors).text}")
         if status or output:
             return output
-    if not _absent(_NOBODYS):  # nothing was printed: there is no set at all, or no answer
+    if not _absent(_UNUSED_NAME):  # no output: no set exists, or ipset failed silently
         raise KernelError(f"ipset {arguments[0]}: {_SILENT}")
     return output
 
 
 def restore(lines: Sequence[str]) -> Complaint | None:
-    """Feed lines to one ``ipset restore``; what exists already or is gone already is no error.
+    """Feed lines to one ``ipset restore``; creating what exists or deleting what is absent is no error.
 
-    A complaint says nothing about the lines before it: ipset collects members and sends them together, and forgets what
-    it collected when it cannot parse a later line.
+    An error message says nothing about earlier lines: ipset sends members in batches, and drops a batch when it cannot
+    parse a later line.
 
     Raises:
         MissingError: no ipset, no kernel support, no right.
-        KernelError: ipset refused altogether, or did not tell what there is after the last line.
+        KernelError: ipset refused all lines, or did not confirm the last one.
     """
     ended = run(["ipset", "-exist", "restore"], "\n".join((*lines, "list -n")) + "\n")
     _check(ended.status, ended.errors)
@@ -88,7 +88,7 @@ def restore(lines: Sequence[str]) -> Complaint | None:
 
 
 def _gone(lines: Sequence[str]) -> bool:
-    """Tell whether lines after which no set was there to be listed have been followed."""
+    """Tell whether ipset executed lines after which no set is left to list."""
     names = [line.split()[1] for line in lines if line.startswith("destroy ")]
     return bool(names) and _absent(names[-1])
 
@@ -112,7 +112,7 @@ def blamed(lines: Sequence[str]) -> int:
 
 
 def complaint(errors: str) -> Complaint:
-    """Take ``ipset v7.17: Error in line 3: Hash is full, cannot add more elements`` apart."""
+    """Parse ``ipset v7.17: Error in line 3: Hash is full, cannot add more elements``."""
     for text in errors.splitlines():
         head, found, rest = text.partition(_LINE)
         if found:

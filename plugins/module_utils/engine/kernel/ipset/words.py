@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Explain ipset's complaints, and say what to do."""
+"""Explain ipset's error messages, and name the remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPE_MISMATCH = "their type does not match"
 
 
 def explain(step: Step, complaint: str) -> str:
-    """Return why a step failed; only looks at the kernel where that adds something."""
+    """Return why a step failed; reads the kernel only if that adds information."""
     name = step.key if step.kind == "set" else step.key.set
     if "is full" in complaint:
         header = read([name], members=False)["set"].get(name)

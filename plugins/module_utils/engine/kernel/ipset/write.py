@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Execute steps on sets with ``ipset restore``; a few members are written without it."""
+"""Execute steps on sets with ``ipset restore``; write a few members without it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .words import explain
 
 
 def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
-    """Make steps of the kinds ``set`` and ``member`` true, all in one process at most unless something fails.
+    """Execute steps of the kinds ``set`` and ``member``, in one process at most unless a step fails.
 
-    A set whose header changes is replaced in one go by a new set, made from its present members and from the run's
-    steps for its members wherever those stand (see :mod:`.replace`).
+    A set whose header changes is replaced by a new set with its present members, changed by all of the run's steps for
+    members (see :mod:`.replace`).
 
     Raises:
         MissingError: no ipset, no kernel support, no right.
-        KernelError: the tool ended otherwise than it should (only with ``keep_going``).
+        KernelError: the tool ended abnormally (only with ``keep_going``).
 
     Without ``keep_going`` these are raised only if nothing was done.
     """
@@ -59,7 +59,7 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
 
 
 def _plain(steps: list[Step], keep_going: bool, result: Result) -> None:
-    """Feed steps, and go on behind each one that fails; what cannot succeed after it is not tried."""
+    """Feed steps, and continue after each failed one; steps that cannot succeed after it are not tried."""
     if direct.apply(steps):
         result.done.extend(steps)
         return
@@ -71,7 +71,7 @@ def _plain(steps: list[Step], keep_going: bool, result: Result) -> None:
             result.done.extend(_steps(origins[start:]))
             return
         stop = start + refused.line
-        if stop > start:  # these may have been forgotten with the line that could not be parsed
+        if stop > start:  # ipset may have dropped these with the unparsable line
             again = restore(lines[start:stop])
             if again is not None:
                 refused, stop = again, start + again.line
@@ -83,7 +83,7 @@ def _plain(steps: list[Step], keep_going: bool, result: Result) -> None:
             lines, origins, start = [lines[index] for index in order], [origins[index] for index in order], 0
             continue
         start = stop + 1
-        if refused.absent and failed[0].after is None:  # kernels before 5.9 complain about what is gone already
+        if refused.absent and failed[0].after is None:  # kernels before 5.9 refuse to delete what is absent
             result.done.extend(failed)
             continue
         result.failed.extend(Failure(step, explain(step, refused.text)) for step in failed)
@@ -97,9 +97,9 @@ def _plain(steps: list[Step], keep_going: bool, result: Result) -> None:
 
 
 def _lines(steps: list[Step]) -> tuple[list[str], list[list[Step]]]:
-    """Return restore lines and the steps that each stands for.
+    """Return restore lines, each with its steps.
 
-    A set that goes is emptied by one line instead of one for each member.
+    One line empties a set that is removed.
     """
     going = {step.key for step in steps if step.kind == "set" and step.after is None}
     flushed: dict[str, list[Step]] = {}
@@ -129,7 +129,7 @@ def line(step: Step) -> str:
 
 
 def _making_room(origins: list[list[Step]], stop: int) -> list[int]:
-    """Return which of the lines after ``stop``, for which a set has no room, take members out of that set."""
+    """Return the lines after ``stop`` that delete members of the full set."""
     (failed, *_others) = origins[stop]
     rest = range(stop + 1, len(origins))
     steps = ((index, origins[index][0]) for index in rest)
@@ -141,7 +141,7 @@ def _making_room(origins: list[list[Step]], stop: int) -> list[int]:
 
 
 def _hopeless(step: Step, failed: Step, refused: Complaint) -> bool:
-    """Tell whether ``step`` fails for the same reason as ``failed``: there is no set, or no room in it."""
+    """Tell whether ``step`` fails for the same reason as ``failed``: the set is absent or full."""
     if step.kind != "member" or step.after is None:
         return False
     if failed.kind == "set":

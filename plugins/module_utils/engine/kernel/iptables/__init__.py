@@ -5,8 +5,8 @@
 
 The node's back end is used, legacy or nft.
 
-Nothing foreign changes, with one exception that every user of the legacy back end knows: whatever is changed in a table
-sets the counters of its policies (not those of its rules) to 0.
+Rules of others never change. One side effect is the legacy back end's: any change of a table resets the counters of its
+policies, but not those of its rules.
 """
 
 from __future__ import annotations

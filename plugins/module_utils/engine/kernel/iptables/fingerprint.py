@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fingerprint of the rules, from the kernel itself: detect changes since the last read without starting a tool.
 
-Two processes of ``iptables-save`` are most of what a full comparison costs on a node where nothing changes. A
-fingerprint is taken before rules are read; while it stays the same, what was read is still what is there.
+Two processes of ``iptables-save`` are most of the cost of a full comparison on a node without changes. The fingerprint
+is taken before rules are read. While it stays the same, the rules that were read are still present.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _NAME_BYTES = 32
 _INFO_BYTES, _SIZE_AT = 84, 80  # struct ipt_getinfo: its last field is the size of the entries
 _ENTRIES_AT = 40  # struct ipt_get_entries
 _NEXT = Struct("=H")
-# Per family: what to ask, and where an entry has the offset of the next one and its packet and byte counters
-# (struct ipt_entry, struct ip6t_entry).
+# Per family: address family and socket option level, and the offsets within an entry of the next entry's offset and of
+# the counters (struct ipt_entry, struct ip6t_entry).
 _ASK = {4: (socket.AF_INET, 0), 6: (socket.AF_INET6, 41)}
 _ENTRY = {4: (90, 96), 6: (142, 152)}
 _COUNTERS = bytes(16)
@@ -38,7 +38,7 @@ _TABLES = ("nat", "filter")
 def fingerprint(backend: str) -> bytes | None:
     """Return a fingerprint of the rules of both families in the tables nat and filter, without their counters.
 
-    None means that it cannot be told: then the rules have to be read.
+    None: unknown, the rules must be read.
 
     Args:
         backend: ``legacy`` or ``nft``; the generation of nft's rules counts changes in all of its tables.
@@ -76,9 +76,9 @@ def _legacy(family: int, table: str) -> bytes:
 
 
 def _ask(opened: socket.socket, level: int, option: int, buffer: bytearray) -> None:
-    """Call getsockopt(2) with a buffer that holds both the question and the answer.
+    """Call getsockopt(2) with a buffer for request and answer.
 
-    Python's own getsockopt cannot pass a question.
+    Python's own getsockopt cannot pass a request.
     """
     import ctypes
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Normalise rules with iptables: write them in any spelling and read them back in the spelling of ``iptables-save``.
+"""Normalise rules with iptables: write them in any spelling, and read them back as ``iptables-save`` prints them.
 
 Only for a separate network namespace, where no other process sees the rules.
 """
@@ -22,7 +22,7 @@ from .tool import Complaint, restore, save
 from .words import explain
 
 _SET_OPTIONS = frozenset(("--match-set", "--add-set", "--del-set", "--map-set"))
-# What of a set's header matters to a rule; a big hash table would only cost memory.
+# Options of a set's header that matter to a rule; a big hash table would only cost memory.
 _HEADER = ("family", "range")
 
 
@@ -39,7 +39,7 @@ def mentioned_sets(rules: Iterable[str]) -> set[str]:
     for rule in rules:
         try:
             words = split(rule)
-        except AskError:  # iptables will refuse it
+        except AskError:  # iptables refuses it later
             continue
         found.update(after for word, after in zip(words, words[1:]) if word in _SET_OPTIONS)
     return found
@@ -61,7 +61,7 @@ def normalise(
         known: further chains that the rules may jump to.
 
     Raises:
-        EngineError: iptables does not take a rule, or makes several of one in a built-in chain; the text names chain
+        EngineError: iptables refuses a rule, or makes several rules of one in a built-in chain; the text names chain
             and rule.
         MissingError: no iptables, or not root.
     """

@@ -23,7 +23,7 @@ def read(families: Collection[int] = (4, 6), tables: Collection[str] | None = No
 
     Args:
         families: 4, 6 or both; one process each.
-        tables: only these; tables that are not in use are never loaded by looking at them.
+        tables: only these. Reading never loads an unused table.
 
     Raises:
         MissingError: no iptables, or not root.
@@ -54,7 +54,7 @@ def parse(saved: str) -> tuple[Parsed, Parsed]:
     rules: dict[str, list[str]] = {}
     table = ""
     with decoding("what iptables-save prints of the kernel's rules"):
-        for line in saved.split("\n"):  # a comment may have other ends of lines in it
+        for line in saved.split("\n"):  # not splitlines: a comment may contain other line separators
             if line.startswith("-A "):
                 _verb, chain, rule = (line + " ").split(" ", 2)
                 rules[chain].append(rule[:-1])
@@ -68,8 +68,8 @@ def parse(saved: str) -> tuple[Parsed, Parsed]:
 
 def _distinct(rules: list[str]) -> list[str]:
     seen: dict[str, int] = {}
-    found = []
+    keys = []
     for rule in rules:
         count = seen[rule] = seen.get(rule, 0) + 1
-        found.append(rule if count == 1 else f"{rule} # {count}")
-    return found
+        keys.append(rule if count == 1 else f"{rule} # {count}")
+    return keys

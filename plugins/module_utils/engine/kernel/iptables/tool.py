@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run iptables-save(8) and iptables-restore(8), and interpret their complaints."""
+"""Run iptables-save(8) and iptables-restore(8), and parse their error messages."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ class Version(NamedTuple):
 
     @property
     def random_fully(self) -> bool:
-        """Tell whether ``--random-fully`` is understood (from 1.6.2 on)."""
+        """Tell whether iptables has ``--random-fully`` (from 1.6.2 on)."""
         return self.numbers >= (1, 6, 2)
 
 
 class Complaint(NamedTuple):
-    """Complaint of iptables about a restore: the line (from 1; 0 if none is named) and the text ("" if none)."""
+    """Error message of a restore: the line (from 1; 0 if none is named) and the text ("" if none)."""
 
     line: int
     text: str
 
 
 def choose(backend: str) -> None:
-    """Speak to one back end from now on, ``legacy`` or ``nft``; "" is whichever the node's ``iptables`` is."""
+    """Use one back end from now on, ``legacy`` or ``nft``; "": that of the node's ``iptables``."""
     _CHOSEN["backend"] = backend
 
 
 def wait_for_lock(seconds: int) -> None:
     """Set how many seconds each restore waits for another program's lock, ten by default.
 
-    A caller that tries again sets less.
+    A caller that retries sets less.
     """
     _LOCK["seconds"] = seconds
 
@@ -55,7 +55,7 @@ def _program(family: int) -> str:
 
 
 def version(family: int = 4) -> Version:
-    """Return the version and the back end of what ``iptables`` is on this node, or of the one that was chosen.
+    """Return version and back end of the node's ``iptables``, or of the chosen one.
 
     Raises:
         MissingError: there is no iptables.
@@ -69,7 +69,7 @@ def version(family: int = 4) -> Version:
 
 
 def save(family: int) -> str:
-    """Return what ``iptables-save`` prints. To users who may not read which tables are in use it prints nat and filter.
+    """Return the output of ``iptables-save``; without the right to list the tables, that for nat and filter.
 
     Raises:
         MissingError: no iptables, or no right.
@@ -96,7 +96,7 @@ def _choices(family: int) -> tuple[tuple[str, ...], ...]:
 
 
 def restore(family: int, lines: Sequence[str]) -> Complaint | None:
-    """Feed lines to one ``iptables-restore --noflush``; what they do not name stays as it is, counters included.
+    """Feed lines to one ``iptables-restore --noflush``; chains that they do not name stay, counters included.
 
     Raises:
         MissingError: no iptables, or not root.
@@ -112,7 +112,7 @@ def restore(family: int, lines: Sequence[str]) -> Complaint | None:
 
 
 def complaint(errors: str) -> Complaint:
-    """Take the words of either back end apart; both name the line, each in more than one way."""
+    """Parse the error message of either back end; both name the line, in several forms."""
     import re
 
     where = re.search(r"line:? (\d{1,9})(?: failed)?(?:: (.*))?", errors)

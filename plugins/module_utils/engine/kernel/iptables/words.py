@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Explain iptables' complaints, and say what to do.
+"""Explain iptables' error messages, and name the remedy.
 
 The legacy back end often gives no reason of its own.
 """
@@ -15,7 +15,7 @@ from .tool import save
 
 
 def explain(family: int, table: str, line: str, words: str, batch: Collection[str] = ()) -> str:
-    """Return why a line of a restore failed; only looks at the kernel where that adds something.
+    """Return why a line of a restore failed; reads the kernel only if that adds information.
 
     ``batch`` are all lines for the table.
     """
@@ -49,19 +49,19 @@ def explain(family: int, table: str, line: str, words: str, batch: Collection[st
 
 
 def referring(family: int, table: str, chain: str) -> list[str]:
-    """Return the rules that jump or go to a chain, with their own chain in front as in ``iptables-save``."""
-    found = []
+    """Return the rules that jump or go to a chain, as lines of ``iptables-save``."""
+    users = []
     for chains in parse(save(family)):
         for (where, user), rules in chains.items():
             if where == table:
-                found += [
+                users += [
                     f"-A {user} {rule}" for rule in rules if f" {rule} ".endswith((f" -j {chain} ", f" -g {chain} "))
                 ]
-    return found
+    return users
 
 
 def _goes(rule: str, batch: Collection[str]) -> bool:
-    """Tell whether a batch takes a rule out, or empties its chain."""
+    """Tell whether a batch deletes a rule, or flushes its chain."""
     return "-D" + rule[2:] in batch or f":{rule.split(' ')[1]} - [0:0]" in batch
 
 

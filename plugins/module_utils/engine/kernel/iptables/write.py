@@ -21,17 +21,17 @@ from .words import explain
 
 
 class Line(NamedTuple):
-    """A line for iptables-restore, and the step that it is for."""
+    """A line for iptables-restore, with its step."""
 
     text: str
     step: Step | None = None
 
 
 def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
-    """Make steps of the kinds ``chain`` and ``jump`` true.
+    """Execute steps of the kinds ``chain`` and ``jump``.
 
-    The steps of one family and table succeed or fail together. Without ``keep_going`` only the step that is to blame is
-    among the failed.
+    The steps of one family and table succeed or fail together. Without ``keep_going``, the result has only the failed
+    step that caused it.
 
     Raises:
         MissingError: no iptables, or not root.
@@ -50,14 +50,14 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
             try:
                 left = _restore(family, left, keep_going, result)
             except KernelError as error:
-                told = {*result.done, *(failure.step for failure in result.failed)}
-                rest = [step for step in steps if step not in told]
+                reported = {*result.done, *(failure.step for failure in result.failed)}
+                rest = [step for step in steps if step not in reported]
                 if result.done and not keep_going:
                     rest = rest[:1]
                 elif not keep_going or not isinstance(error, BusyError):
                     raise
                 result.failed.extend(Failure(step, str(error)) for step in rest)
-                return result  # the others would wait just as long
+                return result  # the other tables would wait for the lock as long
             if result.failed and not keep_going:
                 return result
     return result
@@ -66,9 +66,9 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
 def compose(table: str, steps: Sequence[Step]) -> list[Line]:
     """Return the lines for one table.
 
-    Declaring a chain makes it, or empties it; a chain that goes is emptied first as well, so that chains that go
-    together may refer to each other. Rules in built-in chains are taken out before any is put in, and go in from the
-    top down: their positions are final.
+    Declaring a chain creates or flushes it. Chains to remove are flushed first, too, because they may refer to each
+    other. In built-in chains, all deletions come before the insertions, and insertions run from the top down, so that
+    their positions are final.
     """
     chains = [step for step in steps if step.kind == "chain"]
     jumps = [step for step in steps if step.kind == "jump"]
@@ -89,7 +89,7 @@ def compose(table: str, steps: Sequence[Step]) -> list[Line]:
 def _restore(
     family: int, tables: list[tuple[str, list[Step]]], keep_going: bool, result: Result
 ) -> list[tuple[str, list[Step]]]:
-    """Feed tables; return those that are still to be fed because an earlier one failed."""
+    """Feed tables; return those left because an earlier one failed."""
     lines: list[Line] = []
     ends = []
     for table, steps in tables:
@@ -100,7 +100,7 @@ def _restore(
         for _table, steps in tables:
             result.done.extend(steps)
         return []
-    # a line is always named, but for complaints about the input as a whole
+    # iptables names a line, except in errors about the whole input
     broken = next((index for index, end in enumerate(ends) if refused.line <= end), len(tables) - 1)
     for _table, steps in tables[:broken]:
         result.done.extend(steps)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""IPVS through its own generic netlink codec: every attribute of both families, many messages to a system call.
+"""IPVS through a generic netlink codec: every attribute of both families, many messages to a system call.
 
-Here is the table. ``control`` has timeouts, sync daemons and counters' reset, ``statistics`` the counters.
+``table`` reads and writes virtual and real servers, ``control`` timeouts and sync daemons. ``statistics`` reads
+counters.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ FAMILY = "IPVS"
 
 
 class Command:
-    """IPVS_CMD_*: what a message asks for."""
+    """IPVS_CMD_*: commands."""
 
     NEW_SERVICE = 1
     SET_SERVICE = 2
@@ -30,7 +30,7 @@ class Command:
 
 
 class Top:
-    """IPVS_CMD_ATTR_*: what a message holds."""
+    """IPVS_CMD_ATTR_*: attributes at the top of a message."""
 
     SERVICE = 1
     DEST = 2

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual and real servers to attributes and back. Pure: no socket here.
+"""Encode virtual and real servers as netlink attributes, and decode them. Pure functions, no socket.
 
-A full virtual server always carries scheduler, flags, timeout and netmask (the kernel wants them all), and a real
-server its thresholds and tunnel.
+A virtual server with a value always carries scheduler, flags, timeout and netmask, which the kernel requires. A real
+server with a value carries thresholds and tunnel.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NESTED_DEST = Top.DEST | NLA_F_NESTED
 
 
 def pack_server(key: VirtualServerKey, value: VirtualServer | None = None) -> bytes:
-    """Return the attribute SERVICE: who it is, and with a ``value`` also all that it does.
+    """Return the attribute SERVICE: the key, and with ``value`` also the settings.
 
     Raises:
         struct.error, KeyError, OSError, TypeError, ValueError: a field does not fit (:func:`~.limits.unfit` says
@@ -80,7 +80,7 @@ def pack_server(key: VirtualServerKey, value: VirtualServer | None = None) -> by
 
 
 def pack_real(key: RealServerKey, value: RealServer | None = None) -> bytes:
-    """Return the attribute DEST (without that of its virtual server): who it is, and with a ``value`` how it is used.
+    """Return the attribute DEST, without its virtual server: the key, and with ``value`` also the settings.
 
     Raises:
         struct.error, KeyError, OSError, TypeError, ValueError: a field does not fit (:func:`~.limits.unfit` says
@@ -109,50 +109,50 @@ def body(payload: bytes, start: int = HEADER_BYTES) -> dict[int, bytes]:
     return attributes(payload, start + 4)
 
 
-def unpack_server(found: dict[int, bytes]) -> tuple[VirtualServerKey, VirtualServer]:
-    """Return a virtual server from its attributes. A netmask with holes is read as its leading ones."""
-    family = 6 if U16.unpack(found[Service.AF])[0] == AF_INET6 else 4
-    if Service.FWMARK in found:
-        key = VirtualServerKey("fwmark", "", U32.unpack(found[Service.FWMARK])[0], family)
+def unpack_server(fields: dict[int, bytes]) -> tuple[VirtualServerKey, VirtualServer]:
+    """Return a virtual server from its attributes. Of a netmask with holes, the leading ones count."""
+    family = 6 if U16.unpack(fields[Service.AF])[0] == AF_INET6 else 4
+    if Service.FWMARK in fields:
+        key = VirtualServerKey("fwmark", "", U32.unpack(fields[Service.FWMARK])[0], family)
     else:
-        number = U16.unpack(found[Service.PROTOCOL])[0]
+        number = U16.unpack(fields[Service.PROTOCOL])[0]
         key = VirtualServerKey(
             _PROTOCOL_NAMES.get(number) or str(number),
-            _unpack_address(family, found[Service.ADDR]),
-            _BE16.unpack(found[Service.PORT])[0],
+            _unpack_address(family, fields[Service.ADDR]),
+            _BE16.unpack(fields[Service.PORT])[0],
             family,
         )
     return key, VirtualServer(
-        _text(found[Service.SCHED_NAME]),
-        _FLAGS.unpack(found[Service.FLAGS])[0] & _ALL_FLAGS,
-        U32.unpack(found[Service.TIMEOUT])[0],
-        _unpack_netmask(family, found[Service.NETMASK]),
-        _text(found.get(Service.PE_NAME, b"")),
+        _text(fields[Service.SCHED_NAME]),
+        _FLAGS.unpack(fields[Service.FLAGS])[0] & _ALL_FLAGS,
+        U32.unpack(fields[Service.TIMEOUT])[0],
+        _unpack_netmask(family, fields[Service.NETMASK]),
+        _text(fields.get(Service.PE_NAME, b"")),
     )
 
 
-def unpack_real(server: VirtualServerKey, found: dict[int, bytes]) -> tuple[RealServerKey, RealServer]:
-    """Return a real server of ``server`` from its attributes; what old kernels leave out has its default."""
+def unpack_real(server: VirtualServerKey, fields: dict[int, bytes]) -> tuple[RealServerKey, RealServer]:
+    """Return a real server of ``server`` from its attributes; those that old kernels lack have defaults."""
     family = server.family
-    if Dest.ADDR_FAMILY in found:
-        family = 6 if U16.unpack(found[Dest.ADDR_FAMILY])[0] == AF_INET6 else 4
-    key = RealServerKey(server, _unpack_address(family, found[Dest.ADDR]), _BE16.unpack(found[Dest.PORT])[0])
-    method = U32.unpack(found[Dest.FWD_METHOD])[0] & _METHOD_MASK
-    kind = found.get(Dest.TUN_TYPE, b"\0")[0]
+    if Dest.ADDR_FAMILY in fields:
+        family = 6 if U16.unpack(fields[Dest.ADDR_FAMILY])[0] == AF_INET6 else 4
+    key = RealServerKey(server, _unpack_address(family, fields[Dest.ADDR]), _BE16.unpack(fields[Dest.PORT])[0])
+    method = U32.unpack(fields[Dest.FWD_METHOD])[0] & _METHOD_MASK
+    kind = fields.get(Dest.TUN_TYPE, b"\0")[0]
     return key, RealServer(
-        _I32.unpack(found[Dest.WEIGHT])[0],
+        _I32.unpack(fields[Dest.WEIGHT])[0],
         FORWARDING_METHODS[method] if method < len(FORWARDING_METHODS) else str(method),
-        U32.unpack(found[Dest.U_THRESH])[0],
-        U32.unpack(found[Dest.L_THRESH])[0],
+        U32.unpack(fields[Dest.U_THRESH])[0],
+        U32.unpack(fields[Dest.L_THRESH])[0],
         TUNNEL_TYPES[kind] if kind < len(TUNNEL_TYPES) else str(kind),
-        _BE16.unpack(found.get(Dest.TUN_PORT, b"\0\0"))[0],
-        U16.unpack(found.get(Dest.TUN_FLAGS, b"\0\0"))[0],
+        _BE16.unpack(fields.get(Dest.TUN_PORT, b"\0\0"))[0],
+        U16.unpack(fields.get(Dest.TUN_FLAGS, b"\0\0"))[0],
     )
 
 
-def unpack_connections(found: dict[int, bytes]) -> tuple[int, int, int]:
+def unpack_connections(fields: dict[int, bytes]) -> tuple[int, int, int]:
     """Return a real server's active, inactive and persistent connections."""
-    numbers = [U32.unpack(found[number])[0] for number in (Dest.ACTIVE_CONNS, Dest.INACT_CONNS, Dest.PERSIST_CONNS)]
+    numbers = [U32.unpack(fields[number])[0] for number in (Dest.ACTIVE_CONNS, Dest.INACT_CONNS, Dest.PERSIST_CONNS)]
     return numbers[0], numbers[1], numbers[2]
 
 

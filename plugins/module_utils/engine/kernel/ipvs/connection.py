@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Opening the conversation with the kernel's IPVS."""
+"""Open a netlink conversation with the kernel's IPVS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .errors import FORBIDDEN, MISSING
 
 @contextmanager
 def connect() -> Iterator[GenericSocket]:
-    """Open a conversation in the thread's network namespace; asking for it makes the kernel load ip_vs if it can.
+    """Open a conversation in the thread's network namespace; the kernel then loads ip_vs if it can.
 
     Raises:
         MissingError: the kernel has no ip_vs, or the process has no right to use it. Within the ``with`` block an

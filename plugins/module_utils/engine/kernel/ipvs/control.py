@@ -30,7 +30,7 @@ _TIMEOUTS = (Top.TIMEOUT_TCP, Top.TIMEOUT_TCP_FIN, Top.TIMEOUT_UDP)
 
 
 class Timeouts(NamedTuple):
-    """How long IPVS remembers an idle connection, in seconds; 0 in :func:`set_timeouts` keeps what is."""
+    """Timeouts of idle connections in seconds; 0 in :func:`set_timeouts` keeps the present value."""
 
     tcp: int = 0
     tcp_fin: int = 0
@@ -48,8 +48,8 @@ def get_timeouts() -> Timeouts:
     """Return the timeouts."""
     with connect() as socket, decoding("the kernel's IPVS timeouts"):
         (payload,) = socket.query(socket.message(Command.GET_CONFIG))
-        found = attributes(payload, HEADER_BYTES)
-        return Timeouts(*(U32.unpack(found[number])[0] for number in _TIMEOUTS))
+        fields = attributes(payload, HEADER_BYTES)
+        return Timeouts(*(U32.unpack(fields[number])[0] for number in _TIMEOUTS))
 
 
 def set_timeouts(wanted: Timeouts) -> None:
@@ -72,9 +72,9 @@ def info() -> Version:
     """Return version and size."""
     with connect() as socket, decoding("the kernel's IPVS version"):
         (payload,) = socket.query(socket.message(Command.GET_INFO))
-        found = attributes(payload, HEADER_BYTES)
-        code = U32.unpack(found[Info.VERSION])[0]
-        return Version(f"{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}", U32.unpack(found[Info.CONN_TAB_SIZE])[0])
+        fields = attributes(payload, HEADER_BYTES)
+        code = U32.unpack(fields[Info.VERSION])[0]
+        return Version(f"{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}", U32.unpack(fields[Info.CONN_TAB_SIZE])[0])
 
 
 def zero(server: VirtualServerKey | None = None) -> None:
@@ -90,7 +90,7 @@ def zero(server: VirtualServerKey | None = None) -> None:
 
 
 def flush() -> None:
-    """Remove every virtual server, whoever made it."""
+    """Remove all virtual servers, of every owner."""
     _ask(Command.FLUSH, b"", lambda code: f"the IPVS table cannot be flushed: {os.strerror(code)}")
 
 
@@ -105,7 +105,7 @@ def start_daemon(state: str, daemon: SyncDaemon) -> None:
 
     Raises:
         InputError: a field does not fit.
-        KernelError: one of this state runs already, there is no such interface, or the group is not multicast.
+        KernelError: a daemon of this state runs already, the interface is absent, or the group is not multicast.
     """
     words = {
         errno.EEXIST: "one is running already",
@@ -175,13 +175,13 @@ def _pack(state: str, daemon: SyncDaemon) -> bytes:
     return attribute(Top.DAEMON | NLA_F_NESTED, b"".join(parts))
 
 
-def _unpack(found: dict[int, bytes]) -> tuple[str, SyncDaemon]:
-    group = found.get(Attr.MCAST_GROUP6) or found.get(Attr.MCAST_GROUP)
-    return _STATE_NAMES[U32.unpack(found[Attr.STATE])[0]], SyncDaemon(
-        found[Attr.MCAST_IFN].rstrip(b"\0").decode("utf-8", "surrogateescape"),
-        U32.unpack(found[Attr.SYNC_ID])[0],
-        U16.unpack(found[Attr.SYNC_MAXLEN])[0] if Attr.SYNC_MAXLEN in found else 0,
+def _unpack(fields: dict[int, bytes]) -> tuple[str, SyncDaemon]:
+    group = fields.get(Attr.MCAST_GROUP6) or fields.get(Attr.MCAST_GROUP)
+    return _STATE_NAMES[U32.unpack(fields[Attr.STATE])[0]], SyncDaemon(
+        fields[Attr.MCAST_IFN].rstrip(b"\0").decode("utf-8", "surrogateescape"),
+        U32.unpack(fields[Attr.SYNC_ID])[0],
+        U16.unpack(fields[Attr.SYNC_MAXLEN])[0] if Attr.SYNC_MAXLEN in fields else 0,
         unpack_address(group) if group else "",
-        U16.unpack(found[Attr.MCAST_PORT])[0] if Attr.MCAST_PORT in found else 0,
-        found[Attr.MCAST_TTL][0] if Attr.MCAST_TTL in found else 0,
+        U16.unpack(fields[Attr.MCAST_PORT])[0] if Attr.MCAST_PORT in fields else 0,
+        fields[Attr.MCAST_TTL][0] if Attr.MCAST_TTL in fields else 0,
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading by netlink: one dump has all virtual servers, and one more for each virtual server has its real servers."""
+"""Read IPVS by netlink: one dump for all virtual servers, and one for the real servers of each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def server_attributes(socket: GenericSocket) -> list[dict[int, bytes]]:
 
 
 def real_attributes(socket: GenericSocket, server: VirtualServerKey) -> list[dict[int, bytes]]:
-    """Return the attributes of all real servers of a virtual server; none if it is gone."""
+    """Return the attributes of all real servers of a virtual server; none if it is absent."""
     try:
         payloads = socket.dump(socket.message(Command.GET_DEST, 0, pack_server(server)))
     except OSError as error:
@@ -47,17 +47,17 @@ def servers(socket: GenericSocket) -> Servers:
 
 
 def reading_servers(socket: GenericSocket) -> Generator[None, None, Servers]:
-    """Do what :func:`servers` does, in slices: as all of them are in the first."""
+    """Do as :func:`servers`, in slices; all servers are of the moment of the first."""
     payloads = socket.dump(socket.message(Command.GET_SERVICE))
-    found: Servers = {}
+    servers_read: Servers = {}
     for start in range(0, len(payloads), _A_SLICE):
         with decoding(TABLE):
-            found.update(unpack_server(body(payload)) for payload in payloads[start : start + _A_SLICE])
+            servers_read.update(unpack_server(body(payload)) for payload in payloads[start : start + _A_SLICE])
         yield
-    return found
+    return servers_read
 
 
 def reals(socket: GenericSocket, of: Iterable[VirtualServerKey]) -> Reals:
     """Return all real servers of these virtual servers."""
     with decoding(TABLE):
-        return dict(unpack_real(server, found) for server in of for found in real_attributes(socket, server))
+        return dict(unpack_real(server, fields) for server in of for fields in real_attributes(socket, server))

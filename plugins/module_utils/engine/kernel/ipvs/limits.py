@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Limits of the fields of virtual and real servers.
 
-The limits are only checked when packing a field failed, to say why.
+The limits are checked only after packing a field has failed, to name the reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...model.net import canonical, family
 MAXIMUM_NAME = 15
 _U32 = (0, 0xFFFFFFFF)
 _PORT = (0, 0xFFFF)
-MAXIMUM_TIMEOUT = 0xFFFFFFFF // 1000  # the kernel counts in ticks, up to 1000 a second, and does not notice an overflow
+MAXIMUM_TIMEOUT = 0xFFFFFFFF // 1000  # the kernel counts in ticks, up to 1000 a second, unchecked
 
 
 def unfit(kind: str, key: Any, value: Any) -> str:

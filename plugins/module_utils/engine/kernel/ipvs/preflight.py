@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Check whether this node can balance with IPVS and a scheduler: create a virtual server and remove it again.
 
-kube-proxy asks in the same way (pkg/proxy/ipvs, CanUseIPVSProxier): neither module lists nor kernel versions tell the
-truth.
+kube-proxy does the same (pkg/proxy/ipvs, CanUseIPVSProxier), because module lists and kernel versions are unreliable.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from ...model.ipvs import VirtualServer, VirtualServerKey
 from ...model.step import Step
 from .table import apply, read
 
-PROBE_ADDRESS = "198.51.100.0"  # RFC 5737, documentation: nobody's
-PROBE_PORTS = range(20000, 20100)  # kube-proxy's, and others should somebody use it
+PROBE_ADDRESS = "198.51.100.0"  # RFC 5737: reserved for documentation, unused
+PROBE_PORTS = range(20000, 20100)  # kube-proxy's port first, then others in case it is in use
 MINIMUM_IPSET = (6, 0)
 DEFAULT_SCHEDULER = "rr"
 
 
 def can_use_ipvs(scheduler: str, ipset_version_text: str | None) -> list[str]:
-    """Return what stands in the way, one sentence each; nothing if the node is fit.
+    """Return the unmet prerequisites of the node, one sentence each.
 
     Args:
         scheduler: its name; "" means rr.
@@ -38,18 +37,18 @@ def ipset_problem(version_text: str | None) -> str:
     wanted = ".".join(map(str, MINIMUM_IPSET))
     if version_text is None:
         return f"ipset cannot be run: install ipset {wanted} or newer"
-    found = re.search(r"(\d+)\.(\d+)", version_text)
-    if not found:
+    version = re.search(r"(\d+)\.(\d+)", version_text)
+    if not version:
         return f"ipset's version cannot be read from {version_text.strip()!r}, expected {wanted} or newer"
-    if (int(found[1]), int(found[2])) < MINIMUM_IPSET:
-        return f"ipset is version {found[0]}, expected {wanted} or newer"
+    if (int(version[1]), int(version[2])) < MINIMUM_IPSET:
+        return f"ipset is version {version[0]}, expected {wanted} or newer"
     return ""
 
 
 def scheduler_problem(scheduler: str) -> str:
     """Return why the kernel cannot balance with this scheduler, or "".
 
-    Makes a virtual server for a moment unless one with this scheduler exists; leaves nothing behind.
+    Creates a virtual server and removes it at once, unless one with this scheduler exists.
     """
     scheduler = scheduler or DEFAULT_SCHEDULER
     try:
@@ -69,9 +68,9 @@ def _probes() -> list[VirtualServerKey]:
 
 
 def _try(step: Step) -> str:
-    made = apply([step])
-    if made.failed:
-        return made.failed[0].message
+    created = apply([step])
+    if created.failed:
+        return created.failed[0].message
     try:
         seen = step.key in read_servers()
     finally:

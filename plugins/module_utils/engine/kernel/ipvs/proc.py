@@ -12,12 +12,11 @@
       -> [2001:0db8:0000:0000:0000:0000:0000:0002]:0050      Tunnel  1      0          0
     FWM  00000007 wrr ops
 
-What it does not say: thresholds, tunnel details, the family of a firewall mark, and bypass (shown as ``Masq``).
-Addresses are in full: hexadecimal digits of a number for IPv4, eight groups for IPv6.
+The file lacks thresholds, tunnel details, the family of a firewall mark, and bypass (shown as ``Masq``). Addresses are
+unabbreviated: hexadecimal digits of a number for IPv4, eight groups for IPv6.
 
-A virtual server and its real servers are one record, which the kernel writes in one go. Places in the file are numbers
-of records: a virtual server that comes or goes between two reads moves those behind it, and one of them comes twice or
-not at all.
+The kernel writes a virtual server and its real servers as one record. File offsets count records. So a virtual server
+that is created or removed between two reads shifts those after it, and one of them is repeated or missing.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from socket import AF_INET, AF_INET6, inet_ntop
 
 from ...model.ipvs import DIRECT, LOCAL, MASQUERADE, PROTOCOLS, TUNNEL, VirtualServerKey
 
-PATH = "/proc/thread-self/net/ip_vs"  # /proc/net is that of the main thread, in another namespace perhaps
+PATH = "/proc/thread-self/net/ip_vs"  # /proc/net is the main thread's, perhaps of another namespace
 FORWARDING_METHODS = {"Masq": MASQUERADE, "Local": LOCAL, "Tunnel": TUNNEL, "Route": DIRECT}
 UNKNOWN_FAMILY = 0
 
 Entry = tuple[VirtualServerKey, str, int, str, str, str, str]
 
 _READ_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 17  # some milliseconds' worth on a slow node
+_PIECE_BYTES = 1 << 17  # some milliseconds on a slow node
 _HEADER_LINES = 3
 _LINE = re.compile(
     r"  -> (\S+):([0-9A-F]{4}) +(\S+) +(-?\d+) +(-?\d+) +(-?\d+) *\n"  # a real server
@@ -86,7 +85,7 @@ class Records:
         The forwarding method, the weight and the numbers of active and inactive connections are text.
 
         Raises:
-            ValueError: a line is not what the kernel prints.
+            ValueError: a line has not the kernel's form.
         """
         server, addresses, ports = self._server, self._addresses, self._ports
         for raw, port, method, weight, active, inactive, protocol, endpoint, other in _LINE.findall(text):
@@ -102,7 +101,7 @@ class Records:
 
 
 class _Addresses(dict[str, str]):
-    """The file's spelling of an address to ours."""
+    """Canonical addresses, by their spelling in the file."""
 
     def __missing__(self, raw: str) -> str:
         text = self[raw] = _address(raw)
@@ -110,7 +109,7 @@ class _Addresses(dict[str, str]):
 
 
 class _Ports(dict[str, int]):
-    """The file's spelling of a port to ours."""
+    """Port numbers, by their spelling in the file."""
 
     def __missing__(self, raw: str) -> int:
         port = self[raw] = int(raw, 16)

@@ -15,21 +15,21 @@ from .control import Timeouts, daemons, get_timeouts, set_timeouts, start_daemon
 
 
 def read(kinds: Collection[str]) -> dict[str, dict[Any, Any]]:
-    """Return those of the kinds ``ipvs_timeout`` and ``sync_daemon`` that are asked for.
+    """Return the items of the requested kinds among ``ipvs_timeout`` and ``sync_daemon``.
 
     Raises:
         MissingError: no ip_vs, or no right to read it.
     """
-    found: dict[str, dict[Any, Any]] = {}
+    items: dict[str, dict[Any, Any]] = {}
     if "ipvs_timeout" in kinds:
-        found["ipvs_timeout"] = get_timeouts()._asdict()
+        items["ipvs_timeout"] = get_timeouts()._asdict()
     if "sync_daemon" in kinds:
-        found["sync_daemon"] = daemons()
-    return found
+        items["sync_daemon"] = daemons()
+    return items
 
 
 def apply(steps: list[Step], keep_going: bool = False) -> Result:
-    """Make steps true, in their order.
+    """Execute steps in their order.
 
     The kernel cannot change a daemon. It is stopped, and started with other settings.
     """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Counters, rates and connections of virtual and real servers: decoded only here, only when asked for."""
+"""Counters, rates and connections of virtual and real servers, decoded on request only."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def statistics(real_servers: bool = True) -> dict[str, dict[Any, Any]]:
     64-bit counters where the kernel has them (4.1 and newer), else 32-bit ones, which wrap.
 
     Args:
-        real_servers: also ask for real servers: one request for each virtual server.
+        real_servers: include real servers, at one request for each virtual server.
 
     Raises:
         MissingError: no ip_vs, or no right to read it.
@@ -60,20 +60,20 @@ def statistics(real_servers: bool = True) -> dict[str, dict[Any, Any]]:
     servers: dict[VirtualServerKey, Traffic] = {}
     reals: dict[RealServerKey, RealServerTraffic] = {}
     with connect() as socket, decoding(dump.TABLE):
-        for found in dump.server_attributes(socket):
-            servers[unpack_server(found)[0]] = _traffic(found, Service.STATS64, Service.STATS)
+        for fields in dump.server_attributes(socket):
+            servers[unpack_server(fields)[0]] = _traffic(fields, Service.STATS64, Service.STATS)
         if real_servers:
             for server in servers:
-                for found in dump.real_attributes(socket, server):
-                    reals[unpack_real(server, found)[0]] = RealServerTraffic(
-                        _traffic(found, Dest.STATS64, Dest.STATS), *unpack_connections(found)
+                for fields in dump.real_attributes(socket, server):
+                    reals[unpack_real(server, fields)[0]] = RealServerTraffic(
+                        _traffic(fields, Dest.STATS64, Dest.STATS), *unpack_connections(fields)
                     )
     return {"virtual_server": servers, "real_server": reals}
 
 
-def _traffic(found: dict[int, bytes], wide: int, narrow: int) -> Traffic:
-    """Decode a nest of counters; each says by its length how wide it is."""
-    raw = attributes(found[wide] if wide in found else found[narrow])
+def _traffic(fields: dict[int, bytes], wide: int, narrow: int) -> Traffic:
+    """Decode nested counters; the length of each is its width."""
+    raw = attributes(fields[wide] if wide in fields else fields[narrow])
     return Traffic(*(_number(raw[number]) for number in range(Stats.CONNS, Stats.OUTBPS + 1)))
 
 

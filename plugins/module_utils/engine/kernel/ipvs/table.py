@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The IPVS table: reading it into the model, and making steps true."""
+"""Read the IPVS table into the model, and execute steps on it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from .errors import explain
 from .limits import unfit
 
 _BATCH = 256
-_ASKED = 32  # virtual servers that are asked for one by one in a slice: some tens of milliseconds' worth on a slow node
-# virtual servers: to ask for each of them is no more than a small part of the work of a read of the whole file
+_ASKED = 32  # requests for single virtual servers in a slice: some tens of milliseconds on a slow node
+# virtual servers: up to this number, single requests are much cheaper than a read of the whole file
 _FEW = 128
 
 _COMMANDS = {
@@ -37,7 +37,7 @@ _COMMANDS = {
     ("real_server", "change"): Command.SET_DEST,
     ("real_server", "delete"): Command.DEL_DEST,
 }
-# What is already there is changed, and what is gone is made: the step says what shall be, not how it was.
+# Creating what exists becomes a change, changing what is absent a creation: a step states the result, not the start.
 _INSTEAD = {
     (Command.NEW_SERVICE, EEXIST): Command.SET_SERVICE,
     (Command.SET_SERVICE, ESRCH): Command.NEW_SERVICE,
@@ -45,7 +45,7 @@ _INSTEAD = {
     (Command.SET_DEST, ENOENT): Command.NEW_DEST,
 }
 _FULFILLED = {(Command.DEL_SERVICE, ESRCH), (Command.DEL_DEST, ENOENT), (Command.DEL_DEST, ESRCH)}
-_real_key = tuple.__new__  # a third of the time that the class takes, a hundred thousand times
+_real_key = tuple.__new__  # takes a third of the class's time, for a hundred thousand keys
 _UNPACKABLE = (struct.error, KeyError, OSError, TypeError, ValueError)
 
 
@@ -53,9 +53,9 @@ def read(precise: bool | Collection[VirtualServerKey] = False) -> dict[str, dict
     """Return all virtual servers and real servers.
 
     Virtual servers come from one netlink dump. Real servers come from one read of ``/proc/net/ip_vs``, which shows
-    neither thresholds nor tunnel details and shows the forwarding method bypass as masquerade. A netlink dump for each
-    virtual server has it all. It is made for those that ``precise`` names (True: all), and by itself for those that
-    have a tunnel, or whose firewall mark has a virtual server in both families.
+    neither thresholds nor tunnel details and shows the forwarding method bypass as masquerade. Only a netlink dump for
+    each virtual server is complete. It is made for those that ``precise`` names (True: all), for those with a tunnel,
+    and for firewall marks with a virtual server in both families.
 
     Raises:
         MissingError: no ip_vs, or no right to read it.
@@ -64,10 +64,10 @@ def read(precise: bool | Collection[VirtualServerKey] = False) -> dict[str, dict
 
 
 def reading(precise: bool | Collection[VirtualServerKey] = False) -> Generator[None, None, dict[str, dict[Any, Any]]]:
-    """Do what :func:`read` does, in slices, between which everything may change.
+    """Do as :func:`read`, in slices, between which the table may change.
 
-    Virtual servers are those of one moment, and of each virtual server the real servers are. Those of which the file
-    did not show exactly one record, because others came or went between two slices, are asked for by netlink.
+    All virtual servers are of one moment, and so are the real servers of each. If others were created or removed
+    between two slices, the file may show a virtual server twice or not at all; netlink then reads it.
     """
     with connect() as socket:
         servers = yield from dump.reading_servers(socket)
@@ -76,7 +76,7 @@ def reading(precise: bool | Collection[VirtualServerKey] = False) -> Generator[N
         if len(wanted) < len(servers):
             try:
                 reals, unclear = yield from _proc_reals(servers, wanted)
-            except (OSError, ValueError, KeyError):  # no proc file system here, or a kernel that prints it otherwise
+            except (OSError, ValueError, KeyError):  # no proc file system, or another form of the file
                 reals, unclear = {}, set(servers)
             if unclear:
                 reals = {key: value for key, value in reals.items() if key.server not in unclear}
@@ -93,18 +93,18 @@ def read_connections(of: Collection[VirtualServerKey] | None = None) -> dict[Rea
 
     With ``of``, the result covers at least these virtual servers. Without it, the result covers all.
 
-    Few virtual servers are asked for one by one. Otherwise it is one read of ``/proc/net/ip_vs``, and real servers of
-    firewall marks are looked up by netlink.
+    Few virtual servers take one request each. Otherwise one read of ``/proc/net/ip_vs`` is made, and real servers of
+    firewall marks come by netlink.
 
     Raises:
         MissingError: no ip_vs, or no right to read it.
     """
     with connect() as socket:
-        found: dict[RealServerKey, tuple[int, int]] = {}
+        connections: dict[RealServerKey, tuple[int, int]] = {}
         if of is not None and len(of) <= _FEW:
             for server in of:
-                found.update(_connections(socket, server))
-            return found
+                connections.update(_connections(socket, server))
+            return connections
         marks = False
         records = proc.Records()
         with decoding(f"{dump.TABLE} in {proc.PATH}"):
@@ -113,12 +113,12 @@ def read_connections(of: Collection[VirtualServerKey] | None = None) -> dict[Rea
                     if server.family == proc.UNKNOWN_FAMILY:
                         marks = True
                     else:
-                        found[RealServerKey(server, address, port)] = (int(active), int(inactive))
+                        connections[RealServerKey(server, address, port)] = (int(active), int(inactive))
         if marks:
             for server in dump.servers(socket):
                 if server.protocol == "fwmark":
-                    found.update(_connections(socket, server))
-        return found
+                    connections.update(_connections(socket, server))
+        return connections
 
 
 def _connections(socket: GenericSocket, server: VirtualServerKey) -> dict[RealServerKey, tuple[int, int]]:
@@ -131,7 +131,7 @@ def _connections(socket: GenericSocket, server: VirtualServerKey) -> dict[RealSe
 def _proc_reals(
     servers: dump.Servers, but: Collection[VirtualServerKey]
 ) -> Generator[None, None, tuple[dump.Reals, set[VirtualServerKey]]]:
-    """Return the real servers that the file shows well enough, and the virtual servers of the others.
+    """Return the real servers that the file shows completely, and the virtual servers of the others.
 
     Virtual servers in ``but`` are left out of both.
     """
@@ -144,7 +144,7 @@ def _proc_reals(
     values: dict[tuple[str, str], RealServer] = {}  # thousands of real servers share a few values
     records = proc.Records()
     shown: VirtualServerKey | None = None
-    server: VirtualServerKey | None = None  # the one that is shown, if it is one of those that are looked for
+    server: VirtualServerKey | None = None  # the shown one, if its real servers are wanted
     for piece in proc.pieces():
         for entry, address, port, method, weight, _active, _inactive in records.real_servers(piece):
             if entry is not shown:
@@ -168,13 +168,13 @@ def _proc_reals(
 
 
 def apply(steps: list[Step], keep_going: bool = False) -> Result:
-    """Make steps true, in their order, many to a system call.
+    """Execute steps in their order, many to a system call.
 
-    Creating what exists changes it in place, changing what is gone creates it, deleting what is gone is success. A real
-    server whose virtual server could not be made fails after it.
+    Creating what exists changes it in place, changing what is absent creates it, deleting what is absent succeeds. A
+    real server fails after its virtual server failed.
 
     Without ``keep_going`` the first batch with a failure is the last. The kernel goes on after a step that it refuses,
-    so the result has steps of this batch that stand behind the failed one, done or failed.
+    so the result also has later steps of this batch, done or failed.
 
     Raises:
         MissingError: no ip_vs; nothing was done.
@@ -200,7 +200,7 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
 
 
 def _apply_batch(socket: GenericSocket, batch: Sequence[Step]) -> dict[int, str]:
-    """Return why steps failed, by their index."""
+    """Return the reasons of failed steps, by index."""
     texts: dict[int, str] = {}
     refusals = _send(socket, batch, {index: _COMMANDS[step.kind, step.verb] for index, step in enumerate(batch)}, texts)
     second = _second_try(batch, refusals)
@@ -214,7 +214,7 @@ def _apply_batch(socket: GenericSocket, batch: Sequence[Step]) -> dict[int, str]
 
 
 def _second_try(batch: Sequence[Step], refusals: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-    """Return what to ask for instead; real servers whose virtual server had to be made again are new ones."""
+    """Return the commands for a second try; real servers of a re-created virtual server are new."""
     second = {index: _INSTEAD[refusal] for index, refusal in refusals.items() if refusal in _INSTEAD}
     remade = {batch[index].key for index in second if batch[index].kind == "virtual_server"}
     for index, (command, code) in refusals.items():
@@ -226,9 +226,9 @@ def _second_try(batch: Sequence[Step], refusals: Mapping[int, tuple[int, int]]) 
 def _send(
     socket: GenericSocket, batch: Sequence[Step], commands: Mapping[int, int], texts: dict[int, str]
 ) -> dict[int, tuple[int, int]]:
-    """Send commands for the steps with these indexes; return command and errno of those that the kernel refused.
+    """Send commands for the steps with these indexes; return command and errno of refused ones.
 
-    A step that cannot be packed gets its text at once.
+    A step that cannot be packed gets its reason at once.
     """
     messages: dict[int, bytes] = {}
     for index, command in commands.items():

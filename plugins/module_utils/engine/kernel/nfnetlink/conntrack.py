@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Connection tracking: listing UDP flows and forgetting some (ctnetlink, linux/netfilter/nfnetlink_conntrack.h).
+"""Connection tracking: list and delete UDP flows (ctnetlink, linux/netfilter/nfnetlink_conntrack.h).
 
 With ``net.ipv4.vs.conntrack=1`` a flow through a virtual server has the virtual server as its original destination and
-the real server as its reply source. A UDP flow never ends by itself while its client keeps sending, so one whose real
-server went away must be forgotten.
+the real server as its reply source. A UDP flow does not end while its client keeps sending. So a flow whose real server
+was removed must be deleted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CTA_TUPLE_ORIG = 1
 _CTA_TUPLE_REPLY = 2
 _CTA_ID = 12
 _CTA_ZONE = 18
-_CTA_FILTER = 25  # since 5.8; older kernels pass over it and give every protocol
+_CTA_FILTER = 25  # since 5.8; older kernels ignore it and return every protocol
 
 _CTA_TUPLE_IP = 1
 _CTA_TUPLE_PROTO = 2
@@ -60,7 +60,7 @@ _FORBIDDEN = "connection tracking may not be read: the capability CAP_NET_ADMIN 
 
 
 class Flow(NamedTuple):
-    """A UDP flow: where its client sent to, and who answers it. ``handle`` is for :func:`delete`."""
+    """A UDP flow: its original destination, and the source of its replies. ``handle`` is for :func:`delete`."""
 
     family: int
     source: str
@@ -83,16 +83,16 @@ def udp_flows(family: int) -> list[Flow]:
 
 
 def reading_udp_flows(family: int, to: Collection[AddressPort] | None = None) -> Generator[list[Flow], None, None]:
-    """Read the UDP flows of a family in slices of one netlink packet, some hundred flows; yield those of each.
+    """Read the UDP flows of a family in slices of one netlink packet, some hundred flows; yield each slice.
 
     Args:
         family: 4 or 6.
-        to: original destinations; None for all. The kernel gives every UDP flow; those to elsewhere are passed over at
-            a tenth of the cost.
+        to: original destinations; None for all. The kernel returns every UDP flow; skipping one costs a tenth of
+            decoding it.
 
     Raises:
         MissingError: no connection tracking, or no right to read it.
-        KernelError: the conversation failed, or the kernel said what nobody understands.
+        KernelError: the conversation failed, or an answer is malformed.
     """
     wanted = None if to is None else {pack_address(address) + _BE16.pack(port) for address, port in to}
     protocol = attribute(_CTA_TUPLE_PROTO | NLA_F_NESTED, attribute(_CTA_PROTO_NUM, bytes((UDP,))))
@@ -105,12 +105,12 @@ def reading_udp_flows(family: int, to: Collection[AddressPort] | None = None) ->
 
 
 def delete(flows: Iterable[Flow]) -> int:
-    """Make the kernel forget flows; return how many it still had.
+    """Delete flows; return how many the kernel still had.
 
-    A flow that was replaced by another with the same addresses is left alone, if the kernel gave that another id.
+    A new flow with the same addresses stays if it has another id.
 
     Raises:
-        KernelError: one could not be deleted; all others were.
+        KernelError: a flow could not be deleted; all others were.
     """
     wanted = list(flows)
     with _connect() as socket:
@@ -147,9 +147,11 @@ def _flows(family: int, entries: Iterable[bytes], wanted: Collection[bytes] | No
 
 
 class _Layout(NamedTuple):
-    """Offset of the original tuple in an entry, of which it is the first attribute: read without parsing the rest."""
+    """Offsets within an entry's first attribute, the original tuple, which is read without parsing the rest."""
 
-    headers: tuple[tuple[int, bytes], ...]  # offset and content of what shows that it is so
+    headers: tuple[
+        tuple[int, bytes], ...
+    ]  # offset and content of the attribute headers that an entry of this layout has
     address: slice
     port: slice
 
@@ -185,7 +187,7 @@ _LAYOUTS = {
 
 
 def _destination(family: int, entry: bytes) -> bytes:
-    """Return address and port, packed, that a flow's client sent to."""
+    """Return the original destination of a flow: packed address and port."""
     layout = _LAYOUTS[family]
     for offset, header in layout.headers:
         if not entry.startswith(header, offset):
@@ -201,16 +203,16 @@ def _request(command: int, family: int, payload: bytes) -> bytes:
 
 
 def _flow(family: int, payload: bytes) -> Flow | None:
-    found = attributes(payload, HEADER_BYTES)
-    original = attributes(found[_CTA_TUPLE_ORIG])
+    fields = attributes(payload, HEADER_BYTES)
+    original = attributes(fields[_CTA_TUPLE_ORIG])
     ports = attributes(original[_CTA_TUPLE_PROTO])
     if ports[_CTA_PROTO_NUM][0] != UDP:
         return None
     addresses = attributes(original[_CTA_TUPLE_IP])
-    reply = attributes(found[_CTA_TUPLE_REPLY])
-    handle = attribute(_CTA_TUPLE_ORIG | NLA_F_NESTED, found[_CTA_TUPLE_ORIG]) + attribute(_CTA_ID, found[_CTA_ID])
-    if _CTA_ZONE in found:
-        handle += attribute(_CTA_ZONE, found[_CTA_ZONE])
+    reply = attributes(fields[_CTA_TUPLE_REPLY])
+    handle = attribute(_CTA_TUPLE_ORIG | NLA_F_NESTED, fields[_CTA_TUPLE_ORIG]) + attribute(_CTA_ID, fields[_CTA_ID])
+    if _CTA_ZONE in fields:
+        handle += attribute(_CTA_ZONE, fields[_CTA_ZONE])
     return Flow(
         family,
         unpack_address(addresses[_CTA_IP_SOURCE[family]]),

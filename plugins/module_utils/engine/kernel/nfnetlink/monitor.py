@@ -27,7 +27,7 @@ _TABLES = (b"nat", b"filter")
 
 
 class RuleEvents:
-    """Transactions of nftables in the thread's network namespace, everybody's and ours; ready to read after one.
+    """Transactions of nftables in the thread's network namespace, of every process; readable after one.
 
     Raises:
         OSError: netlink cannot be used.
@@ -41,31 +41,31 @@ class RuleEvents:
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Hear no more."""
+        """Unsubscribe."""
         self._socket.close()
 
     def heard(self) -> bool:
-        """Tell whether rules in the tables that hold ours may have changed.
+        """Tell whether rules in the tables nat and filter may have changed.
 
         Afterwards the descriptor is quiet until the next transaction.
         """
-        found = False
+        has_changed = False
         while True:
             try:
                 packet = from_kernel(self._socket)
             except BlockingIOError:
-                return found
-            except OSError:  # ENOBUFS: more came than the queue holds
-                found = True
+                return has_changed
+            except OSError:  # ENOBUFS: the queue overflowed
+                has_changed = True
                 continue
             try:
-                found = found or _touches(packet)
-            except ValueError:  # cut off, since it is larger than what we read at a time
-                found = True
+                has_changed = has_changed or _touches(packet)
+            except ValueError:  # truncated: larger than one read
+                has_changed = True
 
 
 def _touches(packet: bytes) -> bool:
-    """Tell whether a packet is about a table that has rules of ours.
+    """Tell whether a packet is about the tables nat or filter.
 
     Raises:
         ValueError: a message or an attribute is shorter than its header, or longer than the packet.

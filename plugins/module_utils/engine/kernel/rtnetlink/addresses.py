@@ -37,12 +37,12 @@ from ..netlink import (
 from . import protocol
 from .routes import local_routes, route_message, routed_addresses
 
-_NO_QUEUE = bytes(4)  # kube-proxy makes kube-ipvs0 with a queue of length 0; nothing is ever sent through it
-_PATIENCE = 200  # looks, 5 ms apart
+_NO_QUEUE = bytes(4)  # kube-proxy gives kube-ipvs0 a queue of length 0; nothing is ever sent through it
+_PATIENCE = 200  # attempts, 5 ms apart
 _PROMOTE = "/proc/sys/net/ipv4/conf/{link}/promote_secondaries"
-_NO_LINK = 0x7FFFFFFF  # a number that no link has
+_NO_LINK = 0x7FFFFFFF  # an index that no link has
 
-# What a step asks for and is so already.
+# Errors that mean that the step's result is already there.
 _FULFILLED = {
     ("address", "create"): (errno.EEXIST,),
     ("address", "delete"): (errno.EADDRNOTAVAIL, errno.ENODEV),
@@ -71,10 +71,10 @@ class _Known(NamedTuple):
 
 @contextmanager
 def _conversation() -> Iterator[NetlinkSocket]:
-    """Speak rtnetlink.
+    """Open an rtnetlink conversation.
 
     Raises:
-        KernelError: that is not possible now, for example for want of memory or descriptors.
+        KernelError: the conversation failed, for example without memory or descriptors.
     """
     try:
         with NetlinkSocket(NETLINK_ROUTE) as socket:
@@ -87,18 +87,18 @@ def read(links: Collection[str]) -> dict[str, dict[Any, Any]]:
     """Return the links of these names that exist, and their addresses."""
     with _conversation() as socket:
         known = _links(socket)
-        found = {link: known[link].link for link in links if link in known}
-        names = {known[link].number: link for link in found}
+        present = {link: known[link].link for link in links if link in known}
+        names = {known[link].number: link for link in present}
         addresses = {
             AddressKey(names[index], address, prefix): True
             for index, address, prefix in _addresses(socket)
             if index in names
         }
-        return {"link": found, "address": addresses}
+        return {"link": present, "address": addresses}
 
 
 def read_routes(links: Collection[str]) -> Items:
-    """Return the local routes on the links of these names, but for the kernel's own; each with its routing protocol."""
+    """Return the local routes on these links with their routing protocols, without the kernel's own."""
     with _conversation() as socket:
         names = {known.number: link for link, known in _links(socket).items() if link in links}
         payloads = _dump(socket, protocol.RTM_GETROUTE, protocol.ALL_ROUTES, "routes")
@@ -114,11 +114,11 @@ def node_addresses() -> list[tuple[str, str, int]]:
 
 
 def apply(steps: list[Step], keep_going: bool = False) -> Result:
-    """Make steps of the kinds ``link``, ``address`` and ``route`` true, many to a system call.
+    """Execute steps of the kinds ``link``, ``address`` and ``route``, many to a system call.
 
-    What is there already, or gone already, counts as done. Without ``keep_going`` the first run of steps of one kind
-    that has a failure is the last; the kernel goes on after a step that it refuses, so ``done`` can have steps behind
-    the failed one.
+    Creating what exists, or deleting what is absent, counts as done. Without ``keep_going``, the first run of steps of
+    one kind with a failure is the last. The kernel continues after a step that it refuses, so ``done`` may have steps
+    behind the failed one.
 
     Raises:
         KernelError: the conversation ended (without ``keep_going`` only before anything was done).
@@ -164,16 +164,16 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
 
 
 def _flushed(socket: NetlinkSocket, known: dict[str, _Known], steps: list[Step]) -> list[Step]:
-    """Return the steps that restore the IPv6 addresses of our links that go down.
+    """Return the steps that restore the IPv6 addresses of dummy links that go down.
 
     The kernel drops them with the link. Link-local addresses, which the kernel makes itself, are left out.
     """
     down = [step.key for step in steps if step.kind == "link" and step.verb == "change" and not step.after.up]
     links = {known[link].number: link for link in down if link in known and known[link].link.type == "dummy"}
-    there = _addresses(socket) if links else ()
-    found = [AddressKey(links[index], address, prefix) for index, address, prefix in there if index in links]
+    present = _addresses(socket) if links else ()
+    keys = [AddressKey(links[index], address, prefix) for index, address, prefix in present if index in links]
     return [
-        Step("address", key, None, True) for key in found if ":" in key.address and not key.address.startswith("fe80:")
+        Step("address", key, None, True) for key in keys if ":" in key.address and not key.address.startswith("fe80:")
     ]
 
 
@@ -206,21 +206,21 @@ def _promotes(link: str, value: str = "") -> str:
 def _other_lengths(
     socket: NetlinkSocket, known: dict[str, _Known], steps: list[Step], outcome: list[int]
 ) -> dict[AddressKey, int]:
-    """Return which addresses are not new because their link has them with another prefix length, and with which."""
-    there = [
+    """Return the refused addresses that their link has with another prefix length, with that length."""
+    refused = [
         step.key for step, code in zip(steps, outcome) if step.kind == "address" and step.after and code == errno.EEXIST
     ]
-    if not there:
+    if not refused:
         return {}
     lengths = {(index, address): prefix for index, address, prefix in _addresses(socket) if ":" in address}
-    found = {key: lengths.get((known[key.link].number, key.address), key.prefix) for key in there}
-    return {key: prefix for key, prefix in found.items() if prefix != key.prefix}
+    prefix_of = {key: lengths.get((known[key.link].number, key.address), key.prefix) for key in refused}
+    return {key: prefix for key, prefix in prefix_of.items() if prefix != key.prefix}
 
 
 def _wait_for_routes(socket: NetlinkSocket, wanted: set[str]) -> None:
-    """Wait until new IPv6 addresses are local: the kernel makes their routes a little later.
+    """Wait until new IPv6 addresses are local: the kernel creates their routes asynchronously.
 
-    Until then, what they replace must stay.
+    Until then, the routes that they replace must stay.
     """
     for _time in range(_PATIENCE):
         payloads = _dump(socket, protocol.RTM_GETROUTE, protocol.ALL_ROUTES, "routes")
@@ -231,25 +231,25 @@ def _wait_for_routes(socket: NetlinkSocket, wanted: set[str]) -> None:
 
 
 def _links(socket: NetlinkSocket) -> dict[str, _Known]:
-    found = {}
+    links = {}
     payloads = _dump(socket, protocol.RTM_GETLINK, protocol.ALL_LINKS, "links")
     with decoding("the kernel's links"):
         for payload in payloads:
             index, is_up, fields = protocol.unpack_link(payload)
             kind = attributes(fields.get(protocol.IFLA_LINKINFO, b"")).get(protocol.IFLA_INFO_KIND, b"")
-            found[string(fields[protocol.IFLA_IFNAME])] = _Known(index, Link(string(kind), is_up))
-    return found
+            links[string(fields[protocol.IFLA_IFNAME])] = _Known(index, Link(string(kind), is_up))
+    return links
 
 
 def _addresses(socket: NetlinkSocket) -> list[tuple[int, str, int]]:
-    found = []
+    addresses = []
     payloads = _dump(socket, protocol.RTM_GETADDR, protocol.ALL_ADDRESSES, "addresses")
     with decoding("the kernel's addresses"):
         for payload in payloads:
             index, prefix, raw = protocol.unpack_address(payload)
             if raw:
-                found.append((index, unpack(raw), prefix))
-    return found
+                addresses.append((index, unpack(raw), prefix))
+    return addresses
 
 
 def _dump(socket: NetlinkSocket, kind: int, header: bytes, what: str) -> list[bytes]:
@@ -281,7 +281,7 @@ def _link_message(step: Step, known: dict[str, _Known]) -> bytes:
         return message(protocol.RTM_DELLINK, 0, protocol.ALL_LINKS + title)
     flags = protocol.IFF_UP if step.after.up else 0
     header = protocol.IFINFOMSG.pack(0, 0, 0, flags, protocol.IFF_UP)
-    if step.key in known:  # the type of a link cannot change; a step that wants that fails in the kernel
+    if step.key in known:  # a step that changes the type fails in the kernel
         return message(protocol.RTM_NEWLINK, 0, header + title)
     info = attribute(protocol.IFLA_LINKINFO, attribute(protocol.IFLA_INFO_KIND, step.after.type.encode()))
     queue = attribute(protocol.IFLA_TXQLEN, _NO_QUEUE) if step.after.type == "dummy" else b""

@@ -38,7 +38,7 @@ class Event(NamedTuple):
 
 
 class Events:
-    """The events of the thread's network namespace; ready to read when there are some.
+    """Subscription to the events of the thread's network namespace; readable when there are some.
 
     Raises:
         OSError: netlink cannot be used.
@@ -65,24 +65,24 @@ class Events:
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Hear no more."""
+        """Unsubscribe."""
         self._socket.close()
 
     def read(self) -> list[Event] | None:
-        """Return the events since the last call, or None if some were lost or cannot be understood."""
-        found: list[Event] = []
+        """Return the events since the last call, or None if some were lost or malformed."""
+        events: list[Event] = []
         lost = False
         while True:
             try:
                 packet = from_kernel(self._socket)
             except BlockingIOError:
-                return None if lost else found
-            except OSError:  # ENOBUFS: more came than the queue holds
+                return None if lost else events
+            except OSError:  # ENOBUFS: the queue overflowed
                 lost = True
                 continue
             try:
-                found.extend(_parse(packet))
-            except ValueError:  # cut off, since it is larger than what is read at a time
+                events.extend(_parse(packet))
+            except ValueError:  # truncated: larger than one read
                 lost = True
 
 

@@ -14,17 +14,17 @@ from ...model.net import pack, unpack
 from ..netlink import AF_INET, AF_INET6, NLM_F_APPEND, NLM_F_CREATE, attribute, attributes, message
 from .protocol import RT_SCOPE_HOST, RT_TABLE_LOCAL, RTA_DST, RTA_OIF, RTM_DELROUTE, RTM_NEWROUTE, RTMSG, RTN_LOCAL
 
-# The kernel's own, among them those that it makes for each address (RTPROT_UNSPEC on old ones), and redirects.
+# Routing protocols of the kernel's own routes: those for each address (RTPROT_UNSPEC on old kernels), and redirects.
 _KERNEL = (0, 1, 2)
 _ANY_DESTINATION = {AF_INET: bytes(4), AF_INET6: bytes(16)}
 _INDEX = Struct("=I")
 
 
 def route_message(key: RouteKey, index: int, before: int | None, after: int | None) -> bytes:
-    """Return the message that makes a local route, or removes the one of protocol ``before``.
+    """Return the message that creates a local route, or removes the one of protocol ``before``.
 
-    It is appended: for a single address the kernel may have a route of its own, as long as the address is on some link.
-    Nothing is replaced, and the same route a second time is an error (EEXIST).
+    The route is appended, because the kernel has a route of its own for an address on a link. No route is replaced, and
+    creating the same route again is an error (EEXIST).
     """
     address, _slash, length = key.network.partition("/")
     raw = pack(address)
@@ -38,7 +38,7 @@ def route_message(key: RouteKey, index: int, before: int | None, after: int | No
 
 
 class LocalRoute(NamedTuple):
-    """A local route as a message has it: the link's number, the network in CIDR notation, who made it."""
+    """A local route in a message: the link's index, the network in CIDR notation, the routing protocol."""
 
     link: int
     network: str
@@ -58,17 +58,17 @@ def local_route(payload: bytes) -> LocalRoute | None:
 
 
 def local_routes(payloads: Iterable[bytes], names: dict[int, str]) -> Iterator[tuple[RouteKey, int]]:
-    """Yield the local routes of a dump that are on these links (by their numbers) and do not belong to an address."""
-    for found in map(local_route, payloads):
-        if found is not None and found.link in names:
-            yield RouteKey(names[found.link], found.network), found.protocol
+    """Yield the local routes of a dump on these links (names by index), without those of addresses."""
+    for route in map(local_route, payloads):
+        if route is not None and route.link in names:
+            yield RouteKey(names[route.link], route.network), route.protocol
 
 
 def routed_addresses(payloads: Iterable[bytes]) -> set[str]:
-    """Return the IPv6 addresses of a dump that are local because they are on some link."""
-    found = set()
+    """Return the IPv6 addresses of links for which a dump has the kernel's local route."""
+    addresses = set()
     for payload in payloads:
         family, length, _from, _tos, table, protocol, _scope, kind, _flags = RTMSG.unpack_from(payload)
         if (family, length, table, kind) == (AF_INET6, 128, RT_TABLE_LOCAL, RTN_LOCAL) and protocol in _KERNEL:
-            found.add(unpack(attributes(payload, RTMSG.size)[RTA_DST]))
-    return found
+            addresses.add(unpack(attributes(payload, RTMSG.size)[RTA_DST]))
+    return addresses
