@@ -3,13 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ledger: the owner of each item on this node.
 
-A SQLite file under ``/run``, which dies at reboot exactly like the kernel state that it describes. It maps (kind, key)
-to one owner; the agent is one, each playbook ``owner:`` another. Children (real servers, members) belong to the owner
-of their parent and are not listed.
+A SQLite file under ``/run``, which a reboot clears together with the kernel state that it describes. It maps (kind,
+key) to one owner; the agent is one, each playbook ``owner:`` another. Children (real servers, members) belong to the
+owner of their parent and are not listed.
 
-The agent's user owns that file, so root believes little of it: only rows about the network, in canonical form, are
-read. Any other row is kept, ignored and named in :attr:`Ledger.problems`. Root opens the file in a process with its
-owner's rights (``privsep.py``).
+The agent's user owns that file, so root trusts only rows about the network in canonical form. Any other row is kept,
+ignored and named in :attr:`Ledger.problems`. Root opens the file in a process with its owner's rights (``privsep.py``).
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from .model.kinds import name
 from .node_lock import DIRECTORY, prepare
 from .privsep import OwnerProcess, other_owner
 
-LASTING = "/var/lib/kubenode"  # the same, for what outlives a reboot: our files, what they made, sysctls' former values
+LASTING = "/var/lib/kubenode"  # the ledger of items that outlive a reboot: files, and original values of their sysctls
 PATIENCE = 30.0  # seconds that another process may hold the file
-_ANSWER = 10.0  # seconds more, for a process to say so
+_ANSWER = 10.0  # further seconds, for the helper process to report that
 _MOST_PROBLEMS = 20
 _ADOPTION = "adoption"  # kind of a note, of no item
 Item = tuple[str, Any]
@@ -38,16 +37,16 @@ class Ledger:
     """The open ledger. Every method is one transaction; methods raise LedgerError if the file cannot be used.
 
     Args:
-        directory: where the file is, or is made.
+        directory: the directory of the file, which is created if absent.
         seconds: how long another process may hold the file.
-        lasting: whether only root writes it, and it outlives a reboot; by default that of :data:`LASTING` does.
+        lasting: whether only root writes the file and it outlives a reboot; by default true for :data:`LASTING`.
     """
 
     def __init__(self, directory: str = DIRECTORY, seconds: float = PATIENCE, lasting: bool | None = None) -> None:
         self.path = os.path.join(directory, "ledger.db")
         self._lasting = directory == LASTING if lasting is None else lasting
         self._ignored: dict[str, dict[tuple[str, str], str]] = {}  # by table and row
-        self._version = -1  # SQLite's number for what others have written
+        self._version = -1  # SQLite's counter of changes by other processes
         self._process: OwnerProcess | None = None
         self._file: LedgerFile | None = None
         try:
@@ -56,7 +55,7 @@ class Ledger:
             else:
                 prepare(directory)
             owner = other_owner(directory)
-            # /run is memory: a crash of the kernel takes the file away, too
+            # /run is memory: a kernel crash clears the file, too
             if owner is None:
                 self._file = LedgerFile(self.path, self._lasting, seconds)
             else:
@@ -78,7 +77,7 @@ class Ledger:
 
     @property
     def is_fresh(self) -> bool:
-        """Tell whether the file was made, empty, when this ledger was opened."""
+        """Tell whether this ledger created its file, empty."""
         return bool(self._read("is_fresh"))
 
     def is_current(self) -> bool:
@@ -86,14 +85,14 @@ class Ledger:
         return bool(self._read("is_current"))
 
     def remove_if_empty(self) -> None:
-        """Remove the file, and its directory, if nothing is written there. The caller holds the node's lock."""
+        """Remove the file and its directory if the ledger is empty. The caller holds the node's lock."""
         try:
             if self._query("SELECT kind FROM claim UNION ALL SELECT kind FROM note LIMIT 1"):
                 return
             os.unlink(self.path)
             os.rmdir(os.path.dirname(self.path))
         except (OSError, LedgerError):
-            pass  # something else is in the directory; what cannot be read is the next task's error
+            pass  # the directory has other files, or the next task reports the unreadable file
 
     def owned(self, owner: str) -> dict[str, set[Any]]:
         """Return the keys of one owner, per kind."""
@@ -110,18 +109,18 @@ class Ledger:
         return keys
 
     def written_by_others(self) -> bool:
-        """Tell whether other processes have written since this was asked for the last time; True the first time."""
+        """Tell whether other processes have written since the last call; True for the first call."""
         ((version,),) = self._query("PRAGMA data_version")
         known, self._version = self._version, version
         return bool(version != known)
 
     def owners(self) -> dict[str, int]:
-        """Return all owners, with how many keys each claims."""
+        """Return all owners, with the number of keys that each claims."""
         rows = self._query("SELECT owner, count(*) FROM claim GROUP BY owner ORDER BY owner")
         return {readable(owner): count for owner, count in rows}
 
     def claim(self, owner: str, items: Iterable[Item]) -> set[Item]:
-        """Write down that items are this owner's; return those that were not before.
+        """Claim items for an owner; return the newly claimed ones.
 
         Raises:
             ConflictError: an item is another owner's; nothing was written.
@@ -140,11 +139,11 @@ class Ledger:
         return {listed[position] for position in new}
 
     def forget(self, owner: str, items: Iterable[Item]) -> None:
-        """Strike items of this owner out; notes stay until they are set to ""."""
+        """Remove this owner's claims on items; notes stay until they are set to ""."""
         self._strike(owner, items, False)
 
     def rehearse(self, owner: str, items: Iterable[Item]) -> None:
-        """Test whether items can be struck out, before the items themselves are removed for good."""
+        """Test whether claims can be removed, before the items themselves are removed for good."""
         self._strike(owner, items, True)
 
     def _strike(self, owner: str, items: Iterable[Item], rehearse: bool) -> None:
@@ -153,7 +152,7 @@ class Ledger:
             self._write("change", [("DELETE FROM claim WHERE owner = ? AND kind = ? AND key = ?", rows)], rehearse)
 
     def notes(self, owner: str, kind: str) -> dict[Any, str]:
-        """Return what a restart must remember, per key (for example since when a real server is being drained)."""
+        """Return the notes by key, which a restart needs (for example a real server's drain start)."""
         notes = {}
         for key, text in self._query("SELECT key, text FROM note WHERE owner = ? AND kind = ?", owner, kind):
             try:
@@ -163,7 +162,7 @@ class Ledger:
         return notes
 
     def note(self, owner: str, kind: str, texts: Iterable[tuple[Any, str]]) -> None:
-        """Remember a text for each key; "" forgets it."""
+        """Write a note for each key; "" removes it."""
         rows = [(owner, kind, encode(key), text) for key, text in texts]
         gone = [row[:3] for row in rows if not row[3]]
         kept = [row for row in rows if row[3]]
@@ -173,12 +172,12 @@ class Ledger:
             self._write("change", [(delete, gone), (replace, kept)])
 
     def ask_adoption(self, owner: str) -> None:
-        """Request that an owner adopts, once, the unowned items that have well-known names."""
+        """Ask an owner to adopt, once, the unowned items with well-known names."""
         row = [(owner, _ADOPTION, '""', "asked")]
         self._write("change", [("INSERT OR REPLACE INTO note (owner, kind, key, text) VALUES (?, ?, ?, ?)", row)])
 
     def is_adoption_asked(self, owner: str) -> bool:
-        """Tell whether :meth:`ask_adoption` was called and nothing was adopted since."""
+        """Tell whether an adoption was requested and not yet ended."""
         return bool(self._query("SELECT key FROM note WHERE owner = ? AND kind = ?", owner, _ADOPTION))
 
     def end_adoption(self, owner: str) -> None:
@@ -186,7 +185,7 @@ class Ledger:
         self._write("change", [("DELETE FROM note WHERE owner = ? AND kind = ?", [(owner, _ADOPTION)])])
 
     def ignore(self, table: str, kind: object, key: object, reason: str) -> None:
-        """Name a row that cannot be used; it stays in the file."""
+        """Report an unusable row in :attr:`problems`; it stays in the file."""
         named = self._ignored.setdefault(table, {})
         row = (readable(kind), readable(key))
         if len(named) < _MOST_PROBLEMS:
@@ -200,11 +199,11 @@ class Ledger:
 
     @property
     def problems(self) -> list[str]:
-        """Sentences about rows that were read and ignored; the ledger's user reports them."""
+        """Sentences about rows that were read and ignored, for the caller to report."""
         return [sentence for named in self._ignored.values() for sentence in named.values()]
 
     def forget_problems(self) -> None:
-        """Name only those claims that are still there when they are read the next time; notes are read once."""
+        """Clear the problems of claims, which the next read reports again; notes are read once."""
         self._ignored.pop("claim", None)
 
     def _claims(self, query: str, owner: str) -> Iterable[tuple[str, Any, str]]:
@@ -240,7 +239,7 @@ class Ledger:
         return function(*arguments)
 
     def _holder(self, error: Exception) -> str:
-        """Return who holds the file, and the remedy, if that is what the error is about."""
+        """Return the process that holds the file, and the remedy, if the error is about that."""
         if "locked" not in str(error):
             return ""
         from .node_lock import holders
@@ -252,5 +251,5 @@ class Ledger:
 
 
 def _words(error: Exception) -> str:
-    """Return an error's words without a number, as SQLite's have none."""
+    """Return an error's text without its number, which SQLite's errors lack."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ledger's SQLite file: rows of text, in a file that only its owner can open, whoever wrote it.
+"""The ledger's SQLite file: rows of text, in a file that only its owner can open.
 
-Each method is one transaction of bounded time. Arguments and results are what JSON can carry, so that root can call
-them in a process with the owner's rights (``privsep.py``).
+Each method is one transaction of bounded time. Arguments and results are JSON values, so that root can call the methods
+in a process with the owner's rights (``privsep.py``).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from contextlib import suppress
 from typing import Any
 
 VERSION = 1
-# A version only adds: columns with a default, tables. So a release reads and writes the file of the release before it
-# and of the one after it.
+# A new version only adds tables, or columns with a default. So a release reads and writes the files of the releases
+# before and after it.
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS claim (
     kind TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (kind, key)
@@ -29,14 +29,14 @@ CREATE TABLE IF NOT EXISTS note (
 ) WITHOUT ROWID;
 PRAGMA user_version={VERSION};
 """
-_STEPS = 10_000  # of SQLite's machine, between two looks at the clock
+_STEPS = 10_000  # of SQLite's virtual machine, between two checks of the time limit
 
 
 class LedgerFile:
-    """The open file. Every method raises OSError or sqlite3.Error if it cannot be used.
+    """The open file. Every method raises OSError or sqlite3.Error if the file cannot be used.
 
     Args:
-        path: the file; made, for its owner alone, if it is not there.
+        path: the file; created for its owner alone if absent.
         durable: whether a change is on the disk before a method returns.
         seconds: how long another process may hold the file, and how long one method may take.
     """
@@ -57,7 +57,7 @@ class LedgerFile:
             raise
 
     def _open(self, durable: bool) -> None:
-        # A forged file shall do nothing but hold rows: https://www.sqlite.org/security.html
+        # A forged file must not execute anything: https://www.sqlite.org/security.html
         self._db.execute("PRAGMA trusted_schema=OFF")
         self._db.execute("PRAGMA cell_size_check=ON")
         if not durable:
@@ -74,7 +74,7 @@ class LedgerFile:
             self._tables()
 
     def _tables(self) -> set[str]:
-        """Return the names of the tables; refuse what runs when rows are read or written."""
+        """Return the names of the tables; refuse triggers, views and virtual tables, which run code on access."""
         tables = set()
         for type_, name, page in self._db.execute("SELECT type, name, rootpage FROM sqlite_master"):
             if type_ not in ("table", "index") or not page:
@@ -88,7 +88,7 @@ class LedgerFile:
         self._db.close()
 
     def is_fresh(self) -> bool:
-        """Tell whether this process has made the tables."""
+        """Tell whether this process has created the tables."""
         return self.fresh
 
     def is_current(self) -> bool:
@@ -100,17 +100,17 @@ class LedgerFile:
         return (status.st_dev, status.st_ino) == self._identity
 
     def query(self, text: str, arguments: Sequence[str]) -> list[list[Any]]:
-        """Return the rows of a query; a value that is neither text nor a number is returned as Python spells it."""
+        """Return the rows of a query; values that are neither text nor integer are returned as their ``repr``."""
         self._begin()
-        found = self._db.execute(text, arguments).fetchall()
-        return [[value if isinstance(value, (str, int)) else repr(value) for value in row] for row in found]
+        rows = self._db.execute(text, arguments).fetchall()
+        return [[value if isinstance(value, (str, int)) else repr(value) for value in row] for row in rows]
 
     def claim(self, owner: str, rows: Sequence[Sequence[str]]) -> list[Any]:
         """Claim (kind, key) rows.
 
         Return the positions of the new rows, and the position and owner of the first row that another owner claims.
 
-        With such a row nothing is written.
+        If there is such a row, nothing is written.
         """
         self._begin()
         self._db.execute("BEGIN IMMEDIATE")
@@ -126,7 +126,7 @@ class LedgerFile:
                     return [[], [position, str(known[0])]]
             self._db.execute("COMMIT")
         except BaseException:
-            self._db.rollback()  # SQLite itself has done so after some errors
+            self._db.rollback()  # after some errors, SQLite has rolled back by itself
             self._take_back(owner, [rows[position] for position in new])
             raise
         return [new, None]
@@ -134,7 +134,7 @@ class LedgerFile:
     def _take_back(self, owner: str, rows: Sequence[Sequence[str]]) -> None:
         """Remove claims of a failed transaction.
 
-        A commit that fails at its last step, the unlocking, is in the file all the same.
+        A commit that fails at its last step, the unlocking, has changed the file all the same.
         """
         with suppress(sqlite3.Error):
             self._db.executemany(
@@ -142,7 +142,7 @@ class LedgerFile:
             )
 
     def change(self, statements: Sequence[tuple[str, Sequence[Sequence[str]]]], rehearse: bool = False) -> None:
-        """Execute statements, each with its rows, in one transaction; take all of it back if it is only a rehearsal."""
+        """Execute statements, each with its rows, in one transaction; roll a rehearsal back."""
         self._begin()
         self._db.execute("BEGIN IMMEDIATE")
         try:
@@ -158,10 +158,10 @@ class LedgerFile:
 
 
 def _private(path: str) -> os.stat_result:
-    """Make the file if it is not there, for its owner alone; mend the mode of one that others can read, and so lock.
+    """Create an absent file for its owner alone; correct the mode of one that others can read, and so lock.
 
     Raises:
-        OSError: it is a link, a named pipe or the like, or cannot be opened.
+        OSError: the path is a link, a named pipe or the like, or cannot be opened.
     """
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ledger's rows as text: keys in canonical JSON, and what is refused when they are read.
+"""The ledger's rows as text: keys in canonical JSON, validated on reading.
 
-A key goes into the input of iptables and ipset, and into messages. So whoever wrote it, only one that this code could
-have written is read: of its kind's fields and types, printable, and without white space (but for a rule).
+A key becomes part of the input of iptables and ipset, and of messages. So only a key that this code could have written
+is read: with its kind's fields and types, printable, and without white space (except for a rule).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, get_type_hints
 from .model.kinds import KINDS
 
 # Kinds that a service proxy or a task claims until the next boot. All others (files, kernel modules, sysctls) are
-# claimed where only root writes.
+# claimed in the ledger that only root writes.
 _UNTIL_REBOOT = frozenset(("link", "set", "chain", "jump", "virtual_server", "sync_daemon", "address", "route"))
-_LONGEST = 65536  # letters of a key
+_LONGEST = 65536  # characters of a key
 _SHOWN = 100
 
 
 class RowError(Exception):
-    """A row cannot be used; the text says why."""
+    """A row is unusable; the text has the reason."""
 
 
 def encode(key: Any) -> str:
@@ -35,12 +35,12 @@ def decode(kind: object, text: object, *, lasting: bool = True) -> Any:
     """Return the key of a row.
 
     Args:
-        kind: the row's.
+        kind: the row's kind.
         text: its key as text.
-        lasting: whether only root can have written it.
+        lasting: whether only root can write the ledger.
 
     Raises:
-        RowError: the kind is not known, or the key is none of this kind in its canonical form.
+        RowError: the kind is unknown, or the text is not the canonical form of a key of this kind.
     """
     if not isinstance(kind, str) or kind not in KINDS:
         raise RowError("has a kind that this release does not know")

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The node's lock, which serialises agent, modules and command line while they read, plan and apply.
 
-Only root and the directory's owner can open the file, so no other user can hold it. Whoever waits does so for a bounded
-time, and names the holder then.
+Only root and the directory's owner can open the file, so no other user can hold it. A process waits for a bounded time,
+then its error names the holder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from .errors import LedgerError, LockedError
 
 DIRECTORY = "/run/kubenode"
-PATIENCE = 120.0  # seconds; a module that applies a large table holds the lock for some of them
+PATIENCE = 120.0  # seconds; applying a large table takes some of them
 _POLL = 0.05
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -54,7 +54,7 @@ def node_lock(directory: str = DIRECTORY, seconds: float = PATIENCE) -> Iterator
 
 @contextmanager
 def unlocked(handle: int, seconds: float = PATIENCE) -> Iterator[None]:
-    """Let other processes have the node's lock for a while, and wait for it at the end. What is claimed stays claimed.
+    """Release the node's lock for a while, and wait for it at the end. Claims in the ledger stay.
 
     Raises:
         LockedError: another process has held it for ``seconds`` at the end.
@@ -69,12 +69,12 @@ def unlocked(handle: int, seconds: float = PATIENCE) -> Iterator[None]:
 
 
 def prepare(directory: str) -> None:
-    """Make the directory, for its owner and group alone.
+    """Create the directory, for its owner and group alone.
 
-    Earlier releases made the default directory for everybody. Its mode is corrected.
+    Earlier releases created the default directory for all users. Its mode is corrected.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the directory cannot be created.
     """
     os.makedirs(directory, mode=0o750, exist_ok=True)
     if directory == DIRECTORY:
@@ -84,9 +84,9 @@ def prepare(directory: str) -> None:
 
 
 def _opened(directory: str) -> int:
-    """Return the lock's open file, made for the directory's owner if it is not there.
+    """Return the lock's open file, created for the directory's owner if absent.
 
-    Nothing that the owner puts in its place is followed, waited for, or taken for the lock.
+    A link, a named pipe or another file in its place is not followed, not waited for, and not used as the lock.
     """
     holder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -96,7 +96,7 @@ def _opened(directory: str) -> int:
         except FileExistsError:
             handle = os.open("lock", _FLAGS, dir_fd=holder)
         else:
-            # Only where it is needed: the agent's unit may not chown at all.
+            # Only if needed: the agent's unit may not chown at all.
             if os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, os.getegid()):
                 os.fchown(handle, owner.st_uid, owner.st_gid)
     finally:
@@ -130,16 +130,16 @@ def _take(handle: int, path: str, end: float) -> None:
 
 
 def _is_at(handle: int, path: str) -> bool:
-    """Tell whether the path still leads to the open file: who holds a lock that was removed holds nothing."""
+    """Tell whether the path still leads to the open file: a lock on a removed file is worth nothing."""
     try:
-        there, ours = os.lstat(path), os.fstat(handle)
+        at_path, opened = os.lstat(path), os.fstat(handle)
     except FileNotFoundError:
         return False
-    return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+    return (at_path.st_dev, at_path.st_ino) == (opened.st_dev, opened.st_ino)
 
 
 def holders(status: os.stat_result) -> str:
-    """Return the processes that hold a lock on a file, with their commands, as far as this process may see them."""
+    """Return the processes that hold a lock on a file, with their commands if readable."""
     mark = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:
         with open("/proc/locks", encoding="ascii") as file:

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Privilege separation: root works in another user's directory through a child process with that user's rights.
 
-A directory's owner can swap any file in it for a link, a named pipe or a forged database, at any moment. A child with
-the owner's rights follows a link only to what the owner reaches anyway. The parent waits for a bounded time, and takes
-nothing from the child but JSON.
+A directory's owner can replace any file in it by a link, a named pipe or a forged database, at any moment. A child with
+the owner's rights follows a link only to files that the owner can reach anyway. The parent waits for a bounded time,
+and accepts only JSON from the child.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def other_owner(directory: str) -> tuple[int, int] | None:
     """Return uid and gid of a directory's owner if this process is root and the owner is not; otherwise None.
 
     Raises:
-        OSError: the directory cannot be looked at.
+        OSError: the directory cannot be read.
     """
     if os.geteuid() != 0:
         return None
@@ -40,13 +40,13 @@ class OwnerProcess:
     """A child process with a user's rights, which calls the methods of one object.
 
     Args:
-        uid: the user whose rights the child takes; it keeps no other group than ``gid``, and no capability.
+        uid: the user whose rights the child takes; it keeps only the group ``gid``, and no capability.
         gid: the group whose rights it takes.
-        make: makes the object, in the child; its methods take and return what JSON can carry.
+        make: creates the object in the child; its methods take and return JSON values.
         seconds: how long an answer may take.
 
     Raises:
-        LedgerError: the child cannot be started, or the object cannot be made; also from :meth:`call`, for errors in
+        LedgerError: the child cannot be started, or the object cannot be created; also from :meth:`call`, for errors in
             the child.
     """
 
@@ -72,10 +72,10 @@ class OwnerProcess:
             raise
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Return what the object's method returns.
+        """Call a method of the object and return its result.
 
         Raises:
-            LedgerError: the method failed, or the child did not answer in time; the child has ended then.
+            LedgerError: the method failed, or the child ended or did not answer in time.
         """
         self._channel.settimeout(self._seconds)
         try:
@@ -109,7 +109,7 @@ class OwnerProcess:
 
 
 def _serve(channel: socket.socket, uid: int, gid: int, make: Callable[[], Any]) -> None:
-    """Answer calls until the parent is gone."""
+    """Answer calls until the parent has ended."""
     try:
         _leave_everything(channel.fileno())
         os.setgroups([])
@@ -124,13 +124,13 @@ def _serve(channel: socket.socket, uid: int, gid: int, make: Callable[[], Any]) 
         method, arguments = _receive(channel, None)
         try:
             answer = [None, getattr(served, method)(*arguments)]
-        except Exception as error:  # whatever it is, the parent says it
+        except Exception as error:  # the parent reports it
             answer = [str(error), None]
         _send(channel, answer)
 
 
 def _leave_everything(keep: int) -> None:
-    """Close what the parent has open: who waits for the end of a pipe must not wait for this process."""
+    """Close the parent's open files: readers of its pipes must not wait for this process."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)

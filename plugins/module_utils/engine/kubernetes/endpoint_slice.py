@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""EndpointSlice, parsed from the answer of the Kubernetes API.
+"""Parse an EndpointSlice of the Kubernetes API.
 
 A large cluster has a hundred thousand endpoints, so the loops are tight.
 """
@@ -32,7 +32,7 @@ from .fields import (
 from .objects import READY, SERVING, TERMINATING, Endpoint, EndpointSlice, Remark
 
 WEIGHT = "kubenode.ipvs/weight"
-MOST_ENDPOINTS = 1000  # of one slice, as the API server has it
+MOST_ENDPOINTS = 1000  # of one slice, the API server's limit
 MOST_WEIGHT = 65535
 MOST_HINTS = 100  # of one endpoint and kind; the API has eight
 _FAMILIES = {"IPv4": 4, "IPv6": 6}
@@ -41,11 +41,11 @@ _HINTS = ("forZones", "forNodes")
 
 @contained("EndpointSlice")
 def parse_slice(obj: Fields) -> tuple[EndpointSlice | None, list[Remark]]:
-    """Read an EndpointSlice.
+    """Parse an EndpointSlice.
 
     Returns:
-        The slice, or None if a proxy has nothing to do for it; and remarks about single endpoints: those that are left
-        out, and those whose address is read otherwise than it looks.
+        The slice, or None if a proxy ignores it; and remarks about endpoints that are left out, or whose address is
+            read otherwise than it looks.
 
     Raises:
         InputError: the slice as a whole cannot be used.
@@ -84,7 +84,7 @@ def _ports(subject: str, items: list[Any]) -> dict[tuple[str, str], int]:
         kind = protocol(subject, f"{path}.protocol", item.get("protocol"))
         number = item.get("port")
         if number is None or (number == 0 and number is not False):
-            continue  # none ("all ports") and 0 are nothing that a Service's port could be mapped to
+            continue  # absent ("all ports") and 0 cannot be the target of a Service's port
         name = read(subject, item, f"{path}.name", str, "")
         found[intern(name), kind] = port_number(subject, f"{path}.port", number)
     return found
@@ -96,7 +96,7 @@ def _endpoints(subject: str, items: list[Any], family: int, remarks: list[Remark
     six = family == 6
     for index, item in enumerate(items):
         try:
-            address = item["addresses"][0]  # kube-proxy uses the first one only, and the API says that this is right
+            address = item["addresses"][0]  # only the first counts, as in kube-proxy and by the API's definition
             try:
                 if (":" in address) is not six:
                     raise ValueError
@@ -122,7 +122,7 @@ def _endpoints(subject: str, items: list[Any], family: int, remarks: list[Remark
             if len(node) > LONGEST_NAME:
                 raise ValueError
             found.append(make((ip, intern(node), flags, zones, nodes)))
-        except Exception:  # whatever it is made of, it is one endpoint of many
+        except Exception:  # a malformed endpoint must not cost the others
             remarks.append(
                 Remark(f"{subject}: endpoints[{index}] is {shown(item)}, expected an endpoint with an address", False)
             )

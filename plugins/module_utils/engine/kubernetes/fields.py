@@ -23,11 +23,11 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 # EndpointSlices.
 SERVICE_PROXY_LABEL = "service.kubernetes.io/service-proxy-name"
 HEADLESS_LABEL = "service.kubernetes.io/headless"
-LONGEST_NAME = 253  # characters, as the API has it
-# characters of a field or annotation that is read; no field that a proxy reads needs more than a hundred
+LONGEST_NAME = 253  # characters, the API's limit
+# characters of a field or annotation; no field that a proxy reads needs more than a hundred
 MOST_TEXT = 4096
 MOST_ITEMS = 10000  # of a list
-MOST_REMARKS = 10  # about one object; a slice with a thousand broken endpoints says no more than one with ten
+MOST_REMARKS = 10  # about one object: a slice may have a thousand broken endpoints
 _NAME = f"a name of letters, digits, '-' and '.', at most {LONGEST_NAME} characters"
 _NAMES: dict[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "an integer", bool: "true or false"}
 
@@ -35,10 +35,9 @@ _NAMES: dict[type, str] = {dict: "a mapping", list: "a list", str: "text", int: 
 def contained(
     kind: str,
 ) -> Callable[[Callable[[Fields], tuple[Parsed, list[Remark]]]], Callable[[Fields], tuple[Parsed, list[Remark]]]]:
-    """Return a decorator: parsers of this kind of object then raise only InputError and return only a few remarks.
+    """Return a decorator for parsers: they then raise only InputError, and return few remarks.
 
-    This is the only place in which an unforeseen exception becomes a problem of one object: what follows can rely on
-    it.
+    Only here, an unforeseen exception becomes a problem of one object. Later code can rely on it.
     """
 
     def decorate(
@@ -71,7 +70,7 @@ def _few(remarks: list[Remark], harmless: bool) -> list[Remark]:
 
 
 def subject_of(kind: str, name: tuple[str, str]) -> str:
-    """Return how messages call an object, for example ``Service shop/web`` or ``Node n1``."""
+    """Return the name of an object in messages, for example ``Service shop/web`` or ``Node n1``."""
     return f"{kind} {name[1]}" if kind == "Node" else f"{kind} {name[0]}/{name[1]}"
 
 
@@ -79,7 +78,7 @@ def identity(kind: str, obj: Fields) -> tuple[str, str]:
     """Return (namespace, name); a namespaced object without a namespace is in ``default``.
 
     Raises:
-        InputError: there is no name, or none that Kubernetes would take.
+        InputError: the name is absent, or Kubernetes would refuse it.
     """
     metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
     name = metadata.get("name") if isinstance(metadata, dict) else None
@@ -101,14 +100,14 @@ def read(subject: str, fields: Fields, path: str, kind: type, default: Any) -> A
     """Return the field at the end of ``path``, or ``default`` if it is absent or null.
 
     Args:
-        subject: what the fields belong to, for the message.
+        subject: the object's name in messages.
         fields: the mapping that has the field.
-        path: the field's full path; the text behind the last dot is its key.
-        kind: the type that it must have (``bool`` does not pass as ``int``).
-        default: what an absent field means.
+        path: the field's full path; the text after the last dot is its key.
+        kind: the required type (``bool`` does not pass as ``int``).
+        default: the value of an absent field.
 
     Raises:
-        InputError: it has another type, or is too large.
+        InputError: the field has another type, or is too large.
     """
     value = fields.get(path[path.rfind(".") + 1 :])
     if value is None:
@@ -131,7 +130,7 @@ def texts(subject: str, fields: Fields, path: str) -> list[str]:
     """Return a list of texts.
 
     Raises:
-        InputError: it is not a list, or has something else in it.
+        InputError: the field is no list, or has another element than a text.
     """
     value = read(subject, fields, path, list, [])
     for index, item in enumerate(value):
@@ -142,7 +141,7 @@ def texts(subject: str, fields: Fields, path: str) -> list[str]:
 
 
 def annotation(subject: str, obj: Fields, name: str) -> str | None:
-    """Return an annotation, or None if it is not there.
+    """Return an annotation, or None if absent.
 
     Raises:
         InputError: it is not text, or too long.
@@ -171,58 +170,58 @@ def protocol(subject: str, path: str, value: object) -> str:
     """Return a protocol in lower case; TCP if none is given.
 
     Raises:
-        InputError: it is none that a Service can have.
+        InputError: a Service cannot have it.
     """
-    found = PROTOCOLS.get(value or "TCP") if value is None or isinstance(value, str) else None
-    if found is None:
+    name = PROTOCOLS.get(value or "TCP") if value is None or isinstance(value, str) else None
+    if name is None:
         raise InputError(subject, path, value, "TCP, UDP or SCTP")
-    return found
+    return name
 
 
 def address(subject: str, path: str, value: object, remarks: list[Remark]) -> str:
-    """Return a canonical address; one that kube-proxy reads although it is not spelled plainly has a remark.
+    """Return a canonical address; add a remark if only kube-proxy's lenient reading accepts it.
 
     Raises:
         InputError: it is not an address.
     """
     try:
-        found, plain = lenient(value)
+        text, plain = lenient(value)
     except ValueError:
         raise InputError(subject, path, value, "an IPv4 or IPv6 address") from None
     if not plain:
-        remarks.append(respelled(subject, path, value, found))
-    return found
+        remarks.append(respelled(subject, path, value, text))
+    return text
 
 
 def respelled(subject: str, path: str, value: object, found: str) -> Remark:
     """Return the remark about an address or network with leading zeros, or an IPv4-mapped one.
 
-    kube-proxy reads it otherwise than it looks.
+    kube-proxy reads it as another address than it seems.
     """
     return Remark(f"{subject}: {path} has {shown(value)}, which is read as {found} (write it like that)", True)
 
 
 def filled(subject: str, path: str, values: list[str], remarks: list[Remark]) -> list[str]:
-    """Return the values that are not blank; of blank ones, which kube-proxy skips, only their number is remarked."""
-    found = [value for value in values if value.strip()]
-    blanks = len(values) - len(found)
+    """Return the values that are not blank; one remark counts the blank ones, which kube-proxy skips."""
+    kept = [value for value in values if value.strip()]
+    blanks = len(values) - len(kept)
     if blanks:
         remarks.append(
             Remark(f"{subject}: {path} has {blanks} blank {'entry' if blanks == 1 else 'entries'}, skipped", True)
         )
-    return found
+    return kept
 
 
 def labels(obj: Fields) -> Fields:
     """Return the labels of an object, or nothing."""
-    found = obj["metadata"].get("labels")
-    return found if isinstance(found, dict) else {}
+    labels = obj["metadata"].get("labels")
+    return labels if isinstance(labels, dict) else {}
 
 
 def notes(obj: Fields) -> Fields:
     """Return the annotations of an object, or nothing."""
-    found = obj["metadata"].get("annotations")
-    return found if isinstance(found, dict) else {}
+    annotations = obj["metadata"].get("annotations")
+    return annotations if isinstance(annotations, dict) else {}
 
 
 def has_label(obj: Fields, name: str) -> bool:

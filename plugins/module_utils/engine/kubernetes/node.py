@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Node, from what the Kubernetes API returns."""
+"""Parse a Node of the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .fields import Fields, address, contained, filled, identity, labels, read, 
 from .objects import Node, Remark
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
-# What the cluster autoscaler puts on a node that it is about to remove.
+# The cluster autoscaler's taint for a node that it is about to remove.
 LEAVING_TAINT = "ToBeDeletedByClusterAutoscaler"
 
 
 @contained("Node")
 def parse_node(obj: Fields) -> tuple[Node, list[Remark]]:
-    """Read a Node.
+    """Parse a Node.
 
     Returns:
         The Node, and remarks about fields that are read otherwise than they look.
 
     Raises:
-        InputError: a field that the proxy needs is not what it must be.
+        InputError: a field that the proxy needs is invalid.
     """
     name = identity("Node", obj)
     subject = subject_of("Node", name)
@@ -54,11 +54,11 @@ def _primary(subject: str, obj: Fields, remarks: list[Remark]) -> tuple[str, ...
     path = "status.addresses"
     status = read(subject, obj, "status", dict, {})
     items = read(subject, status, path, list, [])
-    found: dict[int, str] = {}
+    addresses: dict[int, str] = {}
     for kind in ("InternalIP", "ExternalIP"):
         given = [item for item in items if isinstance(item, dict) and item.get("type") == kind]
         values = [read(subject, item, f"{path}.address", str, "") for item in given]
         for value in filled(subject, path, values, remarks):
             ip = address(subject, path, value, remarks)
-            found.setdefault(family(ip), ip)
-    return tuple(found.values())
+            addresses.setdefault(family(ip), ip)
+    return tuple(addresses.values())

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The parts of Kubernetes objects that matter to a service proxy, as values.
 
-They are read from the plain dictionaries that the Kubernetes API returns by :mod:`.objects_service`,
-:mod:`.objects_slice` and :mod:`.objects_node`; addresses and networks are canonical text.
+:mod:`.service`, :mod:`.endpoint_slice` and :mod:`.node` parse them from the plain dictionaries that the Kubernetes API
+returns. Addresses and networks are canonical text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TERMINATING = 4
 
 
 class Remark(NamedTuple):
-    """Remark about an object that is used all the same.
+    """Remark about an object that is used nevertheless.
 
     It is ``harmless`` if kube-proxy reads the object in the same way, so that nothing is missing.
     """
@@ -43,11 +43,12 @@ class ServicePort(NamedTuple):
 
 
 class Service(NamedTuple):
-    """A Service that a proxy has to serve (not headless, not ExternalName, not another proxy's).
+    """A Service for a proxy to serve (not headless, not ExternalName, not another proxy's).
 
     Addresses are of both families; the proxy of one family uses those of its family, and only if ``cluster_ips`` has
     one. ``affinity`` is the timeout of ClientIP affinity in seconds, 0 without affinity. ``health_check_port`` is 0
-    unless it is to be honoured. ``scheduler`` and ``scheduler_flags`` (-1: not given) come from annotations.
+    unless the Service needs a health check. ``scheduler`` and ``scheduler_flags`` (-1: not given) come from
+    annotations.
     """
 
     namespace: str

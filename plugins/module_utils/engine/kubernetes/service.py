@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Service, from what the Kubernetes API returns."""
+"""Parse a Service of the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _LONGEST_AFFINITY = 86400
 
 @contained("Service")
 def parse_service(obj: Fields) -> tuple[Service | None, list[Remark]]:
-    """Read a Service.
+    """Parse a Service.
 
     Returns:
-        The Service, or None if a proxy has nothing to do for it (headless, ExternalName, another proxy's); and remarks
-        about what does not keep it from being served: what kube-proxy drops or mends with a log line.
+        The Service, or None if a proxy ignores it (headless, ExternalName, another proxy's); and remarks about values
+            that kube-proxy drops or corrects with a log line.
 
     Raises:
-        InputError: it cannot be served as it is.
+        InputError: the Service cannot be served.
     """
     namespace, name = identity("Service", obj)
     subject = f"Service {namespace}/{name}"
@@ -124,7 +124,7 @@ def _addresses(
 
 
 def _ingress(subject: str, obj: Fields) -> list[str]:
-    """Return the ingress addresses that a node has to answer for: those whose ipMode is VIP or not given."""
+    """Return the ingress addresses that nodes must serve: those whose ipMode is VIP or absent."""
     status = read(subject, obj, "status", dict, {})
     balancer = read(subject, status, "status.loadBalancer", dict, {})
     found = []
@@ -143,7 +143,7 @@ def _ingress(subject: str, obj: Fields) -> list[str]:
 def _source_ranges(subject: str, spec: Fields, remarks: list[Remark]) -> tuple[str, ...]:
     """Return the networks whose clients are admitted; an empty result admits all clients.
 
-    Ranges that were given must therefore never become an empty result.
+    So ranges in the object must never become an empty result.
     """
     path = "spec.loadBalancerSourceRanges"
     given = texts(subject, spec, path)
@@ -155,7 +155,7 @@ def _source_ranges(subject: str, spec: Fields, remarks: list[Remark]) -> tuple[s
         try:
             masked, plain = lenient_network(text.strip())
         except ValueError:
-            # not dropped: a range less may mean that everybody is let in
+            # an error, not dropped: without any range, all clients would be admitted
             raise InputError(subject, path, text, "networks such as 192.0.2.0/24") from None
         if not plain:
             remarks.append(respelled(subject, path, text, masked))

@@ -13,17 +13,17 @@ kind                    key                                         value
 ``set``                 set name                                    :class:`~.ipset.IPSet`
 ``member``              :class:`~.ipset.MemberKey`                  option text ("" for none)
 ``chain``               :class:`~.iptables.ChainKey`                tuple of rule texts
-``jump``                :class:`~.iptables.JumpKey`                 have: position from 1; want:
-:class:`~.iptables.RulePosition` ``virtual_server``      :class:`~.ipvs.VirtualServerKey`
-:class:`~.ipvs.VirtualServer` ``real_server``         :class:`~.ipvs.RealServerKey`
-:class:`~.ipvs.RealServer` ``ipvs_timeout``        ``tcp``, ``tcp_fin`` or ``udp``             seconds
+``jump``                :class:`~.iptables.JumpKey`                 have: position from 1; want: RulePosition
+``virtual_server``      :class:`~.ipvs.VirtualServerKey`            :class:`~.ipvs.VirtualServer`
+``real_server``         :class:`~.ipvs.RealServerKey`               :class:`~.ipvs.RealServer`
+``ipvs_timeout``        ``tcp``, ``tcp_fin`` or ``udp``             seconds
 ``sync_daemon``         ``master`` or ``backup``                    :class:`~.ipvs.SyncDaemon`
 ``address``             :class:`~.link.AddressKey`                  ``True``
 ``route``               :class:`~.link.RouteKey`                    routing protocol, by its number
 ======================  ==========================================  =========================================
 
-A :data:`State` maps kinds to their items. Keys and values are immutable, hashable and canonical: two things that the
-kernel holds equal are equal here.
+A :data:`State` maps kinds to their items. Keys and values are immutable, hashable and canonical: values that the kernel
+treats as equal are equal here.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# Options that the kernel chooses or changes by itself, which no task asked for.
+# Options that the kernel chooses or changes by itself; no task sets them.
 VOLATILE_OPTIONS = frozenset(("hashsize", "bucketsize", "initval"))
 
-# What a member may be, and what it stands for.
+# Options that decide which members are valid, and what they match.
 _MEANING = ("family", "range", "netmask", "bitmask", "markmask")
 
 
@@ -18,8 +18,8 @@ class IPSet(NamedTuple):
     """A set's type and creation options, in the order in which ``ipset save`` prints them.
 
     For example ``IPSet("hash:ip,port", (("family", "inet"), ("hashsize", "1024"), ("maxelem", "65536")))``; options
-    without a value (``counters``, ``comment``) have the value "". ``order`` are the members of a list:set whose order
-    is wanted to be another one; otherwise it is empty.
+    without a value (``counters``, ``comment``) have the value "". ``order`` has the members of a list:set in their
+    desired order if that must change; otherwise it is empty.
     """
 
     type: str
@@ -46,7 +46,7 @@ class MemberKey(NamedTuple):
 
 
 def same_set(one: IPSet, other: IPSet) -> bool:
-    """Tell whether two headers are the same but for what the kernel chooses by itself."""
+    """Tell whether two headers are the same, except for options that the kernel chooses."""
     return one.type == other.type and one.order == other.order and _stable(one) == _stable(other)
 
 

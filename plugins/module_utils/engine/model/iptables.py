@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""iptables: chains that are ours, and jumps into them from built-in chains.
+"""iptables: user-defined chains, and rules in built-in chains, usually jumps into them.
 
 A rule is text, in exactly the spelling of ``iptables-save``, without the leading ``-A CHAIN``.
 """
@@ -35,7 +35,7 @@ class ChainKey(NamedTuple):
 
 
 class JumpKey(NamedTuple):
-    """One rule of ours in a built-in chain; usually a jump into a chain of ours."""
+    """A rule in a built-in chain, usually a jump into a user-defined chain."""
 
     family: int
     table: str
@@ -51,12 +51,12 @@ WHERE = ("first", "prepended", "last")
 
 
 class RulePosition(NamedTuple):
-    """Where a rule is wanted in a built-in chain, one of :data:`WHERE`, and its order among ours there (from 1).
+    """Desired position of a rule in a built-in chain: one of :data:`WHERE`, and the rank there (from 1).
 
-    ``first`` and ``last`` are kept up: what somebody else puts before or behind it moves it again. Rules that another
-    owner of the ledger keeps in the same place do not count as being in the way. ``prepended`` is put first when it is
-    made, and stays where others then push it, as what kube-proxy makes does (``EnsureRule`` with ``Prepend``): Calico's
-    Felix, for one, keeps its own rules first, and two that both do so never come to rest.
+    ``first`` and ``last`` are kept: the rule is moved again if another process inserts one before or behind it. Rules
+    of other owners in the ledger may stand there, too. ``prepended`` inserts the rule first and never moves it later,
+    as kube-proxy does (``EnsureRule`` with ``Prepend``). Calico's Felix keeps its own rules first; two programs that
+    both do so never come to rest.
     """
 
     where: str = "first"
@@ -64,5 +64,5 @@ class RulePosition(NamedTuple):
 
 
 def written(rule: str) -> str:
-    """Return the text of a rule without the `` # 2`` behind one that repeats an earlier rule of its built-in chain."""
+    """Return the text of a rule without the `` # 2`` that marks a repetition in its built-in chain."""
     return _REPETITION.sub("", rule)

@@ -11,7 +11,7 @@ PERSISTENT = 0x1
 HASHED = 0x2  # set by the kernel, never part of a value
 ONE_PACKET = 0x4
 SCHED1, SCHED2, SCHED3 = 0x8, 0x10, 0x20
-# What they mean, as ipvsadm's -b spells it.
+# Their meanings, as ipvsadm's -b spells them.
 SCHEDULER_FLAGS = {
     "flag-1": SCHED1,
     "flag-2": SCHED2,
@@ -39,7 +39,7 @@ TUNNEL_CHECKSUMS = {
     "remote": TUNNEL_REMCSUM,
 }  # as ipvs_services names them
 
-# Of a connection, in seconds: the kernel counts in ticks, up to 1000 a second, in an int.
+# Longest timeout of a connection in seconds: the kernel counts in ticks, up to 1000 a second, in an int.
 LONGEST_TIMEOUT = 0x7FFFFFFF // 1000
 
 PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
@@ -47,7 +47,7 @@ SCHEDULERS = ("rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh"
 
 
 class VirtualServerKey(NamedTuple):
-    """What makes two virtual servers one: the kernel's lookup key.
+    """The kernel's lookup key of a virtual server.
 
     A firewall-mark service has the protocol ``fwmark``, an empty address and the mark (32 bits) as its port.
     """
@@ -65,7 +65,7 @@ class VirtualServerKey(NamedTuple):
 
 
 class VirtualServer(NamedTuple):
-    """What a virtual server does; ``timeout`` in seconds, ``netmask`` as a prefix length (persistence granularity)."""
+    """Settings of a virtual server; ``timeout`` in seconds, ``netmask`` as a prefix length (for persistence)."""
 
     scheduler: str = "rr"
     flags: int = 0
@@ -106,9 +106,9 @@ class SyncDaemon(NamedTuple):
 
     The key of a daemon is its role, master or backup.
 
-    ``sync_id`` 0 to 255 (a backup with 0 takes all), ``max_length`` of a datagram in bytes; 0 and "" are the kernel's
-    defaults (group 224.0.0.81, port 8848, ttl 1; the length of a master for an MTU of 1500, of a backup by that of the
-    interface).
+    ``sync_id`` is 0 to 255; a backup with 0 takes all. ``max_length`` is that of a datagram in bytes. 0 and "" are the
+    kernel's defaults: group 224.0.0.81, port 8848, ttl 1, and the length for an MTU of 1500 (master) or of the
+    interface (backup).
     """
 
     interface: str

@@ -14,7 +14,7 @@ class Kind(NamedTuple):
     """One kind of item.
 
     ``table`` names the module of ``engine/kernel`` that reads and writes it. An item with a ``parent`` (kind, function
-    from key to the parent's key) belongs to whom its parent belongs, and vanishes with it.
+    from key to the parent's key) has the parent's owner, and is removed with it.
     """
 
     table: str
@@ -81,7 +81,7 @@ def _lines_text(_key: Any, value: Any) -> str:
     return f"{count} line" + ("" if count == 1 else "s")
 
 
-# A module on a node pays for what it loads, and handles things of one table or two.
+# Imported on demand: a module handles one or two tables, and each import delays its start on a node.
 
 
 def _server_key(raw: Any) -> Any:
@@ -148,13 +148,13 @@ KINDS: dict[str, Kind] = {
     "ipvs_timeout": Kind("ipvs_settings", "IPVS timeout", str, _equal, lambda _key, value: f"{value} s"),
     "sync_daemon": Kind("ipvs_settings", "IPVS synchronisation daemon", str, _equal, _daemon_text),
     "address": Kind("addresses", "address", _address_key, _equal, lambda _key, _value: ""),
-    # whoever has written a local route: it does the same
+    # a local route works the same under every routing protocol
     "route": Kind("addresses", "local route", _route_key, lambda _one, _other: True, lambda _key, _value: ""),
 }
 
 
 def name(kind: str, key: Any) -> str:
-    """Return how people call an item, for example ``real server 10.244.1.5:8080 of tcp 10.96.0.10:80``."""
+    """Return an item's name in messages, for example ``real server 10.244.1.5:8080 of tcp 10.96.0.10:80``."""
     if kind == "member":
         return f"member {key.member} of set {key.set}"
     return f"{KINDS[kind].label} {key}"

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Links of ours, the addresses on them, and local routes."""
+"""Links, the addresses on them, and local routes."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-STATIC = 4  # the routing protocol (RTPROT_STATIC) of our routes: routing daemons leave it alone
+STATIC = 4  # the routing protocol (RTPROT_STATIC) of new routes, which routing daemons ignore
 
 
 class Link(NamedTuple):

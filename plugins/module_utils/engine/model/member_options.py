@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options of set members (``timeout 60 comment "x"``): take them apart, compare them."""
+"""Options of set members (``timeout 60 comment "x"``): parse and compare them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ OPTIONS = {
 def same_options(have: str, want: str) -> bool:
     """Tell whether a member's options are as wanted, except for the kernel's counters.
 
-    The counters are packets, bytes and the time that is left.
+    The counters are packets, bytes and the remaining time.
 
-    More time than wanted cannot be left of the wanted one.
+    A remaining time above the wanted timeout comes from another one.
     """
     try:
         return have == want or (steady(have) == steady(want) and _seconds(have) <= _seconds(want))
@@ -38,7 +38,7 @@ def _seconds(options: str) -> int:
 
 
 def steady(options: str) -> list[tuple[str, str]]:
-    """Return the options that only a task changes; of a timeout, only that there is one."""
+    """Return the options that only a task changes; for a timeout, only its presence."""
     kept = []
     for name, value in pairs(options):
         if name == "timeout":
@@ -50,12 +50,12 @@ def steady(options: str) -> list[tuple[str, str]]:
 
 
 def pairs(options: str) -> list[tuple[str, str]]:
-    """Take options apart; a comment may have blanks in its quotes.
+    """Parse options; a quoted comment may contain blanks.
 
     Raises:
         ValueError: an option without its value.
     """
-    found = []
+    parsed = []
     rest = options.strip()
     while rest:
         name, _blank, rest = rest.partition(" ")
@@ -70,6 +70,6 @@ def pairs(options: str) -> list[tuple[str, str]]:
                 value, _blank, rest = rest.partition(" ")
                 if not value:
                     raise ValueError(f"{name} has no value")
-        found.append((name, value))
+        parsed.append((name, value))
         rest = rest.lstrip(" ")
-    return found
+    return parsed

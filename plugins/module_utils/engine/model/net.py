@@ -15,9 +15,9 @@ from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from ..errors import shown
 
 EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}  # the network of all addresses
-# characters; an IPv6 address with an IPv4 address in it has 45, the rest is for zeros in front of numbers
+# characters; an IPv6 address with an embedded IPv4 address has 45, the rest allows leading zeros
 LONGEST_ADDRESS = 100
-# how the canonical text of an IPv4-mapped address begins, but for a dot that not all that begins so have
+# prefix of the canonical text of IPv4-mapped addresses; addresses without a dot may have it, too
 MAPPED = "::ffff:"
 _MAPPED_BITS = 96
 _PADDING = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])")
@@ -55,20 +55,20 @@ def unmapped(address: str) -> str:
 def lenient(address: object) -> tuple[str, bool]:
     """Return an address as kube-proxy reads it, canonical, and whether it was spelled plainly.
 
-    Not plain are numbers with zeros in front, which are decimal, and IPv4-mapped addresses, which are IPv4 (kubernetes:
-    ParseIPSloppy).
+    Two spellings are not plain: numbers with leading zeros, which count as decimal, and IPv4-mapped addresses, which
+    count as IPv4 (kubernetes: ParseIPSloppy).
 
     Raises:
         ValueError: not an address in this sense either.
     """
     try:
-        found, plain = canonical(address), True
+        text, plain = canonical(address), True
     except ValueError:
         if not isinstance(address, str) or len(address) > LONGEST_ADDRESS:
             raise
-        found, plain = canonical(_PADDING.sub("", address)), False
-    inner = unmapped(found)
-    return inner, plain and inner == found
+        text, plain = canonical(_PADDING.sub("", address)), False
+    inner = unmapped(text)
+    return inner, plain and inner == text
 
 
 def lenient_network(cidr: str) -> tuple[str, bool]:
@@ -80,17 +80,17 @@ def lenient_network(cidr: str) -> tuple[str, bool]:
         ValueError: not an address with a prefix length.
     """
     try:
-        found, plain = network(cidr), True
+        text, plain = network(cidr), True
     except ValueError:
         if len(cidr) > LONGEST_ADDRESS:
             raise
-        found, plain = network(_PADDING.sub("", cidr)), False
-    base, _slash, length = found.partition("/")
+        text, plain = network(_PADDING.sub("", cidr)), False
+    base, _slash, length = text.partition("/")
     if "/" not in cidr:
         raise ValueError(f"{cidr!r} has no prefix length")
     inner = unmapped(base)
     if inner == base or int(length) < _MAPPED_BITS:
-        return found, plain
+        return text, plain
     return f"{inner}/{int(length) - _MAPPED_BITS}", False
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One step of a plan: an item comes, changes or goes."""
+"""One step of a plan: creation, change or deletion of an item."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Step(NamedTuple):
         return Step(self.kind, self.key, self.after, self.before)
 
     def describe(self) -> str:
-        """Return one line for people, like ``~ virtual server tcp 10.96.0.10:80: scheduler rr -> scheduler wrr``."""
+        """Return a line such as ``~ virtual server tcp 10.96.0.10:80: scheduler rr -> scheduler wrr``."""
         text = KINDS[self.kind].text
         item = name(self.kind, self.key)
         if self.before is None:

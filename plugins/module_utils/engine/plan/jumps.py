@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Positions of our rules in built-in chains, which other software shares."""
+"""Plan the positions of rules in built-in chains, which other software shares."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _Chain = tuple[int, str, str]
 def place(
     have: Mapping[Any, int], want: Mapping[Any, RulePosition], removable: Collection[Any], claimed: Collection[Any]
 ) -> Iterator[Step]:
-    """Yield the steps that put every wanted rule in its place and take the ``removable`` ones that are not wanted out.
+    """Yield the steps that move each wanted rule to its position and delete the unwanted ``removable`` ones.
 
     Args:
         have: every rule of the built-in chains, with its position (from 1).
-        want: our rules, with their place.
-        removable: rules that are ours.
-        claimed: rules of any owner: those do not count as being in the way.
+        want: the desired rules, with their positions.
+        removable: rules of this owner.
+        claimed: rules of any owner, which may stand before a first rule or behind a last one.
     """
     chains: dict[_Chain, list[str]] = {}
     for key in sorted(have, key=lambda item: have[item]):
@@ -34,8 +34,8 @@ def place(
     going: dict[_Chain, dict[str, None]] = {}
     for key in removable:
         if key in have and key not in want:
-            # with repetitions: another process may have put the rule back while the agent did, and its chain cannot go
-            # before it
+            # with repetitions: another process may have restored the rule as the agent did, and its chain cannot be
+            # deleted before it
             going.setdefault(key[:3], {}).update(
                 dict.fromkeys(rule for rule in chains[key[:3]] if key.rule in (rule, written(rule)))
             )
@@ -69,19 +69,19 @@ def _moves(
 
 
 def _in_order(rules: list[str], ours: list[str]) -> bool:
-    """Tell whether all of ``ours`` stand in ``rules`` in this order, whatever stands between them."""
+    """Tell whether ``rules`` contain all of ``ours`` in this order, with any rules between them."""
     rest = iter(rules)
     return all(rule in rest for rule in ours)
 
 
 def _leads(rules: list[str], ours: list[str], claimed: Collection[str]) -> bool:
     """Tell whether ``rules`` begin with ``ours`` in this order, with only claimed rules between them."""
-    found = 0
+    matched = 0
     for rule in rules:
-        if found == len(ours):
+        if matched == len(ours):
             return True
-        if rule == ours[found]:
-            found += 1
+        if rule == ours[matched]:
+            matched += 1
         elif rule not in claimed or rule in ours:
             return False
-    return found == len(ours)
+    return matched == len(ours)

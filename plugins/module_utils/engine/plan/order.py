@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The order of a plan, in one table.
 
-What a thing depends on is created before it, and removed after it. The address or local route that attracts the traffic
-comes last, and goes first: a virtual address without a virtual server would refuse connections that were served
-elsewhere until then. Rules change before virtual servers appear, so that no connection is balanced that the rules do
-not yet translate (kubernetes/kubernetes#133773).
+Dependencies of an item are created before it, and removed after it. The address or local route that attracts the
+traffic is created last and removed first: a virtual address without a virtual server would refuse connections that were
+served elsewhere until then. Rules change before virtual servers are created, so that no connection is balanced without
+its translation (kubernetes/kubernetes#133773).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ..model.ipset import keeps_members
 from ..model.step import Step
 
 ORDER: tuple[tuple[str, str], ...] = (
-    ("sync_daemon", "delete"),  # it and real servers of the other family exclude each other
+    ("sync_daemon", "delete"),  # a daemon and real servers of the other family exclude each other
     ("kernel_module", "create"),
     ("sysctl", "create"),
     ("sysctl", "change"),
-    ("file", "create"),  # what makes the two above last: never written for what the kernel refuses
+    ("file", "create"),  # makes the two above permanent: never written for what the kernel refuses
     ("file", "change"),
     ("link", "create"),
     ("link", "change"),
@@ -40,7 +40,7 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("real_server", "change"),
     ("address", "create"),
     ("route", "create"),
-    # from here on things go
+    # removals from here on
     ("address", "delete"),
     ("route", "delete"),
     ("real_server", "delete"),
@@ -53,7 +53,7 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("file", "delete"),
     ("sysctl", "delete"),
     ("kernel_module", "delete"),
-    ("sync_daemon", "create"),  # a backup finds the real servers of connections that it is told of
+    ("sync_daemon", "create"),  # a backup needs the real servers of the connections that it receives
     ("sync_daemon", "change"),
 )
 RULES = ("chain", "jump")
@@ -63,8 +63,9 @@ _RANK: dict[tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDE
 def ordered(steps: Iterable[Step]) -> list[Step]:
     """Sort steps by the table; within one row they keep their order.
 
-    A set whose header changes so much that it is filled anew loses its members in that moment: they go where the others
-    come. An IPv6 address that gets another prefix length goes before it comes, since a link has it only once.
+    A set that is refilled because of its new header loses its members at that step: their deletions move to the
+    creations. An IPv6 address with a new prefix length is deleted before it is created, since a link can have it only
+    once.
     """
     steps = list(steps)
     refilled = {step.key for step in steps if is_refill(step)}
@@ -84,12 +85,11 @@ def ordered(steps: Iterable[Step]) -> list[Step]:
 
 
 def rules_last(steps: Sequence[Step]) -> list[Step]:
-    """Put rules that come or change behind the virtual servers and addresses that come.
+    """Move created and changed rules behind the created virtual servers and addresses.
 
-    ``steps`` are :func:`ordered` already.
+    ``steps`` are in the order of :func:`ordered`.
 
-    For a node on which rules balance until then: as long as they stand they keep connections from IPVS, so they go when
-    it serves.
+    For a node whose rules balance until then: they keep connections from IPVS, so they are removed once IPVS serves.
     """
     end = max((number for number, step in enumerate(steps, 1) if step.after is not None), default=0)
     coming = steps[:end]
@@ -98,5 +98,5 @@ def rules_last(steps: Sequence[Step]) -> list[Step]:
 
 
 def is_refill(step: Step) -> bool:
-    """Tell whether a step exchanges a set for one in which its members would not mean the same."""
+    """Tell whether a step replaces a set by one in which its members have another meaning."""
     return step.kind == "set" and step.verb == "change" and not keeps_members(step.before, step.after)

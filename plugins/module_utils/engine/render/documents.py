@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A state as one JSON object, for programs; one line for each item, so that it can be compared line by line."""
+"""Render a state as one JSON object, with one line for each item, so that it can be compared line by line."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets as ``ipset save`` prints them on a current kernel, but for the hash seed, which no one can want."""
+"""Render sets as ``ipset save`` prints them on a current kernel, without the random hash seed."""
 
 from __future__ import annotations
 
 from ..model import ReadState
 from ..model.ipset import MemberKey
 
-# What kernels since 5.11 choose for every hash, and print. Not part of a set's wanted options: older tools do not know
-# it.
+# The choice of kernels since 5.11 for every hash. Not a desired option of a set: older tools do not have it.
 _BUCKETS = "bucketsize 12"
 
 

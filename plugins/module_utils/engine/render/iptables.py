@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Chains and jumps as ``iptables-save`` prints them on a node where nobody else has rules."""
+"""Render chains and jumps as ``iptables-save`` prints them on a node without other rules."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def render_6(state: ReadState) -> str:
 def tables(state: ReadState, family: int) -> dict[str, dict[str, list[str]]]:
     """Return the rules of one family by table and chain, in print order.
 
-    Built-in chains come first, then ours by name.
+    Built-in chains come first, then user-defined chains by name.
     """
-    found: dict[str, dict[str, list[str]]] = {}
+    rules_of: dict[str, dict[str, list[str]]] = {}
     jumps: dict[tuple[str, str], list[JumpKey]] = {}
     places = state.get("jump", {})
     for key in places:
@@ -34,16 +34,16 @@ def tables(state: ReadState, family: int) -> dict[str, dict[str, list[str]]]:
             jumps.setdefault((key.table, key.chain), []).append(key)
     chains = state.get("chain", {})
     for table in TABLES:
-        mine = sorted(key.chain for key in chains if key.family == family and key.table == table)
-        found[table] = {}
+        own = sorted(key.chain for key in chains if key.family == family and key.table == table)
+        rules_of[table] = {}
         for chain in BUILT_IN[table]:
             ordered = sorted(
                 jumps.get((table, chain), ()), key=lambda key: (WHERE.index(places[key].where), places[key].order)
             )
-            found[table][chain] = [key.rule for key in ordered]
-        for chain in mine:
-            found[table][chain] = list(chains[ChainKey(family, table, chain)])
-    return found
+            rules_of[table][chain] = [key.rule for key in ordered]
+        for chain in own:
+            rules_of[table][chain] = list(chains[ChainKey(family, table, chain)])
+    return rules_of
 
 
 def _render(state: ReadState, family: int) -> str:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual servers as ``ipvsadm -Sn`` prints them."""
+"""Render virtual servers as ``ipvsadm -Sn`` prints them."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def render(state: ReadState) -> str:
     for key in sorted(servers, key=server_order):
         name = _name(key)
         lines.append(f"-A {name} {_options(key, servers[key])}")
-        found = reals.get(key, [])
-        if len(found) > 1:
-            found.sort(key=lambda item: real_order(item[0]))
-        for (_server, address, port), real in found:
+        real_servers = reals.get(key, [])
+        if len(real_servers) > 1:
+            real_servers.sort(key=lambda item: real_order(item[0]))
+        for (_server, address, port), real in real_servers:
             where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
             lines.append(f"-a {name} -r {where} {_real(real)}")
     return "\n".join([*lines, ""])

@@ -1,17 +1,17 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Helpers that the syntax of members and of rules share."""
+"""Helpers for the syntax of members and of rules."""
 
 from __future__ import annotations
 
 
 class AskError(Exception):
-    """Only the tool itself can tell how it spells this; never leaves the model."""
+    """Only the tool itself knows its spelling of this; the package catches the error."""
 
 
 def integer(text: str) -> int | None:
-    """Return a number written as ipset reads it: decimal, ``0x`` hexadecimal or ``0`` octal; None if it is none."""
+    """Return a number as ipset reads it: decimal, ``0x`` hexadecimal or ``0`` octal; None if invalid."""
     try:
         if text[:2] in ("0x", "0X"):
             return int(text[2:], 16) if text[2:].isalnum() else None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The header of a set as ``ipset save`` prints it, from the options that somebody chose; see ipset(8)."""
+"""The header of a set as ``ipset save`` prints it, from a task's options; see ipset(8)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..model.ipset import IPSet
 from ..model.net import canonical, pack
 from .common import integer
 
-# What the members of each type are made of.
+# Parts of the members of each type.
 PARTS: dict[str, tuple[str, ...]] = {
     "bitmap:ip": ("ip",),
     "bitmap:ip,mac": ("ip", "mac"),
@@ -46,9 +46,9 @@ _NUMBERS = {
     "markmask": (1, 0xFFFFFFFF),
 }
 _MOST_BITS = 64
-_SMALLEST_LIST = 4  # IP_SET_LIST_MIN_SIZE: the kernel makes no smaller one, and says nothing
+_SMALLEST_LIST = 4  # IP_SET_LIST_MIN_SIZE: the kernel silently raises a smaller one
 _COMMON = ("timeout", "counters", "comment", "skbinfo")
-# The options of each method, in the order of ``ipset save``, and what they are if nobody chose.
+# The options of each method in the order of ``ipset save``, and their defaults.
 _ORDER = {
     "hash": (
         "family",
@@ -74,10 +74,10 @@ def header(set_type: str, options: Mapping[str, object], subject: str = "set") -
     Args:
         set_type: for example ``hash:ip,port``.
         options: names and values as in ``ipset create``; flags such as ``counters`` are True, False or "".
-        subject: how to call the set in errors.
+        subject: the set's name in errors.
 
     Raises:
-        InputError: no such type, an option that the type does not have, or a value that cannot be.
+        InputError: an unknown type, an option that the type does not have, or an invalid value.
     """
     if set_type not in PARTS:
         raise InputError(subject, "type", set_type, "one of " + ", ".join(PARTS))
@@ -178,7 +178,7 @@ def _addresses(text: str) -> str:
 
 
 def masked(address: str, mask: bytes) -> str:
-    """Return an address with only the bits of ``mask`` left."""
+    """Return an address with only the bits of ``mask``."""
     raw = pack(address)
     number = int.from_bytes(raw, "big") & int.from_bytes(mask, "big")
     return inet_ntop(AF_INET if len(raw) == 4 else AF_INET6, number.to_bytes(len(raw), "big"))

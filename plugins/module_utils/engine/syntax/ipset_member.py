@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Members of sets as ``ipset save`` prints them, from the spellings that people use.
+"""Members of sets as ``ipset save`` prints them, from other spellings.
 
-Only what one can know without asking the node: names of services and hosts, ICMP types, protocols beyond the usual ones
-and ranges (which are several members) are left to ipset itself.
+Spellings that depend on the node are left to ipset: names of services and hosts, ICMP types, rare protocols, and ranges
+(which are several members).
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _WITH_ZERO_NETS = ("hash:net,iface", "hash:net,port,net")
 
 
 class Member(NamedTuple):
-    """A member's canonical text and its options, as ``ipset save`` prints them behind ``add NAME``."""
+    """A member's canonical text and its options, as ``ipset save`` prints them after ``add NAME``."""
 
     member: str
     options: str
 
 
 class Speller:
-    """Spells members of one set; made once for many.
+    """Speller for the members of one set.
 
     Args:
         header: the set's header, canonical (:func:`~.ipset_header.header`).
-        subject: how to call the set in errors.
+        subject: the set's name in errors.
     """
 
     def __init__(self, header: IPSet, subject: str = "member") -> None:
@@ -64,13 +64,13 @@ class Speller:
         self._implied = self._options("")
 
     def __call__(self, text: str) -> Member | None:
-        """Return what ``ipset save`` prints for a member after ``ipset add``; None if only ipset itself can tell.
+        """Return a member as ``ipset save`` prints it after ``ipset add``; None if only ipset knows.
 
-        Options that the header implies (its timeout, counters from 0) are there even if ``text``, the member and its
-        options in the words of ``ipset add``, has none.
+        ``text`` is the member with its options as in ``ipset add``. The result also has the options that the header
+        implies (its timeout, counters from 0).
 
         Raises:
-            InputError: it cannot be a member of such a set.
+            InputError: the set cannot have such a member.
         """
         member, _blank, options = text.strip().partition(" ")
         try:
@@ -227,7 +227,7 @@ def _option(name: str, value: str, subject: str) -> str:
     if name == "comment":
         try:
             size = len(value.encode("utf-8", "surrogateescape"))
-        except UnicodeEncodeError:  # JSON can say half of a character, which no tool can be told
+        except UnicodeEncodeError:  # JSON allows lone surrogates, which no tool can receive
             raise InputError(subject, name, ascii(value[:20]), "text that UTF-8 can say") from None
         if size > _LONGEST_COMMENT:
             raise InputError(subject, name, f"{value[:20]}…", f"at most {_LONGEST_COMMENT} bytes")

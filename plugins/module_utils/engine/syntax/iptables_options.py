@@ -15,7 +15,7 @@ from .common import AskError, integer
 
 
 class Option(NamedTuple):
-    """An option: how each of its arguments is spelled, and the other words for it."""
+    """An option: the spelling of each argument, and the synonyms of its name."""
 
     name: str
     arguments: tuple[Callable[[str], str], ...] = ()
@@ -60,7 +60,7 @@ _REJECTIONS = frozenset(
 
 
 def same(text: str) -> str:
-    """Return what needs no other spelling."""
+    """Return an argument unchanged."""
     return text
 
 
@@ -82,7 +82,7 @@ def _number(text: str) -> int:
 def _port(text: str) -> str:
     plain = text.isascii() and text.isdigit() and str(int(text)) == text
     if not plain or int(text) > 65535:
-        # the name of a service, or a number in C's spelling: of a range, iptables takes that for a decimal one
+        # the name of a service, or a number in C's spelling, which iptables reads as decimal in a range
         raise AskError
     return text
 
@@ -198,7 +198,7 @@ TARGETS: dict[str, tuple[Option, ...]] = {
     "REJECT": (Option("--reject-with", (_rejection,)),),
     "TCPMSS": (Option("--clamp-mss-to-pmtu"), Option("--set-mss", (_decimal,))),
 }
-# Targets that this project does not know the options of; every other word is a chain.
+# Targets whose options are not in TARGETS; every other word is a chain.
 UNKNOWN_TARGETS = frozenset(
     """AUDIT CHECKSUM CLASSIFY CLUSTERIP CONNMARK CONNSECMARK DNPT DSCP ECN HL HMARK IDLETIMER LED LOG NETMAP NFLOG
     NFQUEUE NOTRACK QUEUE RATEEST SECMARK SET SNPT SYNPROXY TCPOPTSTRIP TEE TOS TPROXY TRACE TTL ULOG""".split()
@@ -206,7 +206,7 @@ UNKNOWN_TARGETS = frozenset(
 
 
 def set_xmark(option: str, text: str) -> str:
-    """Return the value of ``MARK --set-xmark`` for that or one of its older forms."""
+    """Return the value of ``MARK --set-xmark`` from that or from an older form."""
     value, slash, mask = text.partition("/")
     number = _number(value)
     if slash and option not in ("--set-xmark", "--set-mark"):
@@ -226,7 +226,7 @@ MARK_FORMS = ("--set-xmark", "--set-mark", "--and-mark", "--or-mark", "--xor-mar
 
 
 def address(family: int, text: str) -> str:
-    """Return a source or destination with its prefix length; "" if it is any address."""
+    """Return a source or destination with its prefix length; "" for any address."""
     base, slash, length = text.partition("/")
     if "," in text or (":" in base) != (family == 6):
         raise AskError

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules in the spelling of ``iptables-save``, from the spellings that people use.
+"""Rules in the spelling of ``iptables-save``, from other spellings.
 
-Knows the usual matches and targets. What it does not know it does not touch: then only iptables itself can tell
-(:mod:`~..kernel.iptables`, ``normalise``).
+The usual matches and targets are known. A rule with another one is left to iptables itself (:mod:`~..kernel.iptables`,
+``normalise``).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _MATCH_WORDS, _TARGET_WORDS = _by_word(MATCHES), _by_word(TARGETS)
 
 
 class _Extension(NamedTuple):
-    """A match or target of the rule, and its options that were given: name to text."""
+    """A match or target of the rule, with its options in the rule: name to text."""
 
     name: str
     known: tuple[Option, ...]
@@ -77,7 +77,7 @@ class _Extension(NamedTuple):
 
 
 def canonical_rule(family: int, rule: str) -> str | None:
-    """Return a rule (without ``-A CHAIN``) as ``iptables-save`` prints it; None if only iptables itself can tell."""
+    """Return a rule (without ``-A CHAIN``) as ``iptables-save`` prints it; None if only iptables knows."""
     try:
         return _Reader(family, words(rule)).text()
     except (AskError, IndexError):
@@ -85,14 +85,14 @@ def canonical_rule(family: int, rule: str) -> str | None:
 
 
 def words(rule: str) -> list[str]:
-    """Take a rule apart as iptables-restore does: double quotes, and backslashes within them.
+    """Split a rule into words as iptables-restore does: double quotes, and backslashes within them.
 
     Raises:
         AskError: a quote is not closed.
     """
     if '"' not in rule:
         return rule.split()
-    found: list[str] = []
+    words: list[str] = []
     word: list[str] | None = None
     inside = False
     characters = iter(rule)
@@ -105,14 +105,14 @@ def words(rule: str) -> list[str]:
             continue
         elif char.isspace() and not inside:
             if word is not None:
-                found.append("".join(word))
+                words.append("".join(word))
             word = None
             continue
         word = [] if word is None else word
         word.append(char)
     if inside:
         raise AskError
-    return found if word is None else [*found, "".join(word)]
+    return words if word is None else [*words, "".join(word)]
 
 
 class _Reader:
