@@ -20,7 +20,7 @@ from support import objects as make
 from kubenode.cli import main
 from kubenode.cli.commands import COMMANDS, USAGE_ERROR
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def kubenode(*words: str) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from kubenode.engine.proxy.node import Node
 
-SOURCE = Path(__file__).parents[3] / "agent/src"
+SOURCE = Path(__file__).parents[4] / "agent/src"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from support.objects import endpoint, piece, service
 from kubenode.daemon.inputs.desired_state import DesiredState, Options
 from kubenode.log import Log
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[5]
 WEIGHT, SCHEDULER = "kubenode.ipvs/weight", "kubenode.ipvs/scheduler"
 GOOD = [service("good", ["10.96.0.2"]), piece("good", [endpoint("10.244.0.2")])]
 GOOD_SERVER = "-a -t 10.96.0.2:80 -r 10.244.0.2:80 -m -w 1"

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kubenode.daemon.outputs.exposition import Histogram, Metric, exposition
 from kubenode.daemon.outputs.metrics import Metrics
 
-RECORDED = Path(__file__).parents[2] / "golden/http/metrics.txt"
+RECORDED = Path(__file__).parents[4] / "golden/http/metrics.txt"
 
 
 def test_text() -> None:

@@ -22,7 +22,7 @@ from kubenode.daemon.outputs.metrics import Metrics
 from kubenode.engine.desired.local_endpoints import HealthCheck
 from kubenode.log import Log
 
-RECORDED = Path(__file__).parents[2] / "golden/http/health.txt"
+RECORDED = Path(__file__).parents[4] / "golden/http/health.txt"
 
 
 def answer(_method: str, path: str) -> Response:

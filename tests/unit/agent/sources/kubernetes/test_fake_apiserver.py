@@ -19,7 +19,7 @@ from support.fake_apiserver import FakeApiServer
 from support.fake_apiserver_answers import encode
 from support.following import NODES, SERVICES, SLICES
 
-RECORDED = Path(__file__).parents[3] / "golden/api"
+RECORDED = Path(__file__).parents[4] / "golden/api"
 
 
 def recorded(name: str) -> tuple[int, bytes]:

@@ -25,7 +25,7 @@ from kubenode.sources.kubernetes.access import Identity
 from kubenode.sources.kubernetes.credentials import Plugin
 
 Follow = Callable[..., Following]
-MANIFEST = Path(__file__).resolve().parents[5] / "roles/agent/files/rbac.yaml"
+MANIFEST = Path(__file__).resolve().parents[6] / "roles/agent/files/rbac.yaml"
 PLUGIN = "client.authentication.k8s.io/v1"
 
 
