@@ -12,9 +12,9 @@ import os
 
 import pytest
 
-pytest.register_assert_rewrite("support.iptables_cases")
+pytest.register_assert_rewrite("support.tables.iptables_cases")
 
-from support.iptables_cases import IptablesCases  # noqa: E402
+from support.tables.iptables_cases import IptablesCases  # noqa: E402
 
 from kubenode.engine.kernel import iptables  # noqa: E402
 from kubenode.engine.model.iptables import ChainKey  # noqa: E402

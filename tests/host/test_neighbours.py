@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.foreign_root import ForeignRoot
-from support.neighbours import FILES, FIREWALLD, PATHS, ROLE, render
+from support.distributions.foreign_root import ForeignRoot
+from support.distributions.neighbours import FILES, FIREWALLD, PATHS, ROLE, render
 
 # The service's address is on a link of that name; this kernel need not have dummy links. A client is behind another
 # link. By a /sys that is read-only NetworkManager and networkd know that there is no udev to wait for.

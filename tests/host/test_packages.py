@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.foreign_packages import FAMILIES, UNCHECKED, Family, Package
-from support.foreign_root import ForeignRoot
+from support.distributions.foreign_packages import FAMILIES, UNCHECKED, Family, Package
+from support.distributions.foreign_root import ForeignRoot
 
 KERNEL = "6.11.4-301.fc41.x86_64"  # the one that runs
 NEXT_KERNEL = "6.12.1-100.fc41.x86_64"

@@ -33,7 +33,7 @@ class Cluster:
         (directory / "play.yml").write_text(PLAY)
 
     def play(
-        self, *options: str, kubectl: str = str(ROOT / "tests/support/fake_kubectl"), **environment: str
+        self, *options: str, kubectl: str = str(ROOT / "tests/support/fakes/kubectl"), **environment: str
     ) -> tuple[int, str]:
         """Run it; return the exit status and what was printed."""
         given = {

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.foreign_packages import FAMILIES, UNCHECKED, Package
-from support.foreign_root import ForeignRoot
+from support.distributions.foreign_packages import FAMILIES, UNCHECKED, Package
+from support.distributions.foreign_root import ForeignRoot
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = {"ipset": "ipset", "ipvsadm": "ipvsadm", "conntrack-tools": "conntrack", "kmod": "modprobe"}

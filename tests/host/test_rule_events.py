@@ -12,7 +12,7 @@ import select
 from collections.abc import Iterator
 
 import pytest
-from support.namespace import fresh, sh
+from support.processes.namespace import fresh, sh
 
 from kubenode.engine.kernel.nfnetlink.monitor import RuleEvents
 

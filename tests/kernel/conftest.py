@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.cluster_net import Network
-from support.conversation import Servers
-from support.namespace import sh
-from support.started import Started
-from support.traffic import Cluster, serve_pods
+from support.processes.namespace import sh
+from support.processes.started import Started
+from support.traffic.cluster import Cluster, serve_pods
+from support.traffic.conversation import Servers
+from support.traffic.network import Network
 
 _MODULES = (
     "ip_vs",

@@ -9,8 +9,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from support import objects
-from support.agent_bundles import bundle
+from support.agent.bundles import bundle
+from support.clusters import objects
 
 # What a task does on the node; any other text is a part of what it shows. ``PROVES`` is what a run after the change
 # still says.

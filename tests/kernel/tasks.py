@@ -23,7 +23,7 @@ from ansible.template import Templar, trust_as_template
 from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
 from kernel.modules import ModuleError, run
 from support.examples import PREFIX, ROOT, action
-from support.namespace import sh
+from support.processes.namespace import sh
 
 
 @contextmanager

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import objects
-from support.agent_process import NODE, AgentProcess, dump, eventually, same
-from support.namespace import sh
+from support.agent.process import NODE, AgentProcess, dump, eventually, same
+from support.agent.web import WEB, node, web
+from support.clusters import objects
+from support.processes.namespace import sh
 from support.waiting import PATIENCE
-from support.web import WEB, node, web
 
 from kubenode.cli.ask import question
 from kubenode.engine.errors import EngineError

@@ -11,12 +11,12 @@ import subprocess
 import time
 from pathlib import Path
 
-from support import objects
-from support.agent_process import NODE, AgentProcess, dump, eventually
-from support.cluster_net import HOSTS
-from support.conversation import Talk
-from support.namespace import fresh, sh
-from support.traffic import Cluster, cluster_ip, service
+from support.agent.process import NODE, AgentProcess, dump, eventually
+from support.clusters import objects
+from support.processes.namespace import fresh, sh
+from support.traffic.cluster import Cluster, cluster_ip, service
+from support.traffic.conversation import Talk
+from support.traffic.network import HOSTS
 
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
 ROUNDS = 16

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.agent_process import AgentProcess, dump, eventually, metrics, same
-from support.namespace import sh
-from support.web import WEB, node, web
+from support.agent.process import AgentProcess, dump, eventually, metrics, same
+from support.agent.web import WEB, node, web
+from support.processes.namespace import sh
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from support import objects
-from support.agent_process import NODE, AgentProcess, eventually
-from support.faults import Attached, in_child, places
-from support.namespace import fresh, sh
+from support.agent.process import NODE, AgentProcess, eventually
+from support.clusters import objects
+from support.processes.faults import Attached, in_child, places
+from support.processes.namespace import fresh, sh
 
 from kubenode.cli import main
 

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.agent_process import AgentProcess, eventually
-from support.namespace import sh
-from support.web import node, web
+from support.agent.process import AgentProcess, eventually
+from support.agent.web import node, web
+from support.processes.namespace import sh
 
 ABUSE = Path(__file__).parents[1] / "bench/onnode/http_abuse.py"
 HEALTH, METRICS = 10256, 10249

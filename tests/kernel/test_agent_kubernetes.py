@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import objects
-from support.agent_process import NODE, AgentProcess, dump, eventually
-from support.fake_apiserver import FakeApiServer
-from support.namespace import fresh, sh
+from support.agent.process import NODE, AgentProcess, dump, eventually
+from support.clusters import objects
+from support.fakes.apiserver import FakeApiServer
+from support.processes.namespace import fresh, sh
 
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "dummy", "br_netfilter")
 WEB = "10.96.0.10"

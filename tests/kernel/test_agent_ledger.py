@@ -15,9 +15,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support import objects
-from support.agent_process import NODE, AgentProcess, dump, eventually
-from support.namespace import fresh, sh
+from support.agent.process import NODE, AgentProcess, dump, eventually
+from support.clusters import objects
+from support.processes.namespace import fresh, sh
 
 WEB, OTHER = "10.96.0.10", "10.96.0.11"
 

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import objects
-from support.agent_process import NODE, AgentProcess, eventually
-from support.fake_apiserver import FakeApiServer
-from support.namespace import fresh, sh
+from support.agent.process import NODE, AgentProcess, eventually
+from support.clusters import objects
+from support.fakes.apiserver import FakeApiServer
+from support.processes.namespace import fresh, sh
 
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "nf_conntrack_netlink", "ip_set", "xt_set", "dummy", "br_netfilter")
 SERVICES = 40

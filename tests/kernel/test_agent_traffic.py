@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import objects
-from support.agent_process import NODE, AgentProcess, eventually
-from support.namespace import fresh, sh
-from support.pods import PORT, Pods
+from support.agent.process import NODE, AgentProcess, eventually
+from support.clusters import objects
+from support.processes.namespace import fresh, sh
+from support.traffic.pods import PORT, Pods
 
 MODULES = (
     "ip_vs",

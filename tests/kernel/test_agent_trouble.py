@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import objects
-from support.agent_process import NODE, AgentProcess, dump, eventually, metrics
-from support.namespace import fresh, sh
+from support.agent.process import NODE, AgentProcess, dump, eventually, metrics
+from support.clusters import objects
+from support.processes.namespace import fresh, sh
 
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
 WEB, OTHER = "10.96.0.10", "10.96.0.11"

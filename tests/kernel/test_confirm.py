@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
-from support import objects
-from support.guarded import PENDING, claims, die, guards, killed, node, undone, wait
-from support.namespace import sh
+from support.clusters import objects
+from support.processes.guarded import PENDING, claims, die, guards, killed, node, undone, wait
+from support.processes.namespace import sh
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 

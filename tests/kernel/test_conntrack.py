@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from support.nobody import said_to_nobody
+from support.processes.nobody import said_to_nobody
 
 from kubenode.engine.errors import MissingError
 from kubenode.engine.kernel import ipvs

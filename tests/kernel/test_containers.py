@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.foreign_root import MODULE, ForeignRoot
+from support.distributions.foreign_root import MODULE, ForeignRoot
 
 FORWARD = "net.ipv4.ip_forward"
 FILES = ("/etc/modules-load.d", "/etc/modprobe.d", "/etc/sysctl.d", "/etc/fstab", "/var/lib/kubenode")

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import objects, recorded
-from support.namespace import fresh, sh
+from support.clusters import objects
+from support.kube_proxy import recorded
+from support.processes.namespace import fresh, sh
 
 from kubenode.engine.apply import execute
 from kubenode.engine.desired.cluster import Cluster

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import objects
-from support.namespace import fresh, sh
+from support.clusters import objects
+from support.processes.namespace import fresh, sh
 
 from kubenode.engine.apply import execute
 from kubenode.engine.desired.cluster import Cluster

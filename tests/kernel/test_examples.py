@@ -16,9 +16,9 @@ import pytest
 from kernel.examples import CHANGES, EXAMPLES, MODULES, PROVES, STAYS, Example
 from kernel.modules import run
 from kernel.tasks import Controller, collections
-from support.agent_process import dump
+from support.agent.process import dump
 from support.examples import PREFIX, action, documented
-from support.namespace import sh
+from support.processes.namespace import sh
 
 DOCUMENTED = documented()
 PREDICTED = ("changed", "plan", "lines", "diff", "adopted")

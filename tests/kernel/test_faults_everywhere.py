@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
-from support import objects
-from support.agent_process import NODE, AgentProcess
-from support.faults import ERRORS, Fault, Finished, counted, later_in_child
-from support.guarded import node
-from support.namespace import fresh, sh
+from support.agent.process import NODE, AgentProcess
+from support.clusters import objects
+from support.processes.faults import ERRORS, Fault, Finished, counted, later_in_child
+from support.processes.guarded import node
+from support.processes.namespace import fresh, sh
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 from kubenode.daemon.inputs.desired_state import DesiredState, Options

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.agent_process import eventually
-from support.cluster_net import NODE, inside
-from support.conversation import Talk, Target, ask
-from support.foreign_root import ForeignRoot
-from support.namespace import sh
-from support.neighbours import FILES, FIREWALLD, render
-from support.traffic import Cluster, cluster_ip, node_port, service
+from support.agent.process import eventually
+from support.distributions.foreign_root import ForeignRoot
+from support.distributions.neighbours import FILES, FIREWALLD, render
+from support.processes.namespace import sh
+from support.traffic.cluster import Cluster, cluster_ip, node_port, service
+from support.traffic.conversation import Talk, Target, ask
+from support.traffic.network import NODE, inside
 
 WEB, PORT = 120, 30090
 CLOSED = Target(node_port(PORT, 4).address, 8088)  # a server of the node that nobody speaks of

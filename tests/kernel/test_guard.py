@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.faults import Fault, later_in_child
+from support.processes.faults import Fault, later_in_child
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.guard import Guard
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import LedgerView

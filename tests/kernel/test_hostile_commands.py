@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 from kernel.modules import run
-from support import objects
-from support.agent_process import NODE, AgentProcess
-from support.hostile import AGENT, agents_directory, write_rows
-from support.namespace import fresh, sh
+from support.agent.process import NODE, AgentProcess
+from support.clusters import objects
+from support.processes.hostile import AGENT, agents_directory, write_rows
+from support.processes.namespace import fresh, sh
 
 from kubenode.engine.ledger import Ledger
 

@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.hostile import AGENT, NOBODY, act, acting, agents_directory, write_rows
+from support.processes.hostile import AGENT, NOBODY, act, acting, agents_directory, write_rows
 
 from kubenode.engine import ledger as ledger_module
 from kubenode.engine.errors import LedgerError, LockedError

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.namespace import fresh, sh
+from support.processes.namespace import fresh, sh
 
 from kubenode.engine.apply import ApplyError, execute
 from kubenode.engine.kernel import Failure, Result, ipset

@@ -8,8 +8,8 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from support.namespace import fresh, sh
-from support.sets import KNOWN, UNKNOWN
+from support.processes.namespace import fresh, sh
+from support.tables.sets import KNOWN, UNKNOWN
 
 from kubenode.engine.kernel import ipset
 from kubenode.engine.kernel.ipset import direct

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.namespace import fresh, sh
+from support.processes.namespace import fresh, sh
 
 from kubenode.engine.errors import KernelError
 from kubenode.engine.kernel.ipset.read import read_saved

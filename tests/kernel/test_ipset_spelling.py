@@ -12,8 +12,8 @@ import random
 from typing import Any
 
 import pytest
-from support.namespace import fresh, sh
-from support.set_members import cases, member
+from support.processes.namespace import fresh, sh
+from support.tables.set_members import cases, member
 
 from kubenode.engine.errors import InputError
 from kubenode.engine.kernel import ipset

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("support.iptables_cases")
+pytest.register_assert_rewrite("support.tables.iptables_cases")
 
-from support.iptables_cases import IptablesCases  # noqa: E402
+from support.tables.iptables_cases import IptablesCases  # noqa: E402
 
 
 class TestLegacy(IptablesCases):

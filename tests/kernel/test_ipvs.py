@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from support import ipvs_tables, ipvsadm, namespace, properties  # noqa: F401
-from support.ipvs_tables import DNS, NOTHING, REAL, WEB, create, creations, write
+from support import properties  # noqa: F401
+from support.processes import namespace
+from support.tables import ipvs_tables, ipvsadm
+from support.tables.ipvs_tables import DNS, NOTHING, REAL, WEB, create, creations, write
 
 from kubenode.engine.kernel import ipvs
 from kubenode.engine.kernel.ipvs import control, dump, table

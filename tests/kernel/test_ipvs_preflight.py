@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.ipvs_tables import SCHEDULERS
+from support.tables.ipvs_tables import SCHEDULERS
 
 from kubenode.engine.kernel import ipvs
 from kubenode.engine.kernel.ipvs import control

@@ -13,7 +13,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from support.namespace import fresh, sh
+from support.processes.namespace import fresh, sh
 
 from kubenode.engine.kernel import ipvs
 from kubenode.engine.kernel.ipvs import dump, proc

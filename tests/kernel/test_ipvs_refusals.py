@@ -12,8 +12,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.ipvs_tables import DNS, NOTHING, WEB, create, creations, write
-from support.nobody import said_to_nobody
+from support.processes.nobody import said_to_nobody
+from support.tables.ipvs_tables import DNS, NOTHING, WEB, create, creations, write
 
 from kubenode.engine.errors import MissingError
 from kubenode.engine.kernel import ipvs

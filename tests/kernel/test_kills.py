@@ -20,11 +20,12 @@ from pathlib import Path
 
 import pytest
 from kernel.test_takeover import NODE_IP, _modules, agent, network, recorded_node, serve, servers  # noqa: F401 - fixtures
-from support import objects, recorded
-from support.agent_process import NODE, AgentProcess, dump
-from support.conversation import Servers, Target
-from support.namespace import sh
-from support.steady import Steady
+from support.agent.process import NODE, AgentProcess, dump
+from support.clusters import objects
+from support.kube_proxy import recorded
+from support.processes.namespace import sh
+from support.traffic.conversation import Servers, Target
+from support.traffic.steady import Steady
 
 from kubenode.daemon.inputs.desired_state import DesiredState, Options
 from kubenode.daemon.sync.reconciler import Reconciler

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
-from support.agent_bundles import Member, bundle, manifest, packed
+from support.agent.bundles import Member, bundle, manifest, packed
 
 GOOD = "import sys\n"
 UNFIT = "import sys\nprint('ok    here')\nprint('FAIL  no such thing: ' + sys.argv[-1])\nsys.exit(1)\n"

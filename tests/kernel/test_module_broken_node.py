@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 from kernel.modules import ModuleError, run
 from kernel.test_module_agent_install import Node
-from support import guarded, objects
-from support.agent_process import dump
-from support.namespace import fresh
+from support.agent.process import dump
+from support.clusters import objects
+from support.processes import guarded
+from support.processes.namespace import fresh
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 

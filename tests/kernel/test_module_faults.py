@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
-from support import objects
-from support.faults import Fault, Finished, later_in_child
-from support.guarded import node
-from support.namespace import fresh, sh
+from support.clusters import objects
+from support.processes.faults import Fault, Finished, later_in_child
+from support.processes.guarded import node
+from support.processes.namespace import fresh, sh
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
-from support.module_ipsets import saved, sets
-from support.started import Started
+from support.processes.started import Started
+from support.tables.module_ipsets import saved, sets
 
 pytestmark = pytest.mark.usefixtures("no_sets_left")
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
-from support.agent_process import eventually
-from support.namespace import fresh, sh
+from support.agent.process import eventually
+from support.processes.namespace import fresh, sh
 
 ALLOWED = "127.7.0.1"  # the packets' destination, one of many members
 MEMBERS = [f"127.7.{high}.{low}" for high in range(4) for low in range(250)]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
-from support.module_ipsets import saved, sets
-from support.set_members import cases, member
+from support.tables.module_ipsets import saved, sets
+from support.tables.set_members import cases, member
 
 from kubenode.engine.syntax.ipset_header import header
 

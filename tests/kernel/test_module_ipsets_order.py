@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
-from support.module_ipsets import sets
+from support.tables.module_ipsets import sets
 
 pytestmark = pytest.mark.usefixtures("no_sets_left")
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, converge, run
-from support.iptables_spelling import CHAIN, SET
-from support.iptables_usual import USUAL
-from support.started import Started
+from support.processes.started import Started
+from support.tables.iptables_spelling import CHAIN, SET
+from support.tables.iptables_usual import USUAL
 
 FOREIGN = """*filter
 :FOREIGN - [0:0]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
-from support.guarded import undone
+from support.processes.guarded import undone
 from support.waiting import eventually
 
 VIP, PODS = "192.0.2.80", ("198.51.100.11", "198.51.100.12")

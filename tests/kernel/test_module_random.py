@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, converge, run
-from support.guarded import node, undone
-from support.iptables_spelling import CHAIN, SET, random_rule
-from support.namespace import fresh, sh
-from support.random_cluster import FACTS, RandomCluster
-from support.set_members import cases, member
+from support.clusters.random_cluster import FACTS, RandomCluster
+from support.processes.guarded import node, undone
+from support.processes.namespace import fresh, sh
+from support.tables.iptables_spelling import CHAIN, SET, random_rule
+from support.tables.set_members import cases, member
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import guard as _guard
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply

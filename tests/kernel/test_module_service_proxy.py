@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, converge, run
-from support import kube_proxy_left, objects, recorded
-from support.agent_process import dump
-from support.namespace import fresh, sh
+from support.agent.process import dump
+from support.clusters import objects
+from support.kube_proxy import leftovers, recorded
+from support.processes.namespace import fresh, sh
 
 from kubenode.engine.render import render
 
@@ -168,7 +169,7 @@ def test_a_sysctl_that_another_task_wants_for_good_stays(former: None) -> None:
 def test_kube_proxys_state_is_taken_over_only_if_told() -> None:
     recording = recorded.load(recorded.GOLDEN / "clustercidr-0.json")
     recorded_addresses(recording)
-    kube_proxy_left.load(recording["state"])
+    leftovers.load(recording["state"])
     sh("ipvsadm", "-A", "-t", "10.96.9.9:80", "-s", "rr")
     sh("ip", "addr", "add", "10.96.9.9/32", "dev", "kube-ipvs0")
     config = {"clusterCIDR": recording["config"]["clusterCIDR"], **QUIET}
@@ -191,9 +192,9 @@ def test_kube_proxys_state_is_taken_over_only_if_told() -> None:
 
 
 def test_rules_that_balance_go_when_virtual_servers_serve(tmp_path: Path) -> None:
-    mode = kube_proxy_left.iptables_mode(VIP, 80, 30080, ["10.244.1.1:8080", "10.244.1.2:8080"], "10.244.0.0/16")
-    kube_proxy_left.load_foreign()
-    kube_proxy_left.use_iptables_mode(mode, tmp_path)
+    mode = leftovers.iptables_mode(VIP, 80, 30080, ["10.244.1.1:8080", "10.244.1.2:8080"], "10.244.0.0/16")
+    leftovers.load_foreign()
+    leftovers.use_iptables_mode(mode, tmp_path)
     lines = proxy(*web(), adopt=True)["lines"]
     (services,) = [number for number, line in enumerate(lines) if line.startswith("~ chain IPv4 nat KUBE-SERVICES")]
     assert lines.index(f"+ address {VIP}/32 on kube-ipvs0") < services

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from kernel.modules import PACKAGE, ModuleError, run
-from support.agent_process import dump
+from support.agent.process import dump
 
 MODULES = sorted(path.stem for path in (Path(__file__).parents[2] / "plugins/modules").glob("*.py"))
 # Nothing can be made a number, a truth, a dictionary or a list of these.

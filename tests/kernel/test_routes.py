@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.namespace import fresh, sh
+from support.processes.namespace import fresh, sh
 
 from kubenode.engine.kernel.rtnetlink import addresses
 from kubenode.engine.model.link import STATIC, AddressKey, Link, RouteKey

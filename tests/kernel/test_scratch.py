@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.faults import Fault, later_in_child
-from support.namespace import sh
+from support.processes.faults import Fault, later_in_child
+from support.processes.namespace import sh
 
 from kubenode.cli import main
 from kubenode.engine.errors import EngineError, KernelError

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import kube_proxy_left, objects, recorded
-from support.agent_process import NODE, AgentProcess, dump, eventually
-from support.conversation import Servers, Target
-from support.namespace import fresh, sh
-from support.steady import Steady
+from support.agent.process import NODE, AgentProcess, dump, eventually
+from support.clusters import objects
+from support.kube_proxy import leftovers, recorded
+from support.processes.namespace import fresh, sh
+from support.traffic.conversation import Servers, Target
+from support.traffic.steady import Steady
 
 MODULES = (
     "ip_vs",
@@ -121,7 +122,7 @@ def recorded_node(path: Path, agent: AgentProcess) -> dict[str, Any]:
             if item["scope"] == "global":
                 extra = ["nodad"] if item["family"] == "inet6" else []
                 sh("ip", "addr", "replace", f"{item['local']}/{item['prefixlen']}", "dev", "vec0", *extra)
-    kube_proxy_left.load(recording["state"])
+    leftovers.load(recording["state"])
     agent.configure({key: value for key, value in recording["config"].items() if key not in ("apiVersion", "kind")})
     agent.write("all.json", recording["objects"])
     return recording
@@ -263,9 +264,9 @@ def connections() -> int:
 
 def test_from_iptables_mode_under_traffic_and_back(agent: AgentProcess, servers: Servers, tmp_path: Path) -> None:
     serve(servers, list(ENDPOINTS))
-    mode = kube_proxy_left.iptables_mode(VIP, 80, NODE_PORT, ENDPOINTS, "10.244.0.0/16")
-    kube_proxy_left.load_foreign()
-    kube_proxy_left.use_iptables_mode(mode, tmp_path)
+    mode = leftovers.iptables_mode(VIP, 80, NODE_PORT, ENDPOINTS, "10.244.0.0/16")
+    leftovers.load_foreign()
+    leftovers.use_iptables_mode(mode, tmp_path)
     ports = [objects.port(80, "p", node_port=NODE_PORT)]
     ends = [objects.endpoint(endpoint.rpartition(":")[0], NODE) for endpoint in ENDPOINTS]
     agent.configure({"clusterCIDR": "10.244.0.0/16"})
@@ -287,7 +288,7 @@ def test_from_iptables_mode_under_traffic_and_back(agent: AgentProcess, servers:
         # back: kube-proxy's rules go before our virtual servers, which keep the connections that they have
         agent.stop()
         agent.command("cleanup", "--forget", "--run-dir", str(agent.run))
-        kube_proxy_left.use_iptables_mode(mode, tmp_path)
+        leftovers.use_iptables_mode(mode, tmp_path)
         before = connections()
         for client in traffic:
             client.more(20)
@@ -303,6 +304,6 @@ def test_from_iptables_mode_under_traffic_and_back(agent: AgentProcess, servers:
     rendered = ("render", "--objects", str(agent.manifests), "--config", str(agent.config), "--node", NODE)
     ours = agent.command(*rendered, "--node-address", NODE_IP, "--format", "iptables").stdout.splitlines()
     ours = [line for line in ours if line.startswith((":KUBE", "-A"))]
-    theirs = [line for lines in kube_proxy_left.FOREIGN.values() for line in lines]
+    theirs = [line for lines in leftovers.FOREIGN.values() for line in lines]
     assert sorted(line.split(" [")[0] for line in left) == sorted(line.split(" [")[0] for line in [*ours, *theirs])
     assert f"-A -t {VIP}:80 -s rr" in sh("ipvsadm", "-Sn")

@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from support.agent_process import eventually
-from support.cluster_net import GATEWAY, HOSTS, NODE
-from support.conversation import Talk, Target, asked
-from support.traffic import Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
+from support.agent.process import eventually
+from support.traffic.cluster import Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
+from support.traffic.conversation import Talk, Target, asked
+from support.traffic.network import GATEWAY, HOSTS, NODE
 
 STICKY, STICKY_UDP, STICKY_GONE = 60, 61, 62
 FLOW, STEADY, LATE, SERVING = 63, 64, 68, 69

@@ -9,10 +9,10 @@ import signal
 from typing import NamedTuple
 
 import pytest
-from support.agent_process import eventually
-from support.cluster_net import GATEWAY, HOSTS, NODE
-from support.conversation import ANSWER, SILENCE, Talk, Target, ask
-from support.traffic import Cluster, balancer_ip, cluster_ip, node_port, service
+from support.agent.process import eventually
+from support.traffic.cluster import Cluster, balancer_ip, cluster_ip, node_port, service
+from support.traffic.conversation import ANSWER, SILENCE, Talk, Target, ask
+from support.traffic.network import GATEWAY, HOSTS, NODE
 
 WEB, GUARDED, ITSELF = 90, 91, 92
 SYNC_PERIOD = 1  # seconds

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from support import objects
-from support.agent_process import eventually
-from support.cluster_net import GATEWAY, HOSTS, NODE, inside
-from support.conversation import REFUSED, SILENCE, Talk, Target, ask
-from support.traffic import Cluster, cluster_ip, node_port, service
+from support.agent.process import eventually
+from support.clusters import objects
+from support.traffic.cluster import Cluster, cluster_ip, node_port, service
+from support.traffic.conversation import REFUSED, SILENCE, Talk, Target, ask
+from support.traffic.network import GATEWAY, HOSTS, NODE, inside
 
 LOCAL, ABSENT, CLUSTER_WIDE, UDP, FLOW, TAKEN = 100, 101, 102, 103, 104, 105
 CHECKED, CHECKED_ABSENT, NOT_CHECKED = 32100, 32101, 32102

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import pytest
-from support import objects
-from support.cluster_net import GATEWAY, HOSTS, NODE
-from support.conversation import REFUSED, SILENCE, Target, ask, asked
-from support.traffic import PROTOCOLS, Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
+from support.clusters import objects
+from support.traffic.cluster import PROTOCOLS, Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
+from support.traffic.conversation import REFUSED, SILENCE, Target, ask, asked
+from support.traffic.network import GATEWAY, HOSTS, NODE
 
 LOCAL, NO_LOCAL, INTERNAL, INTERNAL_EMPTY, BOTH = 20, 21, 22, 23, 24
 CLIENT_ONLY, CLIENT_AND_NODE, EVERYBODY, OTHER_FAMILY = 30, 31, 32, 33

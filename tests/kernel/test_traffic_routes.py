@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from support.agent_process import eventually
-from support.cluster_net import GATEWAY, HOSTS, NODE, inside
-from support.conversation import REFUSED, Talk, Target, ask, asked, ping
-from support.traffic import Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
+from support.agent.process import eventually
+from support.traffic.cluster import Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
+from support.traffic.conversation import REFUSED, Talk, Target, ask, asked, ping
+from support.traffic.network import GATEWAY, HOSTS, NODE, inside
 
 WEB, LOCAL, HOSTED, UNUSED, DRAINED = 80, 81, 82, 99, 83
 HOST_PORT = 2222

@@ -9,11 +9,20 @@ A pod of the node that sees masqueraded traffic sees the pod bridge's address (G
 from __future__ import annotations
 
 import pytest
-from support import objects
-from support.agent_process import eventually
-from support.cluster_net import APPLIANCE_IP, GATEWAY, HOSTS, NODE
-from support.conversation import FORBIDDEN, REFUSED, UNREACHABLE, Target, ask, asked
-from support.traffic import POD_PORT, PROTOCOLS, Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
+from support.agent.process import eventually
+from support.clusters import objects
+from support.traffic.cluster import (
+    POD_PORT,
+    PROTOCOLS,
+    Cluster,
+    balancer_ip,
+    cluster_ip,
+    external_ip,
+    node_port,
+    service,
+)
+from support.traffic.conversation import FORBIDDEN, REFUSED, UNREACHABLE, Target, ask, asked
+from support.traffic.network import APPLIANCE_IP, GATEWAY, HOSTS, NODE
 
 EVERY, HAIRPIN, EMPTY, OTHER_PROXY, APPLIANCE, GONE = 10, 11, 12, 13, 14, 15
 OLDER, YOUNGER, OWN, SHARED = 16, 17, 18, 19

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from support.agent_process import eventually
-from support.cluster_net import APPLIANCE_IP, GATEWAY, HOSTS, NODE, inside
-from support.conversation import FORBIDDEN, REFUSED, SILENCE, Target, ask, asked, ping
-from support.namespace import sh
-from support.neighbours import ROLE
-from support.traffic import Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
+from support.agent.process import eventually
+from support.distributions.neighbours import ROLE
+from support.processes.namespace import sh
+from support.traffic.cluster import Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
+from support.traffic.conversation import FORBIDDEN, REFUSED, SILENCE, Target, ask, asked, ping
+from support.traffic.network import APPLIANCE_IP, GATEWAY, HOSTS, NODE, inside
 
 WEB, EMPTY, APPLIANCE, LOCAL = 80, 81, 82, 83
 HOST_PORT = 2222

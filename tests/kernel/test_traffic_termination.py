@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from support.agent_process import eventually
-from support.cluster_net import GATEWAY, HOSTS, NODE
-from support.conversation import REFUSED, Talk, Target, ask, asked
-from support.traffic import Cluster, cluster_ip, node_port, service
+from support.agent.process import eventually
+from support.traffic.cluster import Cluster, cluster_ip, node_port, service
+from support.traffic.conversation import REFUSED, Talk, Target, ask, asked
+from support.traffic.network import GATEWAY, HOSTS, NODE
 
 LEAVES, RETURNS, DELETED, LAST, IDLE, BOUND, ROLLING, SCTP, ENDS = 70, 71, 72, 73, 74, 75, 76, 77, 78
 FAMILIES = (4, 6)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.agent_process import AgentProcess, eventually
-from support.cluster import Cluster
-from support.kube_apiserver import PROXY, ROLE, KubeApiServer
-from support.namespace import fresh, sh
+from support.agent.process import AgentProcess, eventually
+from support.clusters.cluster import Cluster
+from support.clusters.kube_apiserver import PROXY, ROLE, KubeApiServer
+from support.processes.namespace import fresh, sh
 
 MANIFEST = Path(__file__).parents[2] / "roles/agent/files/rbac.yaml"
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")

@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 
 import pytest
-from support.agent_process import NODE, AgentProcess, eventually
-from support.cluster import Cluster, node, piece, service
-from support.following import NODES, SERVICES
-from support.kube_apiserver import PROXY, ROLE, KubeApiServer
-from support.served import SLOW, place, problems, real_servers, serve, start, virtual_servers
+from support.agent.following import NODES, SERVICES
+from support.agent.process import NODE, AgentProcess, eventually
+from support.agent.served import SLOW, place, problems, real_servers, serve, start, virtual_servers
+from support.clusters.cluster import Cluster, node, piece, service
+from support.clusters.kube_apiserver import PROXY, ROLE, KubeApiServer
 
 from kubenode.manifests.documents import ObjectKey
 

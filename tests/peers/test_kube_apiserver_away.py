@@ -13,12 +13,12 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from support.agent_process import AgentProcess, eventually
-from support.cluster import Cluster
-from support.following import SERVICES
-from support.kube_apiserver import ROLE, KubeApiServer
-from support.namespace import sh
-from support.served import SLOW, problems, real_servers, serve, start, steps, steps_since
+from support.agent.following import SERVICES
+from support.agent.process import AgentProcess, eventually
+from support.agent.served import SLOW, problems, real_servers, serve, start, steps, steps_since
+from support.clusters.cluster import Cluster
+from support.clusters.kube_apiserver import ROLE, KubeApiServer
+from support.processes.namespace import sh
 
 from kubenode.manifests.documents import ObjectKey
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.agent_process import NODE, AgentProcess, eventually
-from support.cluster import Cluster, node, piece, service
-from support.kube_apiserver import ROLE
-from support.served import SLOW, place, problems, real_servers, start, virtual_servers
+from support.agent.process import NODE, AgentProcess, eventually
+from support.agent.served import SLOW, place, problems, real_servers, start, virtual_servers
+from support.clusters.cluster import Cluster, node, piece, service
+from support.clusters.kube_apiserver import ROLE
 
 from kubenode.manifests.documents import ObjectKey
 

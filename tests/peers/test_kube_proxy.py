@@ -17,10 +17,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from support import plain_cluster, recorded
-from support.agent_process import eventually
-from support.fake_apiserver import FakeApiServer
-from support.namespace import fresh, sh
+from support.agent.process import eventually
+from support.clusters import plain_cluster
+from support.fakes.apiserver import FakeApiServer
+from support.kube_proxy import recorded
+from support.processes.namespace import fresh, sh
 
 from kubenode.engine.render import render
 

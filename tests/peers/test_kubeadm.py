@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.kubeadm_answers import GOLDEN
+from support.kubeadm.answers import GOLDEN
 
 ROOT = Path(__file__).parents[2]
 LAB = [str(ROOT / "molecule/lab/lab")]

@@ -16,8 +16,8 @@ import pytest
 from ansible.errors import AnsibleLookupError
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import init_plugin_loader, lookup_loader
-from support.cluster import Cluster, node, piece, service
-from support.kube_apiserver import PROXY, ROLE, KubeApiServer
+from support.clusters.cluster import Cluster, node, piece, service
+from support.clusters.kube_apiserver import PROXY, ROLE, KubeApiServer
 
 from kubenode.manifests.documents import ObjectKey, key_of
 

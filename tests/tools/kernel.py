@@ -65,7 +65,7 @@ def run(path: Path, results: Path = RESULTS) -> tuple[bool, str]:
 def run_all(paths: Sequence[Path], results: Path = RESULTS) -> bool:
     """Run files, the longest first; returns whether all passed."""
     # What a kernel without a network starts from; tests/host uses it, too.
-    root = [sys.executable, "-m", "support.foreign_root"]
+    root = [sys.executable, "-m", "support.distributions.foreign_root"]
     subprocess.run(root, check=False, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": "tests:molecule"})
     passed = []
     processors = sorted(os.sched_getaffinity(0))

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, "/usr/local/lib/fake-cluster")
-from support.fake_apiserver import FakeApiServer
+from support.fakes.apiserver import FakeApiServer
 
 ROOT = pathlib.Path("/var/lib/fake-cluster")
 server, labels = FakeApiServer(port=6443), None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.kubeadm_site import Site
+from support.kubeadm.site import Site
 
 
 @pytest.fixture

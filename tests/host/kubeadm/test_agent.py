@@ -10,8 +10,8 @@ import os
 import time
 
 import yaml
-from support.kubeadm_answers import said
-from support.kubeadm_site import NODES, Site
+from support.kubeadm.answers import said
+from support.kubeadm.site import NODES, Site
 
 
 def test_the_agent_in_the_place_of_kube_proxy(site: Site) -> None:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from support import fake_kubeadm
-from support.kubeadm_answers import GOLDEN
-from support.kubeadm_cases import JOIN, JOIN_CONTROL_PLANE
-from support.kubeadm_site import ENDPOINT, HASH, KEY, NODES, TOKEN, Site
+from support.fakes import kubeadm as fake_kubeadm
+from support.kubeadm.answers import GOLDEN
+from support.kubeadm.cases import JOIN, JOIN_CONTROL_PLANE
+from support.kubeadm.site import ENDPOINT, HASH, KEY, NODES, TOKEN, Site
 
 
 def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:

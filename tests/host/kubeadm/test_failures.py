@@ -8,8 +8,8 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from support.kubeadm_answers import said
-from support.kubeadm_site import TOKEN, Site
+from support.kubeadm.answers import said
+from support.kubeadm.site import TOKEN, Site
 
 
 @pytest.mark.parametrize("failure", ["init-preflight", "init-config"])

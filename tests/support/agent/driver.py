@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from support import objects as make
-from support.paper import PaperNode
+from support.clusters import objects as make
+from support.fakes.node import PaperNode
 
 from kubenode.daemon.sync.reconciler import Reconciler
 from kubenode.engine.desired.cluster import Cluster

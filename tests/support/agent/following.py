@@ -18,9 +18,9 @@ from kubenode.sources.kubernetes.access import Access, Identity
 from kubenode.sources.kubernetes.reflector import Timing
 from kubenode.sources.kubernetes.source import ApiOfNode, Kubernetes
 
-from . import objects
-from .fake_apiserver import FakeApiServer
-from .waiting import PATIENCE
+from ..clusters import objects
+from ..fakes.apiserver import FakeApiServer
+from ..waiting import PATIENCE
 
 NODE = "node1"
 SERVICES, SLICES, NODES = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/api/v1/nodes"

@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .namespace import each
-from .waiting import PATIENCE, eventually
+from ..processes.namespace import each
+from ..waiting import PATIENCE, eventually
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NODE = "node1"
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .agent_process import AgentProcess, metrics
-from .cluster import Cluster, piece, service
-from .namespace import sh
+from ..clusters.cluster import Cluster, piece, service
+from ..processes.namespace import sh
+from .process import AgentProcess, metrics
 
 SLOW = 120.0  # seconds; an API server needs most of a kernel with one processor
 _STEP = re.compile(r'kubenode_steps_total\{kind="(\w+)",verb="(\w+)"\} (\d+)')

@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import objects
-from .agent_process import NODE, AgentProcess
-from .namespace import fresh, sh
+from ..clusters import objects
+from ..processes.namespace import fresh, sh
+from .process import NODE, AgentProcess
 
 _MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
 WEB = "10.96.0.10"

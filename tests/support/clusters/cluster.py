@@ -23,7 +23,7 @@ from kubenode.sources.kubernetes.credentials import Credentials
 from kubenode.sources.kubernetes.errors import RefusedError
 from kubenode.sources.kubernetes.kubeconfig import Kubeconfig
 
-from .relay import Relay
+from ..fakes.relay import Relay
 
 Object = dict[str, Any]
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from .certificates import Authority
-from .waiting import eventually
+from ..fakes.certificates import Authority
+from ..waiting import eventually
 
 PORT, ETCD, ETCD_PEERS = 6443, 2379, 2380
 ADMIN = "admin-token"

@@ -24,7 +24,7 @@ from lab import mirror
 from lab.command import run_contained
 from lab.lock import locked
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TREES = ROOT / ".cache/trees"
 PACKAGES = ("python3", "dnf", "rpm", "createrepo-c", "zypper", "pacman-package-manager", "makepkg", "libarchive-tools")
 PACKAGES += ("dbus", "firewalld", "network-manager", "iptables", "iproute2", "netcat-openbsd")
@@ -117,7 +117,8 @@ def built() -> Path:
         AssertionError: it is not there.
     """
     assert _place().is_dir(), (
-        f"{_place()} is not there; on the machine: PYTHONPATH=tests:molecule python -m support.foreign_root"
+        f"{_place()} is not there; on the machine: "
+        "PYTHONPATH=tests:molecule python -m support.distributions.foreign_root"
     )
     return _place()
 

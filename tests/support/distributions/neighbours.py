@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, FileSystemLoader
 
-ROLE = Path(__file__).resolve().parents[2] / "roles/prepare"
+ROLE = Path(__file__).resolve().parents[3] / "roles/prepare"
 _FILES = yaml.safe_load((ROLE / "vars/main.yml").read_text())["prepare_neighbour_files"]
 PATHS = [entry["path"] for entry in _FILES]
 FILES = {re.findall(r"'([\w.]+\.j2)'", entry["text"])[0]: entry["path"] for entry in _FILES}  # template: path

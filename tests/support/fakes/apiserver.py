@@ -4,7 +4,7 @@
 """A fake kube-apiserver: lists, watches, writes and rights as a real one has been seen to have them, over real HTTP.
 
 It can page, bookmark, expire, stall, cut, send garbage and flood, as a test's script says. It knows nothing of our own
-code. What it says is in :mod:`.fake_apiserver_answers`, how it says it in :mod:`.fake_apiserver_http`.
+code. What it says is in :mod:`.apiserver_answers`, how it says it in :mod:`.apiserver_http`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Generator
 from itertools import takewhile
 from typing import NamedTuple
 
-from .fake_apiserver_answers import (
+from .apiserver_answers import (
     EMPTY_BOOKMARK,
     KINDS,
     Key,
@@ -35,7 +35,7 @@ from .fake_apiserver_answers import (
     selected,
     told,
 )
-from .fake_apiserver_http import Answer, Request, Server
+from .apiserver_http import Answer, Request, Server
 
 NODE_PROXIER = {
     "apiVersion": "rbac.authorization.k8s.io/v1",

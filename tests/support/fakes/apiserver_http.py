@@ -17,10 +17,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from .fake_apiserver_answers import VERSION, Object, encode, place
+from .apiserver_answers import VERSION, Object, encode, place
 
 if TYPE_CHECKING:
-    from .fake_apiserver import FakeApiServer
+    from .apiserver import FakeApiServer
 
 USUAL = {"Cache-Control": "no-cache, private", "Content-Type": "application/json"}
 PLAIN = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}

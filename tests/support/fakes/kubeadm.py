@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from support.kubeadm_answers import Answer, read, recorded
+from support.kubeadm.answers import Answer, read, recorded
 
 CLUSTER = Path(os.environ.get("FAKE_KUBERNETES", "."))
 # The file whose presence makes the answer another, which is recorded with the suffix -again; and the commands that make
@@ -35,8 +35,8 @@ MAKES = {"apply": "applied", "taint": "untainted"}
 def install(place: Path) -> None:
     """Make the commands in a directory."""
     for name in ("kubeadm", "kubectl"):
-        path = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})"
-        call = f"from support.fake_kubeadm import main; sys.exit(main(['{name}', *sys.argv[1:]]))"
+        path = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})"
+        call = f"from support.fakes.kubeadm import main; sys.exit(main(['{name}', *sys.argv[1:]]))"
         (place / name).write_text(f"#!{sys.executable}\n{path}\n{call}\n")
         (place / name).chmod(0o755)
 

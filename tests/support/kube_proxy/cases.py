@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.objects import endpoint, piece, port, service
+from support.clusters.objects import endpoint, piece, port, service
 
 from kubenode.engine.desired.settings import Config
 

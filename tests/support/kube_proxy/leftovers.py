@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .namespace import sh
+from ..processes.namespace import sh
 
-_USE = Path(__file__).parents[2] / "molecule/migrate/files/iptables_mode.py"
+_USE = Path(__file__).parents[3] / "molecule/migrate/files/iptables_mode.py"
 
 # What the kubelet and somebody else keep in the same tables.
 FOREIGN = {

@@ -14,7 +14,7 @@ from kubenode.engine.desired.cluster import Cluster
 from kubenode.engine.desired.node_facts import NodeFacts
 from kubenode.engine.desired.settings import parse
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 RECORDINGS = sorted(GOLDEN.glob("*.json"))
 Chains = dict[str, dict[str, list[str]]]
 

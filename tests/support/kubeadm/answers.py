@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-GOLDEN = Path(__file__).parents[1] / "golden/kubeadm"
+GOLDEN = Path(__file__).parents[2] / "golden/kubeadm"
 
 
 class Answer(NamedTuple):

@@ -7,7 +7,7 @@ $KUBENODE_TEST_KUBEADM names the kubeadm; with $KUBENODE_TEST_KUBECONFIG, which 
 cluster for tests, what needs an API server is asked as well. To record everything in tests/golden/kubeadm, as root:
 
     PYTHONPATH=collection:tests KUBENODE_TEST_KUBEADM=… KUBENODE_TEST_KUBECONFIG=… .venv/bin/python -m
-    support.kubeadm_real
+    support.kubeadm.real
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from support.kubeadm_answers import GOLDEN, Answer, recorded
-from support.kubeadm_cases import CASES, EVERYTHING, JOIN, SITE, Case
+from support.kubeadm.answers import GOLDEN, Answer, recorded
+from support.kubeadm.cases import CASES, EVERYTHING, JOIN, SITE, Case
 
 KUBEADM = os.environ.get("KUBENODE_TEST_KUBEADM", "")
 KUBECONFIG = os.environ.get("KUBENODE_TEST_KUBECONFIG", "")

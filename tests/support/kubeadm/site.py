@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from support import fake_kubeadm
-from support.kubeadm_answers import said
+from support.fakes import kubeadm as fake_kubeadm
+from support.kubeadm.answers import said
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 _, ENDPOINT, TOKEN, HASH = re.split(r" --\S+ | join ", said("token-create").strip())
 KEY = said("upload-certs").split()[-1]
 NODES = ("n1", "n2", "w1")

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from .waiting import PATIENCE, eventually
+from ..waiting import PATIENCE, eventually
 
 
 class Fault(NamedTuple):

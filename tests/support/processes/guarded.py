@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..waiting import eventually
 from .namespace import each
-from .waiting import eventually
 
 PENDING = Path("/run/kubenode-confirm")
 LEDGERS = (Path("/run/kubenode/ledger.db"), Path("/var/lib/kubenode/ledger.db"))

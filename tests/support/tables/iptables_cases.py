@@ -17,9 +17,9 @@ from kubenode.engine.model.iptables import ChainKey, JumpKey, RulePosition
 from kubenode.engine.plan import Step, plan
 from kubenode.engine.syntax.iptables_rule import canonical_rule
 
+from ..processes.namespace import fresh, sh
 from .iptables_spelling import CHAIN, SET, examples
 from .iptables_usual import USUAL
-from .namespace import fresh, sh
 
 FOREIGN = """\
 *nat

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernel.modules import converge
 
-from .namespace import sh
+from ..processes.namespace import sh
 
 
 def saved(name: str) -> list[str]:

@@ -10,9 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from . import objects
-from .agent_process import AgentProcess, dump, eventually
-from .cluster_net import (
+from ..agent.process import AgentProcess, dump, eventually
+from ..clusters import objects
+from ..clusters.objects import Object
+from ..processes.namespace import sh
+from ..waiting import PATIENCE
+from .conversation import Servers, Target
+from .network import (
     APPLIANCE_IP,
     BALANCER_IP,
     CLUSTER_CIDRS,
@@ -24,10 +28,6 @@ from .cluster_net import (
     REMOTE_PODS,
     inside,
 )
-from .conversation import Servers, Target
-from .namespace import sh
-from .objects import Object
-from .waiting import PATIENCE
 
 POD_PORT = 8080
 PROTOCOLS = ("tcp", "udp", "sctp")

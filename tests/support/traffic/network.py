@@ -25,8 +25,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from .namespace import sh
-from .waiting import eventually
+from ..processes.namespace import sh
+from ..waiting import eventually
 
 _CLONE_NEWNET = 0x40000000
 _TENTATIVE = 0x40  # IFA_F_TENTATIVE

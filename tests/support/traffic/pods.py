@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from .namespace import sh
+from ..processes.namespace import sh
 
 PORT = 8080
 _SERVER = """

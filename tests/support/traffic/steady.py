@@ -11,9 +11,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from .cluster_net import inside
+from ..waiting import eventually
 from .conversation import Talk, Target
-from .waiting import eventually
+from .network import inside
 
 
 class Steady:

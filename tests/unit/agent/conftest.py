@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from support.idle_agent import agent, clock
+from support.agent.idle import agent, clock
 
 __all__ = ["agent", "clock"]

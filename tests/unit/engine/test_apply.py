@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.paper import PaperNode
+from support.fakes.node import PaperNode
 
 from kubenode.engine.apply import ApplyError, execute
 from kubenode.engine.errors import MissingError

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.paper import PaperNode
+from support.fakes.node import PaperNode
 
 from kubenode.engine.apply import ApplyError, execute
 from kubenode.engine.errors import LedgerError

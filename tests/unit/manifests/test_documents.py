@@ -11,7 +11,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from support import objects as make
+from support.clusters import objects as make
 
 from kubenode.manifests.documents import DocumentError, ObjectKey, objects
 

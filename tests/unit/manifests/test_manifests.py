@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import objects as make
+from support.clusters import objects as make
 
 from kubenode.manifests.directory import Manifests
 from kubenode.manifests.documents import ObjectKey

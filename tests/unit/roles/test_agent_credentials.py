@@ -16,7 +16,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.certificates import Authority
+from support.fakes.certificates import Authority
 
 from kubenode.sources.kubernetes.kubeconfig import Kubeconfig
 

@@ -4,7 +4,7 @@
 """Interpretation of recorded answers of a real kubeadm and kubectl by the expressions of the role kubeadm.
 
 With KUBENODE_TEST_KUBEADM=/path/to/kubeadm, as root, the real programs are run too. With KUBENODE_TEST_KUBECONFIG, of a
-cluster for tests, so are the commands that need a cluster. See tests/support/kubeadm_real.py.
+cluster for tests, so are the commands that need a cluster. See tests/support/kubeadm/real.py.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 import yaml
-from support import kubeadm_real
-from support.kubeadm_answers import Answer, recorded
-from support.kubeadm_cases import EVERYTHING, Case
+from support.kubeadm import real as kubeadm_real
+from support.kubeadm.answers import Answer, recorded
+from support.kubeadm.cases import EVERYTHING, Case
 
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_versions import api_version, parse_version
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import configparser
 from xml.etree import ElementTree
 
-from support.neighbours import render
+from support.distributions.neighbours import render
 
 
 def attributes(text: str, name: str) -> list[dict[str, str]]:

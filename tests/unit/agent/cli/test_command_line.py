@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import objects as make
+from support.clusters import objects as make
 
 from kubenode.cli import main
 from kubenode.cli.commands import COMMANDS, USAGE_ERROR

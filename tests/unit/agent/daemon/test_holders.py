@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import objects as make
-from support.driver import FakeNode
+from support.agent.driver import FakeNode
+from support.clusters import objects as make
 
 from kubenode.daemon.agent import Agent
 from kubenode.daemon.inputs.desired_state import Options

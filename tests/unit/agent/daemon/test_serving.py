@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import objects as make
-from support.idle_agent import LINES, NOTHING, Clock
+from support.agent.idle import LINES, NOTHING, Clock
+from support.clusters import objects as make
 
 from kubenode.daemon.agent import Agent
 from kubenode.engine.errors import KernelError

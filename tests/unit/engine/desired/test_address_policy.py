@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.objects import endpoint, piece, service
-from support.wanted import NODE, cluster, node, servers
+from support.clusters.objects import endpoint, piece, service
+from support.kube_proxy.wanted import NODE, cluster, node, servers
 
 from kubenode.engine.desired.address_policy import AddressPolicy
 from kubenode.engine.desired.cluster import Cluster

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import objects
-from support.objects import endpoint, piece, port, service
-from support.wanted import NODE, cluster, members, node, servers
+from support.clusters import objects
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.wanted import NODE, cluster, members, node, servers
 
 from kubenode.engine.desired.cluster import Cluster
 from kubenode.engine.desired.settings import Config

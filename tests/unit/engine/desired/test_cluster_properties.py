@@ -11,8 +11,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.objects import service
-from support.random_cluster import FACTS, RandomCluster
+from support.clusters.objects import service
+from support.clusters.random_cluster import FACTS, RandomCluster
 
 from kubenode.engine.desired.cluster import Cluster
 from kubenode.engine.desired.settings import Config

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.objects import endpoint, piece, port, service
-from support.wanted import cluster, node
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.wanted import cluster, node
 
 from kubenode.engine.desired.cluster import Cluster
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.objects import endpoint, piece, port, service
-from support.wanted import cluster, members, node, servers
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.wanted import cluster, members, node, servers
 
 from kubenode.engine.desired.sets import CLUSTER_IP, SETS
 from kubenode.engine.desired.settings import Config

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import pytest
-from support.objects import endpoint, piece, port, service
-from support.proxier import (
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.cases import (
     ONE,
     V4,
 )
-from support.wanted import NODE, cluster, members, servers
+from support.kube_proxy.wanted import NODE, cluster, members, servers
 
 
 def test_endpoint_slice_end_to_end() -> None:

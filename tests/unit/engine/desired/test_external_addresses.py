@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from support.objects import endpoint, piece, port, service
-from support.proxier import (
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.cases import (
     CA,
     CM,
     EA,
@@ -22,7 +22,7 @@ from support.proxier import (
     balancer,
     ports,
 )
-from support.wanted import NODE, chain, cluster, members, node, servers
+from support.kube_proxy.wanted import NODE, chain, cluster, members, node, servers
 
 from kubenode.engine.desired.settings import Config
 

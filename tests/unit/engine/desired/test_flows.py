@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.objects import endpoint, piece, port, service
-from support.wanted import NODE, cluster, node, servers
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.wanted import NODE, cluster, node, servers
 
 from kubenode.engine.model.ipvs import VirtualServerKey
 

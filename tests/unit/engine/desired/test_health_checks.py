@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.objects import endpoint, piece, port, service
-from support.proxier import (
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.cases import (
     local_balancer,
 )
-from support.wanted import NODE, cluster, members, node
+from support.kube_proxy.wanted import NODE, cluster, members, node
 
 
 def test_health_check_node_port() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import objects
-from support.objects import endpoint, piece, port, service
-from support.wanted import NODE, cluster, servers
+from support.clusters import objects
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.wanted import NODE, cluster, servers
 
 from kubenode.engine.errors import InputError
 from kubenode.engine.kubernetes.endpoint_slice import parse_slice

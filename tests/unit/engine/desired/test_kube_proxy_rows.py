@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import objects
-from support.objects import endpoint, piece, service
-from support.wanted import NODE, cluster, members, node, servers
+from support.clusters import objects
+from support.clusters.objects import endpoint, piece, service
+from support.kube_proxy.wanted import NODE, cluster, members, node, servers
 
 from kubenode.engine.desired.node_addresses import node_addresses, node_port_addresses
 from kubenode.engine.desired.settings import Config

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from support.objects import service
-from support.wanted import chain, cluster, node
+from support.clusters.objects import service
+from support.kube_proxy.wanted import chain, cluster, node
 
 from kubenode.engine.desired import sets
 from kubenode.engine.desired.node_facts import NodeFacts

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.objects import endpoint, piece
-from support.proxier import (
+from support.clusters.objects import endpoint, piece
+from support.kube_proxy.cases import (
     DUAL,
     EVERYWHERE,
     HCA,
@@ -20,7 +20,7 @@ from support.proxier import (
     node_port,
     ports,
 )
-from support.wanted import NODE, chain, cluster, members, node, servers
+from support.kube_proxy.wanted import NODE, chain, cluster, members, node, servers
 
 from kubenode.engine.desired.settings import Config
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import recorded
+from support.kube_proxy import recorded
 
 from kubenode.engine.model import State
 from kubenode.engine.render import render

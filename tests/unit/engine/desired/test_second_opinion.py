@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random clusters: what we want is what kube-proxy makes, as :mod:`support.kube_proxy` reads its sources."""
+"""Random clusters: what we want is what kube-proxy makes, as :mod:`support.kube_proxy.proxier` reads its sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support import kube_proxy, plain_cluster, recorded
+from support.clusters import plain_cluster
+from support.kube_proxy import proxier, recorded
 
 from kubenode.engine.desired.cluster import Cluster
 from kubenode.engine.desired.node_facts import NodeFacts
@@ -26,7 +27,7 @@ def compare(things: list[dict[str, Any]], config: dict[str, Any], facts: NodeFac
     state = cluster.state()
     (node,) = [thing for thing in things if thing["kind"] == "Node" and thing["metadata"]["name"] == facts.name]
     for family in (4, 6):
-        wanted = kube_proxy.Pass(family, things, config, node, [ip for _link, ip in facts.addresses])
+        wanted = proxier.Pass(family, things, config, node, [ip for _link, ip in facts.addresses])
         prefix = 32 if family == 4 else 128
         servers = {
             (key.protocol, key.address, key.port): (value.scheduler, value.flags, value.timeout)

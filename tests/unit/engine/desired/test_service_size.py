@@ -12,8 +12,8 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from support.objects import endpoint, piece, port, service
-from support.wanted import cluster, node, servers
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.wanted import cluster, node, servers
 
 from kubenode.engine.desired import cluster as module
 from kubenode.engine.desired.cluster import Cluster

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.objects import endpoint, piece, port, service
-from support.proxier import (
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.cases import (
     ONE,
     V4,
     balancer,
 )
-from support.wanted import NODE, cluster, members, node, servers
+from support.kube_proxy.wanted import NODE, cluster, members, node, servers
 
 from kubenode.engine.desired.settings import Config
 

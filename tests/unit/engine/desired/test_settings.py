@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from support.configuration import agent, kube_proxy, nested, problems
-from support.recorded import GOLDEN
+from support.clusters.configuration import agent, kube_proxy, nested, problems
+from support.kube_proxy.recorded import GOLDEN
 
 from kubenode.engine.desired.settings import KUBE_PROXY, Config, parse
 from kubenode.engine.desired.settings_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS, WITHOUT_EFFECT

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.configuration import agent, kube_proxy, nested, problems
+from support.clusters.configuration import agent, kube_proxy, nested, problems
 
 
 @pytest.mark.parametrize(

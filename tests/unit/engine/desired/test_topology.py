@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
-from support.objects import endpoint, piece, port, service
-from support.wanted import cluster, node, servers
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.wanted import cluster, node, servers
 
 from kubenode.engine.desired.endpoints import Candidate, choose
 from kubenode.engine.kubernetes.endpoint_slice import parse_slice

@@ -12,8 +12,8 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from support.objects import endpoint, piece, port, service
-from support.wanted import cluster, node, servers
+from support.clusters.objects import endpoint, piece, port, service
+from support.kube_proxy.wanted import cluster, node, servers
 
 from kubenode.engine.desired.cluster import Cluster
 from kubenode.engine.desired.service_vips import Origin

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.objects import endpoint, node, piece, port, service
-from support.wanted import NODE, cluster
-from support.wanted import node as facts
+from support.clusters.objects import endpoint, node, piece, port, service
+from support.kube_proxy.wanted import NODE, cluster
+from support.kube_proxy.wanted import node as facts
 
 from kubenode.engine.desired.settings import Config
 from kubenode.engine.model.ipset import MemberKey

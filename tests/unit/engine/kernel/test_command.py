@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.agent_process import eventually
+from support.agent.process import eventually
 
 from kubenode.engine.errors import KernelError, MissingError
 from kubenode.engine.kernel import command

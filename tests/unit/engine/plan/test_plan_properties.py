@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.paper import PaperNode
+from support.fakes.node import PaperNode
 
 from kubenode.engine.apply import ApplyError, execute
 from kubenode.engine.ledger import Ledger

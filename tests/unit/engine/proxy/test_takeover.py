@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import recorded
+from support.kube_proxy import recorded
 
 from kubenode.engine.model.ipset import MemberKey
 from kubenode.engine.model.iptables import ChainKey, JumpKey

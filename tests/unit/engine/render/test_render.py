@@ -9,8 +9,8 @@ import json
 from typing import Any
 
 import pytest
-from support import recorded
-from support.random_cluster import FACTS, RandomCluster
+from support.clusters.random_cluster import FACTS, RandomCluster
+from support.kube_proxy import recorded
 
 from kubenode.engine.desired.cluster import Cluster
 from kubenode.engine.desired.settings import Config

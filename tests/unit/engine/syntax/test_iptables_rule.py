@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Spelling of rules.
 
-Tests on both back ends compare it with iptables' own (support/iptables_spelling.py).
+Tests on both back ends compare it with iptables' own (support/tables/iptables_spelling.py).
 """
 
 from __future__ import annotations

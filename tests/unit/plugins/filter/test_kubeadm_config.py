@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
-from support.kubeadm_answers import defaults
-from support.kubeadm_cases import EVERYTHING
+from support.kubeadm.answers import defaults
+from support.kubeadm.cases import EVERYTHING
 
 from ansible_collections.kubenode.ipvs.plugins.filter.kubeadm_config import FilterModule
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.desired.settings import parse

@@ -4,15 +4,15 @@
 """Verdicts of a real ``kubeadm config validate`` on the role's documents, as recorded.
 
 With KUBENODE_TEST_KUBEADM=/path/to/kubeadm that kubeadm judges them too. Documents without a recorded verdict must be
-recorded: see tests/support/kubeadm_real.py.
+recorded: see tests/support/kubeadm/real.py.
 """
 
 from __future__ import annotations
 
 import pytest
-from support import kubeadm_real
-from support.kubeadm_answers import Answer, read
-from support.kubeadm_cases import CASES, VERSION
+from support.kubeadm import real as kubeadm_real
+from support.kubeadm.answers import Answer, read
+from support.kubeadm.cases import CASES, VERSION
 
 RECORDED = read("validated.json")
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
-from support import objects as make
+from support.clusters import objects as make
 
 from ansible_collections.kubenode.ipvs.plugins.lookup.objects import LookupModule
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.set_members import cases, member
+from support.tables.set_members import cases, member
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import ipset_compare as _ipset_compare
 from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipset_compare import Given, UnclearError, compare

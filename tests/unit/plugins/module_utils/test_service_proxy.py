@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import objects as make
+from support.clusters import objects as make
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.service_proxy import found_objects
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError

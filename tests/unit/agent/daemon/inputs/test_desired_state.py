@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import objects as make
+from support.clusters import objects as make
 
 from kubenode.cli.desired import wanted
 from kubenode.daemon.inputs.desired_state import DesiredState, Options

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 import yaml
-from support import objects
-from support.objects import endpoint, piece, service
+from support.clusters import objects
+from support.clusters.objects import endpoint, piece, service
 
 from kubenode.daemon.inputs.desired_state import DesiredState, Options
 from kubenode.log import Log

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from support.idle_agent import NOTHING, Clock
+from support.agent.idle import NOTHING, Clock
 
 from kubenode.daemon.agent import Agent
 from kubenode.daemon.inputs.kernel_watcher import KernelWatcher

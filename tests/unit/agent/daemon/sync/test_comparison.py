@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.driver import Driver, web
+from support.agent.driver import Driver, web
 
 from kubenode.engine.errors import KernelError
 from kubenode.engine.kernel import Result

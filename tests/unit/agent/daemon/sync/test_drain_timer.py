@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.paper import PaperNode
+from support.fakes.node import PaperNode
 
 from kubenode.daemon.sync.reconciler import Reconciler
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey

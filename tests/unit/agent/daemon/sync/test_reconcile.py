@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.driver import CONFIG, FACTS, Driver, web
+from support.agent.driver import CONFIG, FACTS, Driver, web
 
 from kubenode.daemon.sync.reconciler import Reconciler
 from kubenode.engine.desired.cluster import Cluster

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.fake_apiserver import FakeApiServer
-from support.following import FAST, Following
+from support.agent.following import FAST, Following
+from support.fakes.apiserver import FakeApiServer
 
 
 @pytest.fixture

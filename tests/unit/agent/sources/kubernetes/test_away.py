@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import objects
-from support.fake_apiserver import FakeApiServer
-from support.fake_apiserver_http import Answer
-from support.following import FAST, NODES, SERVICES, SLICES, Following, fill, service_names, services
+from support.agent.following import FAST, NODES, SERVICES, SLICES, Following, fill, service_names, services
+from support.clusters import objects
+from support.fakes.apiserver import FakeApiServer
+from support.fakes.apiserver_http import Answer
 
 Follow = Callable[..., Following]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.fake_apiserver import FakeApiServer
+from support.fakes.apiserver import FakeApiServer
 
 from kubenode.cli.desired import usual_objects
 from kubenode.daemon.inputs.desired_state import DesiredState, Options

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.agent_process import eventually
-from support.certificates import Authority
-from support.fake_apiserver import FakeApiServer
-from support.following import FAST, NODE, Fixed
+from support.agent.following import FAST, NODE, Fixed
+from support.agent.process import eventually
+from support.fakes.apiserver import FakeApiServer
+from support.fakes.certificates import Authority
 
 from kubenode.log import Log
 from kubenode.sources.kubernetes.access import Access, Identity

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from support import objects
-from support.fake_apiserver import FakeApiServer
-from support.fake_apiserver_http import Answer
-from support.following import NODE, Fixed, Following
+from support.agent.following import NODE, Fixed, Following
+from support.clusters import objects
+from support.fakes.apiserver import FakeApiServer
+from support.fakes.apiserver_http import Answer
 from support.waiting import eventually
 
 from kubenode.sources.kubernetes.access import Identity

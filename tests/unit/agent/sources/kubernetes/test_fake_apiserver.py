@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from support.fake_apiserver import FakeApiServer
-from support.fake_apiserver_answers import encode
-from support.following import NODES, SERVICES, SLICES
+from support.agent.following import NODES, SERVICES, SLICES
+from support.fakes.apiserver import FakeApiServer
+from support.fakes.apiserver_answers import encode
 
 RECORDED = Path(__file__).parents[4] / "golden/api"
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import objects
-from support.fake_apiserver import FakeApiServer
-from support.fake_apiserver_http import Answer
-from support.following import NODE, SERVICES, SLICES, Following, fill, service_names
-from support.wanted import cluster
+from support.agent.following import NODE, SERVICES, SLICES, Following, fill, service_names
+from support.clusters import objects
+from support.fakes.apiserver import FakeApiServer
+from support.fakes.apiserver_http import Answer
+from support.kube_proxy.wanted import cluster
 
 from kubenode.manifests.directory import Manifests
 from kubenode.manifests.documents import key_of

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.fake_apiserver import FakeApiServer
-from support.following import Fixed, Following, fill
+from support.agent.following import Fixed, Following, fill
+from support.fakes.apiserver import FakeApiServer
 
 from kubenode.sources.kubernetes.peers import Peers, host
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import objects
+from support.clusters import objects
 from support.waiting import eventually
 
 from kubenode.manifests.directory import Manifests

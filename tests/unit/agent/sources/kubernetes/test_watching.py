@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support import objects
-from support.fake_apiserver import FakeApiServer
-from support.fake_apiserver_answers import encode, failure
-from support.fake_apiserver_http import Answer
-from support.following import FAST, NODE, NODES, SERVICES, SLICES, Following, fill, service_names, services
+from support.agent.following import FAST, NODE, NODES, SERVICES, SLICES, Following, fill, service_names, services
+from support.clusters import objects
+from support.fakes.apiserver import FakeApiServer
+from support.fakes.apiserver_answers import encode, failure
+from support.fakes.apiserver_http import Answer
 
 Follow = Callable[..., Following]
 

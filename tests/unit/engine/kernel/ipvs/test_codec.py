@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support import ipvs_tables, ipvsadm
+from support.tables import ipvs_tables, ipvsadm
 
 from kubenode.engine.kernel.ipvs.attributes import Dest, Service
 from kubenode.engine.kernel.ipvs.codec import (

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 
 import pytest
-from support.fake_ipvs import FakeKernel
+from support.fakes.ipvs import FakeKernel
 
 from kubenode.engine.kernel.ipvs import apply, connection
 from kubenode.engine.kernel.ipvs.attributes import Command

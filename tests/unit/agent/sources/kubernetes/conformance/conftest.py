@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.certificates import Authority
-from support.cluster import Cluster
-from support.fake_apiserver import FakeApiServer
-from support.following import FAST, Following
+from support.agent.following import FAST, Following
+from support.clusters.cluster import Cluster
+from support.fakes.apiserver import FakeApiServer
+from support.fakes.certificates import Authority
 
 KUBECONFIG = os.environ.get("KUBENODE_TEST_KUBECONFIG", "")
 PATIENT = FAST._replace(first_backoff=0.1, most_backoff=1.0, silence=30.0, watch=60.0)

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable
 
 import pytest
-from support.cluster import Cluster, node, piece, service
-from support.following import NODES, SERVICES, SLICES, Following
+from support.agent.following import NODES, SERVICES, SLICES, Following
+from support.clusters.cluster import Cluster, node, piece, service
 
 from kubenode.manifests.documents import ObjectKey
 from kubenode.sources.kubernetes.errors import RefusedError

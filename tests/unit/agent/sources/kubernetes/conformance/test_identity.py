@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.certificates import Authority
-from support.cluster import Cluster, node, service
-from support.fake_apiserver_answers import Object
-from support.following import NODES, SERVICES, SLICES, Following
+from support.agent.following import NODES, SERVICES, SLICES, Following
+from support.clusters.cluster import Cluster, node, service
+from support.fakes.apiserver_answers import Object
+from support.fakes.certificates import Authority
 
 from kubenode.manifests.documents import ObjectKey
 from kubenode.sources.kubernetes.access import Identity

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.cluster import Cluster, service
-from support.following import FAST, SERVICES, SLICES, Following
+from support.agent.following import FAST, SERVICES, SLICES, Following
+from support.clusters.cluster import Cluster, service
 
 from kubenode.manifests.documents import ObjectKey
 
