@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.kube_proxy.proxier import parse_cidr, parse_ip
+from support.kube_proxy.sloppy import parse_cidr, parse_ip
 
 from kubenode.engine.errors import MOST_SHOWN, InputError, shown
 from kubenode.engine.model.net import LONGEST_ADDRESS, canonical, lenient, lenient_network, network, unmapped
