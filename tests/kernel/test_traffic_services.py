@@ -157,8 +157,8 @@ def test_services_that_share_an_external_address(cluster: Cluster, family: int) 
 
 def test_of_two_services_with_one_node_port_the_older_is_served(cluster: Cluster, family: int) -> None:
     target = node_port(30018, family)
-    cluster.write("older", service(OLDER, ["p1"], node_port=30018, created="2026-01-01T00:00:00Z"))
-    cluster.write("younger", service(YOUNGER, ["p2"], node_port=30018, created="2026-01-02T00:00:00Z"))
+    cluster.write("older", service(OLDER, ["p1"], node_port=30018, creationTimestamp="2026-01-01T00:00:00Z"))
+    cluster.write("younger", service(YOUNGER, ["p2"], node_port=30018, creationTimestamp="2026-01-02T00:00:00Z"))
     cluster.becomes(cluster_ip(YOUNGER, family), {"p2": 1})
     assert asked("client1", target) == {f"p1 sees {GATEWAY[family]}": 4}
     (problem,) = cluster.agent.ask("status")["problems"]

@@ -22,31 +22,30 @@ def service(
     cluster_ips: list[str] | None = None,
     ports: list[Object] | None = None,
     *,
-    namespace: str = "ns1",
     kind: str = "ClusterIP",
-    created: str = "2026-01-01T00:00:00Z",
-    labels: dict[str, str] | None = None,
-    annotations: dict[str, str] | None = None,
     ingress: list[Object] | None = None,
-    **spec: Any,
+    **fields: Any,
 ) -> Object:
+    """A Service; ``fields`` are further ones of its metadata and of its spec, by their names in the API."""
     ips = ["10.20.30.41"] if cluster_ips is None else cluster_ips
+    metadata: Object = {
+        "name": name,
+        "namespace": "ns1",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {},
+        "annotations": {},
+    }
+    metadata.update({field: fields.pop(field) for field in metadata.keys() & fields.keys()})
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "creationTimestamp": created,
-            "labels": labels or {},
-            "annotations": annotations or {},
-        },
+        "metadata": metadata,
         "spec": {
             "type": kind,
             "clusterIP": ips[0] if ips else "",
             "clusterIPs": ips,
             "ports": [port()] if ports is None else ports,
-            **spec,
+            **fields,
         },
         "status": {"loadBalancer": {"ingress": ingress} if ingress else {}},
     }
@@ -56,16 +55,14 @@ def endpoint(
     address: str,
     node: str | None = None,
     *,
-    ready: bool | None = None,
-    serving: bool | None = None,
-    terminating: bool | None = None,
     zones: list[str] | None = None,
     nodes: list[str] | None = None,
+    **conditions: bool | None,
 ) -> Object:
-    given = {"ready": ready, "serving": serving, "terminating": terminating}
+    """An endpoint on a node, with hints for zones and nodes; a condition that is None is not given."""
     found: Object = {
         "addresses": [address],
-        "conditions": {key: value for key, value in given.items() if value is not None},
+        "conditions": {key: value for key, value in conditions.items() if value is not None},
     }
     if node is not None:
         found["nodeName"] = node
@@ -80,21 +77,20 @@ def piece(
     endpoints: list[Object] | None = None,
     ports: list[Object] | None = None,
     *,
-    name: str | None = None,
-    namespace: str = "ns1",
     family: int = 4,
     labels: dict[str, str] | None = None,
-    annotations: dict[str, str] | None = None,
+    **metadata: Any,
 ) -> Object:
-    """One EndpointSlice."""
+    """One EndpointSlice; ``metadata`` are further fields of it, by their names in the API."""
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {
-            "name": name or f"{service_name}-{family}",
-            "namespace": namespace,
+            "name": f"{service_name}-{family}",
+            "namespace": "ns1",
             "labels": {"kubernetes.io/service-name": service_name, **(labels or {})},
-            "annotations": annotations or {},
+            "annotations": {},
+            **metadata,
         },
         "addressType": f"IPv{family}",
         "endpoints": endpoints or [],

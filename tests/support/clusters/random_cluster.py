@@ -70,7 +70,7 @@ class RandomCluster:
             [pick(CLUSTER_IPS[family]) for family in families],
             ports,
             kind=kind,
-            created=f"2026-01-0{self.random.randint(1, 3)}T00:00:00Z",
+            creationTimestamp=f"2026-01-0{self.random.randint(1, 3)}T00:00:00Z",
             annotations=pick(({}, {}, {"kubenode.ipvs/scheduler": "wrr"}, {"kubenode.ipvs/scheduler-flags": "flag-1"})),
             ingress=[{"ip": ip, "ipMode": pick(("VIP", "VIP", "Proxy"))} for ip in self.some(BALANCER_IPS, 2)],
             externalIPs=self.some(EXTERNAL_IPS, 3),

@@ -163,9 +163,8 @@ def service(
     *,
     protocols: Iterable[str] = ("tcp",),
     node_port: int = 0,
-    annotations: dict[str, str] | None = None,
     weights: dict[str, str] | None = None,
-    **spec: Any,
+    **fields: Any,
 ) -> list[Object]:
     """A dual-stack Service of port 80 in front of the pods' servers, with its EndpointSlices.
 
@@ -174,32 +173,28 @@ def service(
         pods: its endpoints.
         protocols: one port for each.
         node_port: of all protocols.
-        annotations: of the Service.
         weights: pods with a weight of their own; each gets an EndpointSlice of its own.
-        spec: more of the Service, as :func:`objects.service` takes it; ``external=True`` and ``balancer=True`` give it
-            an external address and one of a load balancer.
+        fields: more of the Service, as :func:`objects.service` takes it; ``external=True`` and ``balancer=True`` give
+            it an external address and one of a load balancer.
     """
     listed = [item if isinstance(item, tuple) else (item, {}) for item in pods]
     name = f"svc{number}"
     ports = [objects.port(80, f"p-{protocol}", protocol.upper(), node_port) for protocol in protocols]
-    if spec.pop("external", False):
-        spec["externalIPs"] = [EXTERNAL_IP[family].format(number) for family in (4, 6)]
-    if spec.pop("balancer", False):
-        spec["ingress"] = [{"ip": BALANCER_IP[family].format(number)} for family in (4, 6)]
-    kind = spec.pop("kind", "LoadBalancer" if "ingress" in spec else "NodePort" if node_port else "ClusterIP")
+    if fields.pop("external", False):
+        fields["externalIPs"] = [EXTERNAL_IP[family].format(number) for family in (4, 6)]
+    if fields.pop("balancer", False):
+        fields["ingress"] = [{"ip": BALANCER_IP[family].format(number)} for family in (4, 6)]
+    kind = fields.pop("kind", "LoadBalancer" if "ingress" in fields else "NodePort" if node_port else "ClusterIP")
     ips = [CLUSTER_IP[family].format(number) for family in (4, 6)]
-    found = [objects.service(name, ips, ports, kind=kind, annotations=annotations, **spec)]
+    found = [objects.service(name, ips, ports, kind=kind, **fields)]
     pod_ports = [objects.port(POD_PORT, f"p-{protocol}", protocol.upper()) for protocol in protocols]
     weights = weights or {}
     for family in (4, 6):
         for weight in ["", *dict.fromkeys(weights.values())]:
             endpoints = [_endpoint(pod, more, family) for pod, more in listed if weights.get(pod, "") == weight]
-            note = {"kubenode.ipvs/weight": weight} if weight else None
-            found.append(
-                objects.piece(
-                    name, endpoints, pod_ports, name=f"{name}-{family}-{weight}", family=family, annotations=note
-                )
-            )
+            notes = {"kubenode.ipvs/weight": weight} if weight else {}
+            slice_name = f"{name}-{family}-{weight}"
+            found.append(objects.piece(name, endpoints, pod_ports, name=slice_name, family=family, annotations=notes))
     return found
 
 

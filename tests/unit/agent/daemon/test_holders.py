@@ -70,11 +70,11 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def attacker(*external_ips: str) -> dict[str, Any]:
-    return make.service("attacker", ["10.96.0.66"], externalIPs=list(external_ips), created=OLD)
+    return make.service("attacker", ["10.96.0.66"], externalIPs=list(external_ips), creationTimestamp=OLD)
 
 
 def victim() -> dict[str, Any]:
-    return make.service("victim", ["10.96.0.1"], externalIPs=[KEY.address], created=NEW)
+    return make.service("victim", ["10.96.0.1"], externalIPs=[KEY.address], creationTimestamp=NEW)
 
 
 def test_holder_outlives_a_restart_and_the_loser_is_named(node: Node, tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ OLD, NEW, NEWEST = (f"2026-01-0{day}T00:00:00Z" for day in (1, 2, 3))
 
 
 def claimant(name: str, ip: str, created: str, node_port: int = 3001) -> dict[str, Any]:
-    return service(name, [ip], [port(node_port=node_port)], kind="NodePort", created=created)
+    return service(name, [ip], [port(node_port=node_port)], kind="NodePort", creationTimestamp=created)
 
 
 def owners(built: Cluster) -> dict[str, list[str]]:
@@ -280,8 +280,8 @@ def test_a_service_made_anew_is_not_the_oldest_any_more() -> None:
 
 def test_two_services_want_one_external_address_and_port() -> None:
     objects = [
-        service("a", ["10.0.0.1"], externalIPs=["50.60.70.81"], externalTrafficPolicy="Local", created=NEW),
-        service("b", ["10.0.0.2"], externalIPs=["50.60.70.81"], created=OLD),
+        service("a", ["10.0.0.1"], externalIPs=["50.60.70.81"], externalTrafficPolicy="Local", creationTimestamp=NEW),
+        service("b", ["10.0.0.2"], externalIPs=["50.60.70.81"], creationTimestamp=OLD),
     ]
     built = cluster(objects)
     assert built.problems == {
@@ -300,7 +300,10 @@ def test_two_services_want_one_external_address_and_port() -> None:
 def test_one_health_check_port_for_two_services() -> None:
     given = {"kind": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30000}
     built = cluster(
-        [service("a", ["10.0.0.1"], created=NEW, **given), service("b", ["10.0.0.2"], created=OLD, **given)]
+        [
+            service("a", ["10.0.0.1"], creationTimestamp=NEW, **given),
+            service("b", ["10.0.0.2"], creationTimestamp=OLD, **given),
+        ]
     )
     assert built.health_checks()[30000].name == "b"
     built.remove("Service", "ns1", "b")

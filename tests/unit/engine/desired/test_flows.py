@@ -77,8 +77,8 @@ def test_other_protocols_have_no_flows() -> None:
 
 def test_the_service_that_has_the_address_decides() -> None:
     ports = [port(80, "p80", "UDP")]
-    older = service("a", ["10.0.1.1"], ports, externalIPs=["50.60.70.81"], created="2026-01-01T00:00:00Z")
-    younger = service("b", ["10.0.1.2"], ports, externalIPs=["50.60.70.81"], created="2026-01-02T00:00:00Z")
+    older = service("a", ["10.0.1.1"], ports, externalIPs=["50.60.70.81"], creationTimestamp="2026-01-01T00:00:00Z")
+    younger = service("b", ["10.0.1.2"], ports, externalIPs=["50.60.70.81"], creationTimestamp="2026-01-02T00:00:00Z")
     slices = [piece(name, [endpoint(ip)], UDP) for name, ip in (("a", "10.0.0.1"), ("b", "10.0.0.2"))]
     built = cluster([younger, *slices])
     built.take_flows()

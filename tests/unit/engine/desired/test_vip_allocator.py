@@ -29,15 +29,15 @@ ALLOWED = Config(allowed_external_ips=("0.0.0.0/0", "10.99.0.11/32"))
 
 
 def attacker(*external_ips: str, created: str = OLD, ports: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    return service("attacker", ["10.0.0.66"], ports, externalIPs=list(external_ips), created=created)
+    return service("attacker", ["10.0.0.66"], ports, externalIPs=list(external_ips), creationTimestamp=created)
 
 
 def victim(*external_ips: str, created: str = NEW) -> dict[str, Any]:
-    return service("victim", ["10.0.0.1"], externalIPs=list(external_ips), created=created)
+    return service("victim", ["10.0.0.1"], externalIPs=list(external_ips), creationTimestamp=created)
 
 
 def balancer(ip: str, created: str = NEW) -> dict[str, Any]:
-    return service("victim", ["10.0.0.1"], kind="LoadBalancer", ingress=[{"ip": ip}], created=created)
+    return service("victim", ["10.0.0.1"], kind="LoadBalancer", ingress=[{"ip": ip}], creationTimestamp=created)
 
 
 def answering(built: Cluster, key: str) -> list[str]:
@@ -73,7 +73,7 @@ def test_cluster_ip_takes_an_address_that_an_external_ip_holds() -> None:
 def test_node_port_ranks_before_an_older_external_ip_of_the_node() -> None:
     ports = [port(80, "p80", node_port=30001)]
     taken = attacker("10.99.0.11", ports=[{**port(30001, "p80"), "targetPort": 80}])
-    given = service("victim", ["10.0.0.1"], ports, kind="NodePort", created=NEW)
+    given = service("victim", ["10.0.0.1"], ports, kind="NodePort", creationTimestamp=NEW)
     for objects in permutations([taken, given]):
         built = cluster([*objects, *SLICES], node("10.99.0.11"), ALLOWED)
         assert answering(built, "tcp 10.99.0.11:30001") == ["10.180.0.1:80"]
@@ -100,7 +100,7 @@ def test_claims_of_one_turn_are_ranked_by_age_in_any_order() -> None:
     claims = [
         attacker(SHARED, created=NEW),
         victim(SHARED, created=OLD),
-        service("third", ["10.0.0.3"], externalIPs=[SHARED], created=NEWEST),
+        service("third", ["10.0.0.3"], externalIPs=[SHARED], creationTimestamp=NEWEST),
     ]
     for objects in permutations(claims):
         built = cluster([*objects, *SLICES])
@@ -113,7 +113,7 @@ def test_claims_of_one_turn_are_ranked_by_age_in_any_order() -> None:
 def test_the_first_that_waits_inherits_whatever_its_age() -> None:
     built = cluster([victim(SHARED), *SLICES])
     built.take()
-    built.put(service("third", ["10.0.0.3"], externalIPs=[SHARED], created=NEWEST))
+    built.put(service("third", ["10.0.0.3"], externalIPs=[SHARED], creationTimestamp=NEWEST))
     built.take()
     built.put(attacker(SHARED))
     built.take()
