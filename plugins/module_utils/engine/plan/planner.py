@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Callable, NamedTuple
 
 from ..model import ReadState
@@ -78,29 +78,14 @@ def plan(
         has, wants = have.get(kind, {}), want.get(kind, {})
         parent = KINDS[kind].parent
         mine = _ownership(kind, owned, want, adopt)
-        blocked = refused.setdefault(kind, set())
         foreign = others.get(kind, {})
-        unwelcome = refused.get(parent[0]) if parent else None
-        for key in wants if unwelcome or foreign else ():
-            if parent and unwelcome and parent[1](key) in unwelcome:
-                blocked.add(key)
-            elif key in foreign:
-                conflicts.append(Conflict(kind, key, foreign[key]))
-                blocked.add(key)
+        blocked = refused[kind] = _refused(kind, wants, foreign, refused, conflicts)
         if kind == "jump":
-            from .jumps import place
-
-            steps.extend(
-                place(
-                    has,
-                    {key: spot for key, spot in wants.items() if key not in blocked},
-                    [key for key in has if mine(key)],
-                    {*owned.get(kind, ()), *foreign},
-                )
-            )
-            if adopt:
-                found = [key for key in wants if key in has and key not in blocked and key not in owned.get(kind, ())]
-                adopted.update({kind: found} if found else {})
+            jumps = {key: position for key, position in wants.items() if key not in blocked}
+            steps.extend(_jump_steps(has, jumps, mine, {*owned.get(kind, ()), *foreign}))
+            existing = [key for key in jumps if adopt and key in has and key not in owned.get(kind, ())]
+            if existing:
+                adopted[kind] = existing
             continue
         same = KINDS[kind].same
         replaced = _replaced_sets(have, want) if kind == "member" else ()
@@ -127,6 +112,38 @@ def plan(
             if key not in wants and mine(key):
                 steps.append(Step(kind, key, value, None))
     return Plan(ordered(steps), conflicts, adopted)
+
+
+def _refused(
+    kind: str,
+    wants: Mapping[Any, Any],
+    foreign: Mapping[Any, str],
+    refused: Mapping[str, set[Any]],
+    conflicts: list[Conflict],
+) -> set[Any]:
+    """Return the keys that have another owner, which are conflicts, or a refused parent."""
+    parent = KINDS[kind].parent
+    blocked = set()
+    unwelcome = refused.get(parent[0]) if parent else None
+    for key in wants if unwelcome or foreign else ():
+        if parent and unwelcome and parent[1](key) in unwelcome:
+            blocked.add(key)
+        elif key in foreign:
+            conflicts.append(Conflict(kind, key, foreign[key]))
+            blocked.add(key)
+    return blocked
+
+
+def _jump_steps(
+    have: Mapping[Any, int],
+    want: Mapping[Any, Any],
+    mine: Callable[[Any], bool],
+    claimed: Collection[Any],
+) -> Iterator[Step]:
+    """Return the steps that put every wanted jump in its place and take the others of ours out."""
+    from .jumps import place
+
+    return place(have, want, [key for key in have if mine(key)], claimed)
 
 
 def _replaced_sets(have: ReadState, want: ReadState) -> Collection[str]:
