@@ -57,18 +57,8 @@ def plan(given: Any, kubeadm_version: str) -> Plan:
         api = versions.api_version(kubeadm)
     except ValueError as error:
         raise SettingsError([f"the version of kubeadm is {kubeadm_version!r}, expected {error}"]) from None
-    wanted = settings["kubernetes_version"] or kubeadm_version
-    kubernetes_version = wanted if wanted.startswith("v") else f"v{wanted}"
+    kubernetes_version, problems = _cluster_version(settings["kubernetes_version"], kubeadm, kubeadm_version)
     kubernetes = versions.parse_version(kubernetes_version)
-    problems = []
-    if kubernetes > kubeadm:
-        expected = f"at most that of kubeadm, which is {kubeadm_version}"
-        problems.append(f"kubeadm_kubernetes_version is {settings['kubernetes_version']!r}, expected {expected}")
-    oldest = (kubeadm[0], kubeadm[1] - 1)
-    if kubernetes < oldest:
-        expected = f"{versions.spell(oldest)} or newer, as kubeadm {kubeadm_version} makes no older cluster"
-        problems.append(f"kubeadm_kubernetes_version is {settings['kubernetes_version']!r}, expected {expected}")
-
     config = proxy_config(settings)
     warnings: list[str] = []
     try:
@@ -111,6 +101,22 @@ def plan(given: Any, kubeadm_version: str) -> Plan:
     if problems:
         raise SettingsError(problems)
     return Plan(settings, kubeadm, kubernetes, api, kubernetes_version, proxy, config, warnings)
+
+
+def _cluster_version(given: str, kubeadm: versions.Version, kubeadm_version: str) -> tuple[str, list[str]]:
+    """Return the Kubernetes version of the cluster, by default kubeadm's, and what is wrong with it."""
+    wanted = given or kubeadm_version
+    kubernetes_version = wanted if wanted.startswith("v") else f"v{wanted}"
+    kubernetes = versions.parse_version(kubernetes_version)
+    problems = []
+    if kubernetes > kubeadm:
+        expected = f"at most that of kubeadm, which is {kubeadm_version}"
+        problems.append(f"kubeadm_kubernetes_version is {given!r}, expected {expected}")
+    oldest = (kubeadm[0], kubeadm[1] - 1)
+    if kubernetes < oldest:
+        expected = f"{versions.spell(oldest)} or newer, as kubeadm {kubeadm_version} makes no older cluster"
+        problems.append(f"kubeadm_kubernetes_version is {given!r}, expected {expected}")
+    return kubernetes_version, problems
 
 
 def proxy_config(settings: Mapping[str, Any]) -> dict[str, Any]:
