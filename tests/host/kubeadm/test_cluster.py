@@ -11,6 +11,41 @@ from support.kubeadm.cases import JOIN, JOIN_CONTROL_PLANE
 from support.kubeadm.site import ENDPOINT, HASH, KEY, NODES, TOKEN, Site
 
 
+def _assert_documents_are_accepted(site: Site) -> None:
+    """What kubeadm was given is what a real one accepts, with the secrets that it was told."""
+    assert fake_kubeadm.accepted(list(site.documents("n1", "init").values()))
+    for node, sample in (("n2", JOIN_CONTROL_PLANE), ("w1", JOIN)):
+        joined = site.documents(node, "join")["JoinConfiguration"]
+        assert joined["discovery"] == {
+            "bootstrapToken": {"apiServerEndpoint": ENDPOINT, "token": TOKEN, "caCertHashes": [HASH]}
+        }
+        example = {
+            "apiServerEndpoint": sample["api_server_endpoint"],
+            "token": sample["token"],
+            "caCertHashes": [sample["ca_cert_hash"]],
+        }
+        joined["discovery"] = {"bootstrapToken": example}
+        if node == "n2":
+            assert joined["controlPlane"]["certificateKey"] == KEY
+            joined["controlPlane"]["certificateKey"] = sample["certificate_key"]
+        assert fake_kubeadm.accepted([joined])
+
+
+def _assert_secrets_stayed_in_kubeadm(site: Site, output: str) -> None:
+    """The secrets went nowhere but into kubeadm, whose commands were these."""
+    calls = {node: site.calls(node) for node in NODES}
+    for secret in (TOKEN, KEY):
+        assert secret not in output
+        assert secret not in str(calls)
+        assert [path for path in site.left() if secret in path.read_text(errors="replace")] == []
+    assert "kubeadm init --config /dev/stdin --skip-token-print" in calls["n1"]
+    assert calls["n1"][-1].endswith("taint nodes n1 node-role.kubernetes.io/control-plane-")
+    steps = ["kubeadm token create", "kubeadm config validate", "kubeadm join", "kubeadm token delete"]
+    assert [call.split(" --")[0] for call in calls["w1"]] == [*steps[:3], f"{steps[3]} {TOKEN.partition('.')[0]}"]
+    steps[1:1] = ["kubeadm init phase upload-certs"]
+    assert [call.split(" --")[0] for call in calls["n2"]] == [*steps[:4], f"{steps[4]} {TOKEN.partition('.')[0]}"]
+
+
 def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
     variables = {"kubeadm_cni_manifest": str(GOLDEN / "manifest.yaml"), "kubeadm_untaint_control_plane": True}
 
@@ -29,36 +64,8 @@ def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
     assert first.status == 0, first.text
     assert site.files() == ["n1/kubernetes/admin.conf", *(f"{node}/kubernetes/kubelet.conf" for node in NODES)]
 
-    # What kubeadm was given is what a real one accepts, with the secrets that it was told.
-    assert fake_kubeadm.accepted(list(site.documents("n1", "init").values()))
-    for node, sample in (("n2", JOIN_CONTROL_PLANE), ("w1", JOIN)):
-        joined = site.documents(node, "join")["JoinConfiguration"]
-        assert joined["discovery"] == {
-            "bootstrapToken": {"apiServerEndpoint": ENDPOINT, "token": TOKEN, "caCertHashes": [HASH]}
-        }
-        example = {
-            "apiServerEndpoint": sample["api_server_endpoint"],
-            "token": sample["token"],
-            "caCertHashes": [sample["ca_cert_hash"]],
-        }
-        joined["discovery"] = {"bootstrapToken": example}
-        if node == "n2":
-            assert joined["controlPlane"]["certificateKey"] == KEY
-            joined["controlPlane"]["certificateKey"] = sample["certificate_key"]
-        assert fake_kubeadm.accepted([joined])
-
-    # The secrets went nowhere but into kubeadm.
-    calls = {node: site.calls(node) for node in NODES}
-    for secret in (TOKEN, KEY):
-        assert secret not in first.text
-        assert secret not in str(calls)
-        assert [path for path in site.left() if secret in path.read_text(errors="replace")] == []
-    assert "kubeadm init --config /dev/stdin --skip-token-print" in calls["n1"]
-    assert calls["n1"][-1].endswith("taint nodes n1 node-role.kubernetes.io/control-plane-")
-    steps = ["kubeadm token create", "kubeadm config validate", "kubeadm join", "kubeadm token delete"]
-    assert [call.split(" --")[0] for call in calls["w1"]] == [*steps[:3], f"{steps[3]} {TOKEN.partition('.')[0]}"]
-    steps[1:1] = ["kubeadm init phase upload-certs"]
-    assert [call.split(" --")[0] for call in calls["n2"]] == [*steps[:4], f"{steps[4]} {TOKEN.partition('.')[0]}"]
+    _assert_documents_are_accepted(site)
+    _assert_secrets_stayed_in_kubeadm(site, first.text)
 
     for options in ([], ["--check"]):
         again = site.run(*options, **variables)
