@@ -29,6 +29,7 @@ from support.traffic.steady import Steady
 
 from kubenode.daemon.inputs.desired_state import DesiredState, Options
 from kubenode.daemon.sync.reconciler import Reconciler
+from kubenode.daemon.sync.sync_policy import SyncPolicy
 from kubenode.engine.errors import EngineError
 from kubenode.engine.proxy.node import Node
 from kubenode.log import Log
@@ -59,8 +60,7 @@ def converge(files: AgentProcess, adopt: bool) -> int:
     )
     wanted = DesiredState(options, Log("error"))
     wanted.configure()
-    reconciler = Reconciler(Node(), str(files.run))
-    reconciler.adopt = adopt
+    reconciler = Reconciler(Node(), str(files.run), policy=SyncPolicy(adopt=adopt))
     changes, everything = wanted.take()
     reconciler.accept(changes, whole=everything)
     reports = [reconciler.full()]

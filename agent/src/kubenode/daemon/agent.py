@@ -29,6 +29,7 @@ from .start import Start
 from .sync import ipvs_timeouts as timeouts
 from .sync.drain_timer import DrainTimer
 from .sync.reconciler import Reconciler
+from .sync.sync_policy import SyncPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -56,8 +57,7 @@ class Agent:
         self._start = Start(self.loop, self.notifier)
         self.started = time.time()
         self.desired = DesiredState(options, log)
-        self.reconciler = Reconciler(Node(), options.run)
-        self.reconciler.adopt = options.adopt
+        self.reconciler = Reconciler(Node(), options.run, policy=SyncPolicy(adopt=options.adopt))
         self.reconciler.progress = self._progress
         self.reconciler.ledger.notice = lambda text: self.log.warning("ledger made anew", reason=text)
         tools.bound(self.notifier.watchdog, self._progress)
@@ -207,7 +207,7 @@ class Agent:
 
         If something is missing or is to be repaired, make a full pass at once instead.
         """
-        if self.waiting or self.reconciler.hold or not self.reconciler.synced:
+        if self.waiting or self.reconciler.policy.hold or not self.reconciler.synced:
             self.full("period")
             return
         try:
@@ -250,10 +250,10 @@ class Agent:
         if self.desired.waiting:
             self._wait(_SOURCE_RETRY)
             return
-        if self.reconciler.hold and self.desired.complete:
-            whole = True  # what was kept because not everything was known can go now
-        self.reconciler.hold = not self.desired.complete
-        self.reconciler.maximum = self.desired.config.graceful_max_duration
+        policy, hold = self.reconciler.policy, not self.desired.complete
+        whole = whole or (policy.hold and not hold)  # what was kept because not everything was known can go now
+        most = self.desired.config.graceful_max_duration
+        self.reconciler.policy = policy._replace(hold=hold, max_drain=most)
         try:
             if whole:
                 timeouts.follow(self.desired.config)
@@ -262,7 +262,7 @@ class Agent:
             changes, everything = self.desired.take(self.reconciler.holders)
             self.reconciler.accept(changes, whole=everything)
             self.reconciler.new_holders.update(self.desired.take_holders())
-            if self.reconciler.adopt:
+            if self.reconciler.policy.adopt:
                 self.desired.report()  # before it goes: what of kube-proxy's is not served any more
             report = self.reconciler.full() if whole else self.reconciler.changed()
         except EngineError as error:

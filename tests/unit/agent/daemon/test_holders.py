@@ -22,6 +22,7 @@ from kubenode.daemon.agent import Agent
 from kubenode.daemon.inputs.desired_state import Options
 from kubenode.daemon.outputs import status
 from kubenode.daemon.sync.reconciler import Reconciler
+from kubenode.daemon.sync.sync_policy import SyncPolicy
 from kubenode.engine.model.ipvs import VirtualServerKey
 from kubenode.log import Log
 
@@ -100,7 +101,7 @@ def test_holder_outlives_a_restart_and_the_loser_is_named(node: Node, tmp_path: 
 
 
 def test_refused_address_is_named_before_a_takeover(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.agent.reconciler.adopt = True
+    node.agent.reconciler.policy = SyncPolicy(adopt=True)
     node.write(attacker("127.0.0.1"))
     node.agent.desired.refresh()
     said: list[bool] = []

@@ -85,10 +85,10 @@ def status(agent: AgentView) -> dict[str, Any]:
             "drift": [step.describe() for step in last.drift],
         },
         "draining": [
-            {"real_server": str(key), "seconds": round(now - since), "most": agent.reconciler.maximum}
+            {"real_server": str(key), "seconds": round(now - since), "most": agent.reconciler.policy.max_drain}
             for key, since in sorted(agent.reconciler.draining.items())
         ],
-        "holding_removals": agent.reconciler.hold,
+        "holding_removals": agent.reconciler.policy.hold,
         "problems": problems(agent),
         "warnings": warnings(agent),
         "owners": agent.reconciler.ledger.owners(),

@@ -17,7 +17,7 @@ def summary(agent: AgentView) -> str:
     problems = problem_count(agent)
     if problems:
         parts.append(f"{problems} problem" + ("" if problems == 1 else "s") + " (kubenode status)")
-    if agent.reconciler.hold:
+    if agent.reconciler.policy.hold:
         parts.append("nothing is removed until all manifests can be read")
     return "; ".join(parts)
 

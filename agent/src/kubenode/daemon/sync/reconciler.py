@@ -10,17 +10,15 @@ for reads in slices, between which events are handled, and plans only the items 
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
-from collections.abc import Collection, Generator, Iterable, Mapping
-from typing import Any, Callable, Protocol
+from collections.abc import Collection, Generator, Mapping
+from typing import Any, Callable
 
 from ...engine.apply import execute
-from ...engine.errors import LedgerError
 from ...engine.kernel import finished
 from ...engine.ledger import Ledger
-from ...engine.model import ReadState, State
+from ...engine.model import State
 from ...engine.model.kinds import KINDS
 from ...engine.plan import Plan, Step
 from ...engine.proxy import saved_sysctls
@@ -34,56 +32,48 @@ from ...engine.proxy.takeover import keys_to_read
 from ...paths import OWNER
 from ..pass_result import PassResult
 from .agent_ledger import AgentLedger
+from .believed_state import BelievedState, Items
+from .sync_policy import SyncPolicy
+from .tables import Tables, timed
 
-Items = dict[str, dict[Any, Any]]  # kind -> key -> value
-Delta = Mapping[str, Mapping[Any, Any]]  # kind -> key -> value, or None for what is no longer wanted
+Delta = Mapping[str, Mapping[Any, Any]]  # kind -> key -> value, or None for an item that is no longer desired
 
 # Kinds whose change is rare and depends on more than itself: a full comparison is simpler than being clever.
 _LAYOUT = frozenset(("jump", "link", "sysctl", "set"))
-_OF_SERVICES = ("virtual_server", "address", "route")  # kinds whose items come and go with Services
-A_TURN = 16  # draining real servers that are looked after at a time, so that changes do not wait for long
-
-
-class Tables(Protocol):
-    """What is needed of a node; :class:`~..node.Node` is the real one."""
-
-    @property
-    def tables(self) -> Mapping[str, Any]:
-        """Return ``apply`` of each table."""
-
-    def reading(self, want: ReadState, owned: Mapping[str, Any]) -> Generator[None, None, State]:
-        """Return what the kernel holds; yield after each slice of the work."""
-
-    def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
-        """Return active and inactive connections of the real servers of these virtual servers at least."""
+_DEFAULT = SyncPolicy()
+A_TURN = 16  # draining real servers checked at a time, so that changes do not wait for long
 
 
 class Reconciler:
-    """Holds what is wanted, what we believe the kernel holds, and what is draining.
+    """Desired state, believed state of the kernel, and draining real servers.
 
-    ``hold`` forbids all removals: as long as it is not known what everybody wants. ``maximum`` bounds draining, in
-    seconds (0: none). Every method that writes takes the node's lock. Errors of single items end up in reports; what
-    stops a whole pass is raised (EngineError), and nothing is believed until the next full one.
+    Every method that writes takes the node's lock. Errors of single items end up in results. An error that stops a
+    whole pass is raised (EngineError), and nothing is believed until the next full one.
+
+    ``policy`` applies to the next pass. An adoption that was completed, or requested in the ledger, changes its field
+    ``adopt``. ``progress`` is called again and again during a full comparison.
     """
 
-    def __init__(self, node: Tables, directory: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        node: Tables,
+        directory: str,
+        clock: Callable[[], float] = time.monotonic,
+        policy: SyncPolicy = _DEFAULT,
+    ) -> None:
+        self.policy = policy
         self.want: Items = {}
-        self.draining: dict[Any, float] = {}
-        self.hold = self.adopt = False
-        self.maximum = 0.0
-        self.progress: Callable[[], None] = lambda: None  # is called again and again while a full comparison gets on
-        self.known = False  # whether it is known what the node holds
-        self.failing: dict[str, set[Any]] = {}  # what was refused since the last full pass, or by it
-        self.pending: dict[str, set[Any]] = {}  # wanted or unwanted since the last pass that got through
-        self._node = node
+        self.draining: dict[Any, float] = {}  # real server -> since when
+        self.progress: Callable[[], None] = lambda: None
+        self.known = False  # whether the believed state is known at all
+        self.failing: dict[str, set[Any]] = {}  # refused by the last full pass or since
+        self.pending: dict[str, set[Any]] = {}  # changed in the desired state since the last completed pass
+        self.new_holders: dict[Any, tuple[str, str] | None] = {}  # changes that are not in the ledger yet
         self.ledger = AgentLedger(directory, self._known_items)
+        self._node = node
         self._clock = clock
-        self._have: Items = {}
-        self._owned: dict[str, set[Any]] = {}
-        self._others: dict[str, dict[Any, str]] = {}
-        self._noted: dict[Any, float] | None = None
-        self._written: dict[str, set[Any]] | None = None  # since a comparison in slices began
-        self.new_holders: dict[Any, tuple[str, str] | None] = {}  # changes that are not written down yet
+        self._believed = BelievedState()
+        self._noted: dict[Any, float] | None = None  # drain start times in the ledger
         self._drained: Any = None  # the draining real server that had the last turn
 
     def close(self) -> None:
@@ -92,7 +82,7 @@ class Reconciler:
 
     @property
     def synced(self) -> bool:
-        """Tell whether the node is as wanted, as far as we know."""
+        """Tell whether the kernel is believed to hold the desired state."""
         return self.known and not any(self.failing.values())
 
     def accept(self, delta: Delta, *, whole: bool = False) -> None:
@@ -118,26 +108,24 @@ class Reconciler:
         return recall_holders(self.ledger.open(), OWNER)
 
     def full(self) -> PassResult:
-        """Compare everything with the kernel and make it right."""
+        """Compare everything with the kernel and repair it."""
         start = self._clock()
-        known, self.known, self._written = self.known, False, None
+        known, self.known, self._believed.written = self.known, False, None
         kept = self._kept()
         with self.ledger.locked():
-            self._have = finished(self._reading(), self.progress)
-            report = self._pass(self.ledger.open(), self._have, self.want, None, start)
-            self._give_up(self.ledger.open())
+            self._believed.items = finished(self._reading(), self.progress)
+            report = self._pass(self.ledger.open(), self._believed.items, self.want, None, start)
+            self._believed.release(self.ledger.open(), self.want)
             self._end_adoption(report)
         return self._concluded(report, kept if known else None)
 
     def compare(self) -> Generator[None, None, PassResult | None]:
         """Do what :meth:`full` does, in slices between which everything else may be called.
 
-        Return None if a call in between made it needless.
-
-        What is written meanwhile is known better than what was read. The node's lock is only taken for the last slice.
+        Return None if a call in between made it needless. Only the last slice takes the node's lock.
         """
-        start = self._clock()
-        written = self._written = {}
+        start, believed = self._clock(), self._believed
+        written = believed.begin_reading()
         looking = self._looking()
         while True:
             try:
@@ -146,76 +134,51 @@ class Reconciler:
                 found: Differences = end.value
                 break
             yield
-            if self._written is not written or not self.synced:
+            if believed.written is not written or not self.synced:
                 looking.close()
                 return None
         kept = self._kept()
-        for kind, news in found.news.items():
-            self._correct(kind, {key: value for key, value in news.items() if key not in written.get(kind, ())})
+        believed.correct(found.news)
         with self.ledger.locked():
-            self._look_up(self.ledger.open())
-            self._written, self.known = None, False
-            part = None if self.adopt else deserving(found, self._have, self.want, self.draining, kept, self._others)
-            have, want = (self._have, self.want) if part is None else (only(self._have, part), only(self.want, part))
+            self._read_owners(self.ledger.open())
+            believed.written, self.known = None, False
+            part, have, want = None, believed.items, self.want
+            if not self.policy.adopt:
+                part = deserving(found, have, want, self.draining, kept, believed.others)
+            if part is not None:
+                have, want = only(have, part), only(want, part)
             report = self._pass(self.ledger.open(), have, want, part, start)._replace(full=True)
-            self._give_up(self.ledger.open())
+            believed.release(self.ledger.open(), self.want)
             self._end_adoption(report)
         return self._concluded(report, kept)
 
     def _looking(self) -> Generator[None, None, Differences]:
         have = yield from self._reading()
-        return (yield from differing(have, self._have, self.want))
+        return (yield from differing(have, self._believed.items, self.want))
 
     def _reading(self) -> Generator[None, None, State]:
-        """Read the ledger, then the node.
-
-        A claim that is made between two slices adds the item to those of its owner.
-        """
-        self._look_up(self.ledger.open())
-        self.adopt = self.adopt or self.ledger.open().is_adoption_asked(OWNER)
+        """Read the ledger, then the node. A claim between two slices adds the item to its owner's."""
+        self._read_owners(self.ledger.open())
+        if not self.policy.adopt and self.ledger.open().is_adoption_asked(OWNER):
+            self.policy = self.policy._replace(adopt=True)
         yield
-        return (yield from self._node.reading(self.want, keys_to_read(self._owned, self.adopt)))
+        return (yield from self._node.reading(self.want, keys_to_read(self._believed.owned, self.policy.adopt)))
 
-    def _look_up(self, ledger: Ledger) -> None:
+    def _read_owners(self, ledger: Ledger) -> None:
         """Read the owners of items, if another process has written to the ledger."""
         if ledger.written_by_others() or not self.known:
-            ledger.forget_problems()
-            self._owned = ledger.owned(OWNER)
-            self._others = ledger.others(OWNER)
+            self._believed.read_owners(ledger)
 
     def _end_adoption(self, report: PassResult) -> None:
-        if self.adopt and not self.hold and not report.failed:
-            self.adopt = False
+        """End the adoption after the first full pass that may remove and has no failure."""
+        if self.policy.adopt and not self.policy.hold and not report.failed:
+            self.policy = self.policy._replace(adopt=False)
             self.ledger.open().end_adoption(OWNER)
-
-    def _give_up(self, ledger: Ledger) -> None:
-        """Release claims on items that another process removed and that are not desired.
-
-        Otherwise claims would pile up.
-        """
-        gone = [
-            (kind, key)
-            for kind in _OF_SERVICES
-            for key in self._owned.get(kind, set()) - self._have.get(kind, {}).keys() - self.want.get(kind, {}).keys()
-        ]
-        with contextlib.suppress(LedgerError):  # of what cannot be written now, the next comparison takes care
-            ledger.forget(OWNER, gone)
-            for kind, key in gone:
-                self._owned[kind].discard(key)
-
-    def _correct(self, kind: str, news: Mapping[Any, Any]) -> None:
-        """Replace the believed state by the state that was read."""
-        items = self._have.setdefault(kind, {})
-        for key, value in news.items():
-            if value is None:
-                items.pop(key, None)
-            else:
-                items[key] = value
 
     def _concluded(self, report: PassResult, kept: Mapping[str, set[Any]] | None) -> PassResult:
         """Settle a full pass, and report its unexpected steps as drift.
 
-        ``kept`` is what was there for draining real servers before the pass; None if nothing was known before it.
+        ``kept`` are the items kept for draining real servers before the pass; None if no state was known before it.
         """
         if kept is not None:
             report = report._replace(drift=[step for step in report.done if not self._expected(step, kept)])
@@ -231,14 +194,15 @@ class Reconciler:
 
     def bound(self) -> float:
         """Return when the first draining real server reaches its maximum, on the clock; infinity if never."""
-        return min(self.draining.values(), default=math.inf) + self.maximum if self.maximum else math.inf
+        most = self.policy.max_drain
+        return min(self.draining.values(), default=math.inf) + most if most else math.inf
 
     def changed(self) -> PassResult | None:
         """Apply pending changes; None if there are none."""
         pending = self.pending = {kind: keys for kind, keys in self.pending.items() if keys}
         if not pending:
             return None
-        part = together(pending, self._have, self.want, self.draining)
+        part = together(pending, self._believed.items, self.want, self.draining)
         if not self.known or not _LAYOUT.isdisjoint(pending) or self._fails(part):
             return self.full()
         return self._settle(self._partial(part))
@@ -246,63 +210,62 @@ class Reconciler:
     def drain(self) -> PassResult | None:
         """Check whether connections of some draining real servers have ended, others each time.
 
-        Return None if nothing is draining, the node is not known, or the kernel refused one of the items before.
+        Return None if none drains, the node's state is unknown, or the kernel refused one of the items before.
         """
         if not self.draining or not self.known:
             return None
-        until = self._clock() - self.maximum if self.maximum else -math.inf
+        until = self._clock() - self.policy.max_drain if self.policy.max_drain else -math.inf
         chosen = termination.turn(self.draining, self._drained, A_TURN, until)
         self._drained = chosen[-1]
-        servers = {key.server for key in chosen}
-        keys = {"real_server": chosen, "virtual_server": servers, **spots(self._have, self.want, servers)}
-        part = together(keys, self._have, self.want, self.draining)
+        part = together(self._with_servers(set(chosen)), self._believed.items, self.want, self.draining)
         return None if self._fails(part) else self._noticed(self._partial(part))
 
     def _fails(self, part: Mapping[str, set[Any]]) -> bool:
-        """Tell whether the kernel refused a part of it; dependent steps were left out, so their items are unknown."""
+        """Tell whether the kernel refused a part of it; skipped dependent steps leave their items unknown."""
         return any(not part.get(kind, set()).isdisjoint(keys) for kind, keys in self.failing.items())
 
     def _kept(self) -> dict[str, set[Any]]:
-        """Return the draining real servers, and what may be there only because of them."""
-        servers = {key.server for key in self.draining}
-        return {"real_server": set(self.draining), "virtual_server": servers, **spots(self._have, self.want, servers)}
+        """Return the draining real servers, and the items that may exist only because of them."""
+        return self._with_servers(set(self.draining))
+
+    def _with_servers(self, reals: set[Any]) -> dict[str, set[Any]]:
+        """Return these real servers, their virtual servers, and where those are bound."""
+        servers = {key.server for key in reals}
+        return {"real_server": reals, "virtual_server": servers, **spots(self._believed.items, self.want, servers)}
 
     def _partial(self, part: Mapping[str, set[Any]]) -> PassResult:
         start = self._clock()
         with self.ledger.locked():
-            return self._pass(self.ledger.open(), only(self._have, part), only(self.want, part), part, start)
+            return self._pass(self.ledger.open(), only(self._believed.items, part), only(self.want, part), part, start)
 
     def _pass(
         self, ledger: Ledger, have: State, want: State, part: Mapping[str, set[Any]] | None, start: float
     ) -> PassResult:
-        """Plan ``have`` against ``want``, both whole or both the same part, and carry it out."""
+        """Plan ``have`` against ``want``, both whole or both the same part, and execute the plan."""
         draining = self._remembered(ledger)
-        elsewhere = (
-            {} if part is None else {key: since for key, since in draining.items() if key not in part["real_server"]}
-        )
+        reals = draining if part is None else part["real_server"]
+        elsewhere = {key: since for key, since in draining.items() if key not in reals}
         prepared, verdict = self._prepare(ledger, have, want, elsewhere)
         self._remember(ledger, {**elsewhere, **verdict})
         remember_holders(ledger, OWNER, self.new_holders)
         self.new_holders = {}
         saved_sysctls.note(ledger, OWNER, prepared.steps)
         spent: dict[str, float] = {}
-        outcome = execute(prepared, self._timed(spent), ledger, OWNER, keep_going=True)
-        self._believe(outcome.done, prepared)
+        tables = timed(self._node.tables, spent, self._clock, self.progress)
+        outcome = execute(prepared, tables, ledger, OWNER, keep_going=True)
+        self._believed.record(outcome.done, prepared)
         return PassResult(
             part is None, outcome.done, outcome.failed, prepared.conflicts, [], self._clock() - start, spent
         )
 
     def _settle(self, report: PassResult) -> PassResult:
-        """Clear the pending changes; a full pass also clears the failed items.
-
-        Failures of this pass are added again.
-        """
+        """Clear the pending changes and, after a full pass, the failed items; then track this pass's."""
         self.known, self.pending = True, {}
         self.failing = {} if report.full else self.failing
         return self._noticed(report)
 
     def _noticed(self, report: PassResult) -> PassResult:
-        """Remember what failed: each full pass tries it again, and an event that has to do with it is one."""
+        """Track failed items. Each full pass retries them, and an event about one of them makes a full pass."""
         for step in report.done:
             self.failing.get(step.kind, set()).discard(step.key)
         for failure in report.failed:
@@ -312,10 +275,10 @@ class Reconciler:
     def _prepare(
         self, ledger: Ledger, have: State, want: State, elsewhere: Collection[Any]
     ) -> tuple[Plan, dict[Any, float]]:
-        """Return the plan, and since when real servers are draining when it is done."""
-        claims = Claims(self._owned, self._others, self.adopt)
-        drain = Drain(self._remembered(ledger), self._clock(), self.maximum, self._node.connections, elsewhere)
-        return make_plan(have, want, claims, drain, hold=self.hold)
+        """Return the plan, and the drain start times after it."""
+        claims = Claims(self._believed.owned, self._believed.others, self.policy.adopt)
+        drain = Drain(self._remembered(ledger), self._clock(), self.policy.max_drain, self._node.connections, elsewhere)
+        return make_plan(have, want, claims, drain, hold=self.policy.hold)
 
     def _remembered(self, ledger: Ledger) -> dict[Any, float]:
         """Return the drain start times, including those from before a restart."""
@@ -330,38 +293,6 @@ class Reconciler:
         self._noted = dict(draining)
         self.draining = draining
 
-    def _believe(self, done: Iterable[Step], prepared: Plan) -> None:
-        for step in done:
-            if self._written is not None:
-                self._written.setdefault(step.kind, set()).add(step.key)
-            items = self._have.setdefault(step.kind, {})
-            parent = KINDS[step.kind].parent
-            if step.after is None:
-                items.pop(step.key, None)
-                self._owned.get(step.kind, set()).discard(step.key)
-            else:
-                items[step.key] = step.after
-                if step.before is None and parent is None:
-                    self._owned.setdefault(step.kind, set()).add(step.key)
-        for kind, keys in prepared.adopted.items():
-            self._owned.setdefault(kind, set()).update(keys)
-
     def _known_items(self) -> list[tuple[str, Any]]:
-        self._noted = {}  # what drains is written down with the next pass
-        return [(kind, key) for kind, keys in self._owned.items() for key in keys if key in self._have.get(kind, ())]
-
-    def _timed(self, spent: dict[str, float]) -> dict[str, Any]:
-        """Return the tables' functions, each of which adds the seconds it takes to ``spent``."""
-
-        def timed(name: str, apply: Callable[[list[Step], bool], Any]) -> Callable[[list[Step], bool], Any]:
-            def run(steps: list[Step], keep_going: bool) -> Any:
-                start = self._clock()
-                self.progress()
-                try:
-                    return apply(steps, keep_going)
-                finally:
-                    spent[name] = spent.get(name, 0.0) + self._clock() - start
-
-            return run
-
-        return {name: timed(name, apply) for name, apply in self._node.tables.items()}
+        self._noted = {}  # the next pass writes the drain start times
+        return self._believed.claims()

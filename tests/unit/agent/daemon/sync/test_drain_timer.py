@@ -13,6 +13,7 @@ import pytest
 from support.fakes.node import PaperNode
 
 from kubenode.daemon.sync.reconciler import Reconciler
+from kubenode.daemon.sync.sync_policy import SyncPolicy
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.model.link import AddressKey, Link
 
@@ -97,7 +98,7 @@ def test_harm_while_something_drains_is_drift(reconciler: Reconciler, node: Fake
 
 def test_when_the_first_has_drained_as_long_as_it_may(reconciler: Reconciler, node: FakeNode, now: list[float]) -> None:
     assert reconciler.bound() == math.inf
-    reconciler.maximum = 30.0
+    reconciler.policy = SyncPolicy(max_drain=30.0)
     assert reconciler.bound() == 130.0
     now[0] = 129.0
     reconciler.drain()

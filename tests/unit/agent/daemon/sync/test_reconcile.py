@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.agent.driver import CONFIG, FACTS, Driver, web
 
 from kubenode.daemon.sync.reconciler import Reconciler
+from kubenode.daemon.sync.sync_policy import SyncPolicy
 from kubenode.engine.desired.cluster import Cluster
 from kubenode.engine.errors import KernelError
 
@@ -146,11 +147,11 @@ def test_after_a_pass_that_did_not_get_through_the_next_is_full(driver: Driver) 
 def test_while_removals_are_held_nothing_goes(driver: Driver) -> None:
     driver.cluster.remove("Service", "ns1", "a")
     driver.put(*web("b", 2, 1))
-    driver.reconciler.hold = True
+    driver.reconciler.policy = SyncPolicy(hold=True)
     driver.full()
     assert {key.address for key in driver.node.state["virtual_server"]} == {"10.96.0.1", "10.96.0.2"}
     assert all(value.weight == 1 for value in driver.node.state["real_server"].values())
-    driver.reconciler.hold = False
+    driver.reconciler.policy = SyncPolicy()
     driver.full()
     driver.settle()
     assert driver.held() == driver.wanted()
