@@ -18,8 +18,9 @@ import pytest
 from kubenode.daemon.agent import Agent
 from kubenode.daemon.inputs.desired_state import Options
 from kubenode.daemon.pass_result import PassResult
-from kubenode.daemon.serving import Serving
+from kubenode.daemon.watchers_and_outputs import WatchersAndOutputs
 from kubenode.log import Log
+from kubenode.paths import SOCKET
 
 NOTHING = PassResult(True, [], [], [], [], 0.1, {})
 CONFIG = {
@@ -45,12 +46,13 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
         str(tmp_path / "config.yaml"), True, str(tmp_path / "manifests"), str(tmp_path), str(tmp_path), "n1", False
     )
     found = Agent(options, Log(write=LINES.append, journal=True))
-    found.desired.configure()
+    found.passes.desired.configure()
     LINES.clear()
-    found._serving = Serving(found)
+    parts = WatchersAndOutputs(found.passes, str(tmp_path / SOCKET), found.lifecycle.fail)
+    found.lifecycle.parts = parts
     yield found
-    found._serving.close()
-    found.loop.close()
+    parts.close()
+    found.passes.loop.close()
 
 
 @pytest.fixture

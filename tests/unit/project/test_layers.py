@@ -64,22 +64,28 @@ ARROWS: dict[str, set[str]] = {
     },
     "agent.daemon.inputs": {
         *_VALUES, "engine.desired", "engine.kernel", "engine.plan", "engine.proxy", "manifests", "agent.configuration",
-        "agent.daemon.interfaces", "agent.daemon.loop", "agent.log", "agent.paths", "agent.sources",
+        "agent.daemon.interfaces", "agent.daemon.loop", "agent.daemon.pass_result", "agent.log", "agent.paths",
+        "agent.sources",
     },
     "agent.daemon.sync": {*_ENGINE, "agent.daemon.loop", "agent.daemon.pass_result", "agent.paths"},
     "agent.daemon.outputs": {
-        *_VALUES, "engine.desired", "agent._version", "agent.daemon.interfaces", "agent.daemon.loop", "agent.log",
+        *_VALUES, "engine.desired", "engine.kubernetes", "agent._version", "agent.daemon.interfaces",
+        "agent.daemon.loop", "agent.daemon.pass_result", "agent.log",
     },
-    "agent.daemon.start": {"agent.daemon.loop", "agent.daemon.outputs"},
-    "agent.daemon.serving": {
-        *_VALUES, "engine.desired", "engine.kubernetes", "engine.proxy", "agent._version", "agent.daemon.inputs",
-        "agent.daemon.interfaces", "agent.daemon.outputs", "agent.daemon.pass_result", "agent.daemon.sync",
-        "agent.paths",
+    "agent.daemon.watchers_and_outputs": {
+        "agent._version", "agent.daemon.inputs", "agent.daemon.interfaces", "agent.daemon.outputs", "agent.daemon.sync",
+    },
+    "agent.daemon.pass_scheduler": {
+        *_VALUES, "agent.daemon.inputs", "agent.daemon.loop", "agent.daemon.pass_result", "agent.daemon.sync",
+        "agent.log",
+    },
+    "agent.daemon.lifecycle": {
+        *_VALUES, "engine.proxy", "agent.daemon.loop", "agent.daemon.memory", "agent.daemon.outputs",
+        "agent.daemon.pass_result", "agent.daemon.pass_scheduler", "agent.daemon.watchers_and_outputs", "agent.paths",
     },
     "agent.daemon.agent": {
-        *_VALUES, "engine.proxy", "agent.daemon.inputs", "agent.daemon.loop", "agent.daemon.memory",
-        "agent.daemon.outputs", "agent.daemon.pass_result", "agent.daemon.serving", "agent.daemon.start",
-        "agent.daemon.sync", "agent.daemon.tools", "agent.log", "agent.paths",
+        "engine.proxy", "agent.daemon.inputs", "agent.daemon.lifecycle", "agent.daemon.loop", "agent.daemon.outputs",
+        "agent.daemon.pass_scheduler", "agent.daemon.sync", "agent.daemon.tools", "agent.log",
     },
     "agent.daemon": set(),
     "agent.cli": {
@@ -158,6 +164,6 @@ def test_imports_have_no_circle() -> None:
 def test_imports_are_seen() -> None:
     """A reader of imports that sees none would find no fault."""
     assert "engine.kernel.ipvs.table" in EDGES["engine.kernel.ipvs"]
-    assert "agent.daemon.serving" in EDGES["agent.daemon.agent"]  # within a function
-    assert "engine.errors" in EDGES["agent.daemon.agent"]  # through a link
+    assert "agent.daemon.watchers_and_outputs" in EDGES["agent.daemon.lifecycle"]  # within a function
+    assert "engine.errors" in EDGES["agent.daemon.lifecycle"]  # through a link
     assert len(EDGES) > 200

@@ -14,6 +14,8 @@ from support.agent.idle import LINES, NOTHING, Clock
 from support.clusters import objects as make
 
 from kubenode.daemon.agent import Agent
+from kubenode.daemon.outputs.systemd import StatusLine
+from kubenode.daemon.watchers_and_outputs import WatchersAndOutputs
 from kubenode.engine.errors import KernelError
 from kubenode.engine.kernel import Failure
 from kubenode.engine.model.ipset import MemberKey
@@ -23,10 +25,18 @@ from kubenode.engine.model.link import AddressKey
 from kubenode.engine.plan import Step
 
 
+def parts(agent: Agent) -> WatchersAndOutputs:
+    assert agent.lifecycle.parts is not None
+    return agent.lifecycle.parts
+
+
+def status_line(agent: Agent) -> StatusLine:
+    return next(found for found in agent.passes._subscribers if isinstance(found, StatusLine))
+
+
 def values(agent: Agent) -> dict[str, float]:
     """What the metrics say now, by name with labels."""
-    assert agent._serving is not None
-    text = agent._serving.metrics.text()
+    text = parts(agent).metrics.text()
     return {
         name: float(value)
         for name, _blank, value in (line.rpartition(" ") for line in text.splitlines())
@@ -42,30 +52,28 @@ def timestamps(agent: Agent, family: str) -> tuple[float, float]:
 
 
 def test_failed_pass_leaves_queued_after_synced_timestamp(agent: Agent) -> None:
-    assert agent._serving is not None
-    agent._serving.passed(NOTHING, "start")
+    agent.passes._publish(NOTHING, "start")
     queued, synced = timestamps(agent, "IPv4")
     assert queued < synced
-    agent._trouble(KernelError("no memory"))
+    agent.passes._trouble(KernelError("no memory"))
     queued, unchanged = timestamps(agent, "IPv4")
     assert queued > unchanged == synced
     assert values(agent)['kubenode_problems{about="node"}'] == 1
-    agent.trouble = ""
-    agent._serving.passed(NOTHING, "retry")
+    agent.passes.record.trouble = ""
+    agent.passes._publish(NOTHING, "retry")
     assert 'kubenode_problems{about="node"}' not in values(agent)
 
 
 def test_failed_rules_count_for_their_family_only(agent: Agent) -> None:
-    assert agent._serving is not None
     step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
-    agent.reconciler.failing = {"chain": {step.key}}
-    agent._serving.passed(NOTHING._replace(failed=[Failure(step, "refused")]), "start")
-    agent._serving.passed(NOTHING._replace(full=False), "event")  # which has nothing to do with it
+    agent.passes.reconciler.failing = {"chain": {step.key}}
+    agent.passes._publish(NOTHING._replace(failed=[Failure(step, "refused")]), "start")
+    agent.passes._publish(NOTHING._replace(full=False), "event")  # which has nothing to do with it
     found = values(agent)
     assert found['kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"}'] == 1
     assert 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"}' not in found
     assert timestamps(agent, "IPv6")[1] == 0 < timestamps(agent, "IPv4")[1]
-    assert not agent._serving.health.healthy
+    assert not parts(agent).health_output.health.healthy
 
 
 def syncs(agent: Agent, family: str) -> float | None:
@@ -89,49 +97,46 @@ FOUR, SIX = VirtualServerKey("tcp", "10.96.0.1", 80, 4), VirtualServerKey("tcp",
     ],
 )
 def test_pass_counts_for_the_families_of_its_steps(agent: Agent, kind: str, key: Any, family: str) -> None:
-    assert agent._serving is not None
-    agent._serving.passed(NOTHING._replace(full=False, done=[Step(kind, key, None, ())]), "event")
+    agent.passes._publish(NOTHING._replace(full=False, done=[Step(kind, key, None, ())]), "event")
     assert {name: syncs(agent, name) for name in ("IPv4", "IPv6")} == {
         name: 1.0 if name == family else None for name in ("IPv4", "IPv6")
     }
 
 
 def test_full_pass_counts_for_the_families_that_are_served(agent: Agent) -> None:
-    assert agent._serving is not None
-    agent.reconciler.want = {"virtual_server": {FOUR: None}}
-    agent._serving.passed(NOTHING, "period")
+    agent.passes.reconciler.want = {"virtual_server": {FOUR: None}}
+    agent.passes._publish(NOTHING, "period")
     assert (syncs(agent, "IPv4"), syncs(agent, "IPv6")) == (1, None)
-    agent.reconciler.want = {"virtual_server": {FOUR: None, SIX: None}}
-    agent._serving.passed(NOTHING, "period")
-    agent._serving.passed(NOTHING._replace(full=False), "event")
+    agent.passes.reconciler.want = {"virtual_server": {FOUR: None, SIX: None}}
+    agent.passes._publish(NOTHING, "period")
+    agent.passes._publish(NOTHING._replace(full=False), "event")
     assert (syncs(agent, "IPv4"), syncs(agent, "IPv6")) == (2, 1)
 
 
 def test_refused_step_is_retried_with_backoff(agent: Agent) -> None:
     step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
-    agent.reconciler.known, agent.reconciler.failing = True, {"chain": {step.key}}
+    agent.passes.reconciler.known, agent.passes.reconciler.failing = True, {"chain": {step.key}}
     for _time in range(4):
-        agent._passed(NOTHING._replace(failed=[Failure(step, "no")]), "retry")
-        agent._passed(NOTHING._replace(full=False), "event")
-    assert agent._backoff == 16
-    assert agent.failures == {step.describe(): "no"}
-    agent.reconciler.failing = {}
-    agent._passed(NOTHING._replace(full=False, done=[step]), "event")
-    assert agent._backoff == 1
-    assert agent.failures == {}
+        agent.passes._passed(NOTHING._replace(failed=[Failure(step, "no")]), "retry")
+        agent.passes._passed(NOTHING._replace(full=False), "event")
+    assert agent.passes._backoff == 16
+    assert agent.passes.record.failures == {step.describe(): "no"}
+    agent.passes.reconciler.failing = {}
+    agent.passes._passed(NOTHING._replace(full=False, done=[step]), "event")
+    assert agent.passes._backoff == 1
+    assert agent.passes.record.failures == {}
 
 
 def test_changes_add_up_until_a_pass(agent: Agent, tmp_path: Path) -> None:
-    assert agent._serving is not None
-    agent._synced_at = float("inf")
+    agent.passes._synced_at = float("inf")
     for number in (1, 2):
         (tmp_path / f"manifests/{number}.json").write_text(
             json.dumps(make.service(f"s{number}", [f"10.96.0.{number}"]))
         )
-        agent._serving._use_changes({f"{number}.json"})
+        parts(agent).use_changes({f"{number}.json"})
     pending = "kubeproxy_sync_proxy_rules_service_changes_pending"
     assert values(agent)[pending] == 2
-    agent._serving.passed(NOTHING, "event")
+    agent.passes._publish(NOTHING, "event")
     assert values(agent)[pending] == 0
     assert values(agent)["kubeproxy_sync_proxy_rules_service_changes_total"] == 2
 
@@ -145,7 +150,7 @@ def test_changes_add_up_until_a_pass(agent: Agent, tmp_path: Path) -> None:
 def test_passes_of_events_are_logged_at_debug(agent: Agent, reason: str, done: int, failed: int, said: bool) -> None:
     """One line for each change would be millions a day."""
     step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
-    agent._passed(
+    agent.passes._passed(
         NOTHING._replace(full=reason != "event", done=[step] * done, failed=[Failure(step, "no")] * failed), reason
     )
     assert any(line.startswith(("<6>converged", "<4>converged in part")) for line in LINES) is said
@@ -155,8 +160,8 @@ def test_repeated_drift_is_logged_within_the_quota(agent: Agent) -> None:
     step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
     other = step._replace(key=ChainKey(6, "nat", "KUBE-MARK-MASQ"))
     for reason in ("kernel event", "period") * 100:
-        agent._passed(NOTHING._replace(done=[step], drift=[step]), reason)
-        agent._passed(NOTHING._replace(done=[step], drift=[step], failed=[Failure(other, "no")]), reason)
+        agent.passes._passed(NOTHING._replace(done=[step], drift=[step]), reason)
+        agent.passes._passed(NOTHING._replace(done=[step], drift=[step], failed=[Failure(other, "no")]), reason)
     assert len(LINES) == 4, LINES  # what was healed, what failed, and for each reason that something did
     assert values(agent)['kubenode_drift_healed_total{kind="chain"}'] == 400
 
@@ -165,16 +170,16 @@ def test_changes_within_min_sync_period_share_one_pass(
     agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[tuple[bool, str]] = []
-    monkeypatch.setattr(agent, "_pass", lambda whole, reason: passes.append((whole, reason)))
-    agent._synced_at = clock.now - 31
-    agent.changed()
+    monkeypatch.setattr(agent.passes, "_pass", lambda whole, reason: passes.append((whole, reason)))
+    agent.passes._synced_at = clock.now - 31
+    agent.passes.changed()
     assert passes == [(False, "event")]  # the last one is long ago
-    agent._synced_at = clock.now
+    agent.passes._synced_at = clock.now
     for _time in range(3):
-        agent.changed()
+        agent.passes.changed()
     assert len(passes) == 1
-    waiting = [timer for _when, _number, timer in agent.loop._timers if timer.pending]
-    assert [timer.when - agent._synced_at for timer in waiting] == [30]
+    waiting = [timer for _when, _number, timer in agent.passes.loop._timers if timer.pending]
+    assert [timer.when - agent.passes._synced_at for timer in waiting] == [30]
     assert waiting[0].callback is not None
     waiting[0].callback()
     assert len(passes) == 2
@@ -185,12 +190,12 @@ def test_dump_logs_desired_state_and_problems(agent: Agent, clock: Clock, tmp_pa
     endpoint = make.piece("web", [make.endpoint("10.244.1.1", "n1")], [make.port(8080, "http")])
     bad = make.service("bad", ["10.96.0.11"], [make.port(70000)])
     (tmp_path / "manifests/a.json").write_text(json.dumps({"kind": "List", "items": [web, endpoint, bad]}))
-    agent.desired.refresh()
-    changes, whole = agent.desired.take()
-    agent.reconciler.accept(changes, whole=whole)
+    agent.passes.desired.refresh()
+    changes, whole = agent.passes.desired.take()
+    agent.passes.reconciler.accept(changes, whole=whole)
     server = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
-    agent.reconciler.draining = {RealServerKey(server, "10.244.1.9", 8080): clock.now - 7}
-    agent._dump()
+    agent.passes.reconciler.draining = {RealServerKey(server, "10.244.1.9", 8080): clock.now - 7}
+    agent.lifecycle._dump()
     assert all(line.startswith("<6>state ") for line in LINES)
     text = "".join(LINES)
     assert '<6>state items="{' in text
@@ -206,17 +211,17 @@ def test_systemd_status_is_sent_once_a_second(agent: Agent, monkeypatch: pytest.
     told: list[str] = []
     monkeypatch.setattr(agent.notifier, "status", told.append)
     for _time in range(3):
-        agent._passed(NOTHING, "retry")
+        agent.passes._passed(NOTHING, "retry")
     assert len(told) == 3  # units that wait for ours begin after it
-    agent._start.over = True
+    agent.notifier.started = True
     for _time in range(50):
-        agent._passed(NOTHING, "event")
+        agent.passes._passed(NOTHING, "event")
     assert len(told) == 3
-    telling = agent._telling
+    telling = status_line(agent)._timer
     assert telling is not None
     assert telling.callback is not None
-    agent.trouble = "no memory"
-    agent._told_at -= 1
+    agent.passes.record.trouble = "no memory"
+    status_line(agent)._sent_at -= 1
     telling.callback()
     assert told[3:] == ["waiting: no memory"]
 
@@ -228,8 +233,7 @@ def test_invalid_trigger_annotation_is_ignored(agent: Agent, tmp_path: Path, jun
     piece = make.piece("web", [make.endpoint("10.244.1.1", "n1")], [make.port(8080, "http")])
     piece["metadata"]["annotations"] = junk
     (tmp_path / "manifests/a.json").write_text(json.dumps(piece))
-    assert agent._serving is not None
-    agent._serving._use_changes({"a.json"})
+    parts(agent).use_changes({"a.json"})
     assert values(agent)["kubeproxy_sync_proxy_rules_endpoint_changes_total"] == 1
 
 
@@ -237,13 +241,13 @@ def test_long_pass_feeds_the_watchdog(agent: Agent, monkeypatch: pytest.MonkeyPa
     told: list[str] = []
     monkeypatch.setattr(agent.notifier, "_send", told.append)
     agent.notifier.watchdog = 30.0
-    agent.reconciler.progress()
+    agent.passes.reconciler.progress()
     assert told == []  # it was not that long
-    agent._alive_at -= 31
+    agent.watchdog._alive_at -= 31
     for _slice in range(1000):
-        agent.reconciler.progress()
+        agent.passes.reconciler.progress()
     assert told == ["WATCHDOG=1", "EXTEND_TIMEOUT_USEC=300000000"]
-    agent._start.over = True
-    agent._alive_at -= 31
-    agent.reconciler.progress()
+    agent.notifier.started = True
+    agent.watchdog._alive_at -= 31
+    agent.passes.reconciler.progress()
     assert told[2:] == ["WATCHDOG=1"]

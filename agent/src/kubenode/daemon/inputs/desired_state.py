@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ...configuration import ConfigurationError, load
 from ...engine.desired.cluster import Cluster
+from ...engine.desired.object_store import ObjectName
 from ...engine.desired.settings import Config
 from ...engine.errors import EngineError
 from ...engine.kernel.ipv6 import possible
@@ -245,6 +246,11 @@ class DesiredState:
         tell = getattr(self.source, "report", None)
         if tell is not None:
             tell(objects)
+
+    def use_health_check_errors(self, errors: Mapping[ObjectName, tuple[str, ...]]) -> None:
+        """Add errors of health check node ports, by Service, to the problems of objects."""
+        if self.cluster is not None:
+            self.cluster.health_check_errors = errors
 
     def objects(self, about: Iterable[Step | Conflict]) -> list[dict[str, str]]:
         """Return further fields of a log line about each step or conflict.

@@ -14,6 +14,7 @@ from ...engine.kernel.nfnetlink.monitor import RuleEvents
 from ...engine.kernel.rtnetlink.monitor import Events
 from ...engine.model.link import AddressKey, RouteKey
 from ..interfaces import AgentControl
+from ..pass_result import PassResult, PassSubscriber
 from .pace import Pace
 
 # seconds in which links, addresses and routes may change before that is heard, so that many are heard together
@@ -21,7 +22,7 @@ _REST = 0.05
 _CALM = 0.2  # seconds after which changed rules, or addresses of the node, are looked at
 
 
-class KernelWatcher:
+class KernelWatcher(PassSubscriber):
     """Subscriptions to links, addresses, routes and rules; none is open before :meth:`listen`.
 
     Repairs take a tenth of the time at most, however often another process changes the node. Comparisons after rule
@@ -45,12 +46,19 @@ class KernelWatcher:
             if thing is not None:
                 thing.close()
 
-    def listen(self) -> None:
-        """Open missing subscriptions.
+    def passed(self, result: PassResult, _reason: str) -> None:
+        """Open subscriptions that could not be opened before."""
+        if result.full:
+            self.listen()
 
-        Raises:
-            OSError: a subscription cannot be opened.
-        """
+    def listen(self) -> None:
+        """Open missing subscriptions. If one cannot be opened, the next full pass tries again."""
+        try:
+            self._listen()
+        except OSError as error:
+            self._agent.log.error("what the kernel tells is only seen once in a syncPeriod", reason=str(error))
+
+    def _listen(self) -> None:
         agent = self._agent
         if self._events is None:
             self._events = Events()
@@ -61,7 +69,7 @@ class KernelWatcher:
             agent.loop.watch(self._rule_events, self._rules_changed)
 
     def _cost(self) -> float:
-        return self._agent.last.seconds if self._agent.last is not None else 0.0
+        return self._agent.record.last.seconds if self._agent.record.last is not None else 0.0
 
     def _heard(self) -> None:
         """Links, addresses or routes changed: repair the agent's at once, track the node's."""

@@ -16,7 +16,9 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Callable
 
+from ...log import Log
 from ..loop import Callback, Loop
+from ..pass_result import PassResult, PassSubscriber
 
 _SECONDS = 10.0
 _MOST_BYTES = 4096
@@ -127,6 +129,35 @@ class Control:
         except (ValueError, KeyError, TypeError):
             return _line({"error": f"expected a command of {', '.join(self._commands)}"})
         return _line(function())
+
+
+class ControlSocket(PassSubscriber):
+    """Keeps the control socket open: each full pass opens it again if that failed before."""
+
+    def __init__(self, loop: Loop, log: Log, path: str, commands: Mapping[str, Command]) -> None:
+        self._loop = loop
+        self._log = log
+        self._path = path
+        self._commands = commands
+        self._control: Control | None = None
+
+    def open(self) -> None:
+        """Open the socket, unless it is open."""
+        try:
+            if self._control is None:
+                self._control = Control(self._loop, self._path, self._commands)
+        except OSError as error:
+            self._log.error("kubenode status does not work", reason=str(error))
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._control is not None:
+            self._control.close()
+
+    def passed(self, result: PassResult, _reason: str) -> None:
+        """Open the socket, if that failed before."""
+        if result.full:
+            self.open()
 
 
 def _line(answer: Any) -> bytes:

@@ -40,11 +40,11 @@ def problems(agent: AgentView) -> list[dict[str, str]]:
             for (kind, name), texts in sorted(agent.desired.cluster.problems.items())
             for text in texts
         )
-    if agent.trouble:
-        found.append({"about": "node", "name": "", "text": agent.trouble})
-    found.extend({"about": "kernel", "name": step, "text": text} for step, text in agent.failures.items())
+    if agent.record.trouble:
+        found.append({"about": "node", "name": "", "text": agent.record.trouble})
+    found.extend({"about": "kernel", "name": step, "text": text} for step, text in agent.record.failures.items())
     found.extend({"about": "ledger", "name": "", "text": text} for text in agent.reconciler.ledger.problems())
-    found.extend({"about": "conflict", "name": "", "text": text} for text in agent.conflicts)
+    found.extend({"about": "conflict", "name": "", "text": text} for text in agent.record.conflicts)
     return found
 
 
@@ -65,7 +65,7 @@ def counts(agent: AgentView) -> dict[str, int]:
 
 def status(agent: AgentView) -> dict[str, Any]:
     """Return the agent's state as plain data."""
-    last = agent.last
+    last = agent.record.last
     now = time.monotonic()
     return {
         "version": VERSION,

@@ -24,7 +24,8 @@ def summary(agent: AgentView) -> str:
 
 def problem_count(agent: AgentView) -> int:
     """Return the number of objects, settings and steps that could not be used or done."""
-    desired, source = agent.desired, agent.desired.source
-    count = len(desired.problems) + len(agent.failures) + len(agent.conflicts) + len(agent.reconciler.ledger.problems())
+    desired, source, record = agent.desired, agent.desired.source, agent.record
+    count = len(desired.problems) + len(record.failures) + len(record.conflicts)
+    count += len(agent.reconciler.ledger.problems())
     count += len(source.problems) if source is not None else 0
     return count + (len(desired.cluster.problems) if desired.cluster is not None else 0)

@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any
 from ...engine.errors import EngineError
 from ...engine.plan import Step
 from ..loop import Loop
+from ..pass_result import PassResult, PassSubscriber
+from .reconciler import Reconciler
 
 if TYPE_CHECKING:
+    from ...engine.desired.cluster import Cluster
     from ...engine.kernel.nfnetlink.conntrack import Flow
 
 AddressPort = tuple[str, int]  # address, port
@@ -61,7 +64,7 @@ class FlowCleaner:
         self._loop = loop
         self._cleaned = cleaned
         self._failed = failed
-        self._serving: dict[Any, frozenset[AddressPort]] = {}  # what is being looked for
+        self._serving: dict[Any, frozenset[AddressPort]] = {}  # being deleted
         self._next: dict[Any, frozenset[AddressPort]] = {}  # what came after the beginning
         self._work: Generator[None, None, None] | None = None
 
@@ -129,3 +132,50 @@ class FlowCleaner:
                     touched_servers.update(places[flow.destination, flow.destination_port] for flow in old)
                 yield
             self._cleaned(family, count, touched_servers, time.monotonic() - start)
+
+
+class StaleFlows(PassSubscriber):
+    """After each pass, deletes the stale flows to virtual servers whose endpoints it changed.
+
+    Args:
+        loop: the agent's loop.
+        cluster: returns the present cluster, None if there is none yet.
+        reconciler: has the desired virtual servers.
+        deleted: see ``cleaned`` of :class:`FlowCleaner`.
+        failed: see :class:`FlowCleaner`; the next pass tries again.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        cluster: Callable[[], Cluster | None],
+        reconciler: Reconciler,
+        deleted: Callable[[int, int, set[Any], float], None],
+        failed: Callable[[set[Any], EngineError], None],
+    ) -> None:
+        self._cluster = cluster
+        self._reconciler = reconciler
+        self._report_failed = failed
+        self._cleaner = FlowCleaner(loop, deleted, self._failed)
+        self._unclean: set[Any] = set()  # virtual servers whose stale flows could not be deleted
+
+    def close(self) -> None:
+        """Stop, whatever is left."""
+        self._cleaner.close()
+
+    def passed(self, result: PassResult, _reason: str) -> None:
+        """Delete flows to virtual servers of changed real servers, and of serving endpoints that changed."""
+        cluster = self._cluster()
+        if cluster is None:
+            return
+        wanted = self._reconciler.want.get("virtual_server", {})
+        asked = touched(result.done) | self._unclean | self._cleaner.pending
+        flows = cluster.take_flows(asked)
+        serving = {server: endpoints for server, endpoints in flows.items() if server in wanted}
+        self._unclean = set()
+        self._cleaner.forget(asked - serving.keys())
+        self._cleaner.clean(serving)
+
+    def _failed(self, servers: set[Any], error: EngineError) -> None:
+        self._unclean = servers
+        self._report_failed(servers, error)

@@ -19,9 +19,9 @@ def test_kernel_events_are_repaired_at_a_bounded_share(
 ) -> None:
     """Somebody may undo what we do as soon as we have done it."""
     done: list[str] = []
-    monkeypatch.setattr(agent, does, lambda *_reason: done.append(does))
-    agent.last = NOTHING._replace(seconds=3.0)
-    hearing = KernelWatcher(agent)
+    monkeypatch.setattr(agent.passes, does, lambda *_reason: done.append(does))
+    agent.passes.record.last = NOTHING._replace(seconds=3.0)
+    hearing = KernelWatcher(agent.passes)
     for pause in pauses:  # the second comparison of three seconds in a row
         for _time in range(100):
             getattr(hearing, pace).soon()
@@ -36,7 +36,7 @@ def test_kernel_events_are_repaired_at_a_bounded_share(
 
 def due(agent: Agent) -> list[Timer]:
     return sorted(
-        (timer for _when, _number, timer in agent.loop._timers if timer.pending), key=lambda timer: timer.when
+        (timer for _when, _number, timer in agent.passes.loop._timers if timer.pending), key=lambda timer: timer.when
     )
 
 
@@ -44,9 +44,9 @@ def test_node_addresses_are_read_at_a_bounded_share(
     agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To list those of a node with thousands of virtual addresses takes its time."""
-    hearing = KernelWatcher(agent)
-    monkeypatch.setattr(agent.desired, "use_node", lambda: setattr(clock, "now", clock.now + 0.03))
-    monkeypatch.setattr(agent, "changed", lambda: None)
+    hearing = KernelWatcher(agent.passes)
+    monkeypatch.setattr(agent.passes.desired, "use_node", lambda: setattr(clock, "now", clock.now + 0.03))
+    monkeypatch.setattr(agent.passes, "changed", lambda: None)
     for pause in (0.2, 0.57):  # 0.6 s after the last one began
         for _time in range(100):
             hearing._follow.soon()
@@ -70,25 +70,25 @@ class Deaf:
 
 def test_bursts_of_kernel_events_are_read_together(agent: Agent) -> None:
     """To be woken for each of hundreds a second would cost more than to hear of all of them."""
-    assert agent._serving is not None
-    hearing = agent._serving._kernel_watcher
+    assert agent.lifecycle.parts is not None
+    hearing = agent.lifecycle.parts.kernel_watcher
     assert hearing._events is not None
     assert hearing._rule_events is not None
     ears = {hearing._events.fileno(): hearing._heard, hearing._rule_events.fileno(): hearing._rules_changed}
     for number, hear in ears.items():
-        assert number in agent.loop._selector.get_map()
+        assert number in agent.passes.loop._selector.get_map()
         hear()
-        assert number not in agent.loop._selector.get_map()
+        assert number not in agent.passes.loop._selector.get_map()
         timer = due(agent)[-1]
         assert timer.callback is not None
         timer.callback()
-        assert number in agent.loop._selector.get_map()
+        assert number in agent.passes.loop._selector.get_map()
 
 
 def test_lost_events_cause_one_comparison(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    monkeypatch.setattr(agent, "full", done.append)
-    hearing = KernelWatcher(agent)
+    monkeypatch.setattr(agent.passes, "full", done.append)
+    hearing = KernelWatcher(agent.passes)
     monkeypatch.setattr(hearing, "_events", Deaf())
     for _time in range(100):
         hearing._heard()

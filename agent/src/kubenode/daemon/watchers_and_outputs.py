@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Wiring of what only a running agent needs: watchers of source and kernel, and the outputs that follow passes.
+
+Imported after the first pass, which does not wait for these imports.
+"""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from .._version import VERSION
+from .inputs.kernel_watcher import KernelWatcher
+from .inputs.source_watcher import SourceWatcher
+from .interfaces import AgentControl
+from .outputs import status
+from .outputs.conntrack import FlowReport
+from .outputs.control import ControlSocket
+from .outputs.health_output import HealthOutput
+from .outputs.metrics import Metrics
+from .outputs.pass_metrics import PassMetrics
+from .sync.stale_udp import StaleFlows
+
+
+class WatchersAndOutputs:
+    """Parts that start after the first pass, whatever came of it. ``fail`` stops the agent, for a reason."""
+
+    def __init__(self, agent: AgentControl, socket: str, fail: Callable[[str], None]) -> None:
+        self.metrics = Metrics(VERSION)
+        self.health_output = HealthOutput(agent, self.metrics, fail)
+        self.pass_metrics = PassMetrics(agent, self.metrics)
+        self.kernel_watcher = KernelWatcher(agent)
+        self._agent = agent
+        self._source_watcher = SourceWatcher(agent.loop, agent.log, self.use_changes)
+        flow_report = FlowReport(agent, self.metrics)
+        self._stale_flows = StaleFlows(
+            agent.loop, lambda: agent.desired.cluster, agent.reconciler, flow_report.deleted, flow_report.failed
+        )
+        commands = {
+            "status": lambda: status.status(agent),
+            "names": lambda: status.names(agent),
+            "sync": lambda: status.sync(agent),
+        }
+        self._control_socket = ControlSocket(agent.loop, agent.log, socket, commands)
+        self._subscribers = (
+            self._control_socket, self.kernel_watcher, self.pass_metrics, self._stale_flows, self.health_output,
+        )  # fmt: skip
+        self._control_socket.open()
+        self.kernel_watcher.listen()
+        for subscriber in self._subscribers:
+            subscriber.delayed()
+        agent.subscribe(*self._subscribers)
+
+    def begin(self) -> None:
+        """Hand on the first pass, which nothing here has seen."""
+        first = self._agent.record.last
+        if first is not None:
+            for subscriber in self._subscribers:
+                subscriber.passed(first, "start")
+
+    def configured(self) -> None:
+        """Apply the configuration: addresses to listen on, the directory to watch."""
+        self.health_output.configured()
+        self._source_watcher.follow(self._agent.desired.source)
+
+    def close(self) -> None:
+        """Close servers, subscriptions and sockets."""
+        self._stale_flows.close()
+        self.health_output.close()
+        self._source_watcher.close()
+        self.kernel_watcher.close()
+        self._control_socket.close()
+
+    def use_changes(self, names: set[str] | None) -> None:
+        """Take changes from the source, count them, and request a pass."""
+        changes = self._agent.desired.refresh(names)
+        self.pass_metrics.count_changes(changes.put, [key.kind for key in changes.removed])
+        self._agent.changed()
