@@ -95,7 +95,7 @@ def test_a_ledger_that_is_lost_is_made_anew(agent: AgentProcess, way: str) -> No
     eventually(lambda: served(OTHER), 30)
     agent.converged(60)
     assert before <= claims(agent)
-    assert "ledger made anew" in agent.log.read_text()
+    assert "ledger recreated" in agent.log.read_text()
     (agent.manifests / "other.json").unlink()
     eventually(lambda: not served(OTHER), 30)
     agent.converged(60)

@@ -33,7 +33,7 @@ class Agent:
         desired = DesiredState(options, log)
         reconciler = Reconciler(Node(), options.run, policy=SyncPolicy(adopt=options.adopt))
         reconciler.progress = self.watchdog.progress
-        reconciler.ledger.notice = lambda text: log.warning("ledger made anew", reason=text)
+        reconciler.ledger.notice = lambda text: log.warning("ledger recreated", reason=text)
         self.passes = PassScheduler(loop, log, desired, reconciler, self.watchdog.progress)
         self.lifecycle = Lifecycle(self.passes, self.notifier, self.watchdog, options.run)
         self.passes.subscribe(PassLog(self.passes), StatusLine(self.passes, self.notifier), self.lifecycle)

@@ -158,19 +158,19 @@ class Lifecycle(PassSubscriber):
         try:
             set_oom_score(score)
         except OSError as error:
-            self._log.warning("oomScoreAdj cannot be followed", wanted=score, reason=str(error.strerror))
+            self._log.warning("oomScoreAdj not applied", wanted=score, reason=str(error.strerror))
         self.parts.configured()
 
     # end
 
     def _stop(self) -> None:
         self._notifier.stopping()
-        self._log.info("stopping; what the kernel holds stays in place")
+        self._log.info("stopping; the state of the kernel stays in place")
         self._loop.stop()
 
     def fail(self, reason: str) -> None:
         """Stop with an error. The kernel keeps its items."""
-        self._log.error("ending", reason=reason)
+        self._log.error("stopped after an error", reason=reason)
         self._status = 1
         self._notifier.stopping()
         self._loop.stop()

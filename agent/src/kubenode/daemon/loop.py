@@ -21,7 +21,7 @@ _LONGEST_WAIT = 86400.0  # seconds; epoll_wait(2) counts milliseconds in an int
 
 
 class Timer:
-    """A callback to come; ``cancel`` makes it none."""
+    """A callback at a time, unless :meth:`cancel` is called before."""
 
     __slots__ = ("callback", "when")
 
@@ -30,17 +30,17 @@ class Timer:
         self.callback: Callback | None = callback
 
     def cancel(self) -> None:
-        """Forget it."""
+        """Do not call back."""
         self.callback = None
 
     @property
     def pending(self) -> bool:
-        """Tell whether it is still to come."""
+        """Tell whether the callback is still due."""
         return self.callback is not None
 
 
 class Loop:
-    """Runs callbacks until :meth:`stop`. A callback that raises ends the loop: what may fail handles its own errors."""
+    """Runs callbacks until :meth:`stop`. A callback that raises ends the loop, so callbacks handle their errors."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -49,21 +49,21 @@ class Loop:
         self._signals: dict[int, Callback] = {}
         self._raised: list[int] = []
         self._running = False
-        self._wake: tuple[int, int] | None = None  # a pipe that signals write to
+        self._wake: tuple[int, int] | None = None  # pipe written by signals
 
     def watch(self, file: Any, callback: Callback, *, write: bool = False) -> None:
-        """Call back whenever ``file`` (a descriptor or what has ``fileno``) can be read, or written if ``write``."""
+        """Call back whenever ``file`` (descriptor, or object with ``fileno``) is readable, or writable if ``write``."""
         events = selectors.EVENT_WRITE if write else selectors.EVENT_READ
         known = self._selector.get_map().get(file)
         if known is not None and known.fileobj is file:
             self._selector.modify(file, events, callback)
             return
         if known is not None:
-            self._selector.unregister(known.fd)  # closed without a word; who has its number now is not watched yet
+            self._selector.unregister(known.fd)  # closed without :meth:`forget`; the number was reused
         self._selector.register(file, events, callback)
 
     def forget(self, file: Any) -> None:
-        """Watch ``file`` no more; fine if it was not watched, or is closed already and another has its number."""
+        """Stop watching ``file``; do nothing if it is not watched, or is closed and its number was reused."""
         try:
             known = self._selector.get_map().get(file)
         except ValueError:  # closed, and not watched
@@ -74,7 +74,7 @@ class Loop:
     def rest(self, file: Any, callback: Callback, seconds: float = 1.0) -> None:
         """Stop watching ``file`` for ``seconds``.
 
-        What waits there cannot be taken now, and would call back again and again.
+        Its data cannot be read now, and would call back again and again.
         """
         self.forget(file)
         self.after(seconds, lambda: None if file.fileno() < 0 else self.watch(file, callback))
@@ -90,7 +90,7 @@ class Loop:
         except (BlockingIOError, ConnectionError):
             return None  # the client is gone already
         except OSError:
-            self.rest(listening, callback)  # we are out of descriptors
+            self.rest(listening, callback)  # the process has no free descriptor
             return None
         connection.setblocking(False)
         return connection, peer
@@ -103,7 +103,7 @@ class Loop:
         return timer
 
     def on_signal(self, number: int, callback: Callback) -> None:
-        """Call back after the signal came, between two other callbacks."""
+        """Call back after a signal, between two other callbacks."""
         if self._wake is None:
             self._wake = os.pipe()
             for end in self._wake:
@@ -126,12 +126,12 @@ class Loop:
             if not self._running:
                 break
             for key, _events in self._selector.select(self._patience()):
-                # one of the callbacks before may have closed it, and another may have its number
+                # an earlier callback may have closed it, and its number may be reused
                 if self._running and self._selector.get_map().get(key.fd) is key:
                     key.data()
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the loop's descriptors."""
         self._selector.close()
         if self._wake is not None:
             signal.set_wakeup_fd(-1)

@@ -17,7 +17,7 @@ _PERIOD = 600.0  # seconds; the returned pages cost a page fault each when they 
 
 
 def trim_regularly(loop: Loop) -> None:
-    """Return free memory to the kernel now and every ten minutes; a C library that cannot (musl) is left alone."""
+    """Return free memory to the kernel now and every ten minutes, unless the C library (musl) has no malloc_trim."""
     trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         _trim(loop, trim)

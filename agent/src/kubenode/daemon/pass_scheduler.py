@@ -192,7 +192,7 @@ class PassScheduler:
         if isinstance(error, LockedError):
             self._trouble(error)
             return
-        self.log.error("cannot look after draining real servers", reason=str(error))
+        self.log.error("drain check failed", reason=str(error))
         self.reconciler.known = False
         self._wait(self._backoff)
 

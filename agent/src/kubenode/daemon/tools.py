@@ -14,14 +14,14 @@ from ..engine.kernel.command import Limits, limit
 from ..engine.kernel.iptables.tool import wait_for_lock
 
 _SECONDS = 20.0
-_LOCK_SECONDS = 2  # the agent tries again, and meanwhile does what needs no lock
+_LOCK_SECONDS = 2  # the agent tries again, and handles other work meanwhile
 _SHARE = 2 / 3  # of the time between two signs of life, which is half of the watchdog's
 
 
 def bound(watchdog: float, progress: Callable[[], None]) -> None:
-    """Keep tools below a watchdog that expects a sign of life every ``watchdog`` seconds (0: there is none).
+    """Limit tools to less than the watchdog, which expects a sign of life every ``watchdog`` seconds (0: never).
 
-    ``progress`` is called before each tool, so that several slow ones in a row do not look like one that hangs.
+    ``progress`` is called before each tool, so that several slow tools in a row do not look like one that hangs.
     """
     limit(Limits(min(_SECONDS, watchdog * _SHARE) if watchdog else _SECONDS, progress))
     wait_for_lock(_LOCK_SECONDS)

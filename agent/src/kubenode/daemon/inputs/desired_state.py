@@ -51,21 +51,21 @@ class Source(Protocol):
 
     @property
     def waiting(self) -> str:
-        """Say why nothing is known yet, or ""."""
+        """Return why no object is known yet, "" if some are."""
 
     @property
     def unknown(self) -> set[str]:
-        """Return parts of which nothing is known."""
+        """Return the parts whose objects are unknown."""
 
     @property
     def problems(self) -> dict[str, str]:
-        """Return one sentence for each part that cannot be used as it is."""
+        """Return one sentence for each part that cannot be used, by name."""
 
     def objects(self) -> Iterator[Object]:
         """Yield every object."""
 
     def scan(self, names: Collection[str] | None = None) -> Changes:
-        """Return what changed."""
+        """Return the changes since the last call."""
 
 
 class DesiredState:
@@ -83,20 +83,20 @@ class DesiredState:
         self._options = options
         self._log = log
         self._reported: dict[str, str] = {}  # sentence -> the object that it is about
-        self._fresh = False  # the cluster was made anew: what it does not want is not wanted
+        self._fresh = False  # whether the cluster is new: items that it does not want are not desired
 
     @property
     def waiting(self) -> str:
-        """Name what has to arrive before the desired state is known, "" if nothing is missing."""
+        """Return the input that is missing before the desired state is known, "" for none."""
         if self.cluster is None or self.source is None:
             return "a configuration that can be used: " + "; ".join(self.problems)
         return self.source.waiting or self.elsewhere
 
     @property
     def blocked(self) -> str:
-        """Name what the operator must change before the desired state is known.
+        """Return the problem that the operator must solve before the desired state is known.
 
-        "" means that nothing is missing, or that waiting may help.
+        "" means that no input is missing, or that waiting may help.
         """
         if self.cluster is None or self.source is None:
             return "; ".join(self.problems) if os.path.exists(self._options.config) else ""
@@ -104,7 +104,7 @@ class DesiredState:
 
     @property
     def elsewhere(self) -> str:
-        """Say by the lack of which labels another proxy serves this node, "" if it is ours (``nodeSelector``)."""
+        """Return the labels (``nodeSelector``) whose lack leaves this node to another proxy, "" if none is missing."""
         if not self.config.node_selector or self.cluster is None:
             return ""
         found = dict(self.cluster.node.labels) if self.cluster.node is not None else {}
@@ -150,7 +150,7 @@ class DesiredState:
             self._put(item)
 
     def _source(self, config: Config, node: str) -> Source:
-        """Return the source that the configuration names: the present one, if it is that."""
+        """Return the source that the configuration names; the present one if it is the same."""
         if config.source == "kubernetes" and not self._options.manifests:
             from ...sources.kubernetes.source import ApiOfNode, Kubernetes
 
@@ -166,13 +166,13 @@ class DesiredState:
         return self.source if self.source is not None and self.source.path == path else Manifests(path)
 
     def close(self) -> None:
-        """End what the source does in the background."""
+        """Stop the source's background work."""
         close = getattr(self.source, "close", None)
         if close is not None:
             close()
 
     def refresh(self, names: set[str] | None = None) -> Changes:
-        """Take over what changed in the source (in the parts of these names, or anywhere)."""
+        """Take changes from the source into the cluster (of the parts with these names, or of all parts)."""
         if self.source is None or self.cluster is None:
             return _NOTHING
         changes = self.source.scan(names)
@@ -194,14 +194,13 @@ class DesiredState:
                     self._log.error("object cannot be used", object=name, reason=reason)
 
     def settling(self) -> Iterator[int]:
-        """Work out in slices what changed, yielding how many Services are left: :meth:`take` costs little then."""
+        """Work out changes in slices, yielding how many Services are left: :meth:`take` costs little then."""
         return iter(()) if self.cluster is None else self.cluster.settling()
 
     def take(self, holders: Callable[[], Holders] = dict) -> tuple[Mapping[str, Mapping[Any, Any]], bool]:
-        """Return what changed in what is wanted since the last time, and whether that is all that is wanted.
+        """Return the changes of the desired state since the last call, and whether they are all of it.
 
-        ``holders`` returns the Services that held virtual servers when this was last written down: they hold them
-        still.
+        ``holders`` returns the persisted holders of virtual servers, which still hold them.
         """
         if self.cluster is None:
             return {}, False
@@ -262,7 +261,7 @@ class DesiredState:
         return [{"object": found[item]} if item in found else {} for item in items]
 
     def use_node(self) -> None:
-        """Look at the node's addresses again.
+        """Read the node's addresses again.
 
         Raises:
             EngineError: they cannot be read.

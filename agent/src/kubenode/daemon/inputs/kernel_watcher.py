@@ -17,9 +17,9 @@ from ..interfaces import AgentControl
 from ..pass_result import PassResult, PassSubscriber
 from .pace import Pace
 
-# seconds in which links, addresses and routes may change before that is heard, so that many are heard together
+# seconds between two readings of link, address and route events, so that many are read together
 _REST = 0.05
-_CALM = 0.2  # seconds after which changed rules, or addresses of the node, are looked at
+_CALM = 0.2  # seconds between an event and the comparison of rules, or the reading of the node's addresses
 
 
 class KernelWatcher(PassSubscriber):
@@ -33,18 +33,18 @@ class KernelWatcher(PassSubscriber):
         self._agent = agent
         self._events: Events | None = None
         self._rule_events: RuleEvents | None = None
-        # a change of rules is seldom one of ours
+        # most changes of rules are those of other processes
         self._look = Pace(agent.loop, agent.look, self._cost, calm=_CALM, share=0.05)
         self._mend = Pace(agent.loop, self._mend_now, self._cost, calm=0.0, share=0.1)
         self._follow = Pace(agent.loop, self._use_node, lambda: self._following, calm=_CALM, share=0.05)
-        self._following = 0.0  # seconds that it took last
+        self._following = 0.0  # seconds that the last reading of the node's addresses took
         self._events_lost = False
 
     def close(self) -> None:
         """Close all subscriptions."""
-        for thing in (self._events, self._rule_events):
-            if thing is not None:
-                thing.close()
+        for subscription in (self._events, self._rule_events):
+            if subscription is not None:
+                subscription.close()
 
     def passed(self, result: PassResult, _reason: str) -> None:
         """Open subscriptions that could not be opened before."""
@@ -56,7 +56,8 @@ class KernelWatcher(PassSubscriber):
         try:
             self._listen()
         except OSError as error:
-            self._agent.log.error("what the kernel tells is only seen once in a syncPeriod", reason=str(error))
+            message = "kernel events not watched; drift is found once in a syncPeriod"
+            self._agent.log.error(message, reason=str(error))
 
     def _listen(self) -> None:
         agent = self._agent
@@ -83,31 +84,24 @@ class KernelWatcher(PassSubscriber):
             self._mend.soon()
             return
         want = self._agent.reconciler.want
-        routes, addresses, ours, loopback = (
-            want.get("route", {}),
-            want.get("address", {}),
-            _number(DUMMY),
-            _number(LOOPBACK),
-        )
-        hurt = node = False
+        routes, addresses = want.get("route", {}), want.get("address", {})
+        dummy, loopback = _number(DUMMY), _number(LOOPBACK)
+        damaged = node_changed = False
         for event in events:
             if event.what == "link":
-                hurt = (
-                    hurt
-                    or (event.link == DUMMY and (event.gone or event.up))
-                    or (event.link == LOOPBACK and bool(routes))
-                )
+                is_dummy = event.link == DUMMY and (event.gone or event.up)
+                damaged = damaged or is_dummy or (event.link == LOOPBACK and bool(routes))
             elif event.what == "route":
-                hurt = hurt or (event.link_index == loopback and RouteKey(LOOPBACK, event.network) in routes)
-            elif event.link_index == ours:
-                hurt = hurt or (
+                damaged = damaged or (event.link_index == loopback and RouteKey(LOOPBACK, event.network) in routes)
+            elif event.link_index == dummy:
+                damaged = damaged or (
                     event.gone and AddressKey(DUMMY, event.address, 128 if ":" in event.address else 32) in addresses
                 )
             else:
-                node = node or not event.address.startswith("fe80:")
-        if node:
+                node_changed = node_changed or not event.address.startswith("fe80:")
+        if node_changed:
             self._follow.soon()
-        if hurt and DUMMY in want.get("link", {}):
+        if damaged and DUMMY in want.get("link", {}):
             self._mend.soon()
 
     def _mend_now(self) -> None:
@@ -135,7 +129,7 @@ class KernelWatcher(PassSubscriber):
 
 
 def _number(link: str) -> int:
-    """Return a link's number, -1 if there is no such link."""
+    """Return a link's index, -1 if the link does not exist."""
     try:
         return socket.if_nametoindex(link)
     except OSError:

@@ -15,9 +15,9 @@ from ..loop import Loop, Timer
 
 
 class Pace:
-    """Calls ``what`` once, ``calm`` seconds after :meth:`soon` or later. The calls take at most ``share`` of the time.
+    """Calls ``what`` once, at least ``calm`` seconds after :meth:`soon`. The calls take at most ``share`` of the time.
 
-    ``cost`` says how many seconds it took last.
+    ``cost`` returns the seconds that the last call took.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ _RETRY = 1.0
 
 
 class SourceWatcher:
-    """Follows one source at a time, and calls ``use`` with the names of what changed, a moment after it did."""
+    """Follows one source at a time, and calls ``use`` with the names of changed parts, a moment after the change."""
 
     def __init__(self, loop: Loop, log: Log, use: Callable[[Any], None]) -> None:
         self._loop = loop
@@ -30,7 +30,7 @@ class SourceWatcher:
         self._retry: Timer | None = None
 
     def follow(self, source: Any) -> None:
-        """Follow this source from now on; what changed until now counts as changed."""
+        """Follow this source from now on; earlier changes count as changes."""
         ended = self._watch is not None and self._watch.ended
         if (
             source is self._source
@@ -59,11 +59,11 @@ class SourceWatcher:
         self._source = None
 
     def _told(self) -> None:
-        self._source.heard()  # or the loop would come back here until the changes are gathered
+        self._source.heard()  # or the loop would call this again and again until the changes are gathered
         self._gather(None)
 
     def _watch_directory(self) -> None:
-        """Watch the manifests' directory as soon as there is one."""
+        """Watch the manifests' directory as soon as it exists."""
         if self._watch is not None:
             self._loop.forget(self._watch)
             self._watch.close()

@@ -4,8 +4,8 @@
 """Local socket of the running agent: one line of JSON in, one line of JSON out.
 
 ``{"command": "status"}`` is answered by the function that is registered as ``status``; an error by ``{"error": "…"}``.
-Who may open the socket is decided by its file mode (0660). A question has at most four kilobytes and little nesting,
-and ten seconds to come.
+The file mode (0660) decides which users may open the socket. A question has at most four kilobytes and little nesting,
+and must arrive within ten seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..pass_result import PassResult, PassSubscriber
 
 _SECONDS = 10.0
 _MOST_BYTES = 4096
-_MOST_BRACKETS = 16  # a question has one; json.loads recurses with each
+_MOST_BRACKETS = 16  # a valid question has one; json.loads recurses with each
 _MOST_CLIENTS = 32
 Command = Callable[[], Any]
 
@@ -102,7 +102,7 @@ class Control:
         self._loop.watch(connection, read)
 
     def _send(self, connection: socket.socket, left: memoryview, finish: Callback) -> None:
-        """Send until the client must be waited for, or nothing is left.
+        """Send until the client's buffer is full, or the answer is complete.
 
         A nested function that named itself would be a reference cycle, and hold the connection until the garbage
         collector runs.
@@ -147,7 +147,7 @@ class ControlSocket(PassSubscriber):
             if self._control is None:
                 self._control = Control(self._loop, self._path, self._commands)
         except OSError as error:
-            self._log.error("kubenode status does not work", reason=str(error))
+            self._log.error("control socket failed", reason=str(error))
 
     def close(self) -> None:
         """Close the socket."""
@@ -168,7 +168,7 @@ def ask(path: str, command: str, seconds: float = 30.0) -> Any:
     """Ask the agent that listens at ``path``.
 
     Raises:
-        OSError: no agent is running, it does not answer, or we may not ask it.
+        OSError: no agent is running, it does not answer, or the socket may not be opened.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as channel:
         channel.settimeout(seconds)

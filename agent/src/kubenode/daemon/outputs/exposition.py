@@ -27,15 +27,15 @@ class Metric:
         self.values: dict[Labels, float] = {}
 
     def add(self, amount: float = 1, *labels: str) -> None:
-        """Count."""
+        """Add to the value of these labels."""
         self.values[labels] = self.values.get(labels, 0) + amount
 
     def set(self, value: float, *labels: str) -> None:
-        """Set."""
+        """Set the value of these labels."""
         self.values[labels] = value
 
     def replace(self, values: dict[Labels, float]) -> None:
-        """Set all combinations at once; those that are missing are shown no more."""
+        """Set all combinations at once; missing ones are no longer shown."""
         self.values = values
 
     def lines(self) -> Iterable[str]:
@@ -64,7 +64,7 @@ class Histogram:
         self._sums[labels] = self._sums.get(labels, 0.0) + value
 
     def lines(self) -> Iterable[str]:
-        """Yield the samples: buckets count up, as the format wants it."""
+        """Yield the samples; bucket counts are cumulative."""
         bounds = [number(bound) for bound in self.buckets] + ["+Inf"]
         for labels, counts in sorted(self._counts.copy().items()):  # a copy: another thread may observe meanwhile
             pairs = list(zip(self.labels, labels))

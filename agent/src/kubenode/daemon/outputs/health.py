@@ -59,13 +59,13 @@ class Health:
 
     @property
     def healthy(self) -> bool:
-        """Tell whether what the node does is fresh."""
+        """Tell whether the node is up to date."""
         queued = self._queued  # read once: the agent's thread may change it at any moment
         return bool(self._updated) and (queued is None or self._clock() - queued <= self.timeout)
 
     @property
     def alive(self) -> bool:
-        """Tell whether the proxy gets on, as ``/livez`` means it."""
+        """Tell whether the proxy is alive, as ``/livez`` defines it."""
         return self.healthy or not self._updated
 
     def body(self, with_node: bool) -> str:
@@ -114,7 +114,7 @@ class Servers:
         self.problems: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def serve(self, healthz: tuple[str, int], metrics: tuple[str, int]) -> None:
-        """Have the fixed servers listen on these addresses; port 0 means: not at all."""
+        """Listen for health and metrics on these addresses; port 0 disables a server."""
         fixed = {("health", *healthz): self.answer_health, ("metrics", *metrics): self.answer_metrics}
         self._fixed = {key for key in fixed if key[2]}
         self._wanted = {key: self._wanted[key] for key in self._wanted if key[0].startswith("Service ")}
@@ -199,7 +199,7 @@ class Servers:
         return Response(status, health.body(path == "/healthz"), JSON, (_NOSNIFF,))
 
     def answer_metrics(self, _method: str, path: str) -> Response:
-        """Answer on the metrics address, where ``/healthz`` only tells that somebody is there."""
+        """Answer on the metrics address, where ``/healthz`` only shows that the agent listens."""
         if path == "/metrics":
             return self._metrics_text()
         if path == "/proxyMode":

@@ -83,7 +83,7 @@ class Server:
             connection.close()
 
     def _accept(self) -> None:
-        """Accept as many connections as have a turn at once: one that waits longer could be closed before its turn."""
+        """Accept as many connections as have a turn at once: a later one could be closed before its turn."""
         for _connection in range(ACCEPTS_A_TURN - self._clients.new):
             accepted = self._loop.accept(self._socket, self._accept)
             if accepted is None:
@@ -189,7 +189,7 @@ class Connection:
         self._clients.ready(self)
 
     def _request(self) -> h11.Request | None:
-        """Return the next complete request, None if there is none yet or none to come."""
+        """Return the next complete request, None if it is not complete yet or none will come."""
         event = self._protocol.next_event()
         if event is h11.NEED_DATA:
             try:
@@ -213,7 +213,7 @@ class Connection:
             self._refuse(405)
             return
         response = self._handler(method, target.partition("?")[0])
-        # The rest of what may have a body is not read: it could be that body.
+        # A request that may have a body ends the connection: the rest of it could be that body.
         closing = method not in ("GET", "HEAD") or not isinstance(self._protocol.next_event(), h11.EndOfMessage)
         self._write(response, with_body, closing)
 
@@ -234,7 +234,7 @@ class Connection:
         self._unsent = memoryview(b"".join(self._protocol.send(event) or b"" for event in events))
 
     def _send(self) -> bool:
-        """Send what the client takes; tell whether another request may have been read already."""
+        """Send as much as the client takes; tell whether another request may have been read already."""
         try:
             self._unsent = self._unsent[self._socket.send(self._unsent) :]
         except BlockingIOError:

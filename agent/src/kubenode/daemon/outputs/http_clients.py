@@ -88,7 +88,7 @@ class Clients:
         return source
 
     def add(self, client: Client) -> None:
-        """Take a client in; its first turn comes soon, since most requests are there already."""
+        """Add a client; its first turn comes soon, since most requests have arrived already."""
         self._all[client] = None
         client.source.clients += 1
         self._sources[client.source.name] = client.source
@@ -135,7 +135,7 @@ class Clients:
             client.served = client.source.served = self._turn
             try:
                 again = client.turn()
-            except Exception as error:  # a fault of ours must not cost the others their answers
+            except Exception as error:  # a fault in one answer must not cost other clients theirs
                 self._report(error)
                 client.close()
                 continue
@@ -145,7 +145,7 @@ class Clients:
             self.ready(next(iter(self._ready)))
 
     def _sweep(self) -> None:
-        """Close what is over its deadline."""
+        """Close the clients that are over their deadline."""
         now = time.monotonic()
         for client in [client for client in self._all if client.deadline <= now]:
             client.close()

@@ -38,8 +38,8 @@ class HttpThread:
         self._errors: deque[str] = deque(maxlen=1)
         self._calls: deque[Callable[[], None]] = deque()
         self._thread: threading.Thread | None = None
-        self._wake = (-1, -1)  # the agent's thread writes, ours reads
-        self._tell = (-1, -1)  # ours writes, the agent's reads
+        self._wake = (-1, -1)  # written by the agent's thread, read by this one
+        self._tell = (-1, -1)  # written by this thread, read by the agent's
 
     def call(self, function: Callable[[], Result]) -> Result:
         """Run a function in the thread; return its result, or raise its error.
@@ -71,7 +71,7 @@ class HttpThread:
         return outcome[0]
 
     def stop(self) -> None:
-        """End the thread; what belongs to it may be used by the caller then."""
+        """End the thread; its loop and clients belong to the caller then."""
         thread, self._thread = self._thread, None
         if thread is None:
             return

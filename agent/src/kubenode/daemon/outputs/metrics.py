@@ -144,7 +144,7 @@ class Metrics:
             metric.set(0)
 
     def text(self) -> str:
-        """Return all of them in the exposition format."""
+        """Return all metrics in the exposition format."""
         self._process()
         return exposition(self._all())
 
@@ -167,4 +167,4 @@ class Metrics:
             )
             self.descriptors.set(len(os.listdir("/proc/self/fd")))
         except OSError:
-            pass  # no /proc here: these are shown no more
+            pass  # without /proc, these metrics are not updated

@@ -39,4 +39,4 @@ class PassLog(PassSubscriber):
             say("converged", reason=reason, steps=len(result.done), seconds=f"{result.seconds:.3f}")
         drift = log.first("drift healed", result.drift)
         for step, its in zip(drift, whose(drift)):
-            log.warning("drift healed", **its, step=step.describe(), reason="somebody else has changed it")
+            log.warning("drift healed", **its, step=step.describe(), reason="changed by another process")

@@ -49,7 +49,7 @@ def problems(agent: AgentView) -> list[dict[str, str]]:
 
 
 def warnings(agent: AgentView) -> list[str]:
-    """Return warnings: settings to review, and objects that the agent reads otherwise than they are written."""
+    """Return warnings: settings to review, and objects whose fields the agent reads in another spelling."""
     cluster = agent.desired.cluster
     about_objects = cluster.warnings if cluster is not None else {}
     return [*agent.desired.warnings, *(text for _name, texts in sorted(about_objects.items()) for text in texts)]
@@ -96,7 +96,7 @@ def status(agent: AgentView) -> dict[str, Any]:
 
 
 def names(agent: AgentView) -> dict[str, str]:
-    """Return which port of which Service each virtual server is for."""
+    """Return the Service port of each virtual server, as ``namespace/name:port``."""
     cluster, servers = agent.desired.cluster, agent.reconciler.want.get("virtual_server", {})
     return {str(key): cluster.port_of(key) for key in servers} if cluster is not None else {}
 

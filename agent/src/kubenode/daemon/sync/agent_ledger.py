@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's ledger, opened when it is needed, and made anew when another process has removed or replaced the file."""
+"""The agent's ledger: opened when it is needed, recreated after another process has removed or replaced the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...engine.ledger import Ledger
 from ...engine.node_lock import node_lock
 from ...paths import OWNER
 
-_LOCK_SECONDS = 0.25  # to wait for another process: meanwhile the agent answers nobody
+_LOCK_SECONDS = 0.25  # to wait for another process; the loop stands still meanwhile
 _LEDGER_SECONDS = 2.0
 
 
@@ -22,27 +22,27 @@ class AgentLedger:
     """Opens the ledger of a directory.
 
     Args:
-        directory: where the ledger is.
-        known: returns the items that the agent knows as its own and has seen in the kernel: they are claimed again in a
-            new file. The names in the kernel alone do not tell whose an item is: kube-proxy's are the same.
+        directory: contains the ledger.
+        known: returns the agent's own items that it has seen in the kernel: they are claimed again in a new file. The
+            names in the kernel alone do not show the owner of an item: kube-proxy's are the same.
     """
 
     def __init__(self, directory: str, known: Callable[[], Iterable[tuple[str, Any]]]) -> None:
-        self.notice: Callable[[str], None] = lambda _text: None  # is told that the ledger was made anew
+        self.notice: Callable[[str], None] = lambda _text: None  # gets the text when the ledger was recreated
         self._directory = directory
         self._known = known
         self._ledger: Ledger | None = None
-        self._is_lost = False  # whether the file was removed, and is not made anew yet
+        self._is_lost = False  # whether the file was removed, and is not recreated yet
 
     def locked(self) -> AbstractContextManager[int]:
-        """Hold the node's lock; another process that holds it is waited for shortly (LockedError)."""
+        """Hold the node's lock, waiting a moment for another process that holds it (LockedError)."""
         return node_lock(self._directory, _LOCK_SECONDS)
 
     def open(self) -> Ledger:
         """Return the open ledger.
 
         Raises:
-            EngineError: it cannot be opened, or not be made anew; the next call tries again.
+            EngineError: it cannot be opened or recreated; the next call tries again.
         """
         if self._ledger is not None and not self._ledger.is_current():
             self._ledger.close()
@@ -50,7 +50,7 @@ class AgentLedger:
         if self._ledger is None:
             self._ledger = Ledger(self._directory, _LEDGER_SECONDS)
         if self._is_lost:
-            self._make_anew(self._ledger)
+            self._recreate(self._ledger)
             self._is_lost = False
         return self._ledger
 
@@ -60,7 +60,7 @@ class AgentLedger:
             self._ledger.close()
 
     def problems(self) -> list[str]:
-        """Return what of the ledger could not be used when it was read last."""
+        """Return the rows that could not be used when the ledger was read last."""
         return self._ledger.problems if self._ledger is not None else []
 
     def owners(self) -> dict[str, int]:
@@ -73,7 +73,7 @@ class AgentLedger:
         except LedgerError:
             return {}
 
-    def _make_anew(self, ledger: Ledger) -> None:
+    def _recreate(self, ledger: Ledger) -> None:
         taken = ledger.others(OWNER)
         items = [(kind, key) for kind, key in self._known() if key not in taken.get(kind, ())]
         ledger.claim(OWNER, items)

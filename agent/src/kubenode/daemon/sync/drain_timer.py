@@ -18,15 +18,14 @@ from ..pass_result import PassResult
 from .reconciler import A_TURN, Reconciler
 
 _FIRST = 1.0  # seconds
-_NEXT = 0.1  # where more drain than have one turn
-_SHARE = 0.01  # of one processor, at most, for looking at connections that have not ended
+_NEXT = 0.1  # if more drain than one turn checks
+_SHARE = 0.01  # of one processor, at most, for checks that find no ended connection
 
 
 class DrainTimer:
-    """Timer that looks after draining real servers, from :meth:`watch` on until none is left.
+    """Checks draining real servers, from :meth:`watch` on until none is left.
 
-    ``passed`` gets the result of a turn that did something or failed in part. ``failed`` gets the error of a turn that
-    could not be made.
+    ``passed`` gets the result of a check with steps, done or failed. ``failed`` gets the error that stopped a check.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class DrainTimer:
         self._timer: Timer | None = None
 
     def watch(self, seconds: float = _FIRST) -> None:
-        """Look in so many seconds, or when the first has drained as long as it may; sooner if that was said before."""
+        """Check in so many seconds, or when the first real server reaches its maximum; an earlier check stays due."""
         if not self._reconciler.draining:
             return
         now, bound = time.monotonic(), self._reconciler.bound()
@@ -57,7 +56,7 @@ class DrainTimer:
             self._timer = self._loop.after(due - now, self._look)
 
     def rest(self) -> None:
-        """Look after nothing until the next :meth:`watch`."""
+        """Check nothing until the next :meth:`watch`."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -71,7 +70,7 @@ class DrainTimer:
         if report is not None and (report.done or report.failed):
             self._passed(report)
         pause = _NEXT if len(self._reconciler.draining) > A_TURN else _FIRST
-        # where some have ended, the others of the same change most likely have, too
+        # if some have ended, the others of the same change most likely have, too
         if report is None or not report.done:
             pause = max(pause, (time.thread_time() - start) / _SHARE)
         self.watch(pause)

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def follow(config: Config) -> None:
-    """Set IPVS's timeouts that the configuration names; 0 leaves the kernel's.
+    """Set the timeouts of IPVS that the configuration names; 0 keeps the kernel's.
 
     Raises:
         KernelError: they cannot be read or set.
     """
-    wanted = [int(seconds) for seconds in (config.tcp_timeout, config.tcp_fin_timeout, config.udp_timeout)]
-    if not any(wanted):
+    desired = [int(seconds) for seconds in (config.tcp_timeout, config.tcp_fin_timeout, config.udp_timeout)]
+    if not any(desired):
         return
     from ...engine.kernel.ipvs import control
 
-    have = control.get_timeouts()
-    if any(want and want != is_ for want, is_ in zip(wanted, have)):
-        control.set_timeouts(control.Timeouts(*wanted))
+    present = control.get_timeouts()
+    if any(seconds and seconds != now for seconds, now in zip(desired, present)):
+        control.set_timeouts(control.Timeouts(*desired))

@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from ...engine.kernel.nfnetlink.conntrack import Flow
 
 AddressPort = tuple[str, int]  # address, port
-Serving = Mapping[Any, frozenset[AddressPort]]  # virtual server -> who may answer
+Serving = Mapping[Any, frozenset[AddressPort]]  # virtual server -> endpoints that may answer
 
 
 def touched(steps: Iterable[Step]) -> set[Any]:
-    """Return the UDP virtual servers of which a real server came or went."""
+    """Return the UDP virtual servers with created, changed or removed real servers."""
     return {step.key.server for step in steps if step.kind == "real_server" and step.key.server.protocol == "udp"}
 
 
 def stale(flows: Iterable[Flow], serving: Serving) -> list[Flow]:
     """Return the flows to one of these virtual servers that none of its endpoints answers."""
-    answering = {(server.address, server.port): places for server, places in serving.items()}
-    found = []
+    answering = {(server.address, server.port): endpoints for server, endpoints in serving.items()}
+    unanswered = []
     for flow in flows:
-        mine = answering.get((flow.destination, flow.destination_port))
-        if mine is not None and (flow.reply_source, flow.reply_source_port) not in mine:
-            found.append(flow)
-    return found
+        endpoints = answering.get((flow.destination, flow.destination_port))
+        if endpoints is not None and (flow.reply_source, flow.reply_source_port) not in endpoints:
+            unanswered.append(flow)
+    return unanswered
 
 
 class FlowCleaner:
@@ -50,9 +50,8 @@ class FlowCleaner:
 
     Args:
         loop: the agent's loop.
-        cleaned: gets family, number of deleted flows, their virtual servers and seconds, when a family has been looked
-            through.
-        failed: gets the virtual servers of which flows may be left, and the reason.
+        cleaned: gets family, number of deleted flows, their virtual servers and seconds, when a family is done.
+        failed: gets the virtual servers whose stale flows may be left, and the reason.
     """
 
     def __init__(
@@ -65,12 +64,12 @@ class FlowCleaner:
         self._cleaned = cleaned
         self._failed = failed
         self._serving: dict[Any, frozenset[AddressPort]] = {}  # being deleted
-        self._next: dict[Any, frozenset[AddressPort]] = {}  # what came after the beginning
+        self._next: dict[Any, frozenset[AddressPort]] = {}  # requested since the deletion began
         self._work: Generator[None, None, None] | None = None
 
     @property
     def pending(self) -> set[Any]:
-        """Return the virtual servers whose flows are not cleaned yet."""
+        """Return the virtual servers whose stale flows are not deleted yet."""
         return {*self._serving, *self._next}
 
     def clean(self, serving: Serving) -> None:
@@ -91,7 +90,7 @@ class FlowCleaner:
             self._next.pop(server, None)
 
     def close(self) -> None:
-        """Stop, whatever is left."""
+        """Stop, even if stale flows are left."""
         if self._work is not None:
             self._work.close()
             self._work = None
@@ -124,12 +123,12 @@ class FlowCleaner:
         for family in sorted({server.family for server in self._serving}):
             start, count = time.monotonic(), 0
             touched_servers: set[Any] = set()
-            places = {(server.address, server.port): server for server in self._serving if server.family == family}
-            for flows in conntrack.reading_udp_flows(family, places.keys()):
+            servers = {(server.address, server.port): server for server in self._serving if server.family == family}
+            for flows in conntrack.reading_udp_flows(family, servers.keys()):
                 old = stale(flows, self._serving)
                 if old:
                     count += conntrack.delete(old)
-                    touched_servers.update(places[flow.destination, flow.destination_port] for flow in old)
+                    touched_servers.update(servers[flow.destination, flow.destination_port] for flow in old)
                 yield
             self._cleaned(family, count, touched_servers, time.monotonic() - start)
 
@@ -160,7 +159,7 @@ class StaleFlows(PassSubscriber):
         self._unclean: set[Any] = set()  # virtual servers whose stale flows could not be deleted
 
     def close(self) -> None:
-        """Stop, whatever is left."""
+        """Stop, even if stale flows are left."""
         self._cleaner.close()
 
     def passed(self, result: PassResult, _reason: str) -> None:
