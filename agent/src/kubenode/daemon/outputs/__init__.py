@@ -1,4 +1,4 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Outputs of the agent: health, metrics, status, the control socket and systemd notifications."""
+"""Outputs of the agent: health, metrics, log, conntrack report, status, the control socket, systemd notifications."""
