@@ -22,7 +22,7 @@ from ..engine.model.kinds import KINDS, name
 from ..engine.node_lock import DIRECTORY, node_lock
 from ..engine.plan import Plan, Step
 from ..engine.plan.order import ordered
-from .pending import PENDING, few, write
+from .pending import PENDING, few, prepare, write
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -146,7 +146,7 @@ class Guard:
         try:
             if not self._ready.read(1):
                 raise KernelError(_NOBODY)
-            os.makedirs(PENDING, mode=0o700, exist_ok=True)
+            prepare()
             pickle.dump(task, self._orders)
             self._orders.flush()
             write(task.path, {"owner": task.owner, "lines": few(task.steps, Step.describe)})

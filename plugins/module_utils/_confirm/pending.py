@@ -9,8 +9,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import stat
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ _SHOWN = 50  # lines; /run is memory, and a set can have a hundred thousand memb
 def pending() -> list[dict[str, Any]]:
     """Return what is known of each: the ``path`` of its file, its ``owner``, and the first ``lines`` of its plan."""
     try:
+        _check()
         names = os.listdir(PENDING)
     except OSError:
         return []
@@ -33,6 +36,27 @@ def pending() -> list[dict[str, Any]]:
         with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
             found.append({"path": path, **json.load(file)})
     return found
+
+
+def prepare() -> None:
+    """Make the directory.
+
+    Raises:
+        OSError: it cannot be made, or another user than root can write in what is there.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(PENDING, 0o700)
+    _check()
+
+
+def _check() -> None:
+    """Refuse a directory in which another user could confirm, forge or exchange a file.
+
+    Nobody but root can put one in its place once it is good: ``/run`` is root's.
+    """
+    status = os.lstat(PENDING)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise NotADirectoryError(errno.ENOTDIR, "it is not a directory of root's alone; remove it", PENDING)
 
 
 def write(path: str, content: dict[str, Any]) -> None:
