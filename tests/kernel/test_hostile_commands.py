@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from kernel.modules import run
+from kernel.test_module_agent_install import Node
 from support.agent.process import NODE, AgentProcess
 from support.clusters import objects
 from support.processes.hostile import AGENT, agents_directory, write_rows
@@ -189,6 +190,26 @@ def test_a_module_of_the_lasting_ledger_does_not_read_the_agents(module: str) ->
     arguments: dict[str, object] = {"sysctls": {"net.ipv4.ip_forward": 1}} if module == "sysctls" else {}
     arguments = {"modules": ["ip_vs"]} if module == "kernel_modules" else arguments
     assert "spaceship" not in json.dumps(run(module, **arguments))
+
+
+def test_agent_install_does_not_read_the_agents_ledger(tmp_path: Path) -> None:
+    """It asks the release, and files of root's, never the rows: not what to write, and not what to remove."""
+    node = Node(tmp_path)
+    files = {str(node.config): None, str(node.unit): None}
+    write_rows(RUN, [("INSERT INTO claim VALUES ('file', ?, 'agent')", (json.dumps(str(node.config)),))])
+    results = [
+        node.install("0001", "config"),
+        node.run(state="proven"),
+        node.install("0002", "other"),
+        node.run(state="former"),
+        node.run(state="absent", files=files),
+    ]
+    assert [result["changed"] for result in results] == [True] * len(results)
+    assert [result["release"] for result in results] == ["0001", "0001", "0002", "0001", ""]
+    said = json.dumps(results)
+    for part in ("spaceship", "no JSON", "ledger"):
+        assert part not in said
+    assert not node.config.exists()
 
 
 def test_directories_belong_to_their_users(agent: AgentProcess) -> None:
