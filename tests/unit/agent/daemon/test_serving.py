@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import socket
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +237,39 @@ def test_invalid_trigger_annotation_is_ignored(agent: Agent, tmp_path: Path, jun
     (tmp_path / "manifests/a.json").write_text(json.dumps(piece))
     parts(agent).use_changes({"a.json"})
     assert values(agent)["kubeproxy_sync_proxy_rules_endpoint_changes_total"] == 1
+
+
+def free_port() -> int:
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize(("ips", "families"), [(["10.96.0.10", "fd00::10"], {4, 6}), (["10.96.0.10"], {4})])
+def test_o38_health_check_port_answers_both_families_alike(
+    agent: Agent, tmp_path: Path, ips: list[str], families: set[int], family: int
+) -> None:
+    """kube-proxy answers 503 in a family without a local endpoint, and nobody in a family that is not served."""
+    port = free_port()
+    balancer = {"kind": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": port}
+    names = [f"IPv{each}" for each in sorted(families)]
+    web = make.service("web", ips, ipFamilies=names, ingress=[{"ip": "192.0.2.80"}], **balancer)
+    local = make.piece("web", [make.endpoint("10.244.1.1", "n1")])
+    far = [make.piece("web", [make.endpoint("fd01::2", "n2")], family=6)] if 6 in families else []
+    (tmp_path / "manifests/a.json").write_text(json.dumps({"kind": "List", "items": [web, local, *far]}))
+    serving = agent._serving
+    assert serving is not None
+    serving._use_changes({"a.json"})
+    serving.health.updated()
+    assert agent.desired.cluster is not None
+    serving._check(agent.desired.cluster)
+    counts = agent.desired.cluster.health_checks()[port].local_endpoints
+    assert counts == {4: 1, 6: 0} if 6 in families else {4: 1}
+    connection = HTTPConnection("127.0.0.1" if family == 4 else "::1", port, timeout=30)
+    connection.request("GET", "/")
+    answer = connection.getresponse()
+    assert (answer.status, json.load(answer)["localEndpoints"]) == (200, 1)
+    connection.close()
 
 
 def test_long_pass_feeds_the_watchdog(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
