@@ -161,6 +161,11 @@ class Cluster(ObjectStore):
         self._settle()
         return self._allocator.contested()
 
+    def losers(self, most: int) -> Mapping[Name, int]:
+        """Return up to ``most`` Services that do not get what they claim, with their numbers of virtual servers."""
+        self._settle()
+        return self._allocator.losers(most)
+
     def refused(self) -> int:
         """Count the addresses that may not be served and the Services that are too large."""
         self._settle()

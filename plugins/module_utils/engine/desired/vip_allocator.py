@@ -13,6 +13,7 @@ then by namespace and name. So the order of events within a turn does not matter
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from heapq import nsmallest
 
 from ..model.ipvs import VirtualServerKey
 from .service_vips import Contribution, Name, Origin, ServiceVip, conflict
@@ -69,6 +70,10 @@ class VipAllocator:
             for key in keys:
                 counts[self._contributions[name].claims[key].origin] += 1
         return counts
+
+    def losers(self, most: int) -> dict[Name, int]:
+        """Return the first Services, by name, that do not get what they claim; each with its number of claims."""
+        return {name: len(self._contested[name]) for name in nsmallest(most, self._contested)}
 
     # across turns and restarts
 

@@ -21,6 +21,8 @@ from support.clusters import objects as make
 from kubenode.daemon.inputs.desired_state import DesiredState, Options
 from kubenode.daemon.loop import Loop
 from kubenode.daemon.outputs import status
+from kubenode.daemon.outputs.metrics import Metrics
+from kubenode.daemon.outputs.pass_metrics import PassMetrics
 from kubenode.daemon.pass_scheduler import PassScheduler
 from kubenode.daemon.sync.reconciler import Reconciler
 from kubenode.daemon.sync.sync_policy import SyncPolicy
@@ -29,6 +31,7 @@ from kubenode.log import Log
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 CONFIG = {"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration"}
+CONTESTED = "kubenode_contested_service_virtual_servers{"
 KEY = VirtualServerKey("tcp", "203.0.113.7", 80, 4)
 
 
@@ -104,6 +107,41 @@ def test_holder_outlives_a_restart_and_the_loser_is_named(node: Node, tmp_path: 
         assert status.problems(again.agent)[0]["name"] == "ns1/attacker"
     finally:
         again.close()
+
+
+@pytest.fixture
+def metrics(node: Node) -> Metrics:
+    """The agent's metrics from its first pass on."""
+    found = Metrics("test")
+    node.agent.subscribe(PassMetrics(node.agent, found))
+    node.agent.full("start")
+    return found
+
+
+def contested(metrics: Metrics) -> dict[str, float]:
+    """The metric that names Services, by its labels."""
+    lines = metrics.text().splitlines()
+    found = [line.partition("{")[2].rpartition("} ") for line in lines if line.startswith(CONTESTED)]
+    return {labels: float(value) for labels, _brace, value in found}
+
+
+def test_loser_is_named_in_metrics_until_it_serves(node: Node, metrics: Metrics, tmp_path: Path) -> None:
+    node.change(attacker(), victim())
+    assert contested(metrics) == {}
+    node.change(attacker(KEY.address, "10.96.0.1"))
+    assert contested(metrics) == {'namespace="ns1",service="attacker"': 2}
+    (tmp_path / "manifests/victim.json").unlink()
+    node.change()
+    assert contested(metrics) == {}
+
+
+def test_losers_in_metrics_are_bounded(node: Node, metrics: Metrics) -> None:
+    """A tenant with many Services makes no more series than that; the sum counts all."""
+    node.change(victim())
+    claims = [make.service(f"a{number:03}", [f"10.96.1.{number}"], externalIPs=[KEY.address]) for number in range(200)]
+    node.change(*claims)
+    assert list(contested(metrics)) == [f'namespace="ns1",service="a{number:03}"' for number in range(20)]
+    assert metrics.contested.values["spec.externalIPs",] == 200
 
 
 def test_refused_address_is_named_before_a_takeover(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from .exposition import Histogram, Metric, exposition
 
 FAMILIES = {4: "IPv4", 6: "IPv6"}
+MOST_LOSERS = 20  # Services that are named: tenants can have any number of them
 _SYNC_BUCKETS = [0.001 * 2**power for power in range(15)]
 _PROGRAMMING_BUCKETS = [0, 0.25, 0.5, *range(1, 60), *range(60, 120, 5), *range(120, 301, 30)]
 
@@ -121,6 +122,12 @@ class Metrics:
             "kubenode_contested_virtual_servers",
             "Virtual servers that one Service claims and another one holds, by the field of the claim.",
             ["field"],
+        )
+        self.losers = Metric(
+            "gauge",
+            "kubenode_contested_service_virtual_servers",
+            f"Virtual servers that this Service claims and another one holds, for the first {MOST_LOSERS} Services.",
+            ["namespace", "service"],
         )
         self.refused = Metric(
             "gauge",

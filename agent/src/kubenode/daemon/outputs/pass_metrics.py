@@ -16,7 +16,7 @@ from ..interfaces import AgentView
 from ..pass_result import PassResult, PassSubscriber
 from . import status
 from .families import broken_families, families_of, rule_families
-from .metrics import FAMILIES, Metrics
+from .metrics import FAMILIES, MOST_LOSERS, Metrics
 
 _TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 
@@ -97,6 +97,8 @@ class PassMetrics(PassSubscriber):
         cluster = desired.cluster
         if cluster is not None:
             metrics.contested.replace({(FIELDS[origin],): count for origin, count in cluster.contested().items()})
+            losers = cluster.losers(MOST_LOSERS).items()
+            metrics.losers.replace({(namespace, name): count for (namespace, name), count in losers})
             metrics.refused.set(cluster.refused())
             if not desired.elsewhere:
                 counts = cluster.no_local_endpoints()
