@@ -23,7 +23,7 @@ requirements:
   - The commands C(ipset), C(iptables-save) and C(iptables-restore), and those of IPv6.
   - The kernel modules C(ip_vs), that of the scheduler, C(dummy), C(ip_set), C(xt_set) and C(nf_conntrack)
     (see M(kubenode.ipvs.kernel_modules)).
-  - PyYAML, if O(src) is YAML.
+  - PyYAML, if O(src) or the kubeconfig of O(agent_config) is YAML.
 extends_documentation_fragment:
   - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.actiongroup_converging
@@ -51,8 +51,10 @@ options:
     default: {}
   agent_config:
     description:
-      - The fields of an AgentConfiguration, which has what kube-proxy does not have. Those about sources, graceful
+      - The fields of an AgentConfiguration, which has what kube-proxy does not have. Those about graceful
         termination and other things that take time mean nothing here.
+      - Of C(source.kubernetes) only the server and the kubeconfig on the node are read, for the addresses of the API
+        server, which no Service gets.
     type: dict
     default: {}
   invalid_objects:

@@ -9,11 +9,12 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kernel.modules import ModuleError, converge, run
 from support.agent.process import dump
 from support.clusters import objects
@@ -277,3 +278,21 @@ def test_respelled_address_is_served_with_a_warning() -> None:
     result = proxy(*web(ip="010.096.000.010"))
     assert f"-A -t {VIP}:80" in sh("ipvsadm", "-Sn")
     assert [text for text in result["warnings"] if "which is read as 10.96.0.10 (write it like that)" in text]
+
+
+@pytest.mark.parametrize("written", [json.dumps, yaml.safe_dump])
+def test_api_server_of_the_kubeconfig_is_refused(tmp_path: Path, written: Callable[[Any], str]) -> None:
+    known = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.10:6443"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c"}}],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(written({"current-context": "x", **known}))
+    bad = objects.service("bad", ["10.96.0.66"], externalIPs=["192.0.2.10"])
+    agent_config = {"source": {"kubernetes": {"kubeconfig": str(path)}}}
+    result = proxy(*web(), bad, invalid_objects="skip", agent_config=agent_config)
+    assert any("spec.externalIPs is '192.0.2.10', expected" in text for text in result["warnings"])
+    assert "192.0.2.10" not in sh("ipvsadm", "-Sn")
+    path.write_text("{")
+    result = proxy(*web(), bad, invalid_objects="skip", agent_config=agent_config)
+    assert any(text.startswith(f"config: kubeconfig {path}: line 1: not valid JSON: ") for text in result["warnings"])

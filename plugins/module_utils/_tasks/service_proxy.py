@@ -124,6 +124,13 @@ def desired(params: dict[str, Any]) -> State:
         warn("config: this module sets no IPVS timeouts; kubenode.ipvs.ipvs_services has the option timeouts")
     name = params["node_name"] or config.hostname_override or proxy_node.name()
     cluster = Cluster(config, proxy_node.facts(name))
+    if config.source == "kubernetes":
+        from ..manifests.api_servers import named
+
+        servers, trouble = named(config.kubernetes_kubeconfig or config.kubeconfig, config.kubernetes_server)
+        cluster.use_api_servers(servers)
+        if trouble:
+            warn(f"config: {trouble}")
     for item in found_objects(params["objects"], params["src"]):
         cluster.put(item)
     problems = [text for texts in cluster.problems.values() for text in texts]

@@ -43,7 +43,7 @@ ARROWS: dict[str, set[str]] = {
     "engine.apply": {*_VALUES, "engine.kernel", "engine.ledger", "engine.plan"},
     "engine.proxy": {*_VALUES, *_LEDGER, "engine.desired", "engine.kernel", "engine.plan"},
     "engine": set(),
-    "manifests": {"engine.errors"},
+    "manifests": _VALUES,
     # the collection
     "_module": {*_ENGINE, "_confirm"},
     "_confirm": {*_ENGINE, "engine"},

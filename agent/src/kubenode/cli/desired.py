@@ -52,6 +52,7 @@ def usual_objects(config: Config) -> str:
 def cluster(config: Config, facts: NodeFacts, source: Manifests) -> Cluster:
     """Return the cluster of all objects; what is wrong with single ones goes to standard error."""
     found = Cluster(config, facts)
+    found.use_api_servers(_api_servers(config, source.path))
     for item in source.objects():
         try:
             found.put(item)
@@ -61,6 +62,18 @@ def cluster(config: Config, facts: NodeFacts, source: Manifests) -> Cluster:
         for text in texts:
             complain(text)
     return found
+
+
+def _api_servers(config: Config, objects: str) -> frozenset[str]:
+    """Return the API servers' addresses, as far as configuration, kubeconfig and the agent's snapshot name them."""
+    if config.source != "kubernetes":
+        return frozenset()
+    from ..manifests.api_servers import named, remembered
+
+    found, trouble = named(config.kubernetes_kubeconfig or config.kubeconfig, config.kubernetes_server)
+    if trouble:
+        complain(trouble)
+    return found | remembered(objects)
 
 
 def this_node(options: argparse.Namespace) -> tuple[Cluster, Manifests]:

@@ -191,6 +191,25 @@ def test_render(manifests: Path) -> None:
     assert found["addresses"] == ["10.96.0.10/32"]
 
 
+@pytest.mark.parametrize("source", ["kubeconfig", "server", "manifests", "endpoints"])
+def test_render_refuses_the_addresses_of_api_servers(tmp_path: Path, source: str) -> None:
+    """As the agent, where configuration, kubeconfig or manifests name them; manifests have no kubeconfig."""
+    cluster = {"server": "https://192.0.2.10:6443"}
+    known = {"clusters": [{"name": "c", "cluster": cluster}], "contexts": [{"name": "x", "context": {"cluster": "c"}}]}
+    kubeconfig, config, items = (tmp_path / name for name in ("kubeconfig", "config.yaml", "items.json"))
+    kubeconfig.write_text(json.dumps({"current-context": "x", **known}))
+    access = {"server": "https://192.0.2.10"} if source == "server" else {"kubeconfig": str(kubeconfig)}
+    given = {"source": {"kubernetes": access}} if source in ("kubeconfig", "server") else {}
+    config.write_text(json.dumps({"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration", **given}))
+    bad = make.service("bad", ["10.96.0.11"], externalIPs=["192.0.2.10", "192.0.2.77"])
+    api = [make.piece("kubernetes", [make.endpoint("192.0.2.10")], namespace="default")]
+    items.write_text(json.dumps({"kind": "List", "items": [bad, *(api if source == "endpoints" else [])]}))
+    done = kubenode("render", "--objects", str(items), "--node", "n1", "--config", str(config), "--format", "addresses")
+    served = ["192.0.2.10/32"] if source == "manifests" else []
+    assert done.stdout.split() == ["10.96.0.11/32", *served, "192.0.2.77/32"]
+    assert ("spec.externalIPs is '192.0.2.10', expected an address that is not" in done.stderr) is not served
+
+
 @pytest.mark.parametrize(("words", "fully"), [((), True), (("--no-random-fully",), False)])
 def test_render_for_an_old_iptables(manifests: Path, words: tuple[str, ...], fully: bool) -> None:
     done = kubenode("render", "--objects", str(manifests), "--node", "n1", "--format", "iptables", *words)

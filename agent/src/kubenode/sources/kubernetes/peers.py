@@ -10,12 +10,10 @@ Service.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
-from ...engine.model.net import canonical
+from ...manifests.api_servers import addresses
 
 _MOST = 64
-_MAPPED = "::ffff:"
 
 
 class Peers:
@@ -27,24 +25,8 @@ class Peers:
 
     def add(self, texts: Iterable[str]) -> bool:
         """Add addresses, and leave out what is none, such as a host name; tell whether one of them is new."""
-        found = {address for address in map(_address, texts) if address} - self.addresses
+        found = addresses(texts) - self.addresses
         if found:
             self._known = (*self._known, *sorted(found))[-_MOST:]
             self.addresses = frozenset(self._known)
         return bool(found)
-
-
-def host(url: str) -> str:
-    """Return the host of a URL, "" if it has none."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
-def _address(text: str) -> str:
-    bare = text.partition("%")[0]
-    try:
-        return canonical(bare[len(_MAPPED) :] if bare.startswith(_MAPPED) and "." in bare else bare)
-    except ValueError:
-        return ""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...manifests.api_servers import host
 from ...manifests.directory import Changes
 from ...manifests.documents import Object, ObjectKey
 from . import snapshot
@@ -22,7 +23,7 @@ from .credentials import Credentials
 from .errors import AccessError, UnusableError
 from .kubeconfig import Kubeconfig
 from .objects import resources
-from .peers import Peers, host
+from .peers import Peers
 from .reflector import Reflector, Timing
 from .service_account import ServiceAccount
 from .store import Store

@@ -16,7 +16,7 @@ import pytest
 from support.agent.following import Fixed, Following, fill
 from support.fakes.apiserver import FakeApiServer
 
-from kubenode.sources.kubernetes.peers import Peers, host
+from kubenode.sources.kubernetes.peers import Peers
 
 Follow = Callable[..., Following]
 
@@ -86,8 +86,3 @@ def test_last_peers_are_kept() -> None:
     for number in range(100):
         peers.add((f"10.0.0.{number}",))
     assert peers.addresses == {f"10.0.0.{number}" for number in range(36, 100)}
-
-
-def test_host_of_what_is_no_url_is_none() -> None:
-    assert host("https://[::1") == ""
-    assert host("") == ""
