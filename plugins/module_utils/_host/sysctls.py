@@ -152,7 +152,7 @@ def render(owner: str, values: Mapping[str, str]) -> str | None:
 
 def wish(
     params: Mapping[str, Any], around: LedgerView, have: ReadState, kept: dict[str, str]
-) -> tuple[TaskChange, list[str], dict[str, str]]:
+) -> tuple[TaskChange, dict[str, str]]:
     """Return what the task wants, and what becomes of the former values.
 
     Args:
@@ -162,7 +162,7 @@ def wish(
         kept: what our file says.
 
     Returns:
-        The wish, the keys that go, and the former values of the keys that become ours.
+        The wish, and the former values of the keys that become the owner's.
     """
     path, live = own_file(params["owner"]), have["sysctl"]
     mine = around.owned.get("sysctl", ())
