@@ -16,7 +16,7 @@ import pytest
 import yaml
 from jinja2.nativetypes import NativeEnvironment
 from kernel.modules import ModuleError, run
-from support.guarded import PENDING
+from support.processes.guarded import PENDING
 from support.processes.hostile import AGENT, NOBODY, act, agents_directory
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm import pending
