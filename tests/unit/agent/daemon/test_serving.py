@@ -16,6 +16,7 @@ from support.agent.idle import LINES, NOTHING, Clock
 from support.clusters import objects as make
 
 from kubenode.daemon.agent import Agent
+from kubenode.daemon.outputs.health_output import _health_check_addresses
 from kubenode.daemon.outputs.systemd import StatusLine
 from kubenode.daemon.watchers_and_outputs import WatchersAndOutputs
 from kubenode.engine.errors import KernelError
@@ -257,13 +258,13 @@ def test_o38_health_check_port_answers_both_families_alike(
     local = make.piece("web", [make.endpoint("10.244.1.1", "n1")])
     far = [make.piece("web", [make.endpoint("fd01::2", "n2")], family=6)] if 6 in families else []
     (tmp_path / "manifests/a.json").write_text(json.dumps({"kind": "List", "items": [web, local, *far]}))
-    serving = agent._serving
-    assert serving is not None
-    serving._use_changes({"a.json"})
-    serving.health.updated()
-    assert agent.desired.cluster is not None
-    serving._check(agent.desired.cluster)
-    counts = agent.desired.cluster.health_checks()[port].local_endpoints
+    parts(agent).use_changes({"a.json"})
+    output = parts(agent).health_output
+    output.health.updated()
+    cluster = agent.passes.desired.cluster
+    assert cluster is not None
+    output._servers.check(cluster.health_checks(), _health_check_addresses(cluster))
+    counts = cluster.health_checks()[port].local_endpoints
     assert counts == {4: 1, 6: 0} if 6 in families else {4: 1}
     connection = HTTPConnection("127.0.0.1" if family == 4 else "::1", port, timeout=30)
     connection.request("GET", "/")
