@@ -39,13 +39,11 @@ options:
     default: []
     suboptions:
       protocol:
-        description:
-          - The protocol. Required unless O(services[].fwmark) is given.
+        description: The protocol. Required unless O(services[].fwmark) is given.
         type: str
         choices: [tcp, udp, sctp]
       address:
-        description:
-          - The IPv4 or IPv6 address. Required unless O(services[].fwmark) is given.
+        description: The IPv4 or IPv6 address. Required unless O(services[].fwmark) is given.
         type: str
       port:
         description:
@@ -58,8 +56,7 @@ options:
             address and port.
         type: int
       family:
-        description:
-          - The address family of a virtual server with O(services[].fwmark).
+        description: The address family of a virtual server with O(services[].fwmark).
         type: str
         choices: [ipv4, ipv6]
         default: ipv4
@@ -93,8 +90,7 @@ options:
           - Without it every address is a client of its own.
         type: str
       persistence_engine:
-        description:
-          - The persistence engine, for example V(sip).
+        description: The persistence engine, for example V(sip).
         type: str
         default: ''
       one_packet:
@@ -120,19 +116,16 @@ options:
               - Only O(services[].real_servers[].forwarding_method=masquerade) changes the port of packets.
             type: int
           weight:
-            description:
-              - The weight. V(0) means no new connections.
+            description: The weight. V(0) means no new connections.
             type: int
             default: 1
           forwarding_method:
-            description:
-              - How packets reach the real server.
+            description: How packets reach the real server.
             type: str
             choices: [masquerade, direct, tunnel, local, bypass]
             default: masquerade
           upper_threshold:
-            description:
-              - The number of connections at which the real server gets no new ones. V(0) means no limit.
+            description: The number of connections at which the real server gets no new ones. V(0) means no limit.
             type: int
             default: 0
           lower_threshold:
@@ -143,14 +136,12 @@ options:
             type: int
             default: 0
           tunnel_type:
-            description:
-              - The encapsulation, with O(services[].real_servers[].forwarding_method=tunnel).
+            description: The encapsulation, with O(services[].real_servers[].forwarding_method=tunnel).
             type: str
             choices: [ipip, gue, gre]
             default: ipip
           tunnel_port:
-            description:
-              - The destination port, with O(services[].real_servers[].tunnel_type=gue).
+            description: The destination port, with O(services[].real_servers[].tunnel_type=gue).
             type: int
             default: 0
           tunnel_checksum:
@@ -168,13 +159,11 @@ options:
             choices: [present, absent]
             default: present
       purge_real_servers:
-        description:
-          - Whether to remove real servers that O(services[].real_servers) does not name.
+        description: Whether to remove real servers that O(services[].real_servers) does not name.
         type: bool
         default: true
       state:
-        description:
-          - Whether the virtual server shall be there.
+        description: Whether the virtual server shall be there.
         type: str
         choices: [present, absent]
         default: present
