@@ -279,47 +279,12 @@ undone:
   elements: str
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.protocol import CONFIRM
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import OWNER, PURGE, STATE
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipsets import prepare, reread
-
-SET = {
-    "name": {"type": "str", "required": True},
-    "type": {"type": "str"},
-    "family": {"type": "str", "choices": ["inet", "inet6"], "default": "inet"},
-    "timeout": {"type": "int"},
-    "counters": {"type": "bool", "default": False},
-    "comment": {"type": "bool", "default": False},
-    "skbinfo": {"type": "bool", "default": False},
-    "forceadd": {"type": "bool", "default": False},
-    "maxelem": {"type": "int"},
-    "hashsize": {"type": "int"},
-    "bucketsize": {"type": "int"},
-    "initval": {"type": "str"},
-    "netmask": {"type": "int"},
-    "bitmask": {"type": "str"},
-    "markmask": {"type": "str"},
-    "range": {"type": "str"},
-    "size": {"type": "int"},
-    "members": {"type": "list", "elements": "str"},
-    "src": {"type": "path"},
-    "remote_src": {"type": "bool", "default": False},
-    "purge_members": {"type": "bool", "default": True},
-    "absent_members": {"type": "list", "elements": "str", "default": []},
-    **STATE,
-}
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipsets import Task
 
 
 def main() -> None:
-    sets = {
-        "type": "list",
-        "elements": "dict",
-        "default": [],
-        "options": SET,
-        "mutually_exclusive": [("members", "src")],
-    }
-    run({"sets": sets, **CONFIRM, **OWNER, **PURGE}, prepare, reread)
+    run(Task)
 
 
 if __name__ == "__main__":

@@ -220,39 +220,12 @@ undone:
   elements: str
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.protocol import CONFIRM
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import OWNER, PURGE, STATE
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.iptables_chains import prepare, reread
-
-JUMP = {
-    "chain": {"type": "str", "choices": ["INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"], "required": True},
-    "match": {"type": "str", "default": ""},
-    "position": {"type": "str", "choices": ["first", "prepended", "last"], "default": "first"},
-}
-BACKEND = {"backend": {"type": "str", "choices": ["auto", "legacy", "nft"], "default": "auto"}}
-CHAIN = {
-    "name": {"type": "str", "required": True},
-    "table": {"type": "str", "choices": ["filter", "nat", "mangle", "raw", "security"], "default": "filter"},
-    "families": {"type": "list", "elements": "str", "choices": ["ipv4", "ipv6"], "default": ["ipv4"]},
-    "rules": {"type": "list", "elements": "raw"},
-    "jumps": {"type": "list", "elements": "dict", "options": JUMP},
-    **STATE,
-}
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.iptables_chains import Task
 
 
 def main() -> None:
-    run(
-        {
-            "chains": {"type": "list", "elements": "dict", "default": [], "options": CHAIN},
-            **BACKEND,
-            **OWNER,
-            **PURGE,
-            **CONFIRM,
-        },
-        prepare,
-        reread,
-    )
+    run(Task)
 
 
 if __name__ == "__main__":

@@ -336,11 +336,11 @@ undone:
 """
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipvs_services import SPEC, prepare, reread
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipvs_services import Task
 
 
 def main() -> None:
-    run(SPEC, prepare, reread)
+    run(Task)
 
 
 if __name__ == "__main__":

@@ -184,29 +184,12 @@ undone:
   elements: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import OWNER
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import failing
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.kernel_modules import converge
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.kernel_modules import Task
 
 
-def main():
-    module = AnsibleModule(
-        argument_spec={
-            "modules": {"type": "list", "elements": "str", "default": []},
-            "optional": {"type": "list", "elements": "str", "default": []},
-            "absent": {"type": "list", "elements": "str", "default": []},
-            "parameters": {"type": "dict", "default": {}},
-            "persist": {"type": "bool", "default": True},
-            "purge": {"type": "str", "choices": ["none", "owned"], "default": "none"},
-            **OWNER,
-        },
-        supports_check_mode=True,
-    )
-    with failing(module):
-        result = converge(module, module.params)
-    module.exit_json(**result)
+def main() -> None:
+    run(Task)
 
 
 if __name__ == "__main__":

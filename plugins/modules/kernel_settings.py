@@ -158,54 +158,12 @@ undone:
   elements: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import OWNER, check_owner
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import failing, surroundings
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import kernel_modules as _kernel_modules_task
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import sysctls as _sysctls_task
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.kernel_settings import Task
 
 
-def main():
-    module = AnsibleModule(
-        argument_spec={
-            "modules": {"type": "list", "elements": "str", "default": []},
-            "optional": {"type": "list", "elements": "str", "default": []},
-            "absent_modules": {"type": "list", "elements": "str", "default": []},
-            "parameters": {"type": "dict", "default": {}},
-            "sysctls": {"type": "dict", "default": {}},
-            "absent_sysctls": {"type": "list", "elements": "str", "default": []},
-            "persist": {"type": "bool", "default": True},
-            "purge": {"type": "str", "choices": ["none", "owned"], "default": "none"},
-            **OWNER,
-        },
-        supports_check_mode=True,
-    )
-    with failing(module):
-        modules, sysctls = (
-            {**module.params, "absent": module.params[absent]} for absent in ("absent_modules", "absent_sysctls")
-        )
-        owner = check_owner(module.params["owner"])
-        _sysctls_task.foresee(sysctls)
-        with surroundings(module.check_mode, owner, LASTING) as around:
-            first, taken_back = _kernel_modules_task.within(module, modules, around)
-            try:
-                second = _sysctls_task.within(module, sysctls, around)
-            except EngineError as error:
-                raise error if module.check_mode else taken_back(error) from error
-    module.exit_json(**joined(first, second))
-
-
-def joined(first, second):
-    """Return one result of two."""
-    result = {**first, **second, "changed": first["changed"] or second["changed"]}
-    for field in ("plan", "lines", "adopted", "overridden"):
-        result[field] = [*first[field], *second[field]]
-    if "diff" in first:
-        result["diff"] = {side: {**first["diff"][side], **second["diff"][side]} for side in ("before", "after")}
-    return result
+def main() -> None:
+    run(Task)
 
 
 if __name__ == "__main__":

@@ -190,27 +190,12 @@ undone:
   elements: str
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.protocol import CONFIRM
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import STATE
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.service_proxy import prepare, reread
-
-SPEC = {
-    "objects": {"type": "list", "elements": "dict", "default": []},
-    "src": {"type": "path"},
-    "config": {"type": "dict", "default": {}},
-    "agent_config": {"type": "dict", "default": {}},
-    "invalid_objects": {"type": "str", "choices": ["fail", "skip"], "default": "fail"},
-    "node_name": {"type": "str"},
-    "owner": {"type": "str", "default": "service_proxy"},
-    "adopt": {"type": "bool", "default": False},
-    **CONFIRM,
-    **STATE,
-}
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.service_proxy import Task
 
 
-def main():
-    run(SPEC, prepare, reread)
+def main() -> None:
+    run(Task)
 
 
 if __name__ == "__main__":

@@ -157,27 +157,12 @@ undone:
   elements: str
 """
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.protocol import CONFIRM
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import OWNER, PURGE, STATE
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import run
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.virtual_addresses import prepare, reread
-
-LINK = {
-    "name": {"type": "str", "required": True},
-    "up": {"type": "bool"},
-    "addresses": {"type": "list", "elements": "str"},
-    "purge_addresses": {"type": "bool", "default": True},
-    "absent_addresses": {"type": "list", "elements": "str", "default": []},
-    **STATE,
-}
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.virtual_addresses import Task
 
 
-def main():
-    run(
-        {"links": {"type": "list", "elements": "dict", "default": [], "options": LINK}, **OWNER, **PURGE, **CONFIRM},
-        prepare,
-        reread,
-    )
+def main() -> None:
+    run(Task)
 
 
 if __name__ == "__main__":

@@ -16,36 +16,23 @@ from typing import Any
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import FAMILIES, unique
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import LedgerView
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipsets import check_name as check_set_name
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipsets import given
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.iptables_chains import (
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import ipsets, iptables_chains, ipvs_services
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.iptables_fields import (
     check_jump,
     check_name,
     check_rule,
     jump_into,
+    text,
 )
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.iptables_fields import text
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipvs_services import SPEC, prepare
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError, InputError
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.iptables import WHERE, ChainKey
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.render.ipvsadm import render
-from ansible_collections.kubenode.ipvs.plugins.modules.ipsets import SET
-from ansible_collections.kubenode.ipvs.plugins.modules.iptables_chains import CHAIN
 
 # In the order of `ipset save`.
-_SET_OPTIONS: tuple[str, ...] = (
-    "family",
-    "range",
-    "markmask",
-    "hashsize",
-    "maxelem",
-    "netmask",
-    "bitmask",
-    "size",
-    "timeout",
+_SET_OPTIONS = (
+    *("family", "range", "markmask", "hashsize", "maxelem", "netmask", "bitmask", "size"),
+    *("timeout", "counters", "comment", "skbinfo", "forceadd", "bucketsize", "initval"),
 )
-_SET_OPTIONS += ("counters", "comment", "skbinfo", "forceadd", "bucketsize", "initval")
 
 
 def ipvsadm(services: list[dict[str, Any]]) -> str:
@@ -54,8 +41,10 @@ def ipvsadm(services: list[dict[str, Any]]) -> str:
     Raises:
         EngineError: an option that cannot be.
     """
-    _read, wish, _tables = prepare(_checked(SPEC, services=services))
-    return render(wish({"virtual_server": {}, "real_server": {}}, LedgerView(None, {}, {})).want)
+    want, _absent, _keep_unlisted = ipvs_services.items(
+        _checked(ipvs_services.Task.spec, services=services)["services"]
+    )
+    return render(want)
 
 
 def ipset(sets: list[dict[str, Any]]) -> str:
@@ -67,16 +56,16 @@ def ipset(sets: list[dict[str, Any]]) -> str:
     seen: dict[str, str] = {}
     lines = []
     for index, item in enumerate(
-        _checked({"sets": {"type": "list", "elements": "dict", "options": SET}}, sets=sets)["sets"]
+        _checked({"sets": {"type": "list", "elements": "dict", "options": ipsets.SET}}, sets=sets)["sets"]
     ):
         place, name, kind = f"sets[{index}]", item["name"], item["type"]
-        check_set_name(place, name)
+        ipsets.check_name(place, name)
         unique(seen, name, place, f"set {name}")
         if item["state"] == "absent":
             continue
         if item["src"] is not None:
             raise InputError(f"{place} ({name})", "src", item["src"], "members (a file is read by the module alone)")
-        checked = given(place, item)
+        checked = ipsets.given(place, item)
         chosen = {
             option: item[option] for option in _SET_OPTIONS if item[option] is not None and item[option] is not False
         }
@@ -100,7 +89,9 @@ def iptables(chains: list[dict[str, Any]], family: str) -> str:
     """
     if family not in FAMILIES:
         raise InputError("to_iptables", "family", family, " or ".join(FAMILIES))
-    found = _checked({"chains": {"type": "list", "elements": "dict", "options": CHAIN}}, chains=chains)["chains"]
+    found = _checked({"chains": {"type": "list", "elements": "dict", "options": iptables_chains.CHAIN}}, chains=chains)[
+        "chains"
+    ]
     seen: dict[ChainKey, str] = {}
     tables: dict[str, tuple[list[str], list[str], dict[str, list[str]]]] = {}
     for index, chain in enumerate(found):

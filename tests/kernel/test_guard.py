@@ -14,7 +14,7 @@ import pytest
 from support.processes.faults import Fault, later_in_child
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.guard import Guard
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import LedgerView
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.planning import LedgerView
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import KernelError
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import Ledger
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.plan import Plan, Step
@@ -31,8 +31,8 @@ def test_no_process_is_left_for_it(tmp_path: Path, which: str) -> None:
             with contextlib.suppress(OSError):
                 os.fork()
         try:
-            around = LedgerView(Ledger(str(tmp_path)), {}, {})
-            with Guard(60, {}, None).over(made, {}, around, "ansible"):
+            view = LedgerView(Ledger(str(tmp_path)), {}, {})
+            with Guard(60, {}, None).over(made, {}, view, "ansible"):
                 print("changed")
         except KernelError as error:
             print(error)

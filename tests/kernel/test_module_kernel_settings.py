@@ -139,7 +139,7 @@ def test_what_somebody_began_to_use_stays_and_is_named(monkeypatch: pytest.Monke
         subprocess.run(["ipvsadm", "-A", "-t", "192.0.2.1:80", "-s", "rr"], check=True)
         raise KernelError("a table is closed; nothing was changed")
 
-    monkeypatch.setattr(_sysctls_task, "within", refused)
+    monkeypatch.setattr(_sysctls_task.Task, "converge", refused)
     try:
         with pytest.raises(ModuleError) as error:
             run("kernel_settings", **WISHES)

@@ -54,7 +54,7 @@ _ROOT_GROUPS = (
 )
 
 
-class Task(NamedTuple):
+class Orders(NamedTuple):
     """What the guard must know: the file that decides, how long to wait, what changes, and what the ledger said before.
 
     ``claims`` are those of the ``touched`` items that were the owner's, ``notes`` what the ledger remembered, by kind
@@ -78,7 +78,7 @@ class Guard:
     """
 
     def __init__(self, seconds: int, tables: Tables, read: Reread, directory: str = DIRECTORY) -> None:
-        self.told: dict[str, Any] = {}
+        self.result_fields: dict[str, Any] = {}
         self._seconds = seconds
         orders, write_orders = os.pipe()
         read_ready, ready = os.pipe()
@@ -105,7 +105,7 @@ class Guard:
             self._orders.close()
 
     @contextlib.contextmanager
-    def over(self, made: Plan, absent: Keys, around: View, owner: str) -> Iterator[None]:
+    def over(self, made: Plan, absent: Keys, view: View, owner: str) -> Iterator[None]:
         """Arm the guard for the execution of ``made`` and the time after it.
 
         ``absent`` are the keys, by kind, whose claims the task also removes.
@@ -116,19 +116,16 @@ class Guard:
         if not made.steps:
             yield
             return
-        ledger = around.open_ledger
+        ledger = view.open_ledger
         touched = {(step.kind, step.key) for step in made.steps if KINDS[step.kind].parent is None}
         touched.update((kind, key) for kind, keys in [*made.adopted.items(), *absent.items()] for key in keys)
-        claims = [(kind, key) for kind, key in touched if key in around.owned.get(kind, ())]
+        claims = [(kind, key) for kind, key in touched if key in view.owned.get(kind, ())]
         notes = dict.fromkeys(touched, "")
-        for kind in {
-            "sysctl",
-            *(kind for kind, _key in touched),
-        }:  # a service proxy that leaves forgets all of its sysctls
+        for kind in {"sysctl", *(kind for kind, _key in touched)}:  # a service proxy notes sysctls without claims
             notes.update(((kind, key), text) for key, text in ledger.notes(owner, kind).items())
         path = os.path.join(PENDING, f"{owner}-{os.getpid()}-{time.time_ns()}")
         remembered = [(kind, key, text) for (kind, key), text in notes.items()]
-        self._arm(Task(path, self._seconds, owner, made.steps, list(touched), claims, remembered))
+        self._arm(Orders(path, self._seconds, owner, made.steps, list(touched), claims, remembered))
         try:
             yield
         except EngineError:  # the task has undone it
@@ -136,9 +133,9 @@ class Guard:
             raise
         finally:
             self._orders.close()  # the time begins
-        self.told = {"confirm": {"path": path, "seconds": self._seconds}}
+        self.result_fields = {"confirm": {"path": path, "seconds": self._seconds}}
 
-    def _arm(self, task: Task) -> None:
+    def _arm(self, orders: Orders) -> None:
         """Send the guard its orders, then create the file to watch.
 
         In this order, no file is without a guard, even if this process ends between the two.
@@ -147,31 +144,31 @@ class Guard:
             if not self._ready.read(1):
                 raise KernelError(_NOBODY)
             prepare()
-            pickle.dump(task, self._orders)
+            pickle.dump(orders, self._orders)
             self._orders.flush()
-            write(task.path, {"owner": task.owner, "lines": few(task.steps, Step.describe)})
+            write(orders.path, {"owner": orders.owner, "lines": few(orders.steps, Step.describe)})
         except OSError as error:
-            raise KernelError(f"{task.path} cannot be written: {error.strerror}; nothing was changed") from error
+            raise KernelError(f"{orders.path} cannot be written: {error.strerror}; nothing was changed") from error
 
 
-def _be_guard(orders: int, ready: int, tables: Tables, read: Reread, directory: str) -> NoReturn:
+def _be_guard(pipe_end: int, ready: int, tables: Tables, read: Reread, directory: str) -> NoReturn:
     import importlib
     import pkgutil
 
     try:
-        _detach({orders, ready})
+        _detach({pipe_end, ready})
         # From a file that is gone when the module has ended nothing can be imported later.
         for module in pkgutil.walk_packages(engine.__path__, f"{engine.__name__}."):
             importlib.import_module(module.name)
         os.write(ready, b"1")
         os.close(ready)
-        with os.fdopen(orders, "rb") as pipe:
-            task = pickle.load(pipe)  # fails if there is nothing to do, and ends this process
+        with os.fdopen(pipe_end, "rb") as pipe:
+            orders = pickle.load(pipe)  # fails if there is nothing to do, and ends this process
             pipe.read()  # until the change is made, or who made it is dead
-        deadline = time.monotonic() + task.seconds
-        while os.path.exists(task.path):
+        deadline = time.monotonic() + orders.seconds
+        while os.path.exists(orders.path):
             if time.monotonic() >= deadline:
-                undo(task, tables, read, directory)
+                undo(orders, tables, read, directory)
                 break
             time.sleep(_POLL)
     finally:
@@ -197,29 +194,29 @@ def _detach(keep: set[int]) -> None:
                 os.close(int(text))
 
 
-def undo(task: Task, tables: Tables, read: Reread, directory: str) -> None:
+def undo(orders: Orders, tables: Tables, read: Reread, directory: str) -> None:
     """Take a change back if nobody has confirmed it, and leave what is known about it in the file ``….undone``.
 
     What is not as the change had made it was changed by somebody else since, and is left alone.
     """
     with node_lock():
         try:
-            os.rename(task.path, f"{task.path}.undone")
+            os.rename(orders.path, f"{orders.path}.undone")
         except FileNotFoundError:
             return
-        told: dict[str, Any] = {"owner": task.owner, "undone": [], "problems": []}
+        told: dict[str, Any] = {"owner": orders.owner, "undone": [], "problems": []}
         try:
-            steps, problems = back(task.steps, read([(step.kind, step.key) for step in task.steps]))
+            steps, problems = back(orders.steps, read([(step.kind, step.key) for step in orders.steps]))
             ledger = Ledger(directory)
-            outcome = execute(Plan(steps, [], {}), tables, ledger, task.owner, keep_going=True)
+            outcome = execute(Plan(steps, [], {}), tables, ledger, orders.owner, keep_going=True)
             told["undone"] = few(outcome.done, Step.describe)
             problems += [f"{failure.step.describe()}: {failure.message}" for failure in outcome.failed]
             told["problems"] = few(problems)
-            _restore(ledger, task, {(failure.step.kind, failure.step.key) for failure in outcome.failed})
+            _restore(ledger, orders, {(failure.step.kind, failure.step.key) for failure in outcome.failed})
             ledger.close()
         except (EngineError, OSError) as error:
             told["problems"].append(str(error))
-        write(f"{task.path}.undone", told)
+        write(f"{orders.path}.undone", told)
 
 
 def back(steps: Sequence[Step], have: ReadState) -> tuple[list[Step], list[str]]:
@@ -251,10 +248,10 @@ def _alike(kind: str, live: Any, state: Any) -> bool:
     return KINDS[kind].same(live._replace(order=state.order) if kind == "set" else live, state)
 
 
-def _restore(ledger: Ledger, task: Task, failed: set[Item]) -> None:
+def _restore(ledger: Ledger, orders: Orders, failed: set[Item]) -> None:
     """Have the ledger say what it said before, but for what is still there and what is another owner's now."""
-    others = ledger.others(task.owner)
-    ledger.claim(task.owner, [(kind, key) for kind, key in task.claims if key not in others.get(kind, ())])
-    ledger.forget(task.owner, [item for item in task.touched if item not in task.claims and item not in failed])
-    for kind, key, text in task.notes:
-        ledger.note(task.owner, kind, [(key, text)])
+    others = ledger.others(orders.owner)
+    ledger.claim(orders.owner, [(kind, key) for kind, key in orders.claims if key not in others.get(kind, ())])
+    ledger.forget(orders.owner, [item for item in orders.touched if item not in orders.claims and item not in failed])
+    for kind, key, text in orders.notes:
+        ledger.note(orders.owner, kind, [(key, text)])

@@ -26,16 +26,13 @@ if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
     from ..engine.apply import Tables
-    from ..engine.plan import Plan
-    from .guard import Guard, Keys, Reread, View
+    from .guard import Guard, Reread
 
 CONFIRM: dict[str, Any] = {"confirm_timeout": {"type": "int"}}
 
 
 @contextlib.contextmanager
-def begin(
-    module: AnsibleModule, tables: Tables, read: Reread | None, directory: str = DIRECTORY
-) -> Iterator[Guard | None]:
+def begin(module: AnsibleModule, tables: Tables, read: Reread, directory: str = DIRECTORY) -> Iterator[Guard | None]:
     """Yield a guard, or None if the task asks for none; one that was not armed is gone at the end.
 
     Args:
@@ -50,7 +47,7 @@ def begin(
     seconds = module.params.get("confirm_timeout")
     if seconds is not None and not 1 <= seconds <= 3600:
         raise EngineError(f"task: confirm_timeout is {seconds}, expected 1 to 3600 seconds")
-    if seconds is None or read is None or module.check_mode:  # a module with this option gives `read`
+    if seconds is None or module.check_mode:
         yield None
         return
     from .guard import Guard
@@ -60,13 +57,6 @@ def begin(
         yield guard
     finally:
         guard.close()
-
-
-def over(
-    guard: Guard | None, made: Plan, absent: Keys, around: View, owner: str
-) -> contextlib.AbstractContextManager[None]:
-    """Return ``guard.over(…)``, or what does nothing if there is no guard."""
-    return guard.over(made, absent, around, owner) if guard else contextlib.nullcontext()
 
 
 def refuse_pending(owner: str) -> None:

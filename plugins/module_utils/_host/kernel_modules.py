@@ -19,15 +19,10 @@ from ..engine.kernel.modules import BUILTIN, LOADABLE, LOADED, UNKNOWN, canonica
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from typing import Protocol
+
+    from .._module.planning import Owners
 
     Alternatives = tuple[str, ...]
-
-    class Owners(Protocol):
-        """Owners of items, as an information module knows them."""
-
-        def __call__(self, kind: str, key: Any) -> str: ...
-        def keys(self, kind: str) -> list[Any]: ...
 
 
 LOAD_DIRECTORIES = (
@@ -201,7 +196,7 @@ def survey(names: Iterable[str] | None, owners: Owners) -> list[dict[str, Any]]:
 
     Args:
         names: as people spell them; None for those that are loaded and those that the ledger lists.
-        owners: the ledger's :class:`_info.Owners`.
+        owners: the owners of items.
 
     Raises:
         EngineError: a name is not one.

@@ -15,23 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._module.argspec import unique
 from .._module.files import HEADER, boot_order, foreign_text
-from .._module.task import TaskChange
 from ..engine.errors import EngineError, InputError
 from ..engine.kernel import sysctls
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from typing import Protocol
 
-    from .._module.task import LedgerView
-    from ..engine.model import ReadState
-
-    class Owners(Protocol):
-        """Owners of items and their notes, as an information module knows them."""
-
-        def __call__(self, kind: str, key: Any) -> str: ...
-        def keys(self, kind: str) -> list[Any]: ...
-        def notes(self, owner: str, kind: str) -> dict[Any, str]: ...
+    from .._module.planning import Owners
 
 
 DIRECTORIES = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
@@ -150,60 +140,7 @@ def render(owner: str, values: Mapping[str, str]) -> str | None:
     return "".join(lines)
 
 
-def wish(
-    params: Mapping[str, Any], around: LedgerView, have: ReadState, kept: dict[str, str]
-) -> tuple[TaskChange, dict[str, str]]:
-    """Return what the task wants, and what becomes of the former values.
-
-    Args:
-        params: ``values`` and ``bounds`` of :func:`check`, with ``owner``, ``purge`` and ``persist`` of the task.
-        around: the lasting ledger.
-        have: live values and our file.
-        kept: what our file says.
-
-    Returns:
-        The wish, and the former values of the keys that become the owner's.
-    """
-    path, live = own_file(params["owner"]), have["sysctl"]
-    mine = around.owned.get("sysctl", ())
-    going = leaving(params, around, kept)
-    former = {}
-    ledger = around.ledger
-    for key, note in ledger.notes(params["owner"], "sysctl").items() if ledger else ():
-        value = former_value(note)
-        if value is None:
-            around.open_ledger.ignore("note", "sysctl", key, "has a text that is no value")
-        else:
-            former[key] = value
-    want = {key: sysctls.settled(live.get(key, ""), value) for key, value in params["values"].items()}
-    for key, bounds in params["bounds"].items():
-        value = bounds.within(key, live[key]) if key in live else bounds.nearest()
-        # What is within its bounds without us is nobody's: were it ours, `absent` would some day move it.
-        if key in mine or live.get(key) != value:
-            want[key] = value
-    new = {key: live[key] for key in want if key not in mine and key in live}
-    want.update((key, former[key]) for key in going if key in former and key in live)
-    lasting: dict[str, str] = (
-        {} if params["purge"] == "owned" else {key: value for key, value in kept.items() if key not in going}
-    )
-    wanted_at_boot = {**params["values"], **_bounded_at_boot(params["bounds"], path, live, kept)}
-    for key in [*params["values"], *params["bounds"]]:
-        lasting.pop(key, None)
-        at_boot = wanted_at_boot[key]
-        if params["persist"] and at_boot is not None:
-            lasting[key] = at_boot
-    text = render(params["owner"], lasting)
-    wanted = TaskChange(
-        {"sysctl": want, "file": {} if text is None else {path: text}},
-        {"file": {path} if text is None else set()},
-        {},
-        {},
-        released={"sysctl": going},
-    )
-    return wanted, new
-
-
-def _bounded_at_boot(
+def bounded_at_boot(
     bounds: Mapping[str, Bounds], path: str, live: Mapping[str, str], kept: Mapping[str, str]
 ) -> dict[str, str | None]:
     """Return the value that our file needs for each key to be within its bounds after a boot.
@@ -224,27 +161,6 @@ def _bounded_at_boot(
         else:
             found[key] = limits.within(key, live[key]) if key in live else limits.nearest()
     return found
-
-
-def never(names: Iterable[str]) -> list[str]:
-    """Return the names that stay absent even if every loadable kernel module is loaded.
-
-    Check mode refuses only those.
-    """
-    from ..engine.kernel import modules
-
-    missing = [name for name in names if not os.path.exists(sysctls.path(name))]
-    providers = {name: sysctls.provider(name) for name in missing}
-    states = modules.states({provider for provider in providers.values() if provider})
-    return [name for name in missing if states.get(providers[name]) != modules.LOADABLE]
-
-
-def leaving(params: Mapping[str, Any], around: LedgerView, kept: Iterable[str]) -> list[str]:
-    """Return the keys that were this owner's and shall not be any more."""
-    mine = {*around.owned.get("sysctl", ()), *kept}
-    if params["purge"] == "owned":
-        return sorted(mine - {*params["values"], *params["bounds"]})
-    return [key for key in params["absent"] if key in mine]
 
 
 def overridden(path: str, wanted: Mapping[str, str | Bounds]) -> list[tuple[str, str, str]]:
@@ -290,7 +206,7 @@ def survey(patterns: Iterable[str] | None, owners: Owners) -> list[dict[str, Any
 
     Args:
         patterns: names, perhaps with wildcards; None for those that the ledger lists.
-        owners: the ledger's :class:`_info.Owners`.
+        owners: the owners of items.
 
     Raises:
         EngineError: a pattern cannot be a sysctl's name.

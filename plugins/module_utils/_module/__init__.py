@@ -4,4 +4,9 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Module pattern: argument specs, tasks, results, information modules."""
+"""Module pattern: argument specs, tasks, results, information modules.
+
+A module that converges items of the ledger is ``run(Task)`` (``task.py``), an information module ``run(spec, gather)``
+(``info.py``). ``packages``, ``agent_install``, ``swap`` and ``node_check`` have neither items nor owners: each has a
+``main`` of its own.
+"""

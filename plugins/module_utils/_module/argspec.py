@@ -18,6 +18,10 @@ PURGE: dict[str, Any] = {
     "purge": {"type": "str", "choices": ["none", "owned", "all"], "default": "none"},
     "adopt": {"type": "bool", "default": False},
 }
+PERSIST: dict[str, Any] = {
+    "persist": {"type": "bool", "default": True},
+    "purge": {"type": "str", "choices": ["none", "owned"], "default": "none"},
+}
 STATE: dict[str, Any] = {"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}}
 FAMILIES = {"ipv4": 4, "ipv6": 6}
 _NO_HOSTS = ("0.0.0.0/8", "224.0.0.0/4", "255.255.255.255/32", "::/128", "ff00::/8")

@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..engine.errors import KernelError
 from ..engine.kernel import Failure, Result
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HEADER = "# Written by kubenode.ipvs.{module} for owner {owner}; changes made here are lost.\n"
 
 
-def read(*paths: str) -> dict[str, str]:
+def read(*paths: str) -> dict[Any, str]:
     """Return those of the files that exist.
 
     Raises:

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ..engine.node_lock import DIRECTORY
-from .task import failing, surroundings
+from .planning import Owners, open_ledger_view
+from .result import failing
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Callable
-
-    from .task import LedgerView
 
 FAMILY_NAMES = {4: "ipv4", 6: "ipv6"}
 AS_OPTIONS = {"as_options": {"type": "bool", "default": False}}
@@ -37,27 +36,9 @@ def run(
     """
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     # As in check mode: a ledger that is not there is not made.
-    with failing(module), surroundings(True, "", directory) as around:
-        result = gather(module.params, Owners(around))
+    with failing(module), open_ledger_view(True, "", directory) as view:
+        result = gather(module.params, Owners(view))
     module.exit_json(changed=False, **result)
-
-
-class Owners:
-    """Owners of items: ``owners(kind, key)`` is the owner's name, "" if the ledger knows none."""
-
-    def __init__(self, around: LedgerView) -> None:
-        self._around = around
-
-    def __call__(self, kind: str, key: Any) -> str:
-        return self._around.others.get(kind, {}).get(key, "")
-
-    def keys(self, kind: str) -> list[Any]:
-        """Return the keys of one kind that the ledger lists."""
-        return sorted(self._around.others.get(kind, ()))
-
-    def notes(self, owner: str, kind: str) -> dict[Any, str]:
-        """Return the texts that the ledger remembers for an owner's keys."""
-        return self._around.ledger.notes(owner, kind) if self._around.ledger else {}
 
 
 def beside(as_options: bool, **told: Any) -> dict[str, Any]:

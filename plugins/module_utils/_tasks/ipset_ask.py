@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..engine.errors import EngineError
 from ..engine.kernel import ipset
@@ -20,7 +19,7 @@ from ..engine.kernel.scratch import in_scratch
 from .ipset_lines import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
     from typing import Callable
 
     from ..engine.model.ipset import IPSet
@@ -66,34 +65,28 @@ def _at(place: str) -> Callable[[int], str]:
     return lambda _index: place
 
 
-class Trial:
-    """Makes the sets of a plan in a scratch namespace before check mode says that a run would make them."""
+def try_out(made: Plan) -> None:
+    """Make the sets of a plan in a scratch namespace before check mode says that a run would make them.
 
-    told: Mapping[str, Any] = MappingProxyType({})
+    Raises:
+        EngineError: the kernel refuses a set, or what a set holds that is to be exchanged for one with another header.
+    """
+    sets = [_making(step, made.steps) for step in made.steps if step.kind == "set" and step.after is not None]
+    if sets:
+        in_scratch(lambda: make(sets))
 
-    def refine(self, made: Plan) -> Plan:
-        """Return the plan.
 
-        Raises:
-            EngineError: the kernel refuses a set, or what a set holds that is to be exchanged for one with another
-                header.
-        """
-        sets = [self._making(step, made.steps) for step in made.steps if step.kind == "set" and step.after is not None]
-        if sets:
-            in_scratch(lambda: make(sets))
-        return made
+def _making(step: Step, steps: list[Step]) -> Making:
+    """Return the set to make, with the members that have to be tried out.
 
-    def _making(self, step: Step, steps: list[Step]) -> Making:
-        """Return the set to make, with the members that have to be tried out.
-
-        The members of a new set were tried out when they were spelled. Those of a list cannot be tried out without the
-        sets that it names.
-        """
-        texts: list[str] = []
-        if step.before is not None and step.after.type != "list:set":
-            members = [other for other in steps if other.kind == "member" and other.key.set == step.key]
-            texts = [f"{member} {options}".rstrip() for member, options in contents(step, members).items()]
-        return Making(step.key, step.after, Lines.of(texts, lambda _index: f"what set {step.key} would hold"))
+    The members of a new set were tried out when they were spelled. Those of a list cannot be tried out without the sets
+    that it names.
+    """
+    texts: list[str] = []
+    if step.before is not None and step.after.type != "list:set":
+        members = [other for other in steps if other.kind == "member" and other.key.set == step.key]
+        texts = [f"{member} {options}".rstrip() for member, options in contents(step, members).items()]
+    return Making(step.key, step.after, Lines.of(texts, lambda _index: f"what set {step.key} would hold"))
 
 
 def _gone(index: int) -> str:

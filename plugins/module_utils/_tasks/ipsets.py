@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from .._module.argspec import check_owner, unique
-from .._module.task import TaskChange
+from .._confirm.protocol import CONFIRM
+from .._module.argspec import OWNER, PURGE, STATE, unique
+from .._module.planning import TaskChange
+from .._module.task import ModuleTask
 from ..engine.errors import InputError
 from ..engine.kernel import ipset
 from ..engine.model.ipset import MemberKey, same_set
@@ -20,12 +22,15 @@ from .ipset_compare import Given, UnclearError, compare, plainly
 from .ipset_lines import from_file, inline
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
-    from .._module.task import LedgerView, Prepared, Refinement
+    from ansible.module_utils.basic import AnsibleModule
+
+    from .._module.planning import LedgerView
     from ..engine.kernel.ipset import Saved
     from ..engine.ledger import Item
     from ..engine.model import State
+    from ..engine.plan import Plan
     from .ipset_compare import Change
 
 # The creation options among the module's.
@@ -34,28 +39,32 @@ OPTIONS = (
     *("maxelem", "hashsize", "bucketsize", "initval", "netmask", "bitmask", "markmask", "size"),
 )
 
+SET: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "type": {"type": "str"},
+    "family": {"type": "str", "choices": ["inet", "inet6"], "default": "inet"},
+    "timeout": {"type": "int"},
+    "counters": {"type": "bool", "default": False},
+    "comment": {"type": "bool", "default": False},
+    "skbinfo": {"type": "bool", "default": False},
+    "forceadd": {"type": "bool", "default": False},
+    "maxelem": {"type": "int"},
+    "hashsize": {"type": "int"},
+    "bucketsize": {"type": "int"},
+    "initval": {"type": "str"},
+    "netmask": {"type": "int"},
+    "bitmask": {"type": "str"},
+    "markmask": {"type": "str"},
+    "range": {"type": "str"},
+    "size": {"type": "int"},
+    "members": {"type": "list", "elements": "str"},
+    "src": {"type": "path"},
+    "remote_src": {"type": "bool", "default": False},
+    "purge_members": {"type": "bool", "default": True},
+    "absent_members": {"type": "list", "elements": "str", "default": []},
+    **STATE,
+}
 _SPARE = "kubenode-swap-"  # sets in the making
-
-
-def prepare(params: dict[str, Any]) -> Prepared:
-    """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
-    check_owner(params["owner"])
-    task = Task(params["purge"], bool(params.get("check_mode")))
-    seen: dict[str, str] = {}
-    for index, item in enumerate(params["sets"]):
-        place, name = f"sets[{index}]", item["name"]
-        check_name(place, name)
-        unique(seen, name, place, f"set {name}")
-        task.sets[name] = given(place, item)
-        task.needs_members |= (
-            item["state"] == "absent" or item["members"] is not None or bool(item["src"] or item["absent_members"])
-        )
-    return task.read, task.wish, {"ipset": ipset.apply}
-
-
-def reread(items: Iterable[Item]) -> State:
-    """Return what there is of (kind, key) pairs, and what stands beside them."""
-    return ipset.read({key if kind == "set" else key.set for kind, key in items})
 
 
 def check_name(place: str, name: str) -> None:
@@ -101,21 +110,42 @@ def given(place: str, item: Mapping[str, Any]) -> Given:
     )
 
 
-class Task:
-    """Sets that the task names, and their present and desired state.
+class Task(ModuleTask):
+    """Task of ``ipsets``: the sets that it names, and their present and desired state.
 
     The state holds only the members that differ, and all members of sets that are not to stay.
     """
 
-    def __init__(self, purge: str, foresees: bool = False) -> None:
-        self.sets: dict[str, Given] = {}
-        self.purge = purge
-        self.foresees = foresees
-        self.needs_members = purge != "none"
-        self._want: State = {"set": {}, "member": {}}
+    spec: ClassVar[dict[str, Any]] = {
+        "sets": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": SET,
+            "mutually_exclusive": [("members", "src")],
+        },
+        **CONFIRM,
+        **OWNER,
+        **PURGE,
+    }
 
-    def read(self, _around: LedgerView) -> State:
-        """Return what is there."""
+    def __init__(self, module: AnsibleModule, params: dict[str, Any]) -> None:
+        super().__init__(module, params)
+        self.tables = {"ipset": ipset.apply}
+        self._sets: dict[str, Given] = {}
+        self._needs_members = self.purge != "none"
+        self._want: State = {"set": {}, "member": {}}
+        seen: dict[str, str] = {}
+        for index, item in enumerate(params["sets"]):
+            place, name = f"sets[{index}]", item["name"]
+            check_name(place, name)
+            unique(seen, name, place, f"set {name}")
+            self._sets[name] = given(place, item)
+            self._needs_members |= (
+                item["state"] == "absent" or item["members"] is not None or bool(item["src"] or item["absent_members"])
+            )
+
+    def read(self, _view: LedgerView) -> State:
         saved = self._saved()
         have: State = {"set": {name: each.header for name, each in saved.items()}, "member": {}}
         for name, change in self._changes(saved, have["set"]).items():
@@ -124,22 +154,26 @@ class Task:
             self._want["member"].update((MemberKey(name, member), options) for member, options in change.want.items())
             have["member"].update((MemberKey(name, member), options) for member, options in change.have.items())
         for name, each in saved.items():
-            if name not in self._want["set"] and (name in self.sets or self.purge != "none"):
+            if name not in self._want["set"] and (name in self._sets or self.purge != "none"):
                 have["member"].update(
                     (MemberKey(name, found.member), found.options) for found in map(plainly, each.members())
                 )
         self._place_those_that_go(have, saved)
         return have
 
-    def wish(self, have: State, _around: LedgerView) -> TaskChange:
-        """Return what the task wants of it."""
-        absent = {name for name, each in self.sets.items() if each.header is None}
-        refinement: Refinement | None = None
-        if self.foresees:
-            from .ipset_ask import Trial
+    def change(self, have: State, _view: LedgerView) -> TaskChange:
+        absent = {name for name, each in self._sets.items() if each.header is None}
+        return TaskChange(self._want, {"set": absent}, {"set": have["set"]})
 
-            refinement = Trial()
-        return TaskChange(self._want, {"set": absent}, {}, {"set": have["set"]}, refinement)
+    def reread(self, items: Collection[Item]) -> State:
+        return ipset.read({key if kind == "set" else key.set for kind, key in items})
+
+    def refine(self, made: Plan) -> Plan:
+        if self.module.check_mode:
+            from .ipset_ask import try_out
+
+            try_out(made)
+        return made
 
     def _place_those_that_go(self, have: Mapping[str, dict[Any, Any]], saved: Mapping[str, Saved]) -> None:
         """Note the position of each removed member of a list, so that an undo restores it.
@@ -157,9 +191,9 @@ class Task:
 
     def _saved(self) -> dict[str, Saved]:
         """Return the sets that are there, with their members only if there is a need."""
-        if not self.needs_members:
+        if not self._needs_members:
             there = ipset.read(members=False)["set"]
-            if all(name not in there or same_set(there[name], each.wanted_header) for name, each in self.sets.items()):
+            if all(name not in there or same_set(there[name], each.wanted_header) for name, each in self._sets.items()):
                 return {name: ipset.Saved(name, value) for name, value in there.items()}
         return ipset.read_saved()
 
@@ -169,11 +203,11 @@ class Task:
         The header of each list that is to be exchanged gets its present order in ``headers``.
         """
         types: dict[str, str | None] = {name: each.header.type for name, each in saved.items()}
-        for name, each in self.sets.items():
+        for name, each in self._sets.items():
             types[name] = each.header and each.header.type
         changes: dict[str, Change] = {}
         unclear: list[tuple[Given, InputError | None]] = []
-        for name, each in self.sets.items():
+        for name, each in self._sets.items():
             if each.header is None:
                 continue
             if each.header.type == "list:set":

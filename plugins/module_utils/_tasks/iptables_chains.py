@@ -9,49 +9,123 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from .._module.argspec import FAMILIES, check_owner, unique
-from .._module.task import TaskChange
+from .._confirm.protocol import CONFIRM
+from .._module.argspec import FAMILIES, OWNER, PURGE, STATE, unique
+from .._module.planning import TaskChange
+from .._module.task import ModuleTask
 from ..engine.errors import InputError
 from ..engine.kernel import iptables
 from ..engine.kernel.scratch import in_scratch
 from ..engine.model.ipset import IPSet
-from ..engine.model.iptables import BUILT_IN, ChainKey, JumpKey, RulePosition
+from ..engine.model.iptables import ChainKey, JumpKey, RulePosition
 from ..engine.syntax.iptables_rule import canonical_rule
-from .iptables_fields import text
+from .iptables_fields import check_jump, check_name, check_rule, jump_into, text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from .._module.task import LedgerView, Prepared
+    from ansible.module_utils.basic import AnsibleModule
+
+    from .._module.planning import LedgerView
     from ..engine.ledger import Item
     from ..engine.model import ReadState, State
-    from ..engine.plan import Plan
 
     Chains = Mapping[ChainKey, "Wanted"]
     Texts = Mapping[ChainKey, tuple[str, ...]]
 
 _QUOTED = re.compile(r"[\"'\\]")
-_COMMAND = re.compile(r"(-[ADIRPNXFZ]|--(append|insert|delete|replace|new-chain|flush))\b")
-# iptables ends in the middle of its input as if all were well, or starts another program.
-_NO_RULE = re.compile(r"(?:^|\s)(?:-h|--help|-V|--version|-M|--modprobe)(?![\w-])(?=[^\"]*(?:\"[^\"]*\"[^\"]*)*\Z)")
 _REPEATED = re.compile(r" # \d+\Z")  # how iptables.read tells rules of a built-in chain apart that are the same
 _SET_FAMILIES = {"inet": 4, "inet6": 6, "bitmap:ip": 4, "bitmap:ip,mac": 4}  # the others hold no addresses
-_NAME = re.compile(r"[^\s!\-,+\"'\\][^\s\"'\\]{0,27}\Z")
+JUMP: dict[str, Any] = {
+    "chain": {"type": "str", "choices": ["INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"], "required": True},
+    "match": {"type": "str", "default": ""},
+    "position": {"type": "str", "choices": ["first", "prepended", "last"], "default": "first"},
+}
+CHAIN: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "table": {"type": "str", "choices": ["filter", "nat", "mangle", "raw", "security"], "default": "filter"},
+    "families": {"type": "list", "elements": "str", "choices": ["ipv4", "ipv6"], "default": ["ipv4"]},
+    "rules": {"type": "list", "elements": "raw"},
+    "jumps": {"type": "list", "elements": "dict", "options": JUMP},
+    **STATE,
+}
 
 
-def prepare(params: dict[str, Any]) -> Prepared:
-    """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
-    check_owner(params["owner"])
-    iptables.choose("" if params["backend"] == "auto" else params["backend"])
+class Task(ModuleTask):
+    """Task of ``iptables_chains``: chains, their rules, and jumps to them."""
+
+    spec: ClassVar[dict[str, Any]] = {
+        "chains": {"type": "list", "elements": "dict", "default": [], "options": CHAIN},
+        "backend": {"type": "str", "choices": ["auto", "legacy", "nft"], "default": "auto"},
+        **OWNER,
+        **PURGE,
+        **CONFIRM,
+    }
+
+    def __init__(self, module: AnsibleModule, params: dict[str, Any]) -> None:
+        super().__init__(module, params)
+        self.tables = {"iptables": iptables.apply}
+        iptables.choose("" if params["backend"] == "auto" else params["backend"])
+        self._chains = given_chains(params["chains"])
+        self._expected = Expected([]) if module.check_mode else None
+
+    def read(self, view: LedgerView) -> State:
+        mine = [key for kind in ("chain", "jump") for key in view.owned.get(kind, ())]
+        about = [*self._chains, *mine]
+        return iptables.read(sorted({key.family for key in about}), {key.table for key in about})
+
+    def change(self, have: ReadState, view: LedgerView) -> TaskChange:
+        spelled = respell(self._chains, have, self._expected)
+        want: State = {"chain": {}, "jump": {}}
+        absent: dict[str, set[Any]] = {"chain": set(), "jump": set()}
+        seen: dict[JumpKey, str] = {}
+        orders: dict[Any, int] = {}
+        for key, chain in spelled.items():
+            if not chain.present:
+                absent["chain"].add(key)
+            else:
+                want["chain"][key] = have["chain"].get(key, ()) if chain.rules is None else chain.rules
+            for place, jump, position in chain.jumps or ():
+                unique(seen, jump, place, f"rule in {jump}")
+                spot = (jump[:3], position)
+                orders[spot] = orders.get(spot, 0) + 1
+                want["jump"][jump] = RulePosition(position, orders[spot])
+        for key, chain in spelled.items():
+            if not chain.present or chain.jumps is not None:
+                mine = view.owned.get("jump", ())
+                absent["jump"].update(
+                    jump
+                    for jump in mine
+                    if jump[:2] == key[:2] and target(jump.rule) == key.chain and jump not in want["jump"]
+                )
+        left = {key for key, chain in spelled.items() if chain.present and chain.jumps is None}
+        jumps = {jump for jump in have["jump"] if ChainKey(jump.family, jump.table, target(jump.rule)) not in left}
+        return TaskChange(want, absent, {"chain": have["chain"], "jump": jumps})
+
+    def reread(self, items: Collection[Item]) -> State:
+        return iptables.read(sorted({key.family for _kind, key in items}), {key.table for _kind, key in items})
+
+    def result(self) -> dict[str, Any]:
+        for warning in self._expected.warnings if self._expected else ():
+            self.module.warn(warning)
+        return {}
+
+
+def given_chains(given: Iterable[Mapping[str, Any]]) -> dict[ChainKey, Wanted]:
+    """Return the chains that the task names.
+
+    Raises:
+        EngineError: an option that cannot be, or a chain is there twice.
+    """
     chains: dict[ChainKey, Wanted] = {}
     seen: dict[ChainKey, str] = {}
-    for index, chain in enumerate(params["chains"]):
+    for index, chain in enumerate(given):
         place = f"chains[{index}]"
         check_name(place, chain["name"])
-        given = [text(f"{place}.rules[{number}]", rule).strip() for number, rule in enumerate(chain["rules"] or ())]
-        rules = [rule if _QUOTED.search(rule) else " ".join(rule.split()) for rule in given]
+        texts = [text(f"{place}.rules[{number}]", rule).strip() for number, rule in enumerate(chain["rules"] or ())]
+        rules = [rule if _QUOTED.search(rule) else " ".join(rule.split()) for rule in texts]
         for number, rule in enumerate(rules):
             check_rule(f"{place}.rules[{number}]", "text", rule)
         if chain["state"] == "absent" and (rules or chain["jumps"]):
@@ -70,37 +144,20 @@ def prepare(params: dict[str, Any]) -> Prepared:
                 if chain["jumps"] is None
                 else [(here, jump_into(key, jump), jump["position"]) for here, jump in jumps],
             )
-
-    def read(around: LedgerView) -> State:
-        mine = [key for kind in ("chain", "jump") for key in around.owned.get(kind, ())]
-        about = [*chains, *mine]
-        return iptables.read(sorted({key.family for key in about}), {key.table for key in about})
-
-    expected = Expected({}) if params.get("check_mode") else None
-    return read, lambda have, around: wanted(chains, have, around, expected), {"iptables": iptables.apply}
-
-
-def reread(items: Collection[Item]) -> State:
-    """Return what there is of (kind, key) pairs, and what stands beside them."""
-    return iptables.read(sorted({key.family for _kind, key in items}), {key.table for _kind, key in items})
+    return chains
 
 
 class Expected(NamedTuple):
-    """Sets that check mode expects from earlier tasks, which it has not carried out.
+    """Sets that check mode expects from earlier tasks, which it has not carried out."""
 
-    ``told`` is a part of the module's result.
-    """
-
-    told: dict[str, Any]
+    warnings: list[str]
 
     def sets(self, place: str, name: str) -> IPSet:
-        """Say that a set is to come, and return what stands for it meanwhile; its type matters to no rule."""
-        warnings = self.told.setdefault("warnings", [])
-        warnings.append(f"{place}: set {name} does not exist; a run would fail unless a task before this one makes it")
+        """Warn that a set is to come, and return what stands for it meanwhile; its type matters to no rule."""
+        self.warnings.append(
+            f"{place}: set {name} does not exist; a run would fail unless a task before this one makes it"
+        )
         return IPSet("bitmap:port", (("range", "0-1"),))
-
-    def refine(self, made: Plan) -> Plan:
-        return made
 
 
 class Wanted(NamedTuple):
@@ -110,72 +167,6 @@ class Wanted(NamedTuple):
     present: bool
     rules: tuple[str, ...] | None
     jumps: list[tuple[str, JumpKey, Any]] | None
-
-
-def check_name(place: str, name: str) -> None:
-    """Raise InputError unless ``name`` can be a chain of one's own."""
-    if not _NAME.match(name) or any(name in chains for chains in BUILT_IN.values()):
-        raise InputError(
-            place,
-            "name",
-            name,
-            "a chain of your own: 1 to 28 characters without spaces and quotes, not a built-in chain",
-        )
-
-
-def check_rule(place: str, field: str, rule: str) -> None:
-    """Raise InputError unless ``rule`` can be one rule, or a part of one."""
-    if "\n" in rule or rule != rule.strip() or _COMMAND.match(rule):
-        raise InputError(place, field, rule, "one rule without '-A CHAIN', in the spelling of iptables-save")
-    if _NO_RULE.search(rule):
-        raise InputError(place, field, rule, "one rule, without options that make iptables do something else")
-
-
-def check_jump(place: str, chain: ChainKey, jump: Mapping[str, Any]) -> None:
-    """Raise InputError unless there can be such a jump into ``chain``."""
-    if jump["chain"] not in BUILT_IN[chain.table]:
-        raise InputError(
-            place,
-            "chain",
-            jump["chain"],
-            f"a built-in chain of table {chain.table}: {', '.join(BUILT_IN[chain.table])}",
-        )
-    check_rule(place, "match", jump["match"].strip())
-
-
-def jump_into(chain: ChainKey, jump: Mapping[str, Any]) -> JumpKey:
-    """Return the key of a jump into ``chain``."""
-    return JumpKey(chain.family, chain.table, jump["chain"], f"{jump['match'].strip()} -j {chain.chain}".strip())
-
-
-def wanted(chains: Chains, have: ReadState, around: LedgerView, expected: Expected | None = None) -> TaskChange:
-    """Return what the task wants, seeing what is there and whose it is."""
-    spelled = respell(chains, have, expected)
-    want: State = {"chain": {}, "jump": {}}
-    absent: dict[str, set[Any]] = {"chain": set(), "jump": set()}
-    seen: dict[JumpKey, str] = {}
-    orders: dict[Any, int] = {}
-    for key, chain in spelled.items():
-        if not chain.present:
-            absent["chain"].add(key)
-        else:
-            want["chain"][key] = have["chain"].get(key, ()) if chain.rules is None else chain.rules
-        for place, jump, position in chain.jumps or ():
-            unique(seen, jump, place, f"rule in {jump}")
-            spot = (jump[:3], position)
-            orders[spot] = orders.get(spot, 0) + 1
-            want["jump"][jump] = RulePosition(position, orders[spot])
-    for key, chain in spelled.items():
-        if not chain.present or chain.jumps is not None:
-            mine = around.owned.get("jump", ())
-            absent["jump"].update(
-                jump
-                for jump in mine
-                if jump[:2] == key[:2] and target(jump.rule) == key.chain and jump not in want["jump"]
-            )
-    left = {key for key, chain in spelled.items() if chain.present and chain.jumps is None}
-    jumps = {jump for jump in have["jump"] if ChainKey(jump.family, jump.table, target(jump.rule)) not in left}
-    return TaskChange(want, absent, {}, {"chain": have["chain"], "jump": jumps}, expected)
 
 
 def target(rule: str) -> str:

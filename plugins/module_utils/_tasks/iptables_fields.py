@@ -4,17 +4,27 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Conversion of rules from fields to text, by one table.
+"""Checks of chains, rules and jumps, and conversion of rules from fields to text, by one table.
 
 Options without a field of their own go into ``match`` and ``target_options`` as text.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..engine.errors import InputError
+from ..engine.model.iptables import BUILT_IN, ChainKey, JumpKey
 from ..engine.syntax.iptables_options import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_COMMAND = re.compile(r"(-[ADIRPNXFZ]|--(append|insert|delete|replace|new-chain|flush))\b")
+# iptables ends in the middle of its input as if all were well, or starts another program.
+_NO_RULE = re.compile(r"(?:^|\s)(?:-h|--help|-V|--version|-M|--modprobe)(?![\w-])(?=[^\"]*(?:\"[^\"]*\"[^\"]*)*\Z)")
+_NAME = re.compile(r"[^\s!\-,+\"'\\][^\s\"'\\]{0,27}\Z")
 
 
 class Field(NamedTuple):
@@ -107,3 +117,39 @@ def _value(place: str, name: str, field: Field, value: Any) -> str:
     if field.words and count != field.words:
         raise InputError(place, name, value, "one word" if field.words == 1 else f"{field.words} words")
     return joined
+
+
+def check_name(place: str, name: str) -> None:
+    """Raise InputError unless ``name`` can be a chain of one's own."""
+    if not _NAME.match(name) or any(name in chains for chains in BUILT_IN.values()):
+        raise InputError(
+            place,
+            "name",
+            name,
+            "a chain of your own: 1 to 28 characters without spaces and quotes, not a built-in chain",
+        )
+
+
+def check_rule(place: str, field: str, rule: str) -> None:
+    """Raise InputError unless ``rule`` can be one rule, or a part of one."""
+    if "\n" in rule or rule != rule.strip() or _COMMAND.match(rule):
+        raise InputError(place, field, rule, "one rule without '-A CHAIN', in the spelling of iptables-save")
+    if _NO_RULE.search(rule):
+        raise InputError(place, field, rule, "one rule, without options that make iptables do something else")
+
+
+def check_jump(place: str, chain: ChainKey, jump: Mapping[str, Any]) -> None:
+    """Raise InputError unless there can be such a jump into ``chain``."""
+    if jump["chain"] not in BUILT_IN[chain.table]:
+        raise InputError(
+            place,
+            "chain",
+            jump["chain"],
+            f"a built-in chain of table {chain.table}: {', '.join(BUILT_IN[chain.table])}",
+        )
+    check_rule(place, "match", jump["match"].strip())
+
+
+def jump_into(chain: ChainKey, jump: Mapping[str, Any]) -> JumpKey:
+    """Return the key of a jump into ``chain``."""
+    return JumpKey(chain.family, chain.table, jump["chain"], f"{jump['match'].strip()} -j {chain.chain}".strip())

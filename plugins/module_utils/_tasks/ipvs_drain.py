@@ -30,18 +30,20 @@ INTERVAL = 0.5  # seconds between two looks
 
 
 class Drain:
-    """One task's draining; ``told`` is what came of it, for the module's result.
+    """One task's draining.
 
-    Args:
-        seconds: how long to wait at most.
-        lock: the node's lock, which others may have while this task waits; None in check mode on a node without a
-            ledger.
+    Attributes:
+        lock: the node's lock, which other processes may have while this task waits; None in check mode on a node
+            without a ledger.
+        drained: what came of it, for the module's result.
+        warnings: sentences about connections that did not end in time.
     """
 
-    def __init__(self, seconds: int, lock: int | None) -> None:
-        self.told: dict[str, Any] = {}
+    def __init__(self, seconds: int) -> None:
+        self.lock: int | None = None
+        self.drained: list[dict[str, Any]] = []
+        self.warnings: list[str] = []
         self._seconds = seconds
-        self._lock = lock
         self._keys: set[RealServerKey] = set()
 
     def refine(self, made: Plan) -> Plan:
@@ -80,7 +82,7 @@ class Drain:
         start = time.monotonic()
         ended: dict[RealServerKey, float] = {}
         active: dict[RealServerKey, int] = {}
-        with nullcontext() if self._lock is None else unlocked(self._lock):
+        with nullcontext() if self.lock is None else unlocked(self.lock):
             while True:
                 time.sleep(INTERVAL)
                 passed = round(time.monotonic() - start, 1)
@@ -89,11 +91,11 @@ class Drain:
                 ended.update((key, passed) for key in self._keys if key not in active and key not in ended)
                 if not active or passed >= self._seconds:
                     break
-        self.told["drained"] = [
+        self.drained = [
             {"real_server": str(key), "seconds": ended.get(key, passed), "active_connections": active.get(key, 0)}
             for key in sorted(self._keys)
         ]
-        self.told["warnings"] = [
+        self.warnings = [
             f"real server {key} had {count} active connection(s) left when drain_timeout ({self._seconds} s) was over;"
             " it was removed"
             for key, count in sorted(active.items())

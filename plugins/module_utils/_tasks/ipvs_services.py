@@ -8,11 +8,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .._confirm.protocol import CONFIRM
-from .._module.argspec import FAMILIES, OWNER, PURGE, STATE, address, check_owner, host, number, unique
-from .._module.task import TaskChange
+from .._module.argspec import FAMILIES, OWNER, PURGE, STATE, address, host, number, unique
+from .._module.planning import TaskChange
+from .._module.task import ModuleTask
 from ..engine.errors import InputError, MissingError
 from ..engine.kernel import ipvs
 from ..engine.kernel.ipvs.limits import MAXIMUM_NAME, MAXIMUM_TIMEOUT
@@ -31,12 +32,15 @@ from ..engine.model.ipvs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from .._module.task import LedgerView, Prepared
-    from ..engine.apply import Apply
+    from ansible.module_utils.basic import AnsibleModule
+
+    from .._module.planning import LedgerView
     from ..engine.ledger import Item
     from ..engine.model import State
+    from ..engine.plan import Plan
+    from .ipvs_drain import Drain
 
 _INT32 = 2**31 - 1
 _UINT32 = 2**32 - 1
@@ -80,27 +84,93 @@ SYNC_DAEMON: dict[str, Any] = {
     "ttl": {"type": "int", "default": 1},
     **STATE,
 }
-SPEC: dict[str, Any] = {
-    "services": {"type": "list", "elements": "dict", "default": [], "options": SERVICE},
-    "timeouts": {"type": "dict", "options": {name: {"type": "int"} for name in ("tcp", "tcp_fin", "udp")}},
-    "sync_daemons": {"type": "list", "elements": "dict", "options": SYNC_DAEMON},
-    "keep_weights": {"type": "bool", "default": False},
-    "drain": {"type": "bool", "default": False},
-    "drain_timeout": {"type": "int", "default": 60},
-    **CONFIRM,
-    **OWNER,
-    **PURGE,
-}
 
 
-def prepare(params: dict[str, Any]) -> Prepared:
-    """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
-    check_owner(params["owner"])
+class Task(ModuleTask):
+    """Task of ``ipvs_services``: virtual servers and real servers, timeouts and synchronisation daemons."""
+
+    spec: ClassVar[dict[str, Any]] = {
+        "services": {"type": "list", "elements": "dict", "default": [], "options": SERVICE},
+        "timeouts": {"type": "dict", "options": {name: {"type": "int"} for name in ("tcp", "tcp_fin", "udp")}},
+        "sync_daemons": {"type": "list", "elements": "dict", "options": SYNC_DAEMON},
+        "keep_weights": {"type": "bool", "default": False},
+        "drain": {"type": "bool", "default": False},
+        "drain_timeout": {"type": "int", "default": 60},
+        **CONFIRM,
+        **OWNER,
+        **PURGE,
+    }
+    _drain: Drain | None = None
+
+    def __init__(self, module: AnsibleModule, params: dict[str, Any]) -> None:
+        super().__init__(module, params)
+        self._want, self._absent, self._keep_unlisted = items(params["services"])
+        number("task", "drain_timeout", params["drain_timeout"], 1, _DAY)
+        self.tables = {"ipvs": ipvs.apply}
+        self._has_settings = params["timeouts"] is not None or params["sync_daemons"] is not None
+        if self._has_settings:
+            from . import ipvs_settings
+
+            ipvs_settings.check(params, self._want, self._absent)
+            self.tables[ipvs_settings.TABLE] = ipvs_settings.apply
+        if params["drain"]:
+            from .ipvs_drain import Drain
+
+            self._drain = Drain(params["drain_timeout"])
+            self.tables["ipvs"] = self._drain.apply
+
+    def read(self, _view: LedgerView) -> State:
+        return _read(self._want if self._has_settings else (), True)
+
+    def change(self, have: State, view: LedgerView) -> TaskChange:
+        want = self._want
+        if self.module.check_mode:
+            check_modules(want["virtual_server"], have["virtual_server"])
+        if self.params["keep_weights"]:
+            there = have["real_server"]
+            reals = want["real_server"].items()
+            kept = {key: real._replace(weight=there[key].weight) if key in there else real for key, real in reals}
+            want = {**want, "real_server": kept}
+        scope = {"virtual_server": have["virtual_server"]}
+        change = TaskChange(want, self._absent, scope, {"real_server": self._keep_unlisted})
+        if self._has_settings:
+            from . import ipvs_settings
+
+            change = ipvs_settings.complete(change, have)
+        if self._drain:
+            self._drain.lock = view.lock
+        return change
+
+    def reread(self, items: Collection[Item]) -> State:
+        servers = {
+            key if kind == "virtual_server" else key.server
+            for kind, key in items
+            if kind in ("virtual_server", "real_server")
+        }
+        return _read({kind for kind, _key in items}, servers)
+
+    def refine(self, made: Plan) -> Plan:
+        return self._drain.refine(made) if self._drain else made
+
+    def result(self) -> dict[str, Any]:
+        if not self._drain or not self._drain.drained:
+            return {}
+        for warning in self._drain.warnings:
+            self.module.warn(warning)
+        return {"drained": self._drain.drained}
+
+
+def items(services: Iterable[Mapping[str, Any]]) -> tuple[State, dict[str, set[Any]], set[VirtualServerKey]]:
+    """Return the desired items, the keys to remove, and the virtual servers that keep unlisted real servers.
+
+    Raises:
+        EngineError: an option that cannot be, or a server is there twice.
+    """
     want: State = {"virtual_server": {}, "real_server": {}}
     absent: dict[str, set[Any]] = {"virtual_server": set(), "real_server": set()}
-    lenient = set()
+    keep_unlisted = set()
     seen: dict[Any, str] = {}
-    for index, service in enumerate(params["services"]):
+    for index, service in enumerate(services):
         place = f"services[{index}]"
         key = server_key(place, service)
         unique(seen, key, place)
@@ -109,7 +179,7 @@ def prepare(params: dict[str, Any]) -> Prepared:
             continue
         want["virtual_server"][key] = virtual_server(f"{place} ({key})", key, service)
         if service["real_servers"] is None or not service["purge_real_servers"]:
-            lenient.add(key)
+            keep_unlisted.add(key)
         for number_, real in enumerate(service["real_servers"] or ()):
             here = f"{place}.real_servers[{number_}]"
             real_key = real_server_key(here, key, real)
@@ -118,52 +188,17 @@ def prepare(params: dict[str, Any]) -> Prepared:
                 absent["real_server"].add(real_key)
             else:
                 want["real_server"][real_key] = real_server(f"{here} ({real_key})", real)
-
-    number("task", "drain_timeout", params["drain_timeout"], 1, _DAY)
-    tables: dict[str, Apply] = {"ipvs": ipvs.apply}
-    has_settings = params["timeouts"] is not None or params["sync_daemons"] is not None
-    if has_settings:
-        from . import ipvs_settings
-
-        ipvs_settings.check(params, want, absent)
-        tables[ipvs_settings.TABLE] = ipvs_settings.apply
-
-    def read(_around: LedgerView) -> State:
-        have = ipvs.read(precise=True)
-        return {**have, **ipvs_settings.read(want)} if has_settings else have
-
-    def wish(have: State, around: LedgerView) -> TaskChange:
-        if params.get("check_mode"):
-            check_modules(want["virtual_server"], have["virtual_server"])
-        if params["keep_weights"]:
-            _keep_weights(have["real_server"], want["real_server"])
-        wanted = TaskChange(want, absent, {"real_server": lenient}, {"virtual_server": have["virtual_server"]})
-        if has_settings:
-            wanted = ipvs_settings.complete(wanted, have)
-        if params["drain"]:
-            from .ipvs_drain import Drain
-
-            drain = Drain(params["drain_timeout"], around.lock)
-            wanted = wanted._replace(refinement=drain)
-            tables["ipvs"] = drain.apply
-        return wanted
-
-    return read, wish, tables
+    return want, absent, keep_unlisted
 
 
-def reread(items: Collection[Item]) -> State:
-    """Return what there is of (kind, key) pairs, and what stands beside them."""
-    servers = {
-        key if kind == "virtual_server" else key.server
-        for kind, key in items
-        if kind in ("virtual_server", "real_server")
-    }
-    kinds = {kind for kind, _key in items} & {"ipvs_timeout", "sync_daemon"}
-    if not kinds:
-        return ipvs.read(precise=servers)
-    from ..engine.kernel.ipvs import settings
+def _read(kinds: Collection[str], precise: bool | set[VirtualServerKey]) -> State:
+    """Return virtual servers and real servers, and those of ``kinds`` that are settings."""
+    settings = {"ipvs_timeout", "sync_daemon"}.intersection(kinds)
+    if not settings:
+        return ipvs.read(precise=precise)
+    from . import ipvs_settings
 
-    return {**ipvs.read(precise=servers), **settings.read(kinds)}
+    return {**ipvs.read(precise=precise), **ipvs_settings.read(settings)}
 
 
 def check_modules(want: Mapping[Any, VirtualServer], have: Mapping[Any, VirtualServer]) -> None:
@@ -185,12 +220,6 @@ def check_modules(want: Mapping[Any, VirtualServer], have: Mapping[Any, VirtualS
     for module, state in modules.states(needs).items():
         if state == modules.ABSENT:
             raise MissingError(f"virtual server {needs[module]}: {modules.missing(module)}; nothing was changed")
-
-
-def _keep_weights(have: Mapping[Any, RealServer], want: dict[Any, RealServer]) -> None:
-    """Want of real servers that are there the weights that they have."""
-    for key in want.keys() & have.keys():
-        want[key] = want[key]._replace(weight=have[key].weight)
 
 
 def server_key(place: str, service: Mapping[str, Any]) -> VirtualServerKey:

@@ -19,7 +19,7 @@ from ..engine.model.ipvs import LONGEST_TIMEOUT, SyncDaemon
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .._module.task import TaskChange
+    from .._module.planning import TaskChange
     from ..engine.model import Items, ReadState, State
 
 __all__ = ["TABLE", "apply", "check", "complete", "read"]
@@ -45,12 +45,12 @@ def check(params: Mapping[str, Any], want: State, absent: dict[str, set[Any]]) -
         want["sync_daemon"], absent["sync_daemon"] = _sync_daemons(params["sync_daemons"])
 
 
-def complete(wish: TaskChange, have: ReadState) -> TaskChange:
+def complete(change: TaskChange, have: ReadState) -> TaskChange:
     """Return the change, completed from the present state.
 
     A daemon without a wanted datagram length keeps its present one.
     """
-    want, scope = dict(wish.want), dict(wish.scope)
+    want, scope = dict(change.want), dict(change.scope)
     if "sync_daemon" in want:
         running = scope["sync_daemon"] = have["sync_daemon"]
         want["sync_daemon"] = {
@@ -59,7 +59,7 @@ def complete(wish: TaskChange, have: ReadState) -> TaskChange:
             else daemon
             for role, daemon in want["sync_daemon"].items()
         }
-    return wish._replace(want=want, scope=scope, common={"ipvs_timeout": set(want.get("ipvs_timeout", ()))})
+    return change._replace(want=want, scope=scope, common={"ipvs_timeout": set(want.get("ipvs_timeout", ()))})
 
 
 def _timeouts(given: Mapping[str, int | None]) -> Items:

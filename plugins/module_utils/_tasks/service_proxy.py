@@ -12,12 +12,15 @@ The task does once what the agent's ``kubenode apply`` does.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ansible.module_utils.common.warnings import warn
 
-from .._module.argspec import check_owner
-from .._module.task import TaskChange
+from .._confirm.protocol import CONFIRM
+from .._module.argspec import STATE
+from .._module.planning import TaskChange
+from .._module.task import ModuleTask
 from ..engine.desired.cluster import Cluster
 from ..engine.desired.settings import AGENT, KUBE_PROXY, parse
 from ..engine.errors import EngineError
@@ -33,9 +36,12 @@ from ..manifests import documents
 from ..manifests.directory import Manifests
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
+    from contextlib import AbstractContextManager
 
-    from .._module.task import LedgerView, Prepared
+    from ansible.module_utils.basic import AnsibleModule
+
+    from .._module.planning import LedgerView
     from ..engine.ledger import Item
     from ..engine.model import State
     from ..engine.plan import Plan
@@ -43,69 +49,73 @@ if TYPE_CHECKING:
 KINDS = ("link", "set", "chain", "jump", "virtual_server", "address", "route")
 
 
-class RulesLast:
-    """Has rules change when virtual servers serve: where kube-proxy's rules balance until then."""
+class Task(ModuleTask):
+    """Task of ``service_proxy``: all that objects and configuration ask for, or that the owner leaves the node."""
 
-    told = ()
+    spec: ClassVar[dict[str, Any]] = {
+        "objects": {"type": "list", "elements": "dict", "default": []},
+        "src": {"type": "path"},
+        "config": {"type": "dict", "default": {}},
+        "agent_config": {"type": "dict", "default": {}},
+        "invalid_objects": {"type": "str", "choices": ["fail", "skip"], "default": "fail"},
+        "node_name": {"type": "str"},
+        "owner": {"type": "str", "default": "service_proxy"},
+        "adopt": {"type": "bool", "default": False},
+        **CONFIRM,
+        **STATE,
+    }
 
-    @staticmethod
-    def refine(made: Plan) -> Plan:
-        """Return the plan in that order."""
-        return made._replace(steps=rules_last(made.steps))
+    def __init__(self, module: AnsibleModule, params: dict[str, Any]) -> None:
+        super().__init__(module, params)
+        self.tables = dict(TABLES)
+        self.purge = "owned"  # this is all that the owner wants
+        self._leaves = params["state"] == "absent"
+        self._want = {} if self._leaves else desired(params)
+        self._takes_over = self.adopt and not self._leaves
+        self._by_rules = False
+        self._node = proxy_node.Node(precise=True)
 
-
-class SysctlsLast:
-    """Has sysctls change when nothing serves any more that needs them."""
-
-    told = ()
-
-    @staticmethod
-    def refine(made: Plan) -> Plan:
-        """Return the plan in that order."""
-        return made._replace(steps=sorted(made.steps, key=lambda step: step.kind == "sysctl"))
-
-
-def prepare(params: dict[str, Any]) -> Prepared:
-    """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
-    check_owner(params["owner"])
-    params["purge"] = "owned"  # this is all that the owner wants
-    leaves = params["state"] == "absent"
-    want = {} if leaves else desired(params)
-    adopt = params["adopt"] and not leaves
-    node = proxy_node.Node(precise=True)
-
-    def read(around: LedgerView) -> State:
-        owned = around.owned
+    def read(self, view: LedgerView) -> State:
+        owned = view.owned
         have = {}
-        if want or any(owned.values()):  # otherwise nothing is asked of a node that has no IPVS
-            have = node.read(want, {**owned, "set": {*owned.get("set", ()), *SETS}} if adopt else owned)
-        if leaves and around.ledger:
-            have.update(sysctls.read(saved_sysctls.names(around.ledger, params["owner"])))
+        if self._want or any(owned.values()):  # otherwise nothing is asked of a node that has no IPVS
+            about = {**owned, "set": {*owned.get("set", ()), *SETS}} if self._takes_over else owned
+            have = self._node.read(self._want, about)
+        if self._leaves and view.ledger:
+            have.update(sysctls.read(saved_sysctls.names(view.ledger, self.owner)))
         return have
 
-    def wish(have: State, around: LedgerView) -> TaskChange:
-        left = left_behind(have, around.others) if adopt else {}
-        absent = {kind: keys - want.get(kind, {}).keys() for kind, keys in left.items()}
-        scope = {kind: around.owned.get(kind, set()) for kind in KINDS}
-        if leaves:
-            back = saved_sysctls.wanted_back(around.ledger, params["owner"], have) if around.ledger else {}
-            return TaskChange(back, absent, {}, scope, SysctlsLast, back, bool(around.ledger))
-        order = RulesLast if adopt and balanced_by_rules(have) else None
-        return TaskChange(want, absent, {}, scope, order, {"sysctl": set(want.get("sysctl", ()))})
+    def change(self, have: State, view: LedgerView) -> TaskChange:
+        left = left_behind(have, view.others) if self._takes_over else {}
+        absent = {kind: keys - self._want.get(kind, {}).keys() for kind, keys in left.items()}
+        scope = {kind: view.owned.get(kind, set()) for kind in KINDS}
+        if self._leaves:
+            back = saved_sysctls.wanted_back(view.ledger, self.owner, have) if view.ledger else {}
+            names = saved_sysctls.names(view.ledger, self.owner) if view.ledger else []
+            return TaskChange(back, absent, scope, common=back, released={"sysctl": names})
+        self._by_rules = self._takes_over and balanced_by_rules(have)
+        return TaskChange(self._want, absent, scope, common={"sysctl": set(self._want.get("sysctl", ()))})
 
-    return read, wish, TABLES
+    def reread(self, items: Collection[Item]) -> State:
+        asked: dict[str, dict[Any, None]] = {}
+        for kind, key in items:
+            asked.setdefault(kind, {})[key] = None
+            parent = model.KINDS[kind].parent
+            if parent:
+                above, above_of = parent
+                asked.setdefault(above, {})[above_of(key)] = None
+        return proxy_node.Node(precise=True).read(asked, {})
 
+    def refine(self, made: Plan) -> Plan:
+        if self._leaves:  # sysctls change when nothing serves any more that needs them
+            return made._replace(steps=sorted(made.steps, key=lambda step: step.kind == "sysctl"))
+        # Rules change when virtual servers serve: kube-proxy's rules balance until then.
+        return made._replace(steps=rules_last(made.steps)) if self._by_rules else made
 
-def reread(items: Iterable[Item]) -> State:
-    """Return what there is of (kind, key) pairs, and what stands beside them."""
-    asked: dict[str, dict[Any, None]] = {}
-    for kind, key in items:
-        asked.setdefault(kind, {})[key] = None
-        parent = model.KINDS[kind].parent
-        if parent:
-            above, above_of = parent
-            asked.setdefault(above, {})[above_of(key)] = None
-    return proxy_node.Node(precise=True).read(asked, {})
+    def noted(self, made: Plan, view: LedgerView) -> AbstractContextManager[None]:
+        if self._leaves or not made.steps:
+            return nullcontext()
+        return saved_sysctls.noted(view.open_ledger, self.owner, made.steps)
 
 
 def desired(params: dict[str, Any]) -> State:

@@ -4,113 +4,155 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""The task of ``sysctls``, and the second half of that of ``kernel_settings``."""
+"""Task of ``sysctls``: options, converted to live values and the owner's file; original values are kept as notes."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+import os
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from .._confirm import protocol as _confirm
+from .._confirm.protocol import CONFIRM
 from .._host import sysctls as _sysctls
 from .._module import files as _files
-from .._module.argspec import check_owner
-from .._module.task import carry_out, compute, report, surroundings
+from .._module.argspec import OWNER, PERSIST
+from .._module.planning import TaskChange
+from .._module.task import ModuleTask
 from ..engine.errors import EngineError, LedgerError
 from ..engine.kernel import sysctls
 from ..engine.ledger import LASTING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from ansible.module_utils.basic import AnsibleModule
 
-    from .._confirm.guard import Guard
-    from .._module.task import LedgerView
-    from ..engine.apply import Tables
-    from ..engine.ledger import Item, Ledger
-    from ..engine.model import State
+    from .._module.planning import LedgerView
+    from ..engine.ledger import Item
+    from ..engine.model import ReadState, State
+    from ..engine.plan import Plan
 
 
-def converge(module: AnsibleModule, params: dict[str, Any]) -> dict[str, Any]:
-    """Make a task's wishes true and return the module's result.
+class Task(ModuleTask):
+    """Task of ``sysctls``, and the second half of that of ``kernel_settings``."""
 
-    Args:
-        module: the AnsibleModule.
-        params: ``sysctls``, ``absent``, ``persist``, ``purge`` and ``owner``, as the module sysctls takes them.
+    spec: ClassVar[dict[str, Any]] = {
+        "sysctls": {"type": "dict", "default": {}},
+        "absent": {"type": "list", "elements": "str", "default": []},
+        **PERSIST,
+        **OWNER,
+        **CONFIRM,
+    }
+    directory = LASTING
 
-    Raises:
-        EngineError: something is not to be had; nothing was changed.
+    def __init__(self, module: AnsibleModule, params: dict[str, Any]) -> None:
+        super().__init__(module, params)
+        self.adopt = True
+        self.tables = {"sysctls": sysctls.apply, "files": _files.table(module)}
+        self._values, self._bounds, self._absent = _sysctls.check(params["sysctls"], params["absent"])
+        self._names = [*self._values, *self._bounds]
+        self._path = _sysctls.own_file(self.owner)
+        self._kept: dict[str, str] = {}  # present settings of the owner's file
+        self._lasting: dict[str, str] = {}  # desired settings of the owner's file
+        self._original: dict[str, str] = {}  # values of the sysctls that become the owner's
+
+    def foresee(self) -> None:
+        """Raise EngineError if a sysctl stays missing even with all kernel modules loaded that can be."""
+        sysctls.require(never(self._names))
+
+    def read(self, view: LedgerView) -> State:
+        file = _files.read(self._path)
+        self._kept = _sysctls.parse(file.get(self._path, ""))
+        sysctls.require(never(self._names) if self.module.check_mode else self._names)
+        return {"file": file, **sysctls.read([*self._names, *self._leaving(view)])}
+
+    def change(self, have: ReadState, view: LedgerView) -> TaskChange:
+        live, mine, leaving = have["sysctl"], view.owned.get("sysctl", ()), self._leaving(view)
+        want = {key: sysctls.settled(live.get(key, ""), value) for key, value in self._values.items()}
+        for key, bounds in self._bounds.items():
+            value = bounds.within(key, live[key]) if key in live else bounds.nearest()
+            # What is within its bounds without us is nobody's: were it ours, `absent` would some day move it.
+            if key in mine or live.get(key) != value:
+                want[key] = value
+        self._original = {key: live[key] for key in want if key not in mine and key in live}
+        originals = self._noted_originals(view)
+        want.update((key, originals[key]) for key in leaving if key in originals and key in live)
+        self._lasting = self._settings_to_keep(live, leaving)
+        text = _sysctls.render(self.owner, self._lasting)
+        return TaskChange(
+            {"sysctl": want, "file": {} if text is None else {self._path: text}},
+            {"file": {self._path} if text is None else set()},
+            released={"sysctl": leaving},
+        )
+
+    def reread(self, items: Collection[Item]) -> State:
+        keys = {kind: [key for one, key in items if one == kind] for kind in ("sysctl", "file")}
+        return {**sysctls.read(keys["sysctl"]), "file": _files.read(*keys["file"])}
+
+    def refine(self, made: Plan) -> Plan:
+        _files.foresee(made.steps)
+        sysctls.foresee(made.steps)
+        return made
+
+    @contextmanager
+    def noted(self, _made: Plan, view: LedgerView) -> Iterator[None]:
+        ledger = view.open_ledger
+        ledger.note(self.owner, "sysctl", [(key, json.dumps(value)) for key, value in self._original.items()])
+        try:
+            yield
+        except EngineError:
+            with suppress(LedgerError):  # a note about what nobody owns does no harm
+                ours = ledger.owned(self.owner).get("sysctl", ())
+                ledger.note(self.owner, "sysctl", [(key, "") for key in self._original if key not in ours])
+            raise
+
+    def result(self) -> dict[str, Any]:
+        overridden = []
+        if self.params["persist"]:
+            for name, value, file in _sysctls.overridden(self._path, {**self._lasting, **self._bounds}):
+                when = "with 'sysctl --system'" if file == _sysctls.LAST else "at the next boot"
+                self.module.warn(f"{file} sets sysctl {name} to {value} after {self._path}: {when} that is its value")
+                overridden.append({"name": name, "value": value, "path": file})
+        return {"file": self._path, "overridden": overridden}
+
+    def _leaving(self, view: LedgerView) -> list[str]:
+        """Return the keys that were this owner's and shall not be any more."""
+        mine = {*view.owned.get("sysctl", ()), *self._kept}
+        if self.purge == "owned":
+            return sorted(mine.difference(self._names))
+        return [key for key in self._absent if key in mine]
+
+    def _noted_originals(self, view: LedgerView) -> dict[str, str]:
+        found = {}
+        for key, note in view.ledger.notes(self.owner, "sysctl").items() if view.ledger else ():
+            value = _sysctls.former_value(note)
+            if value is None:
+                view.open_ledger.ignore("note", "sysctl", key, "has a text that is no value")
+            else:
+                found[key] = value
+        return found
+
+    def _settings_to_keep(self, live: Mapping[str, str], leaving: Collection[str]) -> dict[str, str]:
+        """Return the desired settings of the owner's file."""
+        found = {} if self.purge == "owned" else {key: self._kept[key] for key in self._kept if key not in leaving}
+        at_boot = {**self._values, **_sysctls.bounded_at_boot(self._bounds, self._path, live, self._kept)}
+        for key in self._names:
+            found.pop(key, None)
+            value = at_boot[key]
+            if self.params["persist"] and value is not None:
+                found[key] = value
+        return found
+
+
+def never(names: Iterable[str]) -> list[str]:
+    """Return the names that stay absent even if every loadable kernel module is loaded.
+
+    Check mode refuses only those.
     """
-    owner = check_owner(params["owner"])
-    _sysctls.check(params["sysctls"], params["absent"])
-    watch = _confirm.begin(module, tables(module), reread, LASTING)
-    with watch as guard, surroundings(module.check_mode, owner, LASTING) as around:
-        return within(module, params, around, guard)
+    from ..engine.kernel import modules
 
-
-def tables(module: AnsibleModule) -> Tables:
-    """Return what sysctls and our file are written with."""
-    return {"sysctls": sysctls.apply, "files": _files.table(module)}
-
-
-def within(
-    module: AnsibleModule, params: dict[str, Any], around: LedgerView, guard: Guard | None = None
-) -> dict[str, Any]:
-    """Do the same where the node's lock is held already."""
-    owner = params["owner"]
-    values, bounds, absent = _sysctls.check(params["sysctls"], params["absent"])
-    params = {**params, "values": values, "bounds": bounds, "absent": absent, "adopt": True}
-    path = _sysctls.own_file(owner)
-    have = {"file": _files.read(path)}
-    kept = _sysctls.parse(have["file"].get(path, ""))
-    named = [*values, *bounds]
-    sysctls.require(named if not module.check_mode else _sysctls.never(named))
-    have.update(sysctls.read([*named, *_sysctls.leaving(params, around, kept)]))
-    wanted, former = _sysctls.wish(params, around, have, kept)
-    made = compute(have, wanted, around, {**params, "purge": "none"})
-    _files.foresee(made.steps)
-    sysctls.foresee(made.steps)
-    if not module.check_mode:
-        _confirm.refuse_pending(owner)
-        touched = {**wanted.absent, **wanted.released}
-        with _confirm.over(guard, made, touched, around, owner), noted(around.open_ledger, owner, former):
-            carry_out(made, wanted, have, tables(module), around, owner)
-    result = report(module, made)
-    overridden = []
-    if params["persist"]:
-        after: dict[str, str | _sysctls.Bounds] = {**_sysctls.parse(wanted.want["file"].get(path, "")), **bounds}
-        for name, value, file in _sysctls.overridden(path, after):
-            when = "with 'sysctl --system'" if file == _sysctls.LAST else "at the next boot"
-            module.warn(f"{file} sets sysctl {name} to {value} after {path}: {when} that is its value")
-            overridden.append({"name": name, "value": value, "path": file})
-    return {**result, **(guard.told if guard else {}), "file": path, "overridden": overridden}
-
-
-@contextlib.contextmanager
-def noted(ledger: Ledger, owner: str, former: Mapping[str, str]) -> Iterator[None]:
-    """Save former sysctl values in the ledger before a change.
-
-    If the change fails and all is undone, the ledger forgets the values of sysctls that are not the owner's.
-    """
-    ledger.note(owner, "sysctl", [(key, json.dumps(value)) for key, value in former.items()])
-    try:
-        yield
-    except EngineError:
-        with contextlib.suppress(LedgerError):  # a note about what nobody owns does no harm
-            ours = ledger.owned(owner).get("sysctl", ())
-            ledger.note(owner, "sysctl", [(key, "") for key in former if key not in ours])
-        raise
-
-
-def foresee(params: Mapping[str, Any]) -> None:
-    """Raise EngineError if the wishes cannot come true, even with all kernel modules loaded that can be."""
-    values, bounds, _absent = _sysctls.check(params["sysctls"], params["absent"])
-    sysctls.require(_sysctls.never([*values, *bounds]))
-
-
-def reread(items: Iterable[Item]) -> State:
-    """Return what there is of (kind, key) pairs."""
-    keys = {kind: [key for one, key in items if one == kind] for kind in ("sysctl", "file")}
-    return {**sysctls.read(keys["sysctl"]), "file": _files.read(*keys["file"])}
+    missing = [name for name in names if not os.path.exists(sysctls.path(name))]
+    providers = {name: sysctls.provider(name) for name in missing}
+    states = modules.states({provider for provider in providers.values() if provider})
+    return [name for name in missing if states.get(providers[name]) != modules.LOADABLE]

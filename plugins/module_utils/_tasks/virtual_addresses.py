@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from .._module.argspec import check_owner, host, unique
-from .._module.task import TaskChange
+from .._confirm.protocol import CONFIRM
+from .._module.argspec import OWNER, PURGE, STATE, host, unique
+from .._module.planning import TaskChange
+from .._module.task import ModuleTask
 from ..engine.errors import ConflictError, InputError
 from ..engine.kernel.rtnetlink import addresses
 from ..engine.model import net
@@ -19,42 +21,93 @@ from ..engine.model.kinds import name
 from ..engine.model.link import AddressKey, Link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable
 
-    from .._module.task import LedgerView, Prepared
+    from ansible.module_utils.basic import AnsibleModule
+
+    from .._module.planning import LedgerView
     from ..engine.ledger import Item
     from ..engine.model import ReadState, State
 
 # What the kernel has other uses for under /proc/sys/net/ipv4/conf.
 _NO_NAMES = (".", "..", "all", "default")
+LINK: dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "up": {"type": "bool"},
+    "addresses": {"type": "list", "elements": "str"},
+    "purge_addresses": {"type": "bool", "default": True},
+    "absent_addresses": {"type": "list", "elements": "str", "default": []},
+    **STATE,
+}
 
 
-def prepare(params: dict[str, Any]) -> Prepared:
-    """Return how to read, what is wanted and how to write, for :func:`._converge.run`."""
-    check_owner(params["owner"])
-    links: dict[str, dict[str, Any]] = {}
-    seen: dict[Any, str] = {}
-    for index, link in enumerate(params["links"]):
-        place = f"links[{index}]"
-        unique(seen, check_link(place, link["name"]), place, f"link {link['name']}")
-        links[link["name"]] = {
-            **link,
-            "addresses": None
-            if link["addresses"] is None
-            else keys(f"{place}.addresses", link["name"], link["addresses"], seen),
-            "absent_addresses": keys(f"{place}.absent_addresses", link["name"], link["absent_addresses"], seen),
+class Task(ModuleTask):
+    """Task of ``virtual_addresses``: links, their state and their addresses."""
+
+    spec: ClassVar[dict[str, Any]] = {
+        "links": {"type": "list", "elements": "dict", "default": [], "options": LINK},
+        **OWNER,
+        **PURGE,
+        **CONFIRM,
+    }
+
+    def __init__(self, module: AnsibleModule, params: dict[str, Any]) -> None:
+        super().__init__(module, params)
+        self.tables = {"addresses": addresses.apply}
+        self._links: dict[str, dict[str, Any]] = {}
+        seen: dict[Any, str] = {}
+        for index, link in enumerate(params["links"]):
+            place = f"links[{index}]"
+            unique(seen, check_link(place, link["name"]), place, f"link {link['name']}")
+            self._links[link["name"]] = {
+                **link,
+                "addresses": None
+                if link["addresses"] is None
+                else keys(f"{place}.addresses", link["name"], link["addresses"], seen),
+                "absent_addresses": keys(f"{place}.absent_addresses", link["name"], link["absent_addresses"], seen),
+            }
+
+    def read(self, view: LedgerView) -> State:
+        mine = {key.link for key in view.owned.get("address", ())} | view.owned.get("link", set())
+        return addresses.read([*self._links, *sorted(mine - set(self._links))])
+
+    def change(self, have: ReadState, view: LedgerView) -> TaskChange:
+        want: State = {"link": {}, "address": {}}
+        absent: dict[str, set[Any]] = {"link": set(), "address": set()}
+        for link, wish in self._links.items():
+            mine = {key for key in view.owned.get("address", ()) if key.link == link}
+            if wish["state"] == "absent":
+                absent["link"].add(link)
+                absent["address"].update(mine)
+                for key, owner in view.others.get("address", {}).items():
+                    if key.link == link and link in have["link"]:
+                        raise ConflictError(
+                            f"link {link} carries {name('address', key)} of owner {owner!r}; nothing was changed"
+                        )
+                continue
+            there = have["link"].get(link)
+            value = Link("dummy", bool(wish["up"])) if there is None else there
+            if there is not None and wish["up"] is not None:
+                value = there._replace(up=wish["up"])
+            # A link that is not a dummy belongs to another program, claimed or not: only its addresses are the task's.
+            foreign = there is not None and (there.type != "dummy" or link in view.others.get("link", ()))
+            if value != there or not foreign:
+                want["link"][link] = value
+            want["address"].update(wish["addresses"] or {})
+            absent["address"].update(wish["absent_addresses"])
+            if wish["addresses"] is not None and wish["purge_addresses"]:
+                absent["address"].update(mine - set(want["address"]))
+        present = {link: wish for link, wish in self._links.items() if wish["state"] == "present"}
+        left = {link for link, wish in present.items() if wish["addresses"] is None or not wish["purge_addresses"]}
+        # The kernel gives a link its fe80:: address by itself.
+        scope = {
+            "address": {key for key in have["address"] if key.link not in left and not key.address.startswith("fe80:")},
+            "link": view.owned.get("link", set()) - {key.link for key in view.others.get("address", ())},
         }
+        return TaskChange(want, absent, scope)
 
-    def read(around: LedgerView) -> State:
-        mine = {key.link for key in around.owned.get("address", ())} | around.owned.get("link", set())
-        return addresses.read([*links, *sorted(mine - set(links))])
-
-    return read, lambda have, around: wanted(links, have, around), {"addresses": addresses.apply}
-
-
-def reread(items: Iterable[Item]) -> State:
-    """Return what there is of (kind, key) pairs, and what stands beside them."""
-    return addresses.read(sorted({key if kind == "link" else key.link for kind, key in items}))
+    def reread(self, items: Collection[Item]) -> State:
+        return addresses.read(sorted({key if kind == "link" else key.link for kind, key in items}))
 
 
 def check_link(place: str, link: str) -> str:
@@ -82,40 +135,3 @@ def keys(place: str, link: str, texts: Iterable[str], seen: dict[Any, str]) -> d
         unique(seen, (link, where), here, f"address {where} of link {link}")
         found[key] = True
     return found
-
-
-def wanted(links: Mapping[str, Mapping[str, Any]], have: ReadState, around: LedgerView) -> TaskChange:
-    """Return what the task wants, seeing what is there and whose it is."""
-    want: State = {"link": {}, "address": {}}
-    absent: dict[str, set[Any]] = {"link": set(), "address": set()}
-    for link, wish in links.items():
-        mine = {key for key in around.owned.get("address", ()) if key.link == link}
-        if wish["state"] == "absent":
-            absent["link"].add(link)
-            absent["address"].update(mine)
-            for key, owner in around.others.get("address", {}).items():
-                if key.link == link and link in have["link"]:
-                    raise ConflictError(
-                        f"link {link} carries {name('address', key)} of owner {owner!r}; nothing was changed"
-                    )
-            continue
-        there = have["link"].get(link)
-        value = Link("dummy", bool(wish["up"])) if there is None else there
-        if there is not None and wish["up"] is not None:
-            value = there._replace(up=wish["up"])
-        # A link that is not a dummy is somebody else's, even if nobody says so: only its addresses are our business.
-        foreign = there is not None and (there.type != "dummy" or link in around.others.get("link", ()))
-        if value != there or not foreign:
-            want["link"][link] = value
-        want["address"].update(wish["addresses"] or {})
-        absent["address"].update(wish["absent_addresses"])
-        if wish["addresses"] is not None and wish["purge_addresses"]:
-            absent["address"].update(mine - set(want["address"]))
-    present = {link: wish for link, wish in links.items() if wish["state"] == "present"}
-    left = {link for link, wish in present.items() if wish["addresses"] is None or not wish["purge_addresses"]}
-    # The kernel gives a link its fe80:: address by itself.
-    scope = {
-        "address": {key for key in have["address"] if key.link not in left and not key.address.startswith("fe80:")},
-        "link": around.owned.get("link", set()) - {key.link for key in around.others.get("address", ())},
-    }
-    return TaskChange(want, absent, {}, scope)

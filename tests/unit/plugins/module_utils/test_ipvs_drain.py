@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module.task import difference
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.result import difference
 from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.ipvs_drain import Drain
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.model.ipvs import (
     RealServer,
@@ -35,7 +35,7 @@ def table(**weights: int) -> dict[str, dict[Any, Any]]:
 
 def test_weight_0_comes_after_what_is_new_and_before_what_goes() -> None:
     made = plan(table(r0=1, r1=2, r2=0), table(r0=3, r3=1), {"virtual_server": {WEB}})
-    refined = Drain(60, None).refine(made)
+    refined = Drain(60).refine(made)
     assert [
         (step.verb, step.key.address[-1], step.before and step.before.weight, step.after and step.after.weight)
         for step in refined.steps
@@ -53,4 +53,4 @@ def test_weight_0_comes_after_what_is_new_and_before_what_goes() -> None:
 
 def test_what_only_comes_or_changes_is_left_as_it_is() -> None:
     made = plan(table(r0=1), table(r0=0, r1=1), {"virtual_server": {WEB}})
-    assert Drain(60, None).refine(made) == made
+    assert Drain(60).refine(made) == made

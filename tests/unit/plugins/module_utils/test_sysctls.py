@@ -138,7 +138,7 @@ def test_a_boot_never_lowers_what_is_only_to_be_raised(
     files: Path, bounds: _sysctls.Bounds, early: str | None, live: str, kept: str | None, line: str | None
 ) -> None:
     own = write(files, {} if early is None else {"usr/50-x.conf": f"a.b = {early}"})
-    found = _sysctls._bounded_at_boot({"a.b": bounds}, own, {"a.b": live}, {} if kept is None else {"a.b": kept})
+    found = _sysctls.bounded_at_boot({"a.b": bounds}, own, {"a.b": live}, {} if kept is None else {"a.b": kept})
     assert found == {"a.b": line}
 
 

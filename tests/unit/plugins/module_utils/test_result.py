@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Result fields of converging modules beside their plan."""
+"""Parameters as results repeat them."""
 
 from __future__ import annotations
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._module import task as converge
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module import result
 
 
 def test_short_parameters_are_repeated_as_they_are() -> None:
@@ -14,9 +14,9 @@ def test_short_parameters_are_repeated_as_they_are() -> None:
         "services": [{"address": "10.0.0.1", "real_servers": [{"address": "10.1.0.1"}] * 50}],
         "none": None,
     }
-    assert converge.brief(given) == given
+    assert result.brief(given) == given
 
 
 def test_of_long_lists_the_length_is_repeated() -> None:
     given = {"sets": [{"name": "a", "members": [str(number) for number in range(100_000)]}], "list": [1] * 51}
-    assert converge.brief(given) == {"sets": [{"name": "a", "members": "100000 elements"}], "list": "51 elements"}
+    assert result.brief(given) == {"sets": [{"name": "a", "members": "100000 elements"}], "list": "51 elements"}
