@@ -9,6 +9,7 @@ A run that changes nothing takes one remote execution.
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
@@ -25,7 +26,7 @@ class ActionModule(ActionBase):
     # nobody removes, and two round trips for a run that changes nothing.
     TRANSFERS_FILES = False
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module with the bundle's digest, and once more with the bundle where the node lacks it."""
         result = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
@@ -62,7 +63,7 @@ class ActionModule(ActionBase):
         return result
 
 
-def sha256(path):
+def sha256(path: str) -> str:
     """Return the SHA-256 of a file in hexadecimal digits."""
     found = hashlib.sha256()
     with open(path, "rb") as file:

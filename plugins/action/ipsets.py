@@ -8,6 +8,8 @@ Confirms a change that waits for confirmation.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 
@@ -20,10 +22,10 @@ class ActionModule(ConfirmingAction):
     TRANSFERS_FILES = True
     _supports_async = False
 
-    def _change(self, task_vars):
+    def _change(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Run the module once; files of the controller stand in the node's temporary directory for it."""
         arguments = dict(self._task.args)
-        sent = {}
+        sent: dict[str, str] = {}
         if isinstance(arguments.get("sets"), list):
             arguments["sets"] = [self._send(each, sent) for each in arguments["sets"]]
         result = self._execute_module(module_args=arguments, task_vars=task_vars)
@@ -35,7 +37,7 @@ class ActionModule(ConfirmingAction):
             self._remove_tmp_path(self._connection._shell.tmpdir)
         return result
 
-    def _send(self, given, sent):
+    def _send(self, given: Any, sent: dict[str, str]) -> Any:
         """Return a set with the node's copy of its member file, and send that file if it is on the controller.
 
         ``sent`` maps each remote path to the path on the controller that the task gives.

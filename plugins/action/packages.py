@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
@@ -22,7 +23,7 @@ class ActionModule(ActionBase):
     # nobody removes.
     TRANSFERS_FILES = False
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module, and once more with the files where packages are missing."""
         result = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
@@ -49,7 +50,7 @@ class ActionModule(ActionBase):
             self._remove_tmp_path(self._connection._shell.tmpdir)
         return result
 
-    def _sources(self, directory, suffix):
+    def _sources(self, directory: str, suffix: str) -> list[Path]:
         try:
             found = Path(self._find_needle("files", directory))
         except AnsibleError as error:
@@ -63,7 +64,7 @@ class ActionModule(ActionBase):
         return sources
 
 
-def verify(directory, sources):
+def verify(directory: Path, sources: list[Path]) -> None:
     """Compare package files with the file SHA256SUMS of their directory, if it has one.
 
     Raises:

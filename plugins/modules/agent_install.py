@@ -164,7 +164,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kubenode.ipvs.plugins.module_utils._host.agent_releases import STATES, Places, link_target
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "bundle": {"type": "path"},

@@ -140,7 +140,7 @@ sets:
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info as _info
 
 
-def main():
+def main() -> None:
     spec = {
         "names": {"type": "list", "elements": "str"},
         "members": {"type": "bool", "default": True},

@@ -112,17 +112,20 @@ rules:
     - {chain: INPUT, table: filter, family: ipv4, position: 1, rule: "-j NODE-PORTS", owner: ansible}
 """
 
+from typing import Any
+
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info as _info
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.planning import Owners
 
 
-def gather(params, owners):
+def gather(params: dict[str, Any], owners: Owners) -> dict[str, Any]:
     own, built_in = _info.chains(
         owners, [4 if family == "ipv4" else 6 for family in params["families"]], params["tables"], params["as_options"]
     )
     return {"chains": own, "rules": built_in}
 
 
-def main():
+def main() -> None:
     spec = {
         "families": {"type": "list", "elements": "str", "choices": ["ipv4", "ipv6"], "default": ["ipv4", "ipv6"]},
         "tables": {"type": "list", "elements": "str", "choices": ["filter", "nat", "mangle", "raw", "security"]},

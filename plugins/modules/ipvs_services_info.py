@@ -218,15 +218,18 @@ sync_daemons:
       owner: ansible
 """
 
+from typing import Any
+
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info as _info
+from ansible_collections.kubenode.ipvs.plugins.module_utils._module.planning import Owners
 
 
-def gather(params, owners):
+def gather(params: dict[str, Any], owners: Owners) -> dict[str, Any]:
     timeouts, daemons = _info.ipvs_settings(owners, params["as_options"])
     return {"services": _info.services(owners, params["as_options"]), "timeouts": timeouts, "sync_daemons": daemons}
 
 
-def main():
+def main() -> None:
     _info.run(_info.AS_OPTIONS, gather)
 
 

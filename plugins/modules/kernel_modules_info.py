@@ -90,7 +90,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info 
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING
 
 
-def main():
+def main() -> None:
     spec = {"names": {"type": "list", "elements": "str"}}
     _info.run(spec, lambda params, owners: {"modules": _kernel_modules.survey(params["names"], owners)}, LASTING)
 

@@ -232,7 +232,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.pending imp
 from ansible_collections.kubenode.ipvs.plugins.module_utils._host.facts import digest, survey
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "modules": {

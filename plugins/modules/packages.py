@@ -99,7 +99,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._host.facts import d
 ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "LC_ALL": "C"}
 
 
-def install(module, family, missing):
+def install(module: AnsibleModule, family: str, missing: list[str]) -> None:
     """Install what is missing; fails with the last words of the package manager."""
     params = module.params
     source, names, origin = "repositories", missing, "the node's repositories"
@@ -116,10 +116,9 @@ def install(module, family, missing):
             file.write(text)
         os.makedirs(os.path.join(module.tmpdir, "lists", "partial"))  # apt makes it only where it usually is
     commands = _packages.commands(family, source, names, module.tmpdir, params["mirror"]) if names else []
-    lists = contextlib.nullcontext()
-    if family == "arch" and source == "mirror":
-        lists = _packages.unchanged(_packages.PACMAN_LISTS, os.path.join(module.tmpdir, "sync"))
-    with lists:
+    with contextlib.ExitStack() as stack:
+        if family == "arch" and source == "mirror":
+            stack.enter_context(_packages.unchanged(_packages.PACMAN_LISTS, os.path.join(module.tmpdir, "sync")))
         for command in commands:
             carry_out(
                 module,
@@ -129,7 +128,7 @@ def install(module, family, missing):
             )
 
 
-def carry_out(module, command, done, failure):
+def carry_out(module: AnsibleModule, command: list[str], done: tuple[int, ...], failure: str) -> None:
     """Run one command of a package manager; its last words follow ``failure`` if its status is not one of ``done``."""
     code, out, error = module.run_command(command, environ_update=ENVIRONMENT)
     if code not in done:
@@ -140,7 +139,7 @@ def carry_out(module, command, done, failure):
         module.fail_json(msg=f"{failure}: {' '.join(said[-8:])}", command=command)
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},

@@ -56,6 +56,7 @@ lines:
 
 import contextlib
 import os
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -63,7 +64,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._host import swap as
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module import files as _files
 
 
-def wishes(state, fstab):
+def wishes(state: str, fstab: str) -> tuple[dict[str, str | None], list[str], list[str]]:
     """Return the files to be written with their text (None: removed), and what that means in words."""
     before = _files.text_of(fstab) or ""
     if state == "off":
@@ -72,27 +73,28 @@ def wishes(state, fstab):
             units += [unit for unit in _swap.device_units() if unit not in units and unit not in blocked]
         lines = [f"comment out {area} in {fstab}" for area in _swap.in_fstab(fstab)]
         lines += [f"keep {unit} from starting" for unit in units]
-        files = {_swap.drop_in(unit, _swap.UNIT_DIRECTORIES[0]): _swap.DROP_IN_TEXT for unit in units}
+        text = _swap.DROP_IN_TEXT
         after = _swap.without_swap(before)
     else:
         units = _swap.blocked(_swap.UNIT_DIRECTORIES[0])
         lines = [f"let {unit} start" for unit in units]
-        files = {_swap.drop_in(unit, _swap.UNIT_DIRECTORIES[0]): None for unit in units}
+        text = None
         after = _swap.with_swap(before)
         if after != before:
             lines.append(f"uncomment swap in {fstab}")
+    files = {_swap.drop_in(unit, _swap.UNIT_DIRECTORIES[0]): text for unit in units}
     if after != before:
         files[fstab] = after
     return files, units, lines
 
 
-def run(module, *command):
+def run(module: AnsibleModule, *command: str) -> str:
     # libmount, which swapon reads fstab by, is told where that is.
     code, _out, error = module.run_command(list(command), environ_update={"LIBMOUNT_FSTAB": module.params["fstab"]})
     return f"{' '.join(command)} failed: {error.strip()}" if code else ""
 
 
-def systemctl(module, *arguments):
+def systemctl(module: AnsibleModule, *arguments: str) -> None:
     """Call systemctl where systemd runs; a failure is the module's."""
     if os.path.isdir("/run/systemd/system"):
         problem = run(module, "systemctl", *arguments)
@@ -100,7 +102,7 @@ def systemctl(module, *arguments):
             module.fail_json(msg=problem)
 
 
-def turn_off(module, units, areas):
+def turn_off(module: AnsibleModule, units: list[str], areas: list[str]) -> None:
     """Turn all swap off, or fail with all areas on again."""
     services = [unit for unit in units if unit in _swap.SERVICES]
     problem = run(module, "systemctl", "stop", *services) if services else ""
@@ -111,14 +113,14 @@ def turn_off(module, units, areas):
         module.fail_json(msg=f"{problem}; what was turned off is on again, no file was changed")
 
 
-def turn_on(module, areas):
+def turn_on(module: AnsibleModule, areas: list[str]) -> None:
     """Turn those areas on again that are not."""
     for area in areas:
         if area not in _swap.active():
             run(module, "swapon", _swap.path(area))
 
 
-def write(module, files, before):
+def write(module: AnsibleModule, files: dict[str, str | None], before: dict[str, str | None]) -> str:
     """Write all files, or leave all as they were; return what is in the way, or ""."""
     for path, text in files.items():
         try:
@@ -131,14 +133,14 @@ def write(module, files, before):
     return ""
 
 
-def put(module, path, text):
+def put(module: AnsibleModule, path: str, text: str | None) -> None:
     """Write a file, or without a text remove it, and its directory if nothing else is there."""
     _files.write(module, path, text)
     if text is None and not os.listdir(os.path.dirname(path)):
         os.rmdir(os.path.dirname(path))
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["off", "restored"], "default": "off"},
@@ -154,7 +156,7 @@ def main():
         module.fail_json(msg=f"file {error.filename} cannot be read: {error.strerror}; nothing was changed")
     areas = _swap.active() if state == "off" else []
     lines += [f"turn off {area}" for area in areas]
-    result = {"changed": bool(lines), "lines": lines}
+    result: dict[str, Any] = {"changed": bool(lines), "lines": lines}
     if module._diff:
         result["diff"] = [
             {"before": before[path] or "", "after": text or "", "before_header": path, "after_header": path}

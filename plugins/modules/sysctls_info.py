@@ -92,7 +92,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info 
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.ledger import LASTING
 
 
-def main():
+def main() -> None:
     spec = {"names": {"type": "list", "elements": "str"}}
     _info.run(spec, lambda params, owners: {"sysctls": _sysctls.survey(params["names"], owners)}, LASTING)
 

@@ -83,7 +83,7 @@ links:
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module import info as _info
 
 
-def main():
+def main() -> None:
     spec = {"links": {"type": "list", "elements": "str"}, **_info.AS_OPTIONS}
     _info.run(spec, lambda params, owners: {"links": _info.links(owners, params["links"], params["as_options"])})
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
     Texts = Mapping[str, "str | None"]  # files: path to text, None for one that is not there
-    Done = tuple[list[str], Texts, Texts, dict[str, str]]  # lines, before, after, release
+    Done = tuple[list[str], Texts, Texts, dict[str, Any]]  # lines, before, after, release
 
 
 class Places:

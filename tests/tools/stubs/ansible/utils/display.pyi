@@ -1,0 +1,7 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Types of what the collection uses of Ansible's display."""
+
+class Display:
+    def warning(self, msg: str) -> None: ...
