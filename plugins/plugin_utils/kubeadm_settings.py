@@ -12,6 +12,7 @@ from typing import Any, Callable, NamedTuple, Union
 
 from ansible.module_utils.common.validation import check_type_bool
 
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.desired.settings_values import one_of
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_versions import parse_version
 
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
@@ -63,17 +64,6 @@ def mapping(value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise ValueError("a mapping")
     return value
-
-
-def one_of(*choices: str) -> Callable[[Any], Any]:
-    """Accept one of some words."""
-
-    def convert(value: Any) -> Any:
-        if value not in choices:
-            raise ValueError("one of " + ", ".join(repr(choice) for choice in choices))
-        return value
-
-    return convert
 
 
 def port(value: Any) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from ..engine.errors import ConflictError, EngineError
+from ..engine.errors import ConflictError, InputError
 from ..engine.node_lock import DIRECTORY
 from .pending import pending
 
@@ -42,11 +42,11 @@ def begin(module: AnsibleModule, tables: Tables, read: Reread, directory: str = 
         directory: the ledger's.
 
     Raises:
-        EngineError: the time is none.
+        InputError: the time is none.
     """
     seconds = module.params.get("confirm_timeout")
     if seconds is not None and not 1 <= seconds <= 3600:
-        raise EngineError(f"task: confirm_timeout is {seconds}, expected 1 to 3600 seconds")
+        raise InputError("task", "confirm_timeout", seconds, "1 to 3600 seconds")
     if seconds is None or module.check_mode:
         yield None
         return
