@@ -16,7 +16,7 @@ from typing import Any
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module.argspec import FAMILIES, unique
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import ipsets, iptables_chains, ipvs_services
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import ipsets, iptables_chains, ipvs_items
 from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.iptables_fields import (
     check_jump,
     check_name,
@@ -41,9 +41,8 @@ def ipvsadm(services: list[dict[str, Any]]) -> str:
     Raises:
         EngineError: an option that cannot be.
     """
-    want, _absent, _keep_unlisted = ipvs_services.items(
-        _checked(ipvs_services.Task.spec, services=services)["services"]
-    )
+    spec = {"services": {"type": "list", "elements": "dict", "default": [], "options": ipvs_items.SERVICE}}
+    want, _absent, _keep_unlisted = ipvs_items.desired_items(_checked(spec, services=services)["services"])
     return render(want)
 
 
