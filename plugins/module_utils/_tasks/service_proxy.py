@@ -31,7 +31,7 @@ from ..engine.model import kinds as model
 from ..engine.plan.order import rules_last
 from ..engine.proxy import node as proxy_node
 from ..engine.proxy import saved_sysctls
-from ..engine.proxy.takeover import SETS, balanced_by_rules, left_behind
+from ..engine.proxy.takeover import balanced_by_rules, keys_to_read, left_behind, superseded
 from ..manifests import documents
 from ..manifests.directory import Manifests
 
@@ -79,15 +79,14 @@ class Task(ModuleTask):
         owned = view.owned
         have = {}
         if self._want or any(owned.values()):  # otherwise nothing is asked of a node that has no IPVS
-            about = {**owned, "set": {*owned.get("set", ()), *SETS}} if self._takes_over else owned
-            have = self._node.read(self._want, about)
+            have = self._node.read(self._want, keys_to_read(owned, self._takes_over))
         if self._leaves and view.ledger:
             have.update(sysctls.read(saved_sysctls.names(view.ledger, self.owner)))
         return have
 
     def change(self, have: State, view: LedgerView) -> TaskChange:
         left = left_behind(have, view.others) if self._takes_over else {}
-        absent = {kind: keys - self._want.get(kind, {}).keys() for kind, keys in left.items()}
+        absent = superseded(left, self._want)
         scope = {kind: view.owned.get(kind, set()) for kind in KINDS}
         if self._leaves:
             back = saved_sysctls.wanted_back(view.ledger, self.owner, have) if view.ledger else {}
