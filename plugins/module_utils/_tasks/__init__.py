@@ -4,4 +4,4 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Tasks of the converging modules, one file per module: what it reads, wants and owns."""
+"""Tasks of the converging modules and their helpers: options, items to read, and the desired change."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Making(NamedTuple):
-    """A set to be made in a scratch namespace."""
+    """Set to create in a scratch namespace."""
 
     name: str
     header: IPSet
@@ -40,7 +40,7 @@ def ask(unclear: Collection[Given]) -> dict[str, Given] | None:
     """Return the given sets by name, with members in ipset's spelling; None if no scratch namespace is possible.
 
     Raises:
-        EngineError: the kernel refuses a set or a member; the text says where it stands.
+        EngineError: the kernel refuses a set or a member; the text names it, and the member's position.
     """
     making = [Making(each.name, each.wanted_header, each.members) for each in unclear]
     making += [Making(_gone(index), each.wanted_header, each.gone) for index, each in enumerate(unclear)]
@@ -66,10 +66,10 @@ def _at(place: str) -> Callable[[int], str]:
 
 
 def try_out(made: Plan) -> None:
-    """Make the sets of a plan in a scratch namespace before check mode says that a run would make them.
+    """Create the sets of a plan in a scratch namespace, so that check mode reports a set that the kernel refuses.
 
     Raises:
-        EngineError: the kernel refuses a set, or what a set holds that is to be exchanged for one with another header.
+        EngineError: the kernel refuses a set, or a member of a set that gets another header.
     """
     sets = [_making(step, made.steps) for step in made.steps if step.kind == "set" and step.after is not None]
     if sets:
@@ -77,10 +77,10 @@ def try_out(made: Plan) -> None:
 
 
 def _making(step: Step, steps: list[Step]) -> Making:
-    """Return the set to make, with the members that have to be tried out.
+    """Return the set to create, with the members to try out.
 
-    The members of a new set were tried out when they were spelled. Those of a list cannot be tried out without the sets
-    that it names.
+    A new set has none: its members were checked when they were spelled. A list:set has none: its members need the sets
+    that they name.
     """
     texts: list[str] = []
     if step.before is not None and step.after.type != "list:set":
@@ -90,11 +90,15 @@ def _making(step: Step, steps: list[Step]) -> Making:
 
 
 def _gone(index: int) -> str:
-    return f"\x01{index}"  # a name that no user has
+    return f"\x01{index}"  # a name that no task gives to a set
 
 
 def make(making: list[Making]) -> None:
-    """Make sets in this namespace; raises an EngineError that names what the kernel refuses."""
+    """Create sets in this namespace.
+
+    Raises:
+        EngineError: the kernel refuses a set or a member, or a member is there twice; the text names it.
+    """
     refused = _refusal(making)
     if refused is None:
         return
@@ -111,11 +115,10 @@ def make(making: list[Making]) -> None:
 
 
 def _refusal(making: list[Making]) -> tuple[Making, int | None, str] | None:
-    """Make sets and return what the kernel refuses: the set, the index of its member, and why; or None.
+    """Create sets; return the refused set, the index of its refused member and the reason, or None.
 
-    The index is None if the kernel refuses the set itself.
-
-    Without ``-exist``, so that a member that is there twice is refused.
+    The index is None if the kernel refuses the set itself. ``ipset restore`` runs without ``-exist``, so that a
+    repeated member is refused.
     """
     lines: list[tuple[str, Making, int | None]]
     lines = [(f"create {each.name} {each.header.text()}", each, None) for each in making]
@@ -131,7 +134,7 @@ def _refusal(making: list[Making]) -> tuple[Making, int | None, str] | None:
 
 
 def _same_as(which: Making, index: int) -> int:
-    """Return which earlier member is the same as that at ``index``, by halving."""
+    """Return the index of the earlier member that is the same as that at ``index``, by binary search."""
     lines, low, high, probe = which.lines.texts, 0, index, 0
     while high - low > 1:
         middle, probe = (low + high) // 2, probe + 1

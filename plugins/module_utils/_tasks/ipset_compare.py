@@ -6,9 +6,9 @@
 
 """Compare a task's set with the kernel's, and keep only the differences.
 
-Set arithmetic handles a member that the task spells exactly as ``ipset save`` prints it. The other members are spelled
-as ipset
-does (:mod:`.engine.syntax.ipset_member`). Members that only ipset can spell are left to :mod:`.ipset_ask`.
+Members that the task spells exactly as ``ipset save`` prints them are compared as whole lines.
+:mod:`.engine.syntax.ipset_member` spells the others as ipset does. :mod:`.ipset_ask` spells those that only ipset can
+spell.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 class Given(NamedTuple):
-    """A set as the task gives it.
+    """Set as the task gives it, at the option path ``place``.
 
-    ``header`` is the wanted one; None: the set shall not be. ``members`` and ``gone`` are Lines of members that shall
-    and shall not be. Where ``exact``, other members go as well.
+    ``header`` is the wanted header, or None if the set must be absent. ``members`` must be present, ``gone`` must be
+    absent. With ``exact``, all other members must be absent, too.
     """
 
     place: str
@@ -50,17 +50,17 @@ class Given(NamedTuple):
 
     @property
     def wanted_header(self) -> IPSet:
-        """The header of a set that shall be.
+        """Wanted header of a set that must be present.
 
         Raises:
-            ValueError: the set shall not be.
+            ValueError: the set must be absent.
         """
         if self.header is None:
             raise ValueError(f"{self.subject()} has no wanted header: it shall be absent")
         return self.header
 
     def subject(self) -> str:
-        """Return how to call the set in errors."""
+        """Return the set for an error: its option path and its name."""
         return f"{self.place} ({self.name})"
 
 
@@ -75,7 +75,7 @@ class Change(NamedTuple):
 class UnclearError(Exception):
     """Error for a member that only ipset itself can interpret or refuse.
 
-    ``error`` is the fault as far as it is known without ipset.
+    ``error`` is the error that is known without ipset, or None.
     """
 
     def __init__(self, error: InputError | None = None) -> None:
@@ -84,16 +84,16 @@ class UnclearError(Exception):
 
 
 def compare(given: Given, saved: Saved | None, spell: Spell | None = None) -> Change:
-    """Return the :class:`Change` that the task wants of one set.
+    """Return the :class:`Change` that the task asks for in one set.
 
     Args:
         given: the set as the task gives it, with a header.
-        saved: the set as the kernel holds it, None if it does not.
-        spell: from a member's text to a Member; by default as far as that can be known without asking ipset.
+        saved: the set in the kernel, None if it is absent.
+        spell: converts a member's text to a Member, or to None if only ipset can; by default a :class:`Speller`.
 
     Raises:
         UnclearError: a member cannot be spelled.
-        EngineError: a member is there twice, or there are too many.
+        EngineError: a member is listed twice, or the set has no room for all members.
     """
     if not given.members and not given.gone and not given.exact and not _refills(given, saved):
         return Change(given.wanted_header, {}, {})
@@ -111,11 +111,11 @@ def _refills(given: Given, saved: Saved | None) -> bool:
 
 
 def _strike_out(rest: set[bytes], lines: Lines) -> set[bytes]:
-    """Take lines out of a set, each once; returns those that are not in it, or not any more."""
+    """Remove lines from ``rest``, each once; return those that are not in it, or that are repeated."""
     new, left = set(), iter(lines)
     while True:
         try:
-            deque(map(rest.remove, left), 0)  # without a line of Python for each
+            deque(map(rest.remove, left), 0)  # a loop in C, as there may be hundreds of thousands
         except KeyError as error:
             new.add(error.args[0])
         else:
@@ -125,14 +125,14 @@ def _strike_out(rest: set[bytes], lines: Lines) -> set[bytes]:
 def _differing(
     given: Given, saved: Saved | None, spell: Spell | None, new: set[bytes] | None, rest: set[bytes]
 ) -> Change:
-    """Return the change by the members that do not stand in the task as ipset prints them.
+    """Return the change, from the members that the task does not spell as ipset prints them.
 
     Args:
-        given: as of :func:`compare`.
-        saved: as of :func:`compare`.
-        spell: as of :func:`compare`.
-        new: the lines of those that the task names; None: all.
-        rest: the lines of those that the kernel holds.
+        given: as in :func:`compare`.
+        saved: as in :func:`compare`.
+        spell: as in :func:`compare`.
+        new: the task's lines that the kernel does not have or that are repeated, None for all.
+        rest: the kernel's lines that the task does not have; all if ``new`` is None.
     """
     from ..engine.model.member_options import same_options
     from ..engine.syntax.ipset_member import Speller
@@ -146,7 +146,7 @@ def _differing(
     about = {found.member for found in named.values()} | gone
     twice = len(about) < len(named) + len(going)
     if new is not None and saved is not None and not twice:
-        # of members without options, the same one is the same line: then it is among the new ones twice
+        # Without options, a repeated member is a repeated line, and so in ``new``, unless it was respelled.
         respelled = {found.member for index, found in named.items() if found.member != texts[index]} | gone
         twice = _names(given.members, new, respelled if saved.bare() else about)
     if twice:
@@ -177,7 +177,7 @@ def _apart(text: str) -> tuple[str, str]:
 
 
 def plainly(text: str) -> Member:
-    """Return a member as it is written."""
+    """Return a member in the given spelling."""
     from ..engine.syntax.ipset_member import Member
 
     return Member(*_apart(text))
@@ -194,15 +194,15 @@ def _spelled(lines: Lines, index: int, text: str, spell: Spell) -> Member:
 
 
 def _names(lines: Lines, new: set[bytes], members: Collection[str]) -> bool:
-    """Tell whether a line that is not new, and so needed no spelling, names one of the members."""
+    """Tell whether a line outside of ``new``, which needed no spelling, names one of the members."""
     texts = {encoded(member) for member in members}
-    # without a line of Python for each, again
+    # a loop in C, as in _strike_out
     words = map(methodcaller("split", None, 1), filterfalse(new.__contains__, lines))
     return bool(texts) and any(map(texts.__contains__, map(itemgetter(0), words)))
 
 
 def _refuse_repetition(*named: tuple[Lines, Mapping[int, Member]]) -> None:
-    """Raise an EngineError for the first member that is there again, of Lines with those of them that were spelled."""
+    """Raise EngineError for the first repeated member in Lines, each with its spelled members by index."""
     seen: dict[str, tuple[Lines, int]] = {}
     for lines, spelled in named:
         for index, text in enumerate(lines.texts):

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Members of a set in the words of a task or of a file, and where each stands. There may be hundreds of thousands."""
+"""Members of a set as a task or a file spells them, with their positions. There may be hundreds of thousands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Callable
 
-# Without any of these a file is members and nothing else, one a line: nothing is done line by line.
+# A file without any of these holds one member a line and nothing else, so no line needs work of its own.
 _UNTIDY = tuple(sign.encode() for sign in ("#", '"', "  ", "\n\n", " \n", "\n ", *"\t\r\x0b\x0c\x1c\x1d\x1e\x1f"))
 
 
@@ -37,7 +37,7 @@ class Lines:
         return self._text.count(b"\n")
 
     def __iter__(self) -> BytesIO:
-        """Yield each line with its end; none stays in memory."""
+        """Yield each line with its newline; only one line at a time is in memory."""
         return BytesIO(self._text)
 
     @property
@@ -46,7 +46,7 @@ class Lines:
         return decoded(self._text).split("\n")[:-1]
 
     def called(self, index: int) -> str:
-        """Return one for an error: where it stands and what it is."""
+        """Return a member for an error: its position and its text."""
         return f"{self.place(index)} ({self.texts[index]})"
 
 
@@ -56,7 +56,7 @@ def encoded(text: str) -> bytes:
 
 
 def decoded(raw: bytes) -> str:
-    """Return bytes as text; what is not UTF-8 stays what it is."""
+    """Return bytes as text; :func:`encoded` restores bytes that are not UTF-8."""
     return raw.decode("utf-8", "surrogateescape")
 
 
@@ -64,7 +64,7 @@ def inline(place: str, option: str, given: Iterable[str]) -> Lines:
     """Return the members in an option.
 
     Raises:
-        InputError: one is empty or more than one line.
+        InputError: a member is empty or has more than one line.
     """
     texts = []
     for index, text in enumerate(given):
@@ -75,7 +75,7 @@ def inline(place: str, option: str, given: Iterable[str]) -> Lines:
 
 
 def from_file(place: str, path: str) -> Lines:
-    """Return the members in a file: one a line, ``#`` begins a comment, empty lines do not count.
+    """Return the members in a file: one a line; ``#`` begins a comment, and empty lines are skipped.
 
     Raises:
         InputError: the file cannot be read.
@@ -112,5 +112,5 @@ def _uncommented(line: str) -> str:
 
 
 def _spaced(text: str) -> str:
-    """Return a member with single spaces between its words, but for what stands in quotes."""
+    """Return a member with single spaces between its words; a member with quotes stays as it is."""
     return text if '"' in text else " ".join(text.split())

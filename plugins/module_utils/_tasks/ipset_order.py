@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""The members of a list:set: sets that must be there, in an order that counts."""
+"""Members of a list:set: sets that must exist, in an order that matters."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ if TYPE_CHECKING:
 def arranged(given: Given, saved: Saved | None, types: Mapping[str, str]) -> tuple[Given, IPSet | None]:
     """Return the task's list:set without ``before`` and ``after``, and the header of the present set.
 
-    The kernel adds members behind all others and never moves one. Where that alone does not lead to the wanted order,
-    both headers have an order: then they differ, and the list is exchanged for one that has it.
-
-    A new one is filled in the wanted order.
+    The kernel appends members and never moves one. If appending does not lead to the wanted order, both headers get an
+    order. Then they differ, and a list in the wanted order replaces the present one. A new list is filled in the wanted
+    order.
 
     Args:
         given: the list:set as the task gives it.
-        saved: as the kernel holds it, or None.
-        types: the types of all sets that will be there, by name.
+        saved: the list:set in the kernel, or None.
+        types: the types of all sets that will exist, by name.
 
     Raises:
-        InputError: a member is no set that will be there, or is itself a list; or stands before or after one that is
-            not in it.
+        InputError: a member is no set that will exist, or is itself a list; or ``before`` or ``after`` names a set that
+            is not in the list.
     """
     present = [text.partition(" ")[0] for text in saved.members()] if saved is not None else []
     gone = {text.partition(" ")[0] for text in given.gone.texts}
@@ -73,9 +72,8 @@ def arranged(given: Given, saved: Saved | None, types: Mapping[str, str]) -> tup
 def places(saved: Saved) -> dict[str, str]:
     """Return the options of a list's members, each with its position, from :class:`Saved`.
 
-    With the position, an undo puts a removed member back where it stood.
-
-    Those behind it are back before it is, since undoing goes backwards.
+    With the position, an undo restores a removed member in its order. An undo runs backwards, so the member behind it
+    is there first.
     """
     texts = saved.members()
     following = [f"before {text.partition(' ')[0]}" for text in texts[1:]]
@@ -86,7 +84,7 @@ def places(saved: Saved) -> dict[str, str]:
 
 
 def _apart(text: str) -> tuple[str, str, str, str]:
-    """Return a member, ``before`` or ``after`` if that stands behind it, of which other member, and the options."""
+    """Return a member, ``before``, ``after`` or "", the other member that this refers to, and the options."""
     words = text.split(" ", 3)
     if len(words) > 2 and words[1] in ("before", "after"):
         return words[0], words[1], words[2], words[3] if len(words) > 3 else ""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..engine.plan import Plan
     from .ipset_compare import Change
 
-# The creation options among the module's.
+# Module options that are creation options of a set.
 OPTIONS = (
     *("family", "range", "timeout", "counters", "comment", "skbinfo", "forceadd"),
     *("maxelem", "hashsize", "bucketsize", "initval", "netmask", "bitmask", "markmask", "size"),
@@ -64,11 +64,11 @@ SET: dict[str, Any] = {
     "absent_members": {"type": "list", "elements": "str", "default": []},
     **STATE,
 }
-_SPARE = "kubenode-swap-"  # sets in the making
+_SPARE = "kubenode-swap-"  # temporary sets while a set is replaced
 
 
 def check_name(place: str, name: str) -> None:
-    """Raise InputError unless ``name`` can be a set's."""
+    """Raise InputError unless ``name`` is a valid set name."""
     if (
         not 1 <= len(name.encode()) <= 31
         or any(char.isspace() or char == '"' for char in name)
@@ -81,7 +81,7 @@ def given(place: str, item: Mapping[str, Any]) -> Given:
     """Return one set as the task gives it.
 
     Raises:
-        InputError: options that cannot be, or not together.
+        InputError: an option is invalid, or options exclude each other.
     """
     name = item["name"]
     subject = f"{place} ({name})"
@@ -111,9 +111,9 @@ def given(place: str, item: Mapping[str, Any]) -> Given:
 
 
 class Task(ModuleTask):
-    """Task of ``ipsets``: the sets that it names, and their present and desired state.
+    """Task of ``ipsets``: the sets that it names, and their observed and desired state.
 
-    The state holds only the members that differ, and all members of sets that are not to stay.
+    The state holds only the members that differ, and all members of sets that may be removed.
     """
 
     spec: ClassVar[dict[str, Any]] = {
@@ -176,9 +176,9 @@ class Task(ModuleTask):
         return made
 
     def _place_those_that_go(self, have: Mapping[str, dict[Any, Any]], saved: Mapping[str, Saved]) -> None:
-        """Note the position of each removed member of a list, so that an undo restores it.
+        """Record the position of each removed member of a list, so that an undo restores it.
 
-        The members of a list that is exchanged stay in its order anyway.
+        A list that is replaced needs no positions: its header holds the order.
         """
         for name, there in have["set"].items():
             if there.type == "list:set" and not there.order:
@@ -190,7 +190,7 @@ class Task(ModuleTask):
                 )
 
     def _saved(self) -> dict[str, Saved]:
-        """Return the sets that are there, with their members only if there is a need."""
+        """Return the sets in the kernel, with members only if the task needs them."""
         if not self._needs_members:
             there = ipset.read(members=False)["set"]
             if all(name not in there or same_set(there[name], each.wanted_header) for name, each in self._sets.items()):
@@ -200,7 +200,7 @@ class Task(ModuleTask):
     def _changes(self, saved: Mapping[str, Saved], headers: dict[Any, Any]) -> dict[str, Change]:
         """Return the change of each set that the task wants, by name.
 
-        The header of each list that is to be exchanged gets its present order in ``headers``.
+        For a list to replace, the header in ``headers`` gets the present order.
         """
         types: dict[str, str | None] = {name: each.header.type for name, each in saved.items()}
         for name, each in self._sets.items():
@@ -219,7 +219,7 @@ class Task(ModuleTask):
                 changes[name] = compare(each, saved.get(name))
             except UnclearError as error:
                 if error.error is not None and each.wanted_header.type == "list:set":
-                    raise error.error from None  # it cannot be tried out without the sets that it names
+                    raise error.error from None  # a scratch namespace lacks the sets that the list names
                 unclear.append((each, error.error))
         return {**changes, **self._asked(unclear, saved)}
 

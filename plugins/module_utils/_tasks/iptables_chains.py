@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     Texts = Mapping[ChainKey, tuple[str, ...]]
 
 _QUOTED = re.compile(r"[\"'\\]")
-_REPEATED = re.compile(r" # \d+\Z")  # how iptables.read tells rules of a built-in chain apart that are the same
-_SET_FAMILIES = {"inet": 4, "inet6": 6, "bitmap:ip": 4, "bitmap:ip,mac": 4}  # the others hold no addresses
+_REPEATED = re.compile(r" # \d+\Z")  # iptables.read appends this to identical rules of a built-in chain
+_SET_FAMILIES = {"inet": 4, "inet6": 6, "bitmap:ip": 4, "bitmap:ip,mac": 4}  # other types hold no addresses
 JUMP: dict[str, Any] = {
     "chain": {"type": "str", "choices": ["INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"], "required": True},
     "match": {"type": "str", "default": ""},
@@ -117,7 +117,7 @@ def given_chains(given: Iterable[Mapping[str, Any]]) -> dict[ChainKey, Wanted]:
     """Return the chains that the task names.
 
     Raises:
-        EngineError: an option that cannot be, or a chain is there twice.
+        EngineError: an option is invalid, or a chain is listed twice.
     """
     chains: dict[ChainKey, Wanted] = {}
     seen: dict[ChainKey, str] = {}
@@ -148,12 +148,12 @@ def given_chains(given: Iterable[Mapping[str, Any]]) -> dict[ChainKey, Wanted]:
 
 
 class Expected(NamedTuple):
-    """Sets that check mode expects from earlier tasks, which it has not carried out."""
+    """Sets that check mode expects from earlier tasks, which did not run."""
 
     warnings: list[str]
 
     def sets(self, place: str, name: str) -> IPSet:
-        """Warn that a set is to come, and return what stands for it meanwhile; its type matters to no rule."""
+        """Warn that an earlier task must make the set; return a header in its place, whose type matters to no rule."""
         self.warnings.append(
             f"{place}: set {name} does not exist; a run would fail unless a task before this one makes it"
         )
@@ -161,7 +161,7 @@ class Expected(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Chain as the task wants it: its position in the task, presence, rules and jumps (place, rule, position)."""
+    """Chain as the task wants it: option path, presence, rules and jumps (option path, key, rule position)."""
 
     place: str
     present: bool
@@ -177,7 +177,7 @@ def target(rule: str) -> str:
 def respell(chains: Chains, have: ReadState, expected: Expected | None) -> dict[ChainKey, Wanted]:
     """Return the chains with rules and jumps as iptables-save spells them.
 
-    iptables is asked only if a rule or jump is not in the kernel.
+    iptables runs only if a rule or a jump is not in the kernel.
     """
     plain = {key: plainly(chain, key.family, have["chain"].get(key, ())) for key, chain in chains.items()}
     rules = {
@@ -210,7 +210,10 @@ def respell(chains: Chains, have: ReadState, expected: Expected | None) -> dict[
 
 
 def plainly(chain: Wanted, family: int, there: tuple[str, ...]) -> Wanted:
-    """Return a chain with the rules and jumps respelled that need no iptables; ``there`` are its kernel rules."""
+    """Return a chain with rules and jumps respelled as far as possible without iptables.
+
+    ``there`` are its rules in the kernel.
+    """
     if chain.rules and chain.rules != there:
         known = set(there)
         chain = chain._replace(rules=tuple(rule if rule in known else _plain(family, rule) for rule in chain.rules))
@@ -228,10 +231,10 @@ def _plain(family: int, rule: str) -> str:
 def ask(
     rules: Texts, jumps: Collection[JumpKey], sets: Mapping[str, IPSet], known: Collection[ChainKey]
 ) -> tuple[dict[ChainKey, tuple[str, ...]], dict[JumpKey, JumpKey]]:
-    """Return the rules of chains, and the keys of rules in built-in chains, as the node's own iptables spells them.
+    """Return the rules of chains, and the keys of jumps, as the node's iptables spells them.
 
     Raises:
-        EngineError: iptables does not take one; the text names it and says why.
+        EngineError: iptables refuses a rule; the text names the rule and the reason.
     """
 
     def asking() -> tuple[list[Any], list[Any]]:
@@ -249,11 +252,10 @@ def ask(
 def mentioned_sets(
     chains: Chains, rules: Texts, jumps: Collection[JumpKey], expected: Expected | None
 ) -> dict[str, IPSet]:
-    """Return the headers of the sets that rules name. One that is not there may be ``expected``.
+    """Return the headers of the sets that rules name; ``expected`` supplies those of absent sets.
 
     Raises:
-        InputError: there is no such set, or it holds another family: the kernel takes such a rule, and it never
-            matches.
+        InputError: a set is absent, or holds another family: the kernel accepts such a rule, but it never matches.
     """
     texts: list[tuple[ChainKey | JumpKey, str, str]]
     texts = [

@@ -4,9 +4,9 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Checks of chains, rules and jumps, and conversion of rules from fields to text, by one table.
+"""Check chains, rules and jumps, and convert rules from fields to text, by one table.
 
-Options without a field of their own go into ``match`` and ``target_options`` as text.
+Options of iptables without a field of their own go into ``match`` and ``target_options`` as text.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _COMMAND = re.compile(r"(-[ADIRPNXFZ]|--(append|insert|delete|replace|new-chain|flush))\b")
-# iptables ends in the middle of its input as if all were well, or starts another program.
+# With these options iptables ends before the end of its input, with status 0, or starts another program.
 _NO_RULE = re.compile(r"(?:^|\s)(?:-h|--help|-V|--version|-M|--modprobe)(?![\w-])(?=[^\"]*(?:\"[^\"]*\"[^\"]*)*\Z)")
 _NAME = re.compile(r"[^\s!\-,+\"'\\][^\s\"'\\]{0,27}\Z")
 
 
 class Field(NamedTuple):
-    """Field: its match, its option, whether a list is one value, and its greatest number of words (0: any)."""
+    """Field of a rule: its match, its option, whether it takes a list, and its number of words (0: any)."""
 
     match: str
     option: str
@@ -62,11 +62,11 @@ def text(place: str, given: object) -> str:
     """Return a rule as text, in the order of the table.
 
     Args:
-        place: where the rule stands in the task.
+        place: the rule's option path.
         given: text, which is returned as it is, or fields by name.
 
     Raises:
-        InputError: no such field, a value that cannot be, or fields that exclude each other.
+        InputError: a field is unknown, a value is invalid, or fields exclude each other.
     """
     if isinstance(given, str):
         return given
@@ -120,7 +120,7 @@ def _value(place: str, name: str, field: Field, value: Any) -> str:
 
 
 def check_name(place: str, name: str) -> None:
-    """Raise InputError unless ``name`` can be a chain of one's own."""
+    """Raise InputError unless ``name`` is valid for a chain that is not built in."""
     if not _NAME.match(name) or any(name in chains for chains in BUILT_IN.values()):
         raise InputError(
             place,
@@ -131,7 +131,7 @@ def check_name(place: str, name: str) -> None:
 
 
 def check_rule(place: str, field: str, rule: str) -> None:
-    """Raise InputError unless ``rule`` can be one rule, or a part of one."""
+    """Raise InputError unless ``rule`` is one rule, or a part of one."""
     if "\n" in rule or rule != rule.strip() or _COMMAND.match(rule):
         raise InputError(place, field, rule, "one rule without '-A CHAIN', in the spelling of iptables-save")
     if _NO_RULE.search(rule):
@@ -139,7 +139,7 @@ def check_rule(place: str, field: str, rule: str) -> None:
 
 
 def check_jump(place: str, chain: ChainKey, jump: Mapping[str, Any]) -> None:
-    """Raise InputError unless there can be such a jump into ``chain``."""
+    """Raise InputError unless ``jump`` is a valid jump into ``chain``."""
     if jump["chain"] not in BUILT_IN[chain.table]:
         raise InputError(
             place,

@@ -6,8 +6,8 @@
 
 """Drain: set a real server to weight 0, and remove it when its active connections have ended or the time is over.
 
-The waiting is part of the plan's execution: between the steps that come before the first removal and the removals. So
-what fails after it undoes it, too: the real server is there again, with its weight.
+The wait is part of applying the plan, before the first removal. If a later step fails, the undo restores the real
+server with its weight.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ if TYPE_CHECKING:
     from ..engine.model.ipvs import RealServerKey
     from ..engine.plan import Plan
 
-INTERVAL = 0.5  # seconds between two looks
+INTERVAL = 0.5  # seconds between two counts of connections
 
 
 class Drain:
-    """One task's draining.
+    """Drain of one task.
 
     Attributes:
-        lock: the node's lock, which other processes may have while this task waits; None in check mode on a node
-            without a ledger.
-        drained: what came of it, for the module's result.
-        warnings: sentences about connections that did not end in time.
+        lock: the node's lock, released while this task waits; None in check mode on a node without a ledger.
+        drained: seconds and remaining active connections of each real server, for the module's result.
+        warnings: one sentence for each real server whose connections did not end in time.
     """
 
     def __init__(self, seconds: int) -> None:
@@ -60,9 +59,9 @@ class Drain:
         return made._replace(steps=ordered(steps))
 
     def apply(self, steps: list[Step], keep_going: bool) -> Result:
-        """Make steps of the table ``ipvs`` true, and wait before the first removal of a real server that drains."""
+        """Execute steps of the table ``ipvs``, and wait before the first removal of a draining real server."""
         here = next((at for at, step in enumerate(steps) if step.after is None and step.key in self._keys), None)
-        if here is None:  # none goes, or it is an earlier run of steps that is being undone
+        if here is None:  # no draining real server is removed, as in an undo
             return ipvs.apply(steps, keep_going)
         first = ipvs.apply(steps[:here], keep_going)
         if first.failed and not keep_going:
@@ -77,7 +76,7 @@ class Drain:
     def _wait(self) -> None:
         """Count connections every :data:`INTERVAL` until none is active or the time is over.
 
-        The first count waits one interval, so that a handshake under way can end.
+        The first count follows after one interval, so that a handshake under way can complete.
         """
         start = time.monotonic()
         ended: dict[RealServerKey, float] = {}

@@ -69,7 +69,7 @@ def desired_items(services: Iterable[Mapping[str, Any]]) -> tuple[State, dict[st
     """Return the desired items, the keys to remove, and the virtual servers that keep unlisted real servers.
 
     Raises:
-        EngineError: an option that cannot be, or a server is there twice.
+        EngineError: an option is invalid, or a server is listed twice.
     """
     want: State = {"virtual_server": {}, "real_server": {}}
     absent: dict[str, set[Any]] = {"virtual_server": set(), "real_server": set()}
@@ -149,7 +149,7 @@ def virtual_server(subject: str, key: VirtualServerKey, service: Mapping[str, An
 
 
 def prefix(subject: str, family: int, text: str) -> int:
-    """Return the prefix length that a netmask means."""
+    """Return the prefix length of a netmask."""
     full = net.full_prefix(family)
     if text.isascii() and text.isdigit() and 1 <= int(text) <= full:
         return int(text)

@@ -119,7 +119,7 @@ class Task(ModuleTask):
 
 
 def _read(kinds: Collection[str], precise: bool | set[VirtualServerKey]) -> State:
-    """Return virtual servers and real servers, and those of ``kinds`` that are settings."""
+    """Return virtual servers and real servers, and the settings among ``kinds``."""
     settings = {"ipvs_timeout", "sync_daemon"}.intersection(kinds)
     if not settings:
         return ipvs.read(precise=precise)
@@ -129,10 +129,10 @@ def _read(kinds: Collection[str], precise: bool | set[VirtualServerKey]) -> Stat
 
 
 def check_modules(want: Mapping[Any, VirtualServer], have: Mapping[Any, VirtualServer]) -> None:
-    """Say in check mode what the kernel would say: it has no such scheduler or persistence engine.
+    """Check in check mode that the kernel has each wanted scheduler and persistence engine.
 
     Raises:
-        MissingError: none of the kernel's modules is one that a virtual server wants and that no other has.
+        MissingError: the kernel has no module for one that no present virtual server uses.
     """
     from ..engine.kernel import modules
 

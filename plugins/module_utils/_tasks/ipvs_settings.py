@@ -26,18 +26,18 @@ __all__ = ["TABLE", "apply", "check", "complete", "read"]
 
 TABLE = "ipvs_settings"
 
-# A datagram of 65535 bytes, less the headers of IP and UDP. The kernel silently takes the nearest value that it can
-# have.
+# A datagram of 65535 bytes, less the headers of IP and UDP. The kernel silently replaces a value outside of its range
+# by the nearest one.
 _LONGEST = {4: 65507, 6: 65487}
 _SHORTEST = {"master": 1, "backup": 1024}
 _MULTICAST = ("224.0.0.0/4", "ff00::/8")
 
 
 def check(params: Mapping[str, Any], want: State, absent: dict[str, set[Any]]) -> None:
-    """Add what the task says to what is wanted and what shall not be; a kind that it does not speak of is not added.
+    """Add timeouts and daemons to ``want`` and ``absent``; a kind that the task does not mention is not added.
 
     Raises:
-        EngineError: a value is wrong, or a daemon stands there twice.
+        EngineError: a value is invalid, or a daemon is listed twice.
     """
     if params["timeouts"] is not None:
         want["ipvs_timeout"] = _timeouts(params["timeouts"])

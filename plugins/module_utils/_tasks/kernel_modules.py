@@ -36,7 +36,7 @@ OPTIONS: dict[str, Any] = {
 
 
 class Task(ModuleTask):
-    """Task of ``kernel_modules``, and the first half of that of ``kernel_settings``."""
+    """Task of ``kernel_modules``, and the first half of the task of ``kernel_settings``."""
 
     spec: ClassVar[dict[str, Any]] = {**OPTIONS, "absent": {"type": "list", "elements": "str", "default": []}}
     directory = LASTING
@@ -61,7 +61,7 @@ class Task(ModuleTask):
         self._leaving = absent if self.purge == "none" else {*mine, *self._kept, *absent}.difference(self._choice.names)
         self._removed = _kernel_modules.unloadable(self._leaving & mine)
         loaded = {name: "loaded" for name, state in self._states.items() if state in (modules.LOADED, modules.BUILTIN)}
-        # Steps of one sort keep the order of what is there: users are unloaded before what they use.
+        # Steps of one kind keep the order of the present items: a module is unloaded before the modules that it uses.
         self._present = {**dict.fromkeys(self._removed, "loaded"), **loaded}
         return {"kernel_module": self._present, "file": files}
 
@@ -107,7 +107,7 @@ class Task(ModuleTask):
         }
 
     def _differing(self) -> list[dict[str, str]]:
-        """Warn of parameters that a loaded kernel module has with another value; return them."""
+        """Warn of parameters that have another value in a loaded kernel module; return them."""
         differing = []
         for name in sorted(self._parameters.keys() & self._present):
             live = modules.parameters(name)
@@ -122,7 +122,7 @@ class Task(ModuleTask):
         return differing
 
     def _overridden(self) -> list[dict[str, str]]:
-        """Warn of files that override the owner's own at the next boot; return what they say."""
+        """Warn of files that override the owner's files at the next boot; return their settings."""
         overridden = []
         for name, value, file in _kernel_modules.overridden(self._options_path, self._at_boot, self._options):
             path = self._options_path if "." in name else self._load_path

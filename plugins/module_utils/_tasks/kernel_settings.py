@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Task of ``kernel_settings``: those of ``kernel_modules`` and ``sysctls``, one after the other."""
+"""Task of ``kernel_settings``: the task of ``kernel_modules``, then the task of ``sysctls``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Task(ModuleTask):
-    """Task of ``kernel_settings``: a kernel module brings sysctls, which can only be read when it is loaded."""
+    """Task of ``kernel_settings``: kernel modules first, since some sysctls exist only after their module is loaded."""
 
     spec: ClassVar[dict[str, Any]] = {
         **kernel_modules.OPTIONS,
@@ -49,7 +49,7 @@ class Task(ModuleTask):
 
 
 def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Return one result of two."""
+    """Return two results, merged into one."""
     result = {**first, **second, "changed": first["changed"] or second["changed"]}
     for field in ("plan", "lines", "adopted", "overridden"):
         result[field] = [*first[field], *second[field]]

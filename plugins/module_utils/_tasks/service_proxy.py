@@ -6,7 +6,7 @@
 
 """Options of ``service_proxy``, converted to model items.
 
-The task does once what the agent's ``kubenode apply`` does.
+The task converges the node once, as the agent's ``kubenode apply`` does.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ KINDS = ("link", "set", "chain", "jump", "virtual_server", "address", "route")
 
 
 class Task(ModuleTask):
-    """Task of ``service_proxy``: all that objects and configuration ask for, or that the owner leaves the node."""
+    """Task of ``service_proxy``: the state that objects and configuration ask for, or the removal of the owner."""
 
     spec: ClassVar[dict[str, Any]] = {
         "objects": {"type": "list", "elements": "dict", "default": []},
@@ -68,7 +68,7 @@ class Task(ModuleTask):
     def __init__(self, module: AnsibleModule, params: dict[str, Any]) -> None:
         super().__init__(module, params)
         self.tables = dict(TABLES)
-        self.purge = "owned"  # this is all that the owner wants
+        self.purge = "owned"  # the desired state is complete: remove the owner's other items
         self._leaves = params["state"] == "absent"
         self._want = {} if self._leaves else desired(params)
         self._takes_over = self.adopt and not self._leaves
@@ -78,7 +78,7 @@ class Task(ModuleTask):
     def read(self, view: LedgerView) -> State:
         owned = view.owned
         have = {}
-        if self._want or any(owned.values()):  # otherwise nothing is asked of a node that has no IPVS
+        if self._want or any(owned.values()):  # otherwise read nothing: the node may have no IPVS
             have = self._node.read(self._want, keys_to_read(owned, self._takes_over))
         if self._leaves and view.ledger:
             have.update(sysctls.read(saved_sysctls.names(view.ledger, self.owner)))
@@ -106,9 +106,9 @@ class Task(ModuleTask):
         return proxy_node.Node(precise=True).read(asked, {})
 
     def refine(self, made: Plan) -> Plan:
-        if self._leaves:  # sysctls change when nothing serves any more that needs them
+        if self._leaves:  # sysctls change last, when no item needs them any more
             return made._replace(steps=sorted(made.steps, key=lambda step: step.kind == "sysctl"))
-        # Rules change when virtual servers serve: kube-proxy's rules balance until then.
+        # Rules change last: kube-proxy's rules balance until the virtual servers exist.
         return made._replace(steps=rules_last(made.steps)) if self._by_rules else made
 
     def noted(self, made: Plan, view: LedgerView) -> AbstractContextManager[None]:
@@ -121,8 +121,8 @@ def desired(params: dict[str, Any]) -> State:
     """Return the state that the objects and the configuration ask for on this node.
 
     Raises:
-        EngineError: the configuration or, unless ``invalid_objects`` is "skip", an object cannot be used; the text has
-            every reason.
+        EngineError: the configuration or, unless ``invalid_objects`` is "skip", an object cannot be used; the text
+            lists every reason.
     """
     kube_proxy = {"apiVersion": KUBE_PROXY[0], "kind": KUBE_PROXY[1], "mode": "ipvs", **params["config"]}
     agent = {"apiVersion": AGENT[0], "kind": AGENT[1], **params["agent_config"]}
@@ -157,7 +157,7 @@ def found_objects(given: list[Any] | None, path: str | None) -> Collection[dict[
     """Return the Services, EndpointSlices and Nodes in a list of objects and in files.
 
     Raises:
-        EngineError: one cannot be read, or is there twice.
+        EngineError: an object cannot be read, or is there twice.
     """
     try:
         found = documents.objects(json.dumps(given)) if given else {}

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Task of ``sysctls``: options, converted to live values and the owner's file; original values are kept as notes."""
+"""Task of ``sysctls``: options, converted to live values and the owner's file; ledger notes keep original values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Task(ModuleTask):
-    """Task of ``sysctls``, and the second half of that of ``kernel_settings``."""
+    """Task of ``sysctls``, and the second half of the task of ``kernel_settings``."""
 
     spec: ClassVar[dict[str, Any]] = {
         "sysctls": {"type": "dict", "default": {}},
@@ -55,10 +55,10 @@ class Task(ModuleTask):
         self._path = _sysctls.own_file(self.owner)
         self._kept: dict[str, str] = {}  # present settings of the owner's file
         self._lasting: dict[str, str] = {}  # desired settings of the owner's file
-        self._original: dict[str, str] = {}  # values of the sysctls that become the owner's
+        self._original: dict[str, str] = {}  # values of the sysctls that the owner claims in this run
 
     def foresee(self) -> None:
-        """Raise EngineError if a sysctl stays missing even with all kernel modules loaded that can be."""
+        """Raise EngineError if a sysctl stays absent even after every loadable kernel module is loaded."""
         sysctls.require(never(self._names))
 
     def read(self, view: LedgerView) -> State:
@@ -72,7 +72,7 @@ class Task(ModuleTask):
         want = {key: sysctls.settled(live.get(key, ""), value) for key, value in self._values.items()}
         for key, bounds in self._bounds.items():
             value = bounds.within(key, live[key]) if key in live else bounds.nearest()
-            # What is within its bounds without us is nobody's: were it ours, `absent` would some day move it.
+            # Do not claim a value that is within its bounds already: a later `absent` would change it.
             if key in mine or live.get(key) != value:
                 want[key] = value
         self._original = {key: live[key] for key in want if key not in mine and key in live}
@@ -102,7 +102,7 @@ class Task(ModuleTask):
         try:
             yield
         except EngineError:
-            with suppress(LedgerError):  # a note about what nobody owns does no harm
+            with suppress(LedgerError):  # a note about an unowned sysctl does no harm
                 ours = ledger.owned(self.owner).get("sysctl", ())
                 ledger.note(self.owner, "sysctl", [(key, "") for key in self._original if key not in ours])
             raise
@@ -117,7 +117,7 @@ class Task(ModuleTask):
         return {"file": self._path, "overridden": overridden}
 
     def _leaving(self, view: LedgerView) -> list[str]:
-        """Return the keys that were this owner's and shall not be any more."""
+        """Return the keys that this owner has and gives up."""
         mine = {*view.owned.get("sysctl", ()), *self._kept}
         if self.purge == "owned":
             return sorted(mine.difference(self._names))
@@ -148,7 +148,7 @@ class Task(ModuleTask):
 def never(names: Iterable[str]) -> list[str]:
     """Return the names that stay absent even if every loadable kernel module is loaded.
 
-    Check mode refuses only those.
+    Check mode refuses only these names.
     """
     from ..engine.kernel import modules
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..engine.ledger import Item
     from ..engine.model import ReadState, State
 
-# What the kernel has other uses for under /proc/sys/net/ipv4/conf.
+# Names with another meaning in /proc/sys/net/ipv4/conf.
 _NO_NAMES = (".", "..", "all", "default")
 LINK: dict[str, Any] = {
     "name": {"type": "str", "required": True},
@@ -89,7 +89,7 @@ class Task(ModuleTask):
             value = Link("dummy", bool(wish["up"])) if there is None else there
             if there is not None and wish["up"] is not None:
                 value = there._replace(up=wish["up"])
-            # A link that is not a dummy belongs to another program, claimed or not: only its addresses are the task's.
+            # A link that is not a dummy belongs to another program, claimed or not: the task owns only its addresses.
             foreign = there is not None and (there.type != "dummy" or link in view.others.get("link", ()))
             if value != there or not foreign:
                 want["link"][link] = value
@@ -99,7 +99,7 @@ class Task(ModuleTask):
                 absent["address"].update(mine - set(want["address"]))
         present = {link: wish for link, wish in self._links.items() if wish["state"] == "present"}
         left = {link for link, wish in present.items() if wish["addresses"] is None or not wish["purge_addresses"]}
-        # The kernel gives a link its fe80:: address by itself.
+        # The kernel assigns fe80:: addresses: never purge them.
         scope = {
             "address": {key for key in have["address"] if key.link not in left and not key.address.startswith("fe80:")},
             "link": view.owned.get("link", set()) - {key.link for key in view.others.get("address", ())},
@@ -114,7 +114,7 @@ def check_link(place: str, link: str) -> str:
     """Return the name of a link.
 
     Raises:
-        InputError: the kernel has no such names.
+        InputError: the kernel does not accept the name.
     """
     if not 1 <= len(link.encode()) <= 15 or any(char in "/:%" or char.isspace() for char in link) or link in _NO_NAMES:
         raise InputError(place, "name", link, "a link's name: 1 to 15 characters without '/', ':', '%' and spaces")
