@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Options that several modules share, and what they have in common when input is checked."""
+"""Options that several modules share, and checks of input that they share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_owner(owner: str) -> str:
     """Return the owner's name.
 
     Raises:
-        InputError: it cannot be part of a file's name, or is reserved.
+        InputError: the name cannot be part of a file's name, or is reserved.
     """
     if owner == "agent":
         raise InputError("task", "owner", owner, "a name of your own ('agent' is the service proxy's)")
@@ -43,10 +43,10 @@ def check_owner(owner: str) -> str:
 
 
 def unique(seen: dict[Any, str], key: Any, place: str, text: str | None = None) -> None:
-    """Remember in ``seen`` that ``key`` stands at ``place`` (for example ``services[3]``).
+    """Record in ``seen`` that ``key`` is at the option path ``place`` (for example ``services[3]``).
 
     Raises:
-        EngineError: it stood somewhere before; the text names both places.
+        EngineError: the key is at another option path, too; the text names both.
     """
     if key in seen:
         raise EngineError(f"{place} and {seen[key]} are both {text or key}; name each thing once")
@@ -57,7 +57,7 @@ def address(subject: str, field: str, value: str) -> str:
     """Return an address in canonical spelling.
 
     Raises:
-        InputError: it is none.
+        InputError: the value is no address.
     """
     from ..engine.model import net
 
@@ -71,7 +71,7 @@ def host(subject: str, field: str, value: str) -> str:
     """Return the address of a host in canonical spelling.
 
     Raises:
-        InputError: it is none.
+        InputError: the value is no address of a host.
     """
     from ..engine.model import net
 
@@ -85,7 +85,7 @@ def number(subject: str, field: str, value: int, low: int, high: int) -> int:
     """Return ``value``.
 
     Raises:
-        InputError: it is not between ``low`` and ``high``.
+        InputError: the value is not between ``low`` and ``high``.
     """
     if not low <= value <= high:
         raise InputError(subject, field, value, f"a number between {low} and {high}")

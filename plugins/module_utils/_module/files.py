@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Our own files as a table: kind ``file``, key path, value text. Written whole, by a rename."""
+"""Files of the collection as a table: kind ``file``, key path, value text. A rename replaces the whole file."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ HEADER = "# Written by kubenode.ipvs.{module} for owner {owner}; changes made he
 
 
 def read(*paths: str) -> dict[Any, str]:
-    """Return those of the files that exist.
+    """Return the texts of the files that exist, by path.
 
     Raises:
-        KernelError: one exists and cannot be read.
+        KernelError: a file exists and cannot be read.
     """
     found = {}
     for path in paths:
@@ -44,10 +44,10 @@ def read(*paths: str) -> dict[Any, str]:
 
 
 def text_of(path: str) -> str | None:
-    """Return what is in a file, None where it is not; whatever bytes there are can be written again.
+    """Return the text of a file, None if it is absent; :func:`write` restores bytes that are not UTF-8.
 
     Raises:
-        OSError: it exists and cannot be read.
+        OSError: the file exists and cannot be read.
     """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
@@ -57,7 +57,7 @@ def text_of(path: str) -> str | None:
 
 
 def foreign_text(path: str) -> str:
-    """Return the text of a file of somebody else; "" if it cannot be read, as it says nothing at boot then either."""
+    """Return the text of another program's file; "" if it cannot be read, since it has no effect at boot then."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -68,7 +68,7 @@ def foreign_text(path: str) -> str:
 def boot_order(directories: Iterable[str]) -> list[str]:
     """Return the ``*.conf`` of directories in the order in which a boot reads them: by name, across directories.
 
-    A file hides those of the same name in the directories after its own (sysctl.d(5), modules-load.d(5)).
+    A file hides files of the same name in later directories (sysctl.d(5), modules-load.d(5)).
     """
     files: dict[str, str] = {}
     for directory in directories:
@@ -83,7 +83,7 @@ def boot_order(directories: Iterable[str]) -> list[str]:
 
 
 def refuse_read_only(paths: Iterable[str]) -> None:
-    """Raise OSError if something is to be made, changed or removed where nothing can be."""
+    """Raise OSError if a path to create, change or remove is on a read-only file system."""
     for path in paths:
         directory = os.path.dirname(os.path.abspath(path))
         while not os.path.isdir(directory):
@@ -93,7 +93,7 @@ def refuse_read_only(paths: Iterable[str]) -> None:
 
 
 def foresee(steps: Iterable[Step]) -> None:
-    """Raise KernelError if a file is to be written, or removed, where nothing can be."""
+    """Raise KernelError if a step would write or remove a file on a read-only file system."""
     try:
         refuse_read_only(step.key for step in steps if step.kind == "file")
     except OSError as error:
@@ -101,7 +101,7 @@ def foresee(steps: Iterable[Step]) -> None:
 
 
 def table(module: AnsibleModule) -> Callable[[list[Step], bool], Result]:
-    """Return the table's ``apply``; ``module`` is the AnsibleModule that knows of SELinux."""
+    """Return the table's ``apply``; ``module`` is the AnsibleModule that sets SELinux contexts."""
 
     def apply(steps: list[Step], keep_going: bool = False) -> Result:
         result = Result([], [])
@@ -119,14 +119,13 @@ def table(module: AnsibleModule) -> Callable[[list[Step], bool], Result]:
 
 
 def write(module: AnsibleModule, path: str, text: str | None, mode: int = 0o644) -> None:
-    """Write a file as a whole, by a rename; without a text, remove it.
+    """Write a whole file by a rename; without a text, remove it.
 
-    A new file has the owner, mode and context of the one before it.
-
-    Not by Ansible's atomic_move, which ends the module where it fails, with half of the task done.
+    The new file keeps the owner, mode and SELinux context of the present one. Ansible's atomic_move is not used: if it
+    fails, it ends the module with half of the task done.
 
     Raises:
-        OSError: the file is as it was.
+        OSError: the file cannot be written or removed, and is as it was.
     """
     if text is None:
         if os.path.lexists(path):
@@ -134,7 +133,7 @@ def write(module: AnsibleModule, path: str, text: str | None, mode: int = 0o644)
         return
     directory = os.path.dirname(path)
     os.makedirs(directory, mode=0o755, exist_ok=True)
-    # In the same directory: no space left, or a file system that is read-only, shows before anything is replaced.
+    # In the same directory: a full or read-only file system fails the write before anything is replaced.
     handle, temporary = tempfile.mkstemp(prefix=".kubenode-", dir=directory)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:

@@ -6,7 +6,7 @@
 
 """Run an ``*_info`` module: read a table and name the owner of each item.
 
-Items are returned in the words of the converging module's options.
+Items are returned in the form of the converging module's options.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def run(
     ``owners`` is an :class:`Owners`.
     """
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
-    # As in check mode: a ledger that is not there is not made.
+    # As in check mode: do not create an absent ledger.
     with failing(module), open_ledger_view(True, "", directory) as view:
         result = gather(module.params, Owners(view))
     module.exit_json(changed=False, **result)
 
 
 def beside(as_options: bool, **told: Any) -> dict[str, Any]:
-    """Return what is told of a thing beside its options, unless only those are asked for."""
+    """Return the fields of an item that are not options; none if only options are asked for."""
     return {} if as_options else told
 
 

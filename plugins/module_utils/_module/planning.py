@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Plan a task against the ledger: what the ledger says, the change that the task asks for, and the plan."""
+"""Plan a task against the ledger: ledger view, task change, and the plan from both and the observed state."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LedgerView(NamedTuple):
         """Ledger of a task that changes the node. Only check mode runs without one.
 
         Raises:
-            LedgerError: there is none.
+            LedgerError: the ledger is not open.
         """
         if self.ledger is None:
             raise LedgerError("ledger: not open in check mode, expected a run that changes the node")
@@ -66,13 +66,13 @@ class Owners:
         return sorted(self._view.others.get(kind, ()))
 
     def notes(self, owner: str, kind: str) -> dict[Any, str]:
-        """Return the texts that the ledger remembers for an owner's keys."""
+        """Return the ledger's notes on an owner's keys."""
         return self._view.ledger.notes(owner, kind) if self._view.ledger else {}
 
 
 @contextmanager
 def open_ledger_view(check_mode: bool, owner: str, directory: str = DIRECTORY) -> Iterator[LedgerView]:
-    """Hold the node's lock and the open ledger. In check mode neither is created where there is none."""
+    """Hold the node's lock and the open ledger. In check mode without a ledger, hold and create neither."""
     if check_mode and not os.path.exists(os.path.join(directory, "ledger.db")):
         yield LedgerView(None, {}, {})
         return
@@ -162,9 +162,9 @@ def _with_unlisted_children(have: ReadState, change: TaskChange) -> dict[str, di
 def _refuse_foreign_children(
     have: ReadState, want: ReadState, owned: Keys, others: Mapping[str, Mapping[Any, str]]
 ) -> None:
-    """Raise ConflictError for a child that must go from a parent that is not ours.
+    """Raise ConflictError for a child to remove from a parent that is not this owner's.
 
-    The planner would leave such a child where it is.
+    The planner would leave such a child alone.
     """
     for kind in want:
         parent = KINDS[kind].parent

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Results of modules: what a plan changes, the diff, failures."""
+"""Results of modules: plan, diff and failures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def failing(module: AnsibleModule) -> Iterator[None]:
         yield
     except EngineError as error:
         details = {}
-        # an ApplyError, whose module is only imported where something is applied
+        # an ApplyError: only a module that applies a plan imports the class
         if hasattr(error, "failed") and hasattr(error, "undone"):
             details["failed_steps"] = [
                 dict(failure.step.as_json(), message=failure.message) for failure in error.failed
@@ -42,7 +42,7 @@ def failing(module: AnsibleModule) -> Iterator[None]:
 
 
 def report(module: AnsibleModule, made: Plan) -> dict[str, Any]:
-    """Return what a module returns: ``changed``, ``plan``, ``lines`` and, if asked for, ``diff``."""
+    """Return the result fields ``changed``, ``plan``, ``lines``, ``adopted`` and, in diff mode, ``diff``."""
     result = {"changed": bool(made.steps or made.adopted), "plan": made.as_json(), "lines": made.lines()}
     result["adopted"] = sorted(name(kind, key) for kind, keys in made.adopted.items() for key in keys)
     if module._diff:
@@ -53,7 +53,7 @@ def report(module: AnsibleModule, made: Plan) -> dict[str, Any]:
 def difference(steps: Iterable[Step]) -> dict[str, dict[str, Any]]:
     """Return before and after of the items that change, by name.
 
-    An item that changes and then goes is only in before.
+    An item that changes and is then removed is only in before.
     """
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
@@ -72,12 +72,10 @@ def _shown(kind: str, key: Any, value: Any) -> str | list[str]:
 
 
 def brief(given: Any) -> Any:
-    """Return parameters as a result repeats them: of a long list, only its length.
+    """Return parameters for the result's ``invocation``, with the length in place of a long list.
 
-    ``ansible-playbook -vvv`` shows them.
-
-    Ansible walks through all of a result several times on both sides; a table's worth of options took a third of the
-    module's time.
+    ``ansible-playbook -vvv`` shows them. Ansible walks through a result several times on both sides: the options for a
+    large table took a third of the module's time.
     """
     if isinstance(given, dict):
         return {name: brief(value) for name, value in given.items()}

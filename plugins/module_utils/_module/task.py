@@ -40,8 +40,7 @@ class ModuleTask:
     """Task of a converging module, for one run on one node.
 
     Every module defines ``spec``, ``tables``, :meth:`read` and :meth:`change`, and checks its options in ``__init__``.
-    A module with the option ``confirm_timeout`` also defines :meth:`reread`. The other methods are for those modules
-    that need them.
+    A module with the option ``confirm_timeout`` also defines :meth:`reread`. The other methods are optional.
 
     Attributes:
         spec: the argument spec.
@@ -77,7 +76,7 @@ class ModuleTask:
         raise NotImplementedError
 
     def reread(self, items: Collection[Item]) -> State:
-        """Return the present items among (kind, key) pairs; items beside them do no harm."""
+        """Return the present items among (kind, key) pairs; further items in the result do no harm."""
         raise NotImplementedError
 
     def refine(self, made: Plan) -> Plan:
@@ -85,7 +84,7 @@ class ModuleTask:
         return made
 
     def noted(self, _made: Plan, _view: LedgerView) -> AbstractContextManager[None]:
-        """Return a context for the execution that keeps notes in the ledger, and takes them back on failure."""
+        """Return a context for the execution that writes notes to the ledger, and removes them on failure."""
         return nullcontext()
 
     def result(self) -> dict[str, Any]:
@@ -106,7 +105,7 @@ class ModuleTask:
         return {**report(self.module, self.plan), **(guard.result_fields if guard else {}), **self.result()}
 
     def _carry_out(self, change: TaskChange, have: State, view: LedgerView) -> None:
-        """Execute the plan, and remove claims on released items and on items that shall not exist and do not."""
+        """Execute the plan, and remove claims on released items and on unwanted items that are already absent."""
         gone = [(kind, key) for kind, keys in change.absent.items() for key in keys if key not in have.get(kind, ())]
         left = [(kind, key) for kind, keys in change.released.items() for key in keys]
         ledger = view.open_ledger
@@ -124,7 +123,7 @@ class ModuleTask:
             raise self.taken_back(error, view) from error
 
     def taken_back(self, error: EngineError, view: LedgerView) -> ApplyError:
-        """Undo the executed plan, for what had to follow failed; return the error that says so.
+        """Undo the executed plan after a later failure; return the error that reports both.
 
         The owner's claims are again those from when the lock was taken, except for steps that could not be undone.
         """
@@ -132,7 +131,7 @@ class ModuleTask:
 
         ledger = view.open_ledger
         before = {(kind, key) for kind, keys in view.owned.items() for key in keys}
-        with suppress(LedgerError):  # it may be what failed; a claim on something that is not there does no harm
+        with suppress(LedgerError):  # the ledger itself may have failed; a claim on an absent item does no harm
             ledger.claim(self.owner, before)
         done, stuck = undo(self.plan.steps, self.tables)
         left = {(failure.step.kind, failure.step.key) for failure in stuck}
