@@ -4,4 +4,4 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Confirmation of changes: undo what is not confirmed within ``confirm_timeout``."""
+"""Confirmation of changes: undo a change that is not confirmed within ``confirm_timeout``."""

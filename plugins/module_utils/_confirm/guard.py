@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 _POLL = 0.2  # seconds between two looks at the file
 _NOBODY = "no process could be started that would undo the change; nothing was changed"
-# Where a process leaves its login session: a manager that ends what a session left behind would end the guard with it.
+# A process that writes itself into these files leaves its login session. Otherwise a session manager that kills the
+# processes of an ended session would kill the guard.
 _ROOT_GROUPS = (
     "/sys/fs/cgroup/cgroup.procs",
     "/sys/fs/cgroup/systemd/cgroup.procs",
@@ -55,10 +56,9 @@ _ROOT_GROUPS = (
 
 
 class Orders(NamedTuple):
-    """What the guard must know: the file that decides, how long to wait, what changes, and what the ledger said before.
+    """Orders to the guard: the file that decides, the seconds to wait, the steps, and the ledger's content before.
 
-    ``claims`` are those of the ``touched`` items that were the owner's, ``notes`` what the ledger remembered, by kind
-    and key.
+    ``claims`` are the ``touched`` items that were the owner's. ``notes`` holds kind, key and text of the owner's notes.
     """
 
     path: str
@@ -71,10 +71,10 @@ class Orders(NamedTuple):
 
 
 class Guard:
-    """The process that undoes; it is there before the change, so that there is no moment without it.
+    """Guard process, started before the change, so that it can undo the change from the first moment.
 
     Raises:
-        KernelError: it cannot be started; nothing was changed.
+        KernelError: the process cannot be started; nothing was changed.
     """
 
     def __init__(self, seconds: int, tables: Tables, read: Reread, directory: str = DIRECTORY) -> None:
@@ -88,7 +88,7 @@ class Guard:
             raise KernelError(_NOBODY) from error
         if child == 0:
             try:
-                if os.fork() == 0:  # twice, so that it is nobody's child
+                if os.fork() == 0:  # twice, so that the module is not its parent
                     _be_guard(orders, ready, tables, read, directory)
             finally:
                 os._exit(0)
@@ -99,19 +99,19 @@ class Guard:
         self._ready = os.fdopen(read_ready, "rb")
 
     def close(self) -> None:
-        """Let go of the guard: if it is not armed, it ends."""
+        """Close the pipes to the guard; a guard that is not armed ends."""
         self._ready.close()
-        with contextlib.suppress(OSError):  # it may be dead
+        with contextlib.suppress(OSError):  # the guard may be dead
             self._orders.close()
 
     @contextlib.contextmanager
     def over(self, made: Plan, absent: Keys, view: View, owner: str) -> Iterator[None]:
-        """Arm the guard for the execution of ``made`` and the time after it.
+        """Arm the guard for the execution of ``made`` and for the wait after it.
 
         ``absent`` are the keys, by kind, whose claims the task also removes.
 
         Raises:
-            KernelError: there is no guard; nothing was changed.
+            KernelError: the guard cannot be armed; nothing was changed.
         """
         if not made.steps:
             yield
@@ -128,11 +128,11 @@ class Guard:
         self._arm(Orders(path, self._seconds, owner, made.steps, list(touched), claims, remembered))
         try:
             yield
-        except EngineError:  # the task has undone it
+        except EngineError:  # the task has undone the change
             os.unlink(path)
             raise
         finally:
-            self._orders.close()  # the time begins
+            self._orders.close()  # the guard's time begins
         self.result_fields = {"confirm": {"path": path, "seconds": self._seconds}}
 
     def _arm(self, orders: Orders) -> None:
@@ -157,14 +157,14 @@ def _be_guard(pipe_end: int, ready: int, tables: Tables, read: Reread, directory
 
     try:
         _detach({pipe_end, ready})
-        # From a file that is gone when the module has ended nothing can be imported later.
+        # Import everything now: Ansible removes the module's file when the module has ended.
         for module in pkgutil.walk_packages(engine.__path__, f"{engine.__name__}."):
             importlib.import_module(module.name)
         os.write(ready, b"1")
         os.close(ready)
         with os.fdopen(pipe_end, "rb") as pipe:
-            orders = pickle.load(pipe)  # fails if there is nothing to do, and ends this process
-            pipe.read()  # until the change is made, or who made it is dead
+            orders = pickle.load(pipe)  # fails if the guard is not armed, and ends this process
+            pipe.read()  # until the module has made the change, or has died
         deadline = time.monotonic() + orders.seconds
         while os.path.exists(orders.path):
             if time.monotonic() >= deadline:
@@ -176,7 +176,7 @@ def _be_guard(pipe_end: int, ready: int, tables: Tables, read: Reread, directory
 
 
 def _detach(keep: set[int]) -> None:
-    """Leave the session, the standard streams and everything else that somebody waits for the end of."""
+    """Leave the session, and release every stream and descriptor whose end another process may wait for."""
     import signal
 
     os.setsid()
@@ -195,9 +195,9 @@ def _detach(keep: set[int]) -> None:
 
 
 def undo(orders: Orders, tables: Tables, read: Reread, directory: str) -> None:
-    """Take a change back if nobody has confirmed it, and leave what is known about it in the file ``….undone``.
+    """Undo a change that is not confirmed, and report the outcome in the file ``….undone``.
 
-    What is not as the change had made it was changed by somebody else since, and is left alone.
+    An item that is not as the change left it was changed by another process since, and is left alone.
     """
     with node_lock():
         try:
@@ -222,8 +222,8 @@ def undo(orders: Orders, tables: Tables, read: Reread, directory: str) -> None:
 def back(steps: Sequence[Step], have: ReadState) -> tuple[list[Step], list[str]]:
     """Return the steps that restore the state before ``steps``, and a sentence for each item that is left alone.
 
-    An item may have been changed more than once (a real server that drains), or not yet when the task died. One that
-    came is taken away however it is now: its place may have changed.
+    An item may have changed more than once (a draining real server), or not yet if the task died. An item that the
+    change created is removed whatever its value is now: its position may have changed.
     """
     passed: dict[Item, list[Any]] = {}
     for step in steps:
@@ -249,7 +249,7 @@ def _alike(kind: str, live: Any, state: Any) -> bool:
 
 
 def _restore(ledger: Ledger, orders: Orders, failed: set[Item]) -> None:
-    """Have the ledger say what it said before, but for what is still there and what is another owner's now."""
+    """Restore the ledger's content, except for items whose undo failed and items that another owner has now."""
     others = ledger.others(orders.owner)
     ledger.claim(orders.owner, [(kind, key) for kind, key in orders.claims if key not in others.get(kind, ())])
     ledger.forget(orders.owner, [item for item in orders.touched if item not in orders.claims and item not in failed])

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Changes that wait for their confirmation: a file for each, which ``_confirm/protocol.py`` explains."""
+"""Changes that wait for confirmation, one file each; see ``_confirm/protocol.py``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Callable
 
-PENDING = "/run/kubenode-confirm"  # root's: not below /run/kubenode, where the agent's user can exchange everything
+PENDING = "/run/kubenode-confirm"  # root's: not below /run/kubenode, where the agent's user can replace any file
 _SHOWN = 50  # lines; /run is memory, and a set can have a hundred thousand members
 
 
 def pending() -> list[dict[str, Any]]:
-    """Return what is known of each: the ``path`` of its file, its ``owner``, and the first ``lines`` of its plan."""
+    """Return each waiting change: the ``path`` of its file, its ``owner``, and the first ``lines`` of its plan."""
     try:
         _check()
         names = os.listdir(PENDING)
@@ -39,10 +39,10 @@ def pending() -> list[dict[str, Any]]:
 
 
 def prepare() -> None:
-    """Make the directory.
+    """Create the directory.
 
     Raises:
-        OSError: it cannot be made, or another user than root can write in what is there.
+        OSError: the directory cannot be created, or a user other than root can write to it.
     """
     with contextlib.suppress(FileExistsError):
         os.mkdir(PENDING, 0o700)
@@ -50,9 +50,9 @@ def prepare() -> None:
 
 
 def _check() -> None:
-    """Refuse a directory in which another user could confirm, forge or exchange a file.
+    """Refuse a directory in which another user could confirm, forge or replace a file.
 
-    Nobody but root can put one in its place once it is good: ``/run`` is root's.
+    After this check only root can replace the directory itself: ``/run`` is root's.
     """
     status = os.lstat(PENDING)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
@@ -60,7 +60,7 @@ def _check() -> None:
 
 
 def write(path: str, content: dict[str, Any]) -> None:
-    """Have a file with this content appear at once; nothing that waits under its temporary name is written to."""
+    """Create a file with its content at once, by a rename; never write to an existing file of its temporary name."""
     new = f"{path}.new"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(new)
@@ -71,6 +71,6 @@ def write(path: str, content: dict[str, Any]) -> None:
 
 
 def few(things: Sequence[Any], text: Callable[[Any], str] = str) -> list[str]:
-    """Return the texts of the first :data:`_SHOWN` of many things, and how many there are beside them."""
+    """Return the texts of the first :data:`_SHOWN` elements, and the number of the others."""
     more = len(things) - _SHOWN
     return [text(thing) for thing in things[:_SHOWN]] + ([f"and {more} more"] if more > 0 else [])

@@ -7,8 +7,8 @@
 """Confirm changes that can cut the controller off: the node undoes a change that is not confirmed in time.
 
 The name of one file decides. The controller confirms by removing the file. The guard, a process on the node
-(``_confirm/guard.py``), undoes after renaming it to ``….undone``. Both are atomic, and only one of them can find the
-file.
+(``_confirm/guard.py``), renames it to ``….undone`` and then undoes the change. Removal and rename are atomic, so only
+one of them finds the file.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ CONFIRM: dict[str, Any] = {"confirm_timeout": {"type": "int"}}
 
 @contextlib.contextmanager
 def begin(module: AnsibleModule, tables: Tables, read: Reread, directory: str = DIRECTORY) -> Iterator[Guard | None]:
-    """Yield a guard, or None if the task asks for none; one that was not armed is gone at the end.
+    """Yield a guard, or None in check mode and without ``confirm_timeout``; at the end, a guard without orders ends.
 
     Args:
         module: the AnsibleModule, whose option ``confirm_timeout`` decides.
         tables: the tables' ``apply`` by name.
-        read: from a list of (kind, key) to what is there, by kind.
-        directory: the ledger's.
+        read: returns the present items, by kind, of a list of (kind, key).
+        directory: the ledger's directory.
 
     Raises:
-        InputError: the time is none.
+        InputError: ``confirm_timeout`` is out of range.
     """
     seconds = module.params.get("confirm_timeout")
     if seconds is not None and not 1 <= seconds <= 3600:
