@@ -5,5 +5,5 @@
 
 The module ``service_proxy``, the lookup ``objects`` and, through links, the agent's sources read them.
 
-Not part of the engine, since YAML needs PyYAML; JSON needs nothing.
+This package is not part of the engine, since YAML needs PyYAML; JSON needs only the standard library.
 """

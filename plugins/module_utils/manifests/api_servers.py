@@ -6,7 +6,8 @@
 
 """Addresses of the API servers that a configuration, its kubeconfig or the agent's snapshot names.
 
-For those who do not connect: module ``service_proxy`` and the command line. The agent also knows its connections.
+The module ``service_proxy`` and the command line use them, as they do not connect. The agent also knows the addresses
+of its connections.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ def addresses(texts: Iterable[str]) -> frozenset[str]:
 
 
 def named(kubeconfig: str, server: str) -> tuple[frozenset[str], str]:
-    """Return the addresses in the configuration's URL or else the kubeconfig's, and what is wrong with the kubeconfig.
+    """Return the addresses in the configuration's URL or else the kubeconfig's, and a problem of the kubeconfig or "".
 
-    Nothing is wrong with one that is not there: a state may be worked out on another machine than its node.
+    A missing kubeconfig is no problem: the desired state may be computed on another machine than its node.
 
     Args:
         kubeconfig: its path, "" for none. Only the current context's cluster counts.
-        server: the URL that goes before the kubeconfig's, "" for none.
+        server: the URL that overrides the kubeconfig's, "" for none.
     """
     urls, trouble = [server], ""
     try:
@@ -72,11 +73,11 @@ def remembered(path: str) -> frozenset[str]:
             header = json.loads(file.readline(_MOST))
         return addresses([host(str(header["server"])), *map(str, header["peers"])])
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return frozenset()  # who reads the objects in it says what is wrong with it
+        return frozenset()  # the reader of its objects reports the problem
 
 
 def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)  # nobody waits for a pipe in its place
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)  # a named pipe must not block
 
 
 def _cluster(path: str) -> Mapping[str, Any]:

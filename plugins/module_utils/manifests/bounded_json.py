@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bounds for JSON before it is parsed: nesting, and the length of numbers.
 
-Text of a hundred thousand brackets ends a parser with RecursionError, and a number of 5,000 digits with ValueError.
-With them ends whatever else is in the same document: a page of five hundred objects. Here such a value becomes text
-that says what it was, so that only the object that holds it cannot be used. Everything that walks through a parsed
-document may rely on these bounds.
+A hundred thousand nested brackets end a parser with RecursionError, and a number of 5,000 digits with ValueError.
+Then the whole document is lost: a page of five hundred objects. Here such a value becomes a text that describes it, so
+that only its object cannot be used. Code that walks through a parsed document may rely on these bounds.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ def bounded(text: str) -> str:
 
 
 def _is_deep(text: str) -> bool:
-    """Tell whether brackets are nested more than 64 levels deep (in turns of both kinds: 128).
+    """Tell whether brackets are nested more than 64 levels deep (128 if both kinds alternate).
 
     The check costs a tenth of the time of parsing.
     """
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
-    # those in strings count at first, since strings are slow to find and their brackets mostly come in pairs
+    # Brackets in strings count at first: strings are slow to find, and their brackets mostly come in pairs.
     return _is_left(_brackets(text)) and _is_left(_brackets(_STRINGS.sub("", text)))
 
 
@@ -52,7 +51,7 @@ def _brackets(text: str) -> bytes:
 
 
 def _is_left(brackets: bytes) -> bool:
-    """Tell whether something is left when the innermost pairs have been taken away as often as there may be levels."""
+    """Tell whether brackets are left after the innermost pairs have been removed :data:`DEEPEST` times."""
     for _level in range(DEEPEST):
         if not brackets:
             return False

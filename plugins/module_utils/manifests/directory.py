@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A directory of manifests, or a single file, as a source of objects.
 
-What ``kubectl get svc,endpointslices -A -o json`` (or ``-o yaml``) prints is accepted as it is. A file that cannot be
+The output of ``kubectl get svc,endpointslices -A -o json`` (or ``-o yaml``) is accepted as it is. A file that cannot be
 used is a problem with a name, a line and a reason, and its last good version stays in place. If two files hold the same
 object, the first by name counts and the other is a problem.
 """
@@ -21,18 +21,17 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class Changes(NamedTuple):
-    """What became of objects: new or changed ones, and the keys of those that are gone."""
+    """Changes of objects: new or changed objects, and the keys of removed ones."""
 
     put: list[Object]
     removed: list[ObjectKey]
 
 
 class Manifests:
-    """The objects of a path. Not read until :meth:`scan`.
+    """Objects of a path, not read until :meth:`scan`.
 
-    ``waiting`` says in words why nothing can be known yet ("" if
-    it can): as long as it does, nothing of what a node has may be removed. ``unknown`` are files of which no version
-    could ever be read: what they want is not known either.
+    ``waiting`` is the reason why no objects are known yet, or "". While there is one, nothing may be removed from a
+    node. ``unknown`` holds the files of which no version could be read: their objects are not known.
     """
 
     about = "manifests"
@@ -59,20 +58,20 @@ class Manifests:
         return {**found, **self._broken}
 
     def objects(self) -> Iterator[Object]:
-        """Yield every object, as it counts."""
+        """Yield every object, from the file that counts."""
         for key, names in self._holders.items():
             yield self._files[names[0]][key]
 
     def scan(self, names: Collection[str] | None = None) -> Changes:
-        """Read what changed: the files with these names, or all of which size or time of modification differ."""
+        """Read the files with these names, or all whose size, modification time or inode differ; return the changes."""
         try:
             present = self._present(None if self.waiting else names)
         except OSError as error:
-            # Gone all at once (a file system that was unmounted, a moved directory) is not the same as emptied.
+            # An unmounted file system or a moved directory is not an empty directory: remove no objects.
             self.waiting = f"{self.path} cannot be read: {error.strerror}"
             return Changes([], [])
         if self.waiting:
-            names, self.waiting = None, ""  # not read yet, or not for a while
+            names, self.waiting = None, ""  # read everything after a failure, and the first time
         looked_at = set(present) | set(self._files) | set(self._broken)
         if names is not None:
             looked_at &= set(names)
@@ -117,7 +116,7 @@ class Manifests:
         signature = self._signature(name)
         try:
             if path != self.path and not stat.S_ISREG(os.stat(path).st_mode):
-                self._refuse(name, f"{path}: not a file")  # who opens a pipe waits until somebody writes
+                self._refuse(name, f"{path}: not a file")  # opening a named pipe waits for a writer
                 return
             with open(path, encoding="utf-8") as file:
                 found = objects(file.read())
@@ -125,7 +124,7 @@ class Manifests:
             if os.path.islink(path):
                 self._refuse(name, f"{path}: the link leads nowhere")
             else:
-                self._forget(name, before)  # gone between listing and reading
+                self._forget(name, before)  # removed between listing and reading
             return
         except OSError as error:
             self._refuse(name, f"{path}: cannot be read: {error.strerror}")
@@ -143,7 +142,7 @@ class Manifests:
         self._store(name, found, before)
 
     def _refuse(self, name: str, problem: str) -> None:
-        self._signatures.pop(name, None)  # look again at the next scan
+        self._signatures.pop(name, None)  # read it again at the next scan
         if name not in self._files:
             self.unknown.add(name)
             self._broken[name] = f"{problem}; nothing of this file is known"
@@ -151,9 +150,9 @@ class Manifests:
             self._broken[name] = f"{problem}; its last good version stays in place"
 
     def _store(self, name: str, found: dict[ObjectKey, Object], before: dict[ObjectKey, Object | None]) -> None:
-        """Replace the objects of a file; note in ``before`` what counted until now for every key that it touches."""
+        """Replace the objects of a file; record in ``before`` the object that counted so far for each touched key."""
         old = self._files.get(name, {})
-        touched = list(dict.fromkeys((*old, *found)))  # in the order of the file: the same from run to run
+        touched = list(dict.fromkeys((*old, *found)))  # in the order of the file, so that every run has the same
         for key in touched:
             names = self._holders.get(key, [])
             before.setdefault(key, self._files[names[0]][key] if names else None)

@@ -4,8 +4,7 @@
 """Parse text into objects: YAML or JSON, one document or many, single objects, lists of them, and ``List`` kinds.
 
 JSON parses a hundred times faster than YAML. For a large cluster, run ``kubectl`` with ``-o json``. PyYAML is imported
-only when
-a document is YAML.
+only if a document is YAML.
 """
 
 from __future__ import annotations
@@ -20,15 +19,14 @@ from .bounded_json import TOO_DEEP, bounded, integer
 
 Object = dict[str, Any]
 
-# The kinds that the agent works with, and the API version in which it knows them. Others in the same file are none of
-# our business.
+# The kinds that the agent reads, and the API version of each. Objects of other kinds in a file are ignored.
 API_VERSIONS = {"Service": "v1", "EndpointSlice": "discovery.k8s.io/v1", "Node": "v1"}
 _CLUSTER_WIDE = ("Node",)
-_MOST_CONDITIONS = 1000  # different ones; there are twenty-seven that mean something
+_MOST_CONDITIONS = 1000  # different combinations; only 27 have a meaning
 
 
 class ObjectKey(NamedTuple):
-    """What makes two objects one; a Node's namespace is ""."""
+    """Identity of an object; a Node's namespace is ""."""
 
     kind: str
     namespace: str
@@ -40,7 +38,7 @@ class ObjectKey(NamedTuple):
 
 
 class DocumentError(Exception):
-    """Text that cannot be used: ``line`` (from 1; 0 if unknown) and what is wrong with it."""
+    """Error for text that cannot be used: ``line`` (from 1; 0 if unknown), and the problem in ``what``."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(f"line {line}: {what}" if line else what)
@@ -52,18 +50,18 @@ def documents(text: str) -> list[tuple[int, Any]]:
     """Return each document in ``text`` with the line on which it begins; empty documents are left out.
 
     Raises:
-        DocumentError: neither YAML nor JSON.
+        DocumentError: the text is neither YAML nor JSON.
     """
     found = _json(text) if text.lstrip()[:1] in ("{", "[") else _yaml(text)
     return [(line, document) for line, document in found if document is not None]
 
 
 def objects(text: str) -> dict[ObjectKey, Object]:
-    """Return the Services, EndpointSlices and Nodes in ``text``; what clients write down about themselves is left out.
+    """Return the Services, EndpointSlices and Nodes in ``text``, without the fields that :func:`lean` drops.
 
     Raises:
-        DocumentError: a document is not an object of the Kubernetes API, lacks its kind or name, is of an API version
-            that is not known here, or is there twice.
+        DocumentError: a document is not an object of the Kubernetes API, lacks its kind or name, has an unknown API
+            version, or is there twice.
     """
     found: dict[ObjectKey, Object] = {}
     for line, document in documents(text):
@@ -82,7 +80,7 @@ def objects(text: str) -> dict[ObjectKey, Object]:
 def _every(line: int, document: Any) -> Iterator[tuple[str, Any]]:
     try:
         yield from _flatten(document, "", {})
-    except RecursionError:  # since Python 3.13 JSON may be nested deeper than functions
+    except RecursionError:  # since Python 3.13 JSON may be nested deeper than function calls
         raise DocumentError(line, TOO_DEEP) from None
 
 
@@ -113,7 +111,7 @@ def _kind(document: Object) -> str:
 
 
 def key_of(item: Any) -> ObjectKey | None:
-    """Return the key of an object, or None for one of a kind that is none of our business."""
+    """Return the key of an object, or None if the agent does not read its kind."""
     if not isinstance(item, dict):
         raise ValueError(f"expected an object of the Kubernetes API, found {shown(item)}")
     kind = item.get("kind")
@@ -134,7 +132,7 @@ def key_of(item: Any) -> ObjectKey | None:
 
 
 def lean(item: Object) -> Object:
-    """Return the object with its namespace, and without what no proxy reads and takes most of the memory."""
+    """Return the object with its namespace, and without the large fields that no proxy reads."""
     metadata = {
         key: value for key, value in item["metadata"].items() if key not in ("managedFields", "ownerReferences")
     }
@@ -154,12 +152,12 @@ def lean(item: Object) -> Object:
     return {**item, "metadata": metadata}
 
 
-# A hundred thousand endpoints have the same few conditions: the same few mappings.
+# A hundred thousand endpoints have few combinations of conditions, so they share the mappings.
 _conditions: dict[tuple[Any, ...], Any] = {}
 
 
 def smaller_endpoint(item: Object) -> Object:
-    """Drop what no proxy reads from an endpoint, while it is being parsed: most of a large cluster's text is that."""
+    """Drop fields that no proxy reads from an endpoint, during parsing: they are most of a large cluster's text."""
     conditions = item.get("conditions")
     if isinstance(conditions, dict) and "addresses" in item:
         item.pop("targetRef", None)
@@ -167,7 +165,7 @@ def smaller_endpoint(item: Object) -> Object:
             _conditions.clear()
         try:
             item["conditions"] = _conditions.setdefault(tuple(conditions.items()), conditions)
-        except TypeError:  # not what conditions are: whoever reads the slice says so
+        except TypeError:  # malformed conditions: the reader of the slice reports them
             pass
         node = item.get("nodeName")
         if isinstance(node, str):
@@ -182,13 +180,13 @@ def decode(text: str) -> Any:
     """Return a JSON document's value, within the bounds of :mod:`.bounded_json`.
 
     Raises:
-        ValueError: not JSON.
+        ValueError: the text is not JSON.
     """
     return _decoder.decode(bounded(text))
 
 
 def _json(text: str) -> Iterator[tuple[int, Any]]:
-    """Parse one JSON document, or several behind each other, with YAML's ``---`` between them or without."""
+    """Parse one JSON document, or several in a row, with or without YAML's ``---`` between them."""
     given, text = text, bounded(text)
     offset, end = 0, len(text)
     while True:
@@ -199,7 +197,7 @@ def _json(text: str) -> Iterator[tuple[int, Any]]:
         try:
             document, following = _decoder.raw_decode(text, offset)
         except json.JSONDecodeError as error:
-            if text is not given:  # its positions are not those of the file
+            if text is not given:  # positions in the bounded text are not those in the file
                 raise DocumentError(1, f"not valid JSON: {TOO_DEEP}") from None
             raise DocumentError(error.lineno, f"not valid JSON: {error.msg} (column {error.colno})") from None
         yield text.count("\n", 0, offset) + 1, document

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""YAML as the Kubernetes API means it: a time stays text, since JSON knows none."""
+"""YAML as the Kubernetes API reads it: a timestamp stays text, since JSON has no such type."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def load_all(text: str) -> Iterator[tuple[int, Any]]:
     """Yield each document with the line on which it begins.
 
     Raises:
-        ImportError: there is no PyYAML.
-        yaml.YAMLError: not YAML.
+        ImportError: PyYAML is not installed.
+        yaml.YAMLError: the text is not YAML.
     """
     import yaml
 
@@ -46,7 +46,7 @@ def load_all(text: str) -> Iterator[tuple[int, Any]]:
                 ArithmeticError,
                 AttributeError,
                 LookupError,
-            ) as error:  # PyYAML's answer to `!!bool maybe`, `!!int ""`
+            ) as error:  # from PyYAML for `!!bool maybe`, `!!int ""`
                 what = f"a value does not fit its tag ({type(error).__name__})"
                 raise yaml.constructor.ConstructorError(None, None, what, node.start_mark) from None
             yield node.start_mark.line + 1, document
@@ -55,17 +55,17 @@ def load_all(text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _check_aliases(document: Any) -> None:
-    """Refuse a document whose values multiply when its aliases are written out.
+    """Refuse a document whose values multiply when its aliases are expanded.
 
     The API server does the same. Ten lines can mean 10**9 values.
 
     Raises:
-        yaml.YAMLError: it is too large, or a collection is in itself.
+        yaml.YAMLError: the document is too large, or a collection contains itself.
     """
     from yaml import CollectionNode
     from yaml.composer import ComposerError
 
-    sizes: dict[int, int] = {}  # of a node with all that is in it; 0 while it is being counted
+    sizes: dict[int, int] = {}  # values in a node, nested ones included; 0 during the count
 
     def size(node: Any) -> int:
         known = sizes.get(id(node))
