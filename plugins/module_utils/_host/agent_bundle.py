@@ -6,8 +6,8 @@
 
 """Bundles of the agent: verify the archive and each file in it, unpack.
 
-A bundle carries its manifest ``SHA256SUMS``, in the format of the command ``sha256sum``. A release that is unpacked
-already is compared with it, too.
+A bundle carries its manifest ``SHA256SUMS``, in the format of the command ``sha256sum``. An unpacked release is
+compared with it, too.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 MANIFEST = "SHA256SUMS"
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f]{1,255})")
-# Python's own, made on the node when a release is unpacked; the manifest cannot have them.
+# Python compiles these files on the node when a release is unpacked, so the manifest cannot list them.
 _COMPILED = "__pycache__"
 
 
 class BundleError(Exception):
-    """A bundle or release is not as its digests say; the message names file, expected and found digest."""
+    """Error for a bundle or release that does not match its digests; it names file, expected and actual digest."""
 
 
 def unpack(path: str, sha256: str, directory: str) -> None:
-    """Unpack a bundle into an empty directory, if its digest and all its files are as they should be.
+    """Unpack a bundle into an empty directory, and verify its digest and the digests of all its files.
 
-    The archive is read once: what is verified is what is unpacked.
+    The archive is read once, so that it cannot change between verification and unpacking.
 
     Raises:
         BundleError: the archive or a file in it is not as expected.
-        OSError: the bundle cannot be read, or the directory not be written.
+        OSError: the bundle cannot be read, or the directory cannot be written.
     """
     import tarfile
     import zlib
@@ -69,7 +69,7 @@ def unpack(path: str, sha256: str, directory: str) -> None:
 
 
 def _refuse_unsafe(members: Iterable[tarfile.TarInfo]) -> None:
-    """Raise BundleError unless each member is a plain file or a directory, inside of the release, and there once."""
+    """Raise BundleError unless each member is a plain file or a directory, inside of the release, and listed once."""
     names = set()
     for member in members:
         name = member.name
@@ -90,7 +90,7 @@ def verify(directory: str) -> None:
     """Compare each file of an unpacked bundle with the manifest.
 
     Raises:
-        BundleError: a file is missing, was added, changed, or is not a plain file; or the manifest is not one.
+        BundleError: a file is missing, added, changed, or not a plain file; or the manifest is invalid.
         OSError: a file cannot be read.
     """
     expected = _manifest(directory)
@@ -106,7 +106,7 @@ def verify(directory: str) -> None:
 
 
 def _manifest(directory: str) -> dict[str, str]:
-    """Return name to digest."""
+    """Return the expected digests by file name."""
     try:
         with open(os.path.join(directory, MANIFEST), encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -127,7 +127,7 @@ def _manifest(directory: str) -> dict[str, str]:
 
 
 def _files(directory: str) -> Iterator[str]:
-    """Generate the names of all that is in a directory tree but directories, compiled files and the manifest."""
+    """Yield the names of all files in a directory tree, except for compiled files and the manifest."""
     for parent, directories, names in os.walk(directory, onerror=_raise):
         directories[:] = [
             name for name in directories if name != _COMPILED or os.path.islink(os.path.join(parent, name))

@@ -4,13 +4,14 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Releases of the agent on a node: verify, unpack, check, switch to, and prove or take back.
+"""Releases of the agent on a node: verify, unpack, check, switch to, and prove or roll back.
 
-A release is unpacked aside. Before the switch it is asked whether it can work.
+A release is unpacked aside. Before the switch, its own ``kubenode check`` must accept configuration and node.
 
-What was there before a change is recorded until the new one has proven itself, so that one can go back whatever
-interrupts a run. Each function of STATES takes the module and the places; it returns lines of what was done (in check
-mode: would be done), files before and after, and the release with what a running agent needs.
+The release and files before a change are recorded until the new release has proven itself, so that a rollback is
+possible after any interruption. Each function of STATES takes the module and the places. It returns lines of the
+changes (in check mode: the changes that a run would make), files before and after, and the release with the action that
+a running agent needs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from ansible.module_utils.basic import AnsibleModule
 
-    Texts = Mapping[str, "str | None"]  # files: path to text, None for one that is not there
+    Texts = Mapping[str, "str | None"]  # files: path to text, None for an absent file
     Done = tuple[list[str], Texts, Texts, dict[str, Any]]  # lines, before, after, release
 
 
@@ -107,7 +108,7 @@ def unpack(module: AnsibleModule, bundle: str, release: str) -> None:
 
 
 def damage(places: Places, digest: str) -> str:
-    """Return what is wrong with an unpacked release, "" if it is as its manifest says."""
+    """Return the damage of an unpacked release, "" if it matches its manifest."""
     try:
         _agent_bundle.verify(places.release(digest))
     except _agent_bundle.BundleError as error:
@@ -116,7 +117,7 @@ def damage(places: Places, digest: str) -> str:
 
 
 def preflight(module: AnsibleModule, release: str, config: str | None) -> None:
-    """Fail unless the release finds configuration and node fit."""
+    """Fail unless ``kubenode check`` of the release accepts configuration and node."""
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir, suffix=".yaml")
     with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
         file.write(config or "")
@@ -130,7 +131,7 @@ def preflight(module: AnsibleModule, release: str, config: str | None) -> None:
 
 
 def remove_old_releases(module: AnsibleModule, places: Places, current: str) -> list[str]:
-    """Remove the releases that are too many, the oldest first to go; what an interrupted run left, too."""
+    """Remove the oldest releases beyond the option ``keep``, and the leftovers of an interrupted run."""
     try:
         names = os.listdir(places.releases)
     except OSError:
@@ -161,7 +162,7 @@ def recorded(module: AnsibleModule, places: Places) -> dict[str, Any] | None:
 
 
 def switch(module: AnsibleModule, places: Places, release: str, before: Texts, after: Texts) -> list[str]:
-    """Make a release the current one, and files as given; returns what was changed, in check mode what would be."""
+    """Switch to a release and write files; return lines of the changes, in check mode of the planned ones."""
     lines = {
         path: f"{'remove' if after[path] is None else 'write'} {path}" for path in after if after[path] != before[path]
     }
@@ -184,7 +185,7 @@ def switch(module: AnsibleModule, places: Places, release: str, before: Texts, a
 def switch_back(module: AnsibleModule, places: Places, release: str, after: Iterable[str], before: Texts) -> None:
     """Undo a switch that failed part way.
 
-    A file that could not be written has its earlier content already. ``release`` is "" if there was no release.
+    A file that could not be written still has its earlier content. ``release`` is "" if there was no release.
     """
     for path in after:
         with contextlib.suppress(OSError):
@@ -198,7 +199,7 @@ def switch_back(module: AnsibleModule, places: Places, release: str, after: Iter
 
 
 def install(module: AnsibleModule, places: Places) -> Done:
-    """Make the wanted release and files the current ones, unless the release finds them unfit."""
+    """Switch to the wanted release and files, if the preflight check of the release accepts them."""
     params, digest = module.params, module.params["digest"]
     current, record = link_target(places.current), recorded(module, places)
     present = os.path.isdir(places.release(digest))
@@ -239,7 +240,7 @@ def install(module: AnsibleModule, places: Places) -> Done:
 
 
 def go_back(module: AnsibleModule, places: Places) -> Done:
-    """Put back what worked last."""
+    """Roll back to the release and files that worked last."""
     record = recorded(module, places)
     if record is None:
         release = link_target(places.current)
@@ -266,7 +267,7 @@ def go_back(module: AnsibleModule, places: Places) -> Done:
 
 
 def prove(module: AnsibleModule, places: Places) -> Done:
-    """Note that what is installed works."""
+    """Record that the installed release works."""
     release = link_target(places.current)
     lines = [f"release {release} has proven itself"] if os.path.lexists(places.unproven) else []
     try:
@@ -282,7 +283,7 @@ def prove(module: AnsibleModule, places: Places) -> Done:
 def remove(module: AnsibleModule, places: Places) -> Done:
     """Remove the agent: its files, releases and links.
 
-    The configuration's directory and its manifests go only if nobody else has put anything there.
+    The directories of the configuration and its manifests are removed only if they hold no other files.
     """
     before = {path: _files.text_of(path) for path in module.params["files"]}
     after = dict.fromkeys(before)
@@ -299,8 +300,8 @@ def remove(module: AnsibleModule, places: Places) -> Done:
     try:
         _files.refuse_read_only([*going, *([places.current] if places.directory in going else [])])
         if not module.check_mode:
-            # All that can be refused comes first; a tree that is removed file by file is nothing that could be put
-            # back.
+            # Operations that may fail come first, and a rename can be undone; a tree that is removed file by file
+            # cannot be restored.
             shutil.rmtree(aside, ignore_errors=True)
             if os.path.lexists(places.directory):
                 os.rename(places.directory, aside)

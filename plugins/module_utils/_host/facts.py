@@ -38,7 +38,7 @@ FAMILIES = {
 CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, linux/proc_ns.h
 SERVICES = ("NetworkManager", "systemd-networkd", "firewalld")
-# Older ones have no IPVS that conntrack, ipset and the agent can work with.
+# IPVS of older kernels does not work with conntrack, ipset and the agent.
 OLDEST_KERNEL = (4, 18)
 OLDEST_PYTHON = (3, 9)
 # Directories that modules write to, and the purpose of each.
@@ -59,7 +59,7 @@ HYPERVISORS = (
 
 
 def survey(wanted_modules: Collection[str], wanted_commands: Iterable[str], fstab: str) -> dict[str, Any]:
-    """Return the survey of a node, as the module ``node_check`` documents it."""
+    """Return the facts about a node, as the module ``node_check`` documents them."""
     commands = {command: which(command) for command in wanted_commands}
     states = modules.states([name for entry in wanted_modules for name in entry.split("|")])
     container = container_kind()
@@ -92,7 +92,7 @@ def survey(wanted_modules: Collection[str], wanted_commands: Iterable[str], fsta
 def absent(wanted_modules: Iterable[str], states: Mapping[str, str], container: bool) -> list[str]:
     """Return the entries without a kernel module on the node, none in a container.
 
-    A container cannot tell. Its kernel loads the modules that rules need from outside the container.
+    A container cannot see the modules: the kernel loads those that rules need from outside the container.
     """
     return [
         entry
@@ -102,7 +102,7 @@ def absent(wanted_modules: Iterable[str], states: Mapping[str, str], container: 
 
 
 def lacking(found: Mapping[str, Any], has_modules: bool) -> list[str]:
-    """Return what a node lacks and packages may bring, one sentence each."""
+    """Return the missing commands and kernel modules, which packages may bring, one sentence each."""
     sentences = [f"command {command} is not installed" for command in found["lacks"]["commands"]]
     names = [entry.replace("|", " or ") for entry in found["lacks"]["modules"]]
     if names and has_modules:
@@ -121,14 +121,14 @@ def lacking(found: Mapping[str, Any], has_modules: bool) -> list[str]:
 def refusals(
     found: Mapping[str, Any], user: int, python: tuple[Any, ...], unwritable: Iterable[str], full: Iterable[str]
 ) -> list[str]:
-    """Return why a node cannot be prepared, whatever is installed on it, one sentence each.
+    """Return the reasons why a node cannot be prepared that no package removes, one sentence each.
 
     Args:
-        found: what :func:`survey` has found so far.
+        found: the facts that :func:`survey` has so far.
         user: the effective user id.
         python: the version of Python, as a tuple.
-        unwritable: those of ``WRITTEN`` that nothing can be written to.
-        full: those where there is no space for it.
+        unwritable: the paths of ``WRITTEN`` that cannot be written to.
+        full: the paths of ``WRITTEN`` with no space left.
     """
     sentences = []
     if user != 0:
@@ -155,13 +155,13 @@ def _release(text: str) -> tuple[int, ...]:
 
 
 def is_full(path: str) -> bool:
-    """Tell whether a file system has no space left, or no room for another file; those of the kernel count neither."""
+    """Tell whether a file system has no space or no inode left; the kernel's own file systems count neither."""
     found = os.statvfs(path)
     return found.f_blocks > 0 and (not found.f_bfree or (found.f_files > 0 and not found.f_ffree))
 
 
 def digest(path: str) -> str | None:
-    """Return the SHA-256 of a file in hexadecimal, or None where it is not or cannot be read."""
+    """Return the SHA-256 of a file in hexadecimal, or None if it is absent or cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.sha256(file.read()).hexdigest()
@@ -170,7 +170,7 @@ def digest(path: str) -> str | None:
 
 
 def which(command: str) -> str | None:
-    """Return the path of a command, where root would find it, or None."""
+    """Return the path of a command in root's search path, or None."""
     for directory in PATH:
         path = os.path.join(directory, command)
         if os.access(path, os.X_OK):
@@ -188,14 +188,14 @@ def ipvs_version() -> str | None:
 
 
 def iptables_backend() -> str | None:
-    """Return ``legacy`` or ``nft`` by the program that ``iptables`` leads to, or None."""
+    """Return ``legacy`` or ``nft`` by the program that ``iptables`` links to, or None."""
     path = which("iptables")
     program = os.path.basename(os.path.realpath(path)) if path else ""
     return next((backend for backend in ("legacy", "nft") if backend in program), None)
 
 
 def distribution(path: str = "/etc/os-release") -> dict[str, Any]:
-    """Return ``id``, ``version``, ``like`` (it, and what it says it is like) and ``family`` from os-release."""
+    """Return ``id``, ``version``, ``like`` (ID and the names in ID_LIKE) and ``family`` from os-release."""
     pairs = (line.strip().partition("=") for line in foreign_text(path).splitlines())
     fields = {key: value.strip("\"'") for key, _equals, value in pairs}
     names = [fields.get("ID", ""), *fields.get("ID_LIKE", "").split()]
@@ -207,9 +207,8 @@ def distribution(path: str = "/etc/os-release") -> dict[str, Any]:
 def container_kind(root: str = "/") -> str | None:
     """Return the kind of container that the node is, or None.
 
-    For example ``docker``, ``podman`` or ``lxc``; ``unknown`` for a container that does not tell its kind.
-
-    What the container interface of systemd names comes first; a pod of containerd has nothing of it.
+    For example ``docker``, ``podman`` or ``lxc``; ``unknown`` for a container that does not show its kind. Names from
+    systemd's container interface come first; a pod of containerd has none.
     """
     environment = dict(
         entry.partition("=")[::2] for entry in foreign_text(os.path.join(root, "proc/1/environ")).split("\0")
@@ -226,7 +225,7 @@ def container_kind(root: str = "/") -> str | None:
 
 
 def _first_processes(root: str) -> bool:
-    """Tell whether this process sees those that the kernel started: a container has process numbers of its own."""
+    """Tell whether this process is in the kernel's first PID namespace: a container has one of its own."""
     try:
         return os.stat(os.path.join(root, "proc/self/ns/pid")).st_ino == _FIRST_PID_NAMESPACE
     except OSError:
@@ -234,7 +233,7 @@ def _first_processes(root: str) -> bool:
 
 
 def hypervisor(root: str = "/") -> str:
-    """Return the hypervisor of the node, ``unknown`` for one that does not tell, ``none`` for a real machine."""
+    """Return the hypervisor of the node, ``unknown`` for an unnamed one, ``none`` for a physical machine."""
     processor = foreign_text(os.path.join(root, "proc/cpuinfo"))
     if "User Mode Linux" in processor:
         return "uml"
@@ -247,7 +246,7 @@ def hypervisor(root: str = "/") -> str:
 
 
 def firewalld_backend(path: str = "/etc/firewalld/firewalld.conf") -> str | None:
-    """Return what firewalld writes its rules with, ``nftables`` or ``iptables``, or None where it is not installed."""
+    """Return the back end of firewalld, ``nftables`` or ``iptables``, or None if firewalld is not installed."""
     if which("firewalld") is None:
         return None
     values = [

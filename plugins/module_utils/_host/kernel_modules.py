@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Kernel modules: which of several names a kernel knows, what is loaded at boot, and which can be unloaded."""
+"""Kernel modules: choose among alternative names, read and write boot files, select modules to unload."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check(params: Mapping[str, Any]) -> tuple[list[Alternatives], list[Alternati
     ``wanted`` and ``optional`` hold tuples of alternatives, ``absent`` holds names, ``parameters`` maps names to text.
 
     Raises:
-        EngineError: a name or a parameter is not one, or a name stands there twice.
+        EngineError: a name or a parameter is invalid, or a name is listed twice.
     """
     seen: dict[str, str] = {}
     lists: dict[str, list[Alternatives]] = {}
@@ -90,9 +90,9 @@ def _plain(value: Any) -> Any:
 
 
 def choose(wanted: Iterable[Alternatives], optional: Iterable[Alternatives], states: Mapping[str, str]) -> Choice:
-    """Return which names are meant: the first that is there already, else the first that can be loaded.
+    """Return the choice for each entry: the first loaded or built-in name, else the first loadable one.
 
-    A state that nobody can tell (a container) is a warning, not an error.
+    An unknown state, as in a container, is a warning, not an error.
     """
     names, lacking, warnings = [], [], []
     for required, entries in ((True, wanted), (False, optional)):
@@ -114,13 +114,13 @@ def choose(wanted: Iterable[Alternatives], optional: Iterable[Alternatives], sta
 
 
 def require(choice: Choice) -> None:
-    """Raise MissingError naming every module that is wanted and not there."""
+    """Raise MissingError that names every missing module."""
     if choice.lacking:
         raise MissingError("; ".join(choice.lacking) + "; nothing was changed")
 
 
 def files(owner: str) -> tuple[str, str]:
-    """Return the paths of an owner's files: what is loaded at boot, and with which parameters."""
+    """Return the paths of an owner's files: the modules to load at boot, and their parameters."""
     return f"/etc/modules-load.d/kubenode-{owner}.conf", f"/etc/modprobe.d/kubenode-{owner}.conf"
 
 
@@ -141,14 +141,14 @@ def parse_options(text: str) -> dict[str, str]:
 
 
 def overridden(path: str, names: Collection[str], wanted: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Return what other files of modprobe.d make of the next boot: name, value and file.
+    """Return the settings in other files of modprobe.d that count at the next boot instead: name, value and file.
 
-    Of a parameter (``ip_vs.conn_tab_bits``), the last word: modprobe puts the options of all files together in the
-    order of the files' names. Of a module, ``blacklist``: it is not loaded by modules-load.d then
+    For a parameter (``ip_vs.conn_tab_bits``), the last value counts: modprobe joins the options of all files in the
+    order of the files' names. For a module, the value is ``blacklist``: modules-load.d does not load it then
     (systemd-modules-load.service(8)).
 
     Args:
-        path: our file of modprobe.d.
+        path: the owner's file of modprobe.d.
         names: the modules that are to be loaded at boot.
         wanted: parameters ("a=1 b=2") by module name.
     """
@@ -172,9 +172,9 @@ def overridden(path: str, names: Collection[str], wanted: Mapping[str, str]) -> 
 
 
 def differing(live: Mapping[str, str], wanted: str) -> list[tuple[str, str, str]]:
-    """Return parameter, live value and wanted value of those in ``wanted`` ("a=1 b=2") that a module has otherwise.
+    """Return parameter, live value and wanted value of each parameter in ``wanted`` ("a=1 b=2") that differs.
 
-    What the kernel does not show cannot be compared and is left out.
+    Parameters that the kernel does not show are left out.
     """
     pairs = [pair.partition("=")[::2] for pair in wanted.split()]
     return [(name, live[name], value) for name, value in pairs if name in live and not _same(live[name], value)]
@@ -192,14 +192,14 @@ def _same(live: str, wanted: str) -> bool:
 
 
 def survey(names: Iterable[str] | None, owners: Owners) -> list[dict[str, Any]]:
-    """Return what the kernel has of modules, whose they are and what loads them at boot.
+    """Return state, parameters, users, owner and boot file of each kernel module.
 
     Args:
-        names: as people spell them; None for those that are loaded and those that the ledger lists.
+        names: in any spelling; None for the loaded modules and those that the ledger lists.
         owners: the owners of items.
 
     Raises:
-        EngineError: a name is not one.
+        EngineError: a name is invalid.
     """
     users = in_use()
     if names is None:
@@ -223,7 +223,7 @@ def survey(names: Iterable[str] | None, owners: Owners) -> list[dict[str, Any]]:
 
 
 def in_use(path: str = "/proc/modules") -> dict[str, list[str]]:
-    """Return the names of the modules that use each loaded module; nothing where the kernel does not tell."""
+    """Return the names of the modules that use each loaded module; empty if ``path`` cannot be read."""
     try:
         with open(path, encoding="ascii") as file:
             rows = [line.split() for line in file]
@@ -233,28 +233,28 @@ def in_use(path: str = "/proc/modules") -> dict[str, list[str]]:
 
 
 def render_load(owner: str, names: Collection[str]) -> str | None:
-    """Return the text of a modules-load.d file, or None."""
+    """Return the text of a modules-load.d file, or None without names."""
     return (
         HEADER.format(module="kernel_modules", owner=owner) + "".join(f"{name}\n" for name in names) if names else None
     )
 
 
 def render_options(owner: str, parameters: Mapping[str, str]) -> str | None:
-    """Return the text of a modprobe.d file, or None."""
+    """Return the text of a modprobe.d file, or None without parameters."""
     lines = [f"options {name} {parameters[name]}\n" for name in sorted(parameters) if parameters[name]]
     return HEADER.format(module="kernel_modules", owner=owner) + "".join(lines) if lines else None
 
 
 def unloadable(names: Iterable[str], path: str = "/proc/modules") -> list[str]:
-    """Return those of the modules that nothing but each other uses, users before what they use."""
+    """Return the modules that only modules of ``names`` use, each before the modules that it uses."""
     holders, users = {}, {}
     try:
         with open(path, encoding="ascii") as file:
             for line in file:
                 name, _size, count, above = line.split()[:4]
                 holders[name] = [] if above == "-" else above.rstrip(",").split(",")
-                # A scheduler, an application or a persistence engine holds ip_vs twice: by its symbols, and by
-                # registering.
+                # A scheduler, an application or a persistence engine counts twice as a user of ip_vs: by its symbols,
+                # and by registering.
                 users[name] = int(count) - sum(2 if holder.startswith("ip_vs_") else 1 for holder in holders[name])
     except OSError:
         return []

@@ -6,7 +6,7 @@
 
 """Package files of a directory: choose those that install something new.
 
-apt, dnf and pacman take an older file for a request to downgrade, so older files are left out.
+apt, dnf and pacman treat an older file as a request to downgrade, so older files are left out.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     Run = Callable[[Sequence[str]], tuple[int, str]]
 
 _RPM = r"%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\t[%{PROVIDENAME} ]\n"
-# What packages provide of which several versions are installed side by side: dnf's word, and zypper's.
+# A package whose versions are installed side by side provides one of these: dnf's word, and zypper's.
 _SIDE_BY_SIDE = ("installonlypkg(", "multiversion(")
 
 
 class Package(NamedTuple):
     """Package in a file or installed.
 
-    With ``side_by_side``, its versions do not replace each other, as those of kernels.
+    With ``side_by_side``, its versions do not replace each other, as with kernels.
     """
 
     name: str
@@ -36,10 +36,10 @@ class Package(NamedTuple):
 
 
 def newer(run: Run, family: str, paths: Iterable[str]) -> list[str]:
-    """Return those of the files that bring something new, in their order.
+    """Return the files that install a new package or a newer version, in their order.
 
-    That is what is not installed, or installed in an older version; of one package's files the newest. Of packages that
-    are installed side by side, it is every version that is not.
+    If several files hold one package, the newest counts. If versions are installed side by side, every version that is
+    not installed counts.
 
     Args:
         run: a function from a command to its status and output.
@@ -47,7 +47,7 @@ def newer(run: Run, family: str, paths: Iterable[str]) -> list[str]:
         paths: the files.
 
     Raises:
-        ValueError: a file is not a package; with its path.
+        ValueError: a file is not a package; the text has its path.
     """
     in_file, installed, compare = _TOOLS[family]
     kept = {}
@@ -99,7 +99,7 @@ def _rpm_installed(run: Run, name: str) -> list[str]:
 
 
 def _rpm_compare(run: Run, one: str, other: str) -> int:
-    """Epoch, version and release one after the other: before rpm 4.16 ``rpm.vercmp`` knows of no such parts."""
+    """Compare epoch, version and release one by one: before rpm 4.16 ``rpm.vercmp`` does not split them."""
     pairs = zip(_parts(one), _parts(other))
     asked = "".join(f'print(rpm.vercmp("{a}", "{b}"), " ")' for a, b in pairs)
     answers = [int(word) for word in run(["rpm", "--eval", f"%{{lua:{asked}}}"])[1].split()]
@@ -119,14 +119,14 @@ def _pacman_in_file(run: Run, path: str) -> Package | None:
 def _pacman_installed(run: Run, name: str) -> list[str]:
     code, output = run(["pacman", "--query", name])
     words = output.split()
-    return [words[1]] if code == 0 and words[0] == name else []  # not what is provided by another
+    return [words[1]] if code == 0 and words[0] == name else []  # not a package that provides the name
 
 
 def _pacman_compare(run: Run, one: str, other: str) -> int:
     return int(run(["vercmp", one, other])[1])
 
 
-# By family: the package in a file or None, the installed versions of a package, and -1, 0 or 1 for two versions.
+# Functions by family: the package in a file or None, a package's installed versions, and -1, 0 or 1 for two versions.
 _TOOLS = {
     "debian": (_deb_in_file, _deb_installed, _deb_compare),
     "redhat": (_rpm_in_file, _rpm_installed, _rpm_compare),

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     Run = Callable[[Sequence[str]], tuple[int, str]]
     Command = tuple[str, ...]
 
-# Where every package writes. A package manager that is refused there stops in the middle.
+# Directories that every package writes to. If one is read-only, a package manager stops half-way.
 WRITTEN = ("/usr", "/etc", "/var/lib")
-# A mirror is used for one installation and leaves nothing in /etc: the manager is told to look for repositories in a
-# directory of ours.
+# A mirror is used for one installation and leaves nothing in /etc: the package manager reads its repositories from the
+# work directory.
 _REPOSITORY = "[kubenode]\nname=kubenode\nbaseurl={mirror}\nenabled=1\n{keys}"
 _APT = ("-o", "DPkg::Lock::Timeout=300", "-o", "APT::Sandbox::User=root")
-# What apt knows of packages, without what it has cached of the node's repositories.
+# Options of apt that leave out sources.list.d and the cached lists of the node's repositories.
 _APT_OWN = (
     *_APT,
     "-o",
@@ -49,16 +49,16 @@ _DNF_MIRROR = ("--setopt=reposdir={work}", "--setopt=cachedir={work}/cache")
 _ZYPPER = ("zypper", "--non-interactive", "--quiet")
 _ZYPPER_MIRROR = ("--reposd-dir", "{work}", "--cache-dir", "{work}/cache")
 _PACMAN_MIRROR = ("--config", "{work}/pacman.conf", "--cachedir", "{work}/cache")
-# What pacman knows of repositories has no place of its own beside what is installed: it is put back after the use of a
+# pacman keeps repository lists only beside its database of installed packages: they are restored after the use of a
 # mirror.
 PACMAN_LISTS = "/var/lib/pacman/sync"
 
 
 class Manager(NamedTuple):
-    """What a package manager is called with.
+    """Commands of a package manager.
 
-    A command is a tuple of words; ``{names}`` stands for the packages or files, ``{work}`` for a directory of ours,
-    ``{mirror}`` for the mirror. ``lists`` is the file, below that directory, that names the mirror, with its text (see
+    A command is a tuple of words; ``{names}`` stands for the packages or files, ``{work}`` for the work directory,
+    ``{mirror}`` for the mirror. ``lists`` is the file, in the work directory, that names the mirror, with its text (see
     ``mirror_list``). ``done`` are the exit statuses of success.
     """
 
@@ -110,7 +110,7 @@ def commands(family: str, source: str, names: Sequence[str], work: str = "", mir
         family: a key of ``MANAGERS``.
         source: ``repositories``, ``mirror`` or ``files``.
         names: packages, or with ``files`` paths.
-        work: a directory of ours; empty but for ``lists``, with a mirror.
+        work: the work directory; with a mirror, it holds only ``lists``.
         mirror: the mirror.
     """
     return [
@@ -127,8 +127,8 @@ def mirror_list(
     Args:
         family: a key of ``MANAGERS``.
         mirror: the mirror.
-        configuration: pacman's, whose section ``options`` says what it does with signatures, for one.
-        keys: the directory of the distribution's keys, which dnf does not know before a repository names them.
+        configuration: pacman's configuration; its section ``options`` is kept, for example the signature level.
+        keys: the directory of the distribution's keys, which dnf uses only if a repository names them.
     """
     name, text = MANAGERS[family].lists
     found = sorted(glob.glob(os.path.join(keys, "RPM-GPG-KEY-*"))) if family == "redhat" else []
@@ -138,7 +138,7 @@ def mirror_list(
 
 
 def _options(path: str) -> str:
-    """Return what is in pacman's configuration before any repository."""
+    """Return the part of pacman's configuration before the first repository."""
     with open(path, encoding="utf-8") as file:
         lines = file.readlines()
     names = [line.strip() if line.lstrip().startswith("[") else None for line in lines]
@@ -148,7 +148,7 @@ def _options(path: str) -> str:
 
 @contextlib.contextmanager
 def unchanged(directory: str, place: str) -> Iterator[None]:
-    """Restore a directory, which may be absent, to its state before; ``place`` holds the copy meanwhile."""
+    """Restore a directory, which may be absent, at the end; ``place`` holds the copy meanwhile."""
     there = os.path.isdir(directory)
     if there:
         shutil.copytree(directory, place)
@@ -163,7 +163,7 @@ def unchanged(directory: str, place: str) -> Iterator[None]:
 def removals(said: str) -> list[list[str]]:
     """Return the commands that remove each package that pacman failed to install.
 
-    After a failure for lack of space, pacman takes the package for installed.
+    After a failure for lack of space, pacman records the package as installed.
     """
     names = re.findall(r"^error: problem occurred while installing (\S+)$", said, re.MULTILINE)
     return [["pacman", "--remove", "--nodeps", "--nodeps", "--noconfirm", name] for name in names]
@@ -177,5 +177,5 @@ def missing(run: Run, family: str, names: list[str]) -> list[str]:
         return [name for name in names if name not in installed]
     if family == "arch":
         code, output = run(["pacman", "--deptest", *names])
-        return output.split() or (names if code else [])  # without a word where its database cannot be opened
+        return output.split() or (names if code else [])  # no output if pacman cannot open its database
     return [name for name in names if all(run(["rpm", "--query", *how, name])[0] for how in ((), ("--whatprovides",)))]

@@ -6,7 +6,7 @@
 
 """Sources of swap: ``/proc/swaps``, ``fstab``, systemd's swap units and services that create swap.
 
-Nothing here writes.
+The functions only read.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ SERVICES = (
     "dphys-swapfile.service",
     "swapspace.service",
 )
-# Beside a unit, a file of ours whose condition never holds keeps it from being started. Masking would not do: it fails
-# for a unit that somebody wrote into /etc/systemd/system, and a mask does not tell whose it is.
+# A drop-in whose condition never holds keeps a unit from starting. A mask is no choice: it fails for a unit that an
+# administrator wrote into /etc/systemd/system, and it does not show who made it.
 DROP_IN = "90-kubenode.conf"
 DROP_IN_TEXT = """\
 # Written by kubenode.ipvs.swap: no swap on this node. The same module with state=restored removes this file.
@@ -84,7 +84,7 @@ def without_swap(text: str) -> str:
 
 
 def with_swap(text: str) -> str:
-    """Return the text that :func:`without_swap` changed as it was."""
+    """Return the text from before :func:`without_swap` changed it."""
     lines = text.splitlines(keepends=True)
     return "".join(
         line[len(MARK) :] if line.startswith(MARK) and is_swap(line[len(MARK) :]) else line for line in lines
@@ -92,10 +92,10 @@ def with_swap(text: str) -> str:
 
 
 def units(directories: Sequence[str] = UNIT_DIRECTORIES) -> list[str]:
-    """Return what systemd starts at boot to have swap beside fstab's, by name: swap units and :data:`SERVICES`.
+    """Return the units that turn swap on at boot, except for fstab's, by name: swap units and :data:`SERVICES`.
 
-    Swap units come from administrators, zram-generator and systemd-gpt-auto-generator. What nothing wants, what is
-    masked (a link to ``/dev/null``) and what we keep from starting is none of it.
+    Swap units come from administrators, zram-generator and systemd-gpt-auto-generator. Units that no other unit wants,
+    masked units (a link to ``/dev/null``) and units with the drop-in are left out.
     """
     found: dict[str, str] = {}
     for directory in directories:
@@ -146,7 +146,7 @@ def path(area: str) -> str:
 
 
 def unit_name(area: str) -> str:
-    """Return the name of an area's swap unit; see systemd.unit(5), on escaping."""
+    """Return the name of an area's swap unit, escaped as in systemd.unit(5)."""
     escaped = re.sub(r"[^A-Za-z0-9:_./]|^\.", lambda found: _escape(found[0]), path(area).strip("/"))
     return f"{escaped.replace('/', '-')}.swap"
 
@@ -156,12 +156,12 @@ def _escape(character: str) -> str:
 
 
 def drop_in(unit: str, directory: str = UNIT_DIRECTORIES[0]) -> str:
-    """Return the path of our file beside a unit."""
+    """Return the path of a unit's drop-in."""
     return os.path.join(directory, f"{unit}.d", DROP_IN)
 
 
 def blocked(directory: str = UNIT_DIRECTORIES[0]) -> list[str]:
-    """Return the units that we keep from being started."""
+    """Return the units that the drop-in keeps from starting."""
     return [
         name[: -len(".d")]
         for name in _names(directory)

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection. It can change at any time, do not use it from outside.
 
-"""Sysctls: from a task's options to live values and one file; and which other files have the last word."""
+"""Sysctls: convert a task's options to live values and the owner's file, and find files that override it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[^\s=#;-][^\s=]*\Z")
 
 
 class Bounds(NamedTuple):
-    """What a value may be, word by word; each is a tuple of numbers or None."""
+    """Bounds of a value, number by number; each bound is a tuple of numbers or None."""
 
     low: tuple[int, ...] | None
     high: tuple[int, ...] | None
@@ -39,7 +39,7 @@ class Bounds(NamedTuple):
         """Return ``text`` with each number raised to the lower and lowered to the upper bound.
 
         Raises:
-            EngineError: the text is not as many numbers as the bounds are.
+            EngineError: the text does not consist of as many numbers as the bounds.
         """
         try:
             numbers = [int(word) for word in text.split()]
@@ -53,15 +53,15 @@ class Bounds(NamedTuple):
         return " ".join(str(number) for number in numbers)
 
     def nearest(self) -> str:
-        """Return the value where nobody knows what is there yet."""
+        """Return the value to use while the live value is unknown."""
         return " ".join(str(number) for number in self.low or self.high or ())
 
 
 def check(given: Mapping[str, Any], absent: Iterable[str]) -> tuple[dict[str, str], dict[str, Bounds], list[str]]:
-    """Return values and bounds by canonical name, and the canonical names of those that shall not be ours.
+    """Return values and bounds by canonical name, and the canonical names of those to give up.
 
     Raises:
-        EngineError: a value is not one, or a name stands there twice.
+        EngineError: a value is invalid, or a name is listed twice.
     """
     seen: dict[str, str] = {}
     values, bounds = {}, {}
@@ -132,7 +132,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def render(owner: str, values: Mapping[str, str]) -> str | None:
-    """Return the text of an owner's file, or None if there is nothing to keep."""
+    """Return the text of an owner's file, or None without values."""
     if not values:
         return None
     lines = [HEADER.format(module="sysctls", owner=owner)]
@@ -143,12 +143,11 @@ def render(owner: str, values: Mapping[str, str]) -> str | None:
 def bounded_at_boot(
     bounds: Mapping[str, Bounds], path: str, live: Mapping[str, str], kept: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Return the value that our file needs for each key to be within its bounds after a boot.
+    """Return the values that the owner's file needs, by key, so that each key is within its bounds after a boot.
 
-    The value is None where our file should omit the key.
-
-    What a file before ours says is not known to it: if that is within the bounds it must stand, now and when somebody
-    changes it. Without such a file the value of a boot is the kernel's own, which is what is live at first.
+    The value is None if the file must omit the key: an earlier file sets a value within the bounds, and that file must
+    keep its effect, also after an administrator changes it. Without an earlier file, a boot begins with the kernel's
+    default, which is the live value at first.
     """
     before = spoken(before_ours(path), bounds)
     found = {}
@@ -164,10 +163,10 @@ def bounded_at_boot(
 
 
 def overridden(path: str, wanted: Mapping[str, str | Bounds]) -> list[tuple[str, str, str]]:
-    """Return the settings of other files that have the last word and do not say what is wanted: name, value, file.
+    """Return the settings of later files that differ from the wanted ones: name, value, file.
 
     Args:
-        path: our file.
+        path: the owner's file.
         wanted: values or :class:`Bounds` by name.
     """
     found = []
@@ -181,8 +180,7 @@ def overridden(path: str, wanted: Mapping[str, str | Bounds]) -> list[tuple[str,
 def spoken(files: Iterable[str], names: Collection[str]) -> dict[str, tuple[str, str]]:
     """Return the last settings of the names in files: value and file by name.
 
-    Patterns do not count: a name that is set by itself, as we do, is left alone by them whatever the order
-    (sysctl.d(5)).
+    Patterns do not count: they do not change a sysctl that any file sets by its full name, in any order (sysctl.d(5)).
     """
     found: dict[str, tuple[str, str]] = {}
     for file in files if names else ():
@@ -192,17 +190,17 @@ def spoken(files: Iterable[str], names: Collection[str]) -> dict[str, tuple[str,
 
 
 def before_ours(path: str) -> list[str]:
-    """Return the files that are read before ours, in their order."""
+    """Return the files that are read before the owner's file, in their order."""
     return [file for file in boot_order(DIRECTORIES) if os.path.basename(file) < os.path.basename(path)]
 
 
 def after_ours(path: str) -> list[str]:
-    """Return the files that are read after ours, in their order."""
+    """Return the files that are read after the owner's file, in their order."""
     return [*[file for file in boot_order(DIRECTORIES) if os.path.basename(file) > os.path.basename(path)], LAST]
 
 
 def survey(patterns: Iterable[str] | None, owners: Owners) -> list[dict[str, Any]]:
-    """Return what is live, whose it is and what a boot makes of it.
+    """Return live value, owner, former value and boot setting of each sysctl.
 
     Args:
         patterns: names, perhaps with wildcards; None for those that the ledger lists.
@@ -246,5 +244,5 @@ def former_value(text: str) -> str | None:
 def _live(name: str) -> str | None:
     try:
         return sysctls.read([name])["sysctl"].get(name)
-    except EngineError:  # some can only be written, some have no value yet
+    except EngineError:  # some sysctls are write-only, some have no value yet
         return None
