@@ -22,12 +22,12 @@ RELEASE_DIGITS = 16
 class ActionModule(ActionBase):
     """The controller's half of ``agent_install``."""
 
-    # A directory on the node is made when there is something to transfer: one made early would be a second one, which
-    # nobody removes, and two round trips for a run that changes nothing.
+    # run() creates a directory on the node when there is something to transfer. With True, Ansible would create a
+    # second one, which is never removed and costs two round trips in a run that changes nothing.
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module with the bundle's digest, and once more with the bundle where the node lacks it."""
+        """Run the module with the bundle's digest, and once more with the bundle if the node lacks it."""
         result = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         bundle = arguments.pop("bundle", None)
@@ -52,7 +52,7 @@ class ActionModule(ActionBase):
             result.update(first)
             return result
         try:
-            # made already where modules are not pipelined
+            # exists already if modules are not pipelined
             place = self._connection._shell.tmpdir or self._make_tmp_path()
             arguments["bundle"] = self._connection._shell.join_path(place, "bundle.tar.gz")
             self._transfer_file(source, arguments["bundle"])

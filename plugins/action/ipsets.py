@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Send member files from the controller to the node, and name the controller's file in errors about its members.
 
-Confirms a change that waits for confirmation.
+Then confirm a change that waits for confirmation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ActionModule(ConfirmingAction):
     _supports_async = False
 
     def _change(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
-        """Run the module once; files of the controller stand in the node's temporary directory for it."""
+        """Run the module, with the controller's member files in the node's temporary directory."""
         arguments = dict(self._task.args)
         sent: dict[str, str] = {}
         if isinstance(arguments.get("sets"), list):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's half of ``ipvs_services``: confirms a change that waits for it."""
+"""The controller's half of ``ipvs_services``: confirm its change over a new connection."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from ansible_collections.kubenode.ipvs.plugins.plugin_utils.confirmation import 
 
 
 class ActionModule(ConfirmingAction):
-    """Confirms by a new connection."""
+    """Action that confirms the module's change."""

@@ -19,12 +19,12 @@ MODULE = "kubenode.ipvs.packages"
 class ActionModule(ActionBase):
     """The controller's half of ``packages``."""
 
-    # A directory on the node is made when there is something to transfer: one made early would be a second one, which
-    # nobody removes.
+    # run() creates a directory on the node when there is something to transfer. With True, Ansible would create a
+    # second one, which is never removed.
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module, and once more with the files where packages are missing."""
+        """Run the module, and once more with the files if packages are missing."""
         result = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         directory = arguments.get("directory")
@@ -39,7 +39,7 @@ class ActionModule(ActionBase):
             result.update(first)
             return result
         try:
-            # made already where modules are not pipelined
+            # exists already if modules are not pipelined
             place = self._connection._shell.tmpdir or self._make_tmp_path()
             arguments["files"] = [self._connection._shell.join_path(place, source.name) for source in sources]
             for source, path in zip(sources, arguments["files"]):

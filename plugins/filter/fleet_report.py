@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter fleet_report."""
+"""Filter ``fleet_report``: the report of the playbook verify as text, JSON or HTML."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def fleet_report(collected: Any, format: str = "text") -> str:
 
 
 class FilterModule:
-    """The filters of this file."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Return them by name."""
+        """Return the filters by name."""
         return {"fleet_report": fleet_report}

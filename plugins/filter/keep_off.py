@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter keep_off."""
+"""Filter ``keep_off``: a patch that keeps a DaemonSet off nodes with a label."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def keep_off(daemonset: Any, label: str, value: str) -> dict[str, Any]:
-    """Return the patch.
+    """Return the patch, empty if the DaemonSet needs none.
 
     Raises:
-        AnsibleFilterError: that is no DaemonSet.
+        AnsibleFilterError: the object is no DaemonSet.
     """
     try:
         pod = daemonset["spec"]["template"]["spec"]
@@ -81,8 +81,8 @@ def keep_off(daemonset: Any, label: str, value: str) -> dict[str, Any]:
 
 
 class FilterModule:
-    """Ansible's way to find filters."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Return the filter by its name."""
+        """Return the filters by name."""
         return {"keep_off": keep_off}

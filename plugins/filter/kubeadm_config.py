@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter kubeadm_config."""
+"""Filter ``kubeadm_config``: the documents for ``kubeadm init`` or ``kubeadm join``."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _value:
 def kubeadm_config(
     settings: Any, kubeadm_version: str, join: dict[str, Any] | None = None, control_plane: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the documents for init, or with ``join`` those to join."""
+    """Return the documents for ``kubeadm init``, or with ``join`` those for ``kubeadm join``."""
     try:
         decided = plan(settings, kubeadm_version)
         return init_documents(decided) if join is None else join_documents(decided, join, control_plane)
@@ -96,8 +96,8 @@ def kubeadm_config(
 
 
 class FilterModule:
-    """The filters of this file."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Return them by name."""
+        """Return the filters by name."""
         return {"kubeadm_config": kubeadm_config}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter kubeadm_plan."""
+"""Filter ``kubeadm_plan``: the proxy and the versions of a cluster, decided from the settings."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _value:
 
 
 def kubeadm_plan(settings: Any, kubeadm_version: str) -> dict[str, Any]:
-    """Return what the settings come to."""
+    """Return the proxy, its configuration, versions and warnings that follow from the settings."""
     try:
         decided = plan(settings, kubeadm_version)
     except SettingsError as error:
@@ -88,8 +88,8 @@ def kubeadm_plan(settings: Any, kubeadm_version: str) -> dict[str, Any]:
 
 
 class FilterModule:
-    """The filters of this file."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Return them by name."""
+        """Return the filters by name."""
         return {"kubeadm_plan": kubeadm_plan}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter to_ipset."""
+"""Filter ``to_ipset``: sets as the input of ``ipset restore``."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _value:
 
 
 def to_ipset(sets: Any) -> str:
-    """Return the text.
+    """Return the input of ``ipset restore``.
 
     Raises:
-        AnsibleFilterError: an option that cannot be.
+        AnsibleFilterError: an option is invalid.
     """
     try:
         return ipset(sets)
@@ -60,8 +60,8 @@ def to_ipset(sets: Any) -> str:
 
 
 class FilterModule:
-    """Ansible's way to find filters."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Return the filter by its name."""
+        """Return the filters by name."""
         return {"to_ipset": to_ipset}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter to_iptables."""
+"""Filter ``to_iptables``: chains as the input of ``iptables-restore --noflush``."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ _value:
 
 
 def to_iptables(chains: Any, family: str = "ipv4") -> str:
-    """Return the text.
+    """Return the input of ``iptables-restore --noflush``.
 
     Raises:
-        AnsibleFilterError: an option that cannot be.
+        AnsibleFilterError: an option is invalid.
     """
     try:
         return iptables(chains, family)
@@ -69,8 +69,8 @@ def to_iptables(chains: Any, family: str = "ipv4") -> str:
 
 
 class FilterModule:
-    """Ansible's way to find filters."""
+    """Filters of this file."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Return the filter by its name."""
+        """Return the filters by name."""
         return {"to_iptables": to_iptables}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lookup objects."""
+"""Lookup ``objects``: Services, EndpointSlices and Nodes from files and from a cluster."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.manifests.documents 
     objects,
 )
 
-_LOG = re.compile(r"[IWEF]\d{4} ")  # begins a line of kubectl's log, of what it tries several times and says in the end
+_LOG = re.compile(r"[IWEF]\d{4} ")  # begins a log line of kubectl, one for each retry; the last line repeats the error
 _ASKED = "services,endpointslices.discovery.k8s.io,nodes"
 
 
 class LookupModule(LookupBase):
-    """Ansible's way to find the lookup."""
+    """Lookup of this file."""
 
     def run(self, terms: list[str], variables: Any = None, **kwargs: Any) -> list[dict[str, Any]]:
         """Return the objects of all files and of the cluster.
 
         Raises:
-            AnsibleLookupError: a file cannot be used, the cluster cannot be asked, or an object is there twice.
+            AnsibleLookupError: a file or the cluster cannot be read, or an object is listed twice.
         """
         self.set_options(var_options=variables, direct=kwargs)
         kubeconfig = self.get_option("kubeconfig")
@@ -121,7 +121,7 @@ def read(path: str) -> dict[ObjectKey, dict[str, Any]]:
     """Return the objects of a file or directory.
 
     Raises:
-        AnsibleLookupError: with everything that is wrong.
+        AnsibleLookupError: a file cannot be used; the text lists every problem.
     """
     source = Manifests(path)
     source.scan()
@@ -135,7 +135,7 @@ def ask(kubectl: str, kubeconfig: str, context: str | None) -> dict[ObjectKey, d
     """Return the objects of a cluster.
 
     Raises:
-        AnsibleLookupError: there is no kubectl, or it is refused: with what it says.
+        AnsibleLookupError: kubectl is missing, fails, or prints no objects; the text has its error.
     """
     where = ["--kubeconfig", os.path.expanduser(kubeconfig), *(["--context", context] if context else [])]
     words = [os.path.expanduser(kubectl), *where, "get", _ASKED, "--all-namespaces", "--output", "json"]
@@ -156,6 +156,6 @@ def ask(kubectl: str, kubeconfig: str, context: str | None) -> dict[ObjectKey, d
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:
-    """Return what kubectl says about why it was refused; it may say it of each kind of object."""
+    """Return kubectl's error lines, each once, since kubectl may repeat one for each kind of object."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip() and not _LOG.match(line)]
     return "; ".join(dict.fromkeys(lines)) or f"kubectl ended with status {done.returncode}"

@@ -249,7 +249,7 @@ def main() -> None:
     params = module.params
     found = survey(params["modules"], params["commands"], params["fstab"])
     if "firewalld" in found["services"]:
-        # 1.3 does so with either back end (its Firewall.flush goes over all_backends)
+        # firewalld 1.3 does so with either back end (its Firewall.flush loops over all_backends)
         does = "removes" if found["firewalld_backend"] == "iptables" else "may remove"
         module.warn(
             f"firewalld runs with FirewallBackend={found['firewalld_backend']}: each of its reloads {does} the chains"

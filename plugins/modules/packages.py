@@ -100,7 +100,7 @@ ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "LC
 
 
 def install(module: AnsibleModule, family: str, missing: list[str]) -> None:
-    """Install what is missing; fails with the last words of the package manager."""
+    """Install the missing packages, or fail with the last lines of the package manager's output."""
     params = module.params
     source, names, origin = "repositories", missing, "the node's repositories"
     if params["files"] is not None:
@@ -114,7 +114,7 @@ def install(module: AnsibleModule, family: str, missing: list[str]) -> None:
         name, text = _packages.mirror_list(family, params["mirror"])
         with open(os.path.join(module.tmpdir, name), "w", encoding="utf-8") as file:
             file.write(text)
-        os.makedirs(os.path.join(module.tmpdir, "lists", "partial"))  # apt makes it only where it usually is
+        os.makedirs(os.path.join(module.tmpdir, "lists", "partial"))  # apt creates only its default directory
     commands = _packages.commands(family, source, names, module.tmpdir, params["mirror"]) if names else []
     with contextlib.ExitStack() as stack:
         if family == "arch" and source == "mirror":
@@ -129,12 +129,12 @@ def install(module: AnsibleModule, family: str, missing: list[str]) -> None:
 
 
 def carry_out(module: AnsibleModule, command: list[str], done: tuple[int, ...], failure: str) -> None:
-    """Run one command of a package manager; its last words follow ``failure`` if its status is not one of ``done``."""
+    """Run one command of a package manager; unless its status is in ``done``, fail with its last lines."""
     code, out, error = module.run_command(command, environ_update=ENVIRONMENT)
     if code not in done:
         for removal in _packages.removals(out + error):
             module.run_command(removal)
-        words = (out + error).partition("\nProblem repository:")[0]  # dnf writes out the whole of its settings
+        words = (out + error).partition("\nProblem repository:")[0]  # dnf prints all its settings after this
         said = [line.strip() for line in words.splitlines() if line.strip()]
         module.fail_json(msg=f"{failure}: {' '.join(said[-8:])}", command=command)
 

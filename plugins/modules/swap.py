@@ -65,7 +65,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._module import files
 
 
 def wishes(state: str, fstab: str) -> tuple[dict[str, str | None], list[str], list[str]]:
-    """Return the files to be written with their text (None: removed), and what that means in words."""
+    """Return the files to write with their text (None: remove), the units to block or release, and lines about both."""
     before = _files.text_of(fstab) or ""
     if state == "off":
         units, blocked = _swap.units(_swap.UNIT_DIRECTORIES), _swap.blocked(_swap.UNIT_DIRECTORIES[0])
@@ -89,13 +89,13 @@ def wishes(state: str, fstab: str) -> tuple[dict[str, str | None], list[str], li
 
 
 def run(module: AnsibleModule, *command: str) -> str:
-    # libmount, which swapon reads fstab by, is told where that is.
+    # swapon reads fstab through libmount, which takes the path from this variable.
     code, _out, error = module.run_command(list(command), environ_update={"LIBMOUNT_FSTAB": module.params["fstab"]})
     return f"{' '.join(command)} failed: {error.strip()}" if code else ""
 
 
 def systemctl(module: AnsibleModule, *arguments: str) -> None:
-    """Call systemctl where systemd runs; a failure is the module's."""
+    """Call systemctl if systemd runs; on an error, fail the module."""
     if os.path.isdir("/run/systemd/system"):
         problem = run(module, "systemctl", *arguments)
         if problem:
@@ -114,14 +114,14 @@ def turn_off(module: AnsibleModule, units: list[str], areas: list[str]) -> None:
 
 
 def turn_on(module: AnsibleModule, areas: list[str]) -> None:
-    """Turn those areas on again that are not."""
+    """Turn on the areas that are off."""
     for area in areas:
         if area not in _swap.active():
             run(module, "swapon", _swap.path(area))
 
 
 def write(module: AnsibleModule, files: dict[str, str | None], before: dict[str, str | None]) -> str:
-    """Write all files, or leave all as they were; return what is in the way, or ""."""
+    """Write all files, or leave all as they were; return the error, or ""."""
     for path, text in files.items():
         try:
             put(module, path, text)
@@ -134,7 +134,7 @@ def write(module: AnsibleModule, files: dict[str, str | None], before: dict[str,
 
 
 def put(module: AnsibleModule, path: str, text: str | None) -> None:
-    """Write a file, or without a text remove it, and its directory if nothing else is there."""
+    """Write a file; without a text, remove it, and its directory if that is empty then."""
     _files.write(module, path, text)
     if text is None and not os.listdir(os.path.dirname(path)):
         os.rmdir(os.path.dirname(path))
@@ -177,7 +177,7 @@ def main() -> None:
         if units:
             systemctl(module, "daemon-reload")
         if state == "restored":
-            # A partition that fstab names has no unit of its own name: it is turned on by fstab.
+            # A partition that fstab names has no unit in this list: `swapon -a` turns it on.
             there = [unit for unit in _swap.units(_swap.UNIT_DIRECTORIES) if unit in units]
             if there:
                 systemctl(module, "start", *there)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's half of ``confirm_timeout``: after the change, reach the node anew and say that all is well."""
+"""The controller's half of ``confirm_timeout``: after the change, confirm it over a new connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
 _PAUSE = 1  # seconds between two attempts
-_GRACE = 60  # seconds after the node's deadline in which it must be reached to tell what became of the change
+_GRACE = 60  # seconds after the node's deadline to reach the node and read the outcome
 
 
 class ConfirmingAction(ActionBase):
@@ -28,7 +28,7 @@ class ConfirmingAction(ActionBase):
     _supports_async = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module, and confirm."""
+        """Run the module, and confirm its change."""
         result = super().run(tmp, task_vars)
         if self._task.async_val and self._task.args.get("confirm_timeout") is not None:
             raise AnsibleActionFail("confirm_timeout and async exclude each other")
@@ -47,7 +47,7 @@ class ConfirmingAction(ActionBase):
         return result
 
     def _confirm(self, path: str, seconds: int) -> dict[str, Any]:
-        """Return what to add to the result: the node decides by its file whether the confirmation came in time."""
+        """Confirm the change by removing the node's file, and return the result fields with the outcome."""
         end = time.monotonic() + seconds + _GRACE
         while True:
             try:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Report of the playbook verify as one table: nodes x checks, each cell a verdict with its reasons.
 
-A result is the return value of an Ansible task: ``lines`` lists the steps to do, ``msg`` with ``failed`` says why none
-is possible.
+A result is the return value of an Ansible task: ``lines`` lists the steps to do, ``msg`` with ``failed`` is the reason
+why none is possible.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-# The columns, in the order of the roles' tasks: a name, and the key of its result in what verify collects of a node.
+# Columns, in the order of the roles' tasks: a name, and the key of its result in the data that verify collects.
 CHECKS = (
     ("node", "node"),
     ("packages", "packages"),
@@ -24,14 +24,14 @@ CHECKS = (
     ("state in the kernel", "plan"),
 )
 _OF_PREPARE = ("packages", "kernel", "swap", "files")
-# Those that a command line answers, with the exit status for good and for drift (kubenode status, kubenode plan).
+# Checks by a command (kubenode status, kubenode plan), with its exit status for ok and for drift.
 _ASKED = {"status": (0, 3), "plan": (0, 2)}
-# From good to bad; a node is as its worst check.
+# From good to bad; a node has the verdict of its worst check.
 OK, UNKNOWN, DRIFT, FAILED, UNREACHABLE = VERDICTS = ("ok", "unknown", "drift", "failed", "unreachable")
 
 
 class Check(NamedTuple):
-    """One cell: its verdict, and what would be done or why not."""
+    """One cell: its verdict, and the steps to do or the reasons of a failure."""
 
     name: str
     verdict: str
@@ -52,19 +52,19 @@ class NodeReport(NamedTuple):
 
 
 class FleetError(ValueError):
-    """What was given is not what the playbook verify collects."""
+    """Error for data in another form than the playbook verify collects."""
 
 
 def fleet(collected: Any) -> list[NodeReport]:
     """Return the rows, in the order given.
 
     Args:
-        collected: by node, what verify collected: results by the keys of ``CHECKS`` (a list where several tasks make up
-            one check), ``prepared`` if the role prepare came to its end, ``error`` with what stopped it, ``table`` with
-            the result of ipvs_services_info. Nothing for a node that did not answer.
+        collected: by node, the data of verify: results by the keys of ``CHECKS`` (a list if several tasks make up one
+            check), ``prepared`` if the role prepare completed, ``error`` with the error that stopped it, ``table`` with
+            the result of ipvs_services_info. Empty for a node that did not answer.
 
     Raises:
-        FleetError: it is no mapping of mappings.
+        FleetError: ``collected`` is no mapping of mappings.
     """
     if not isinstance(collected, Mapping):
         raise FleetError(f"reports are {type(collected).__name__}, expected a mapping from nodes to what was collected")
@@ -96,7 +96,7 @@ def _check(title: str, key: str, results: Mapping[str, Any]) -> Check:
         return Check(title, FAILED, tuple(failed))
     if key in _ASKED:
         return _about_command(title, ran[0], *_ASKED[key]) if ran else Check(title, UNKNOWN, ())
-    if not ran:  # left out because there was nothing to do, if the role came that far
+    if not ran:  # skipped, as there was nothing to do, if the role completed
         return Check(title, OK if key in _OF_PREPARE and results.get("prepared") else UNKNOWN, ())
     lines = tuple(line for result in ran if result.get("changed") for line in _lines(result))
     return Check(title, DRIFT if lines else OK, lines)
@@ -129,7 +129,7 @@ def _about_command(title: str, result: Mapping[str, Any], good: int, drift: int)
 
 
 def _lines(result: Mapping[str, Any]) -> list[str]:
-    """Return what a changed result is about: its own words, its loop's items, or its file."""
+    """Return the lines of a changed result: its own lines, its loop's changed items, or its file."""
     items = [
         item.get("item") for item in result.get("results", ()) if isinstance(item, Mapping) and item.get("changed")
     ]
@@ -163,7 +163,7 @@ def _servers(table: Any) -> tuple[int, int, int] | None:
 
 
 def as_data(reports: list[NodeReport]) -> dict[str, Any]:
-    """Return the table as JSON has it."""
+    """Return the table as data for JSON."""
     return {
         "nodes": [
             {

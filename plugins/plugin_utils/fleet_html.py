@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fleet as one HTML page that needs nothing but itself: no scripts, no fonts, no pictures from elsewhere.
+"""Fleet report as one self-contained HTML page: no scripts, no fonts, no pictures from elsewhere.
 
 Nodes that need attention come first, the worst on top; then all nodes, one line each.
 """
@@ -13,7 +13,7 @@ from html import escape
 from .fleet import CHECKS, OK, VERDICTS, Check, NodeReport
 from .fleet_text import SIGNS
 
-MOST_LINES = 12  # of one check; the others unfold
+MOST_LINES = 12  # shown lines of one check; the others unfold
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2128; --soft: #59636e; --paper: #fff; --card: #f6f8fa; --line: #d1d9e0;
   --bar: #3572c6; --weak: #9ec1f0; --more: #116329; --less: #a40e26; --other: #7d4e00;
@@ -62,7 +62,7 @@ th, td { padding: .2rem .3rem; } }
 
 
 def page(reports: list[NodeReport], title: str = "IPVS nodes") -> str:
-    """Return the page. Whatever comes from nodes is escaped."""
+    """Return the page. All text from nodes is escaped."""
     counts = {verdict: sum(report.verdict == verdict for report in reports) for verdict in VERDICTS}
     worst_first = sorted(
         (report for report in reports if report.verdict != OK), key=lambda report: -VERDICTS.index(report.verdict)
@@ -102,7 +102,7 @@ def _tiles(counts: dict[str, int], total: int) -> str:
 
 
 def _share(counts: dict[str, int]) -> str:
-    """Draw one bar that shows how many nodes have which verdict."""
+    """Draw one bar with the share of nodes of each verdict."""
     total, begin, parts = sum(counts.values()) or 1, 0.0, []
     for verdict, count in counts.items():
         if count:
@@ -114,7 +114,7 @@ def _share(counts: dict[str, int]) -> str:
 
 
 def _article(report: NodeReport) -> str:
-    """Say of a node what a run would do, or why it cannot."""
+    """Return a node's article: the steps that a run would do, or the reasons why it cannot."""
     checks = [check for check in report.checks if check.verdict != OK and check.lines]
     facts = f'<span class="soft">{escape(report.facts)}</span>' if report.facts else ""
     inside = "".join(map(_reasons, checks)) or "<p>No more is known.</p>"
@@ -140,7 +140,7 @@ def _line(line: str) -> str:
 
 
 def _table(reports: list[NodeReport]) -> str:
-    """Draw all nodes: each check's verdict, and how many servers they have, to one scale a column."""
+    """Draw all nodes: the verdict of each check, and bars for the numbers of servers, with one scale per column."""
     tables = [report.servers for report in reports if report.servers is not None]
     most = [max([1, *(table[index] for table in tables)]) for index in (0, 1)]
     head = "".join(f'<th class="cell">{escape(title)}</th>' for title, _key in CHECKS)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fleet as text for a terminal."""
+"""Fleet report as text for a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_LINES = 20
 
 
 def text(reports: list[NodeReport]) -> str:
-    """Return one line a node, and below it each check that is not ok."""
+    """Return one line per node, and below it each check that is not ok."""
     width = max((len(report.name) for report in reports), default=4)
     lines = ["  ".join(f"{SIGNS[verdict]} {verdict}" for verdict in VERDICTS)]
     lines += [f"{'':{width}}  {'| ' * index}{title}" for index, (title, _key) in enumerate(CHECKS)]

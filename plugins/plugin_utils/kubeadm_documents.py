@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The documents that ``kubeadm init`` and ``kubeadm join`` read, built as data."""
+"""Documents that ``kubeadm init`` and ``kubeadm join`` read, built as data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_versions imp
 
 KUBELET = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 
-# What a join needs to know, each with its form. The values are secrets and must not get into messages.
+# Fields that a join needs, each with its form. The values are secrets and must not get into messages.
 _JOIN = {
     "api_server_endpoint": re.compile(r"\S+:\d+"),
     "token": re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}"),
@@ -29,7 +29,7 @@ def init_documents(plan: Plan) -> list[dict[str, Any]]:
     init = {
         "apiVersion": plan.api_version,
         "kind": "InitConfiguration",
-        # kubeadm makes up the token; without this it is good for a day.
+        # kubeadm generates the token; without this field it is valid for a day.
         "bootstrapTokens": [{"ttl": plan.settings["token_ttl"]}],
         "nodeRegistration": _node_registration(plan, control_plane=True),
         "localAPIEndpoint": _endpoint(plan),
@@ -48,7 +48,7 @@ def join_documents(plan: Plan, join: Any, control_plane: bool) -> list[dict[str,
     """Return the documents for another node.
 
     Raises:
-        SettingsError: ``join`` lacks something. It has ``api_server_endpoint`` (host:port), ``token``, ``ca_cert_hash``
+        SettingsError: ``join`` lacks a field. It has ``api_server_endpoint`` (host:port), ``token``, ``ca_cert_hash``
             and, for a control-plane node, ``certificate_key``.
     """
     problems = []
@@ -112,7 +112,7 @@ def _cluster(plan: Plan) -> dict[str, Any]:
         "scheduler": component("scheduler"),
         "etcd": _given({"local": component("etcd")}),
     }
-    # skipPhases alone is forgotten after init; this is what kubeadm upgrade sees.
+    # kubeadm init alone reads skipPhases; kubeadm upgrade reads this field.
     if plan.proxy == "agent" and plan.api_version == V1BETA4:
         document["proxy"] = {"disabled": True}
     return merge(_given(document), settings["cluster_config"])
@@ -128,14 +128,14 @@ def _node_registration(plan: Plan, control_plane: bool) -> dict[str, Any]:
             "kubeletExtraArgs": _extra_args(plan, "kubelet_extra_args"),
         }
     )
-    # An empty list says "no taint"; without the field, kubeadm taints control-plane nodes.
+    # An empty list means no taint; without the field, kubeadm taints control-plane nodes.
     if control_plane and settings["untaint_control_plane"]:
         registration["taints"] = []
     return registration
 
 
 def _kubelet(plan: Plan) -> dict[str, Any]:
-    """Return KubeletConfiguration's fields, none if the kubelet needs no words of ours."""
+    """Return KubeletConfiguration's fields, none if the defaults suffice."""
     settings = plan.settings
     fields: dict[str, Any] = _given({"cgroupDriver": settings["cgroup_driver"]})
     if settings["swap"] != "fail":
@@ -173,10 +173,10 @@ def _extra_args(plan: Plan, name: str) -> Any:
 
 
 def _argument(value: Any) -> str:
-    """Return a value as it stands on a command line."""
+    """Return a value as a command line argument."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that say something."""
+    """Return the fields that are not empty."""
     return {name: value for name, value in fields.items() if value not in ("", [], {})}

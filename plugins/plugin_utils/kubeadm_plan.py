@@ -15,7 +15,7 @@ from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings imp
 KUBE_PROXY_PHASE = "addon/kube-proxy"
 KUBE_PROXY = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration"}
 
-# Setting -> field of KubeProxyConfiguration.ipvs: every one that there is.
+# Setting -> field of KubeProxyConfiguration.ipvs: all fields.
 IPVS_FIELDS = {
     "ipvs_scheduler": "scheduler",
     "ipvs_exclude_cidrs": "excludeCIDRs",
@@ -29,10 +29,10 @@ IPVS_FIELDS = {
 
 
 class Plan(NamedTuple):
-    """What the settings come to with the kubeadm that is there.
+    """Decisions from the settings and the version of the installed kubeadm.
 
-    ``settings`` are complete, ``kubeadm`` is its version, ``kubernetes_version`` that of the cluster as kubeadm takes
-    it, ``proxy`` is ``kube-proxy`` or ``agent`` and ``proxy_config`` its KubeProxyConfiguration.
+    ``settings`` are complete, ``kubeadm`` is its version, ``kubernetes_version`` the cluster's in kubeadm's spelling,
+    ``proxy`` is ``kube-proxy`` or ``agent`` and ``proxy_config`` its KubeProxyConfiguration.
     """
 
     settings: dict[str, Any]
@@ -46,10 +46,10 @@ class Plan(NamedTuple):
 
 
 def plan(given: Any, kubeadm_version: str) -> Plan:
-    """Decide by the settings and by the version that ``kubeadm version -o short`` says.
+    """Decide by the settings and by the version that ``kubeadm version -o short`` prints.
 
     Raises:
-        SettingsError: with all that is wrong.
+        SettingsError: the settings cannot be used; the error lists every problem.
     """
     settings = complete(given)
     try:
@@ -96,7 +96,7 @@ def plan(given: Any, kubeadm_version: str) -> Plan:
             problems += loose
         warnings += [text for text in [versions.ipvs_warning(kubernetes)] if text]
     else:
-        # No reason to refuse: nodes without kube-proxy may have these sysctls from somewhere else.
+        # Only a warning: another program may set these sysctls on nodes without kube-proxy.
         warnings += loose
     if problems:
         raise SettingsError(problems)
@@ -104,7 +104,7 @@ def plan(given: Any, kubeadm_version: str) -> Plan:
 
 
 def _cluster_version(given: str, kubeadm: versions.Version, kubeadm_version: str) -> tuple[str, list[str]]:
-    """Return the Kubernetes version of the cluster, by default kubeadm's, and what is wrong with it."""
+    """Return the Kubernetes version of the cluster, by default kubeadm's, and its problems."""
     wanted = given or kubeadm_version
     kubernetes_version = wanted if wanted.startswith("v") else f"v{wanted}"
     kubernetes = versions.parse_version(kubernetes_version)
@@ -120,7 +120,7 @@ def _cluster_version(given: str, kubeadm: versions.Version, kubeadm_version: str
 
 
 def proxy_config(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the KubeProxyConfiguration; ``kube_proxy_config`` goes before the other settings."""
+    """Return the KubeProxyConfiguration; ``kube_proxy_config`` overrides the other settings."""
     ours = {
         **KUBE_PROXY,
         "mode": "ipvs",
@@ -131,7 +131,7 @@ def proxy_config(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``over`` laid over it, mapping by mapping; lists and scalars are replaced."""
+    """Return ``base`` merged with ``over``, mapping by mapping; ``over`` replaces lists and scalars."""
     merged = dict(base)
     for key, value in over.items():
         below = merged.get(key)
@@ -140,7 +140,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _loose_arp(settings: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong if addresses are announced that every node answers for: one sentence, or none."""
+    """Return one sentence if a load balancer announces addresses by ARP and strictARP is off, else none."""
     if not settings["arp_load_balancer"] or (config["ipvs"] or {}).get("strictARP"):
         return []
     why = (

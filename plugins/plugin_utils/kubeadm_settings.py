@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The settings of the role kubeadm: names, defaults, and what is wrong with a value."""
+"""Settings of the role kubeadm: names, defaults and checks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.desired.setti
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_versions import parse_version
 
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
-# What time.ParseDuration of Go takes, without fractions and signs.
+# Durations of Go's time.ParseDuration, without fractions and signs.
 _DURATION = re.compile(r"(?:\d+h)?(?:\d+m)?(?:\d+s)?")
 
 
 class SettingsError(Exception):
-    """The settings cannot be used. ``problems`` has every reason."""
+    """Error for settings that cannot be used; ``problems`` lists every reason."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -29,7 +29,7 @@ class SettingsError(Exception):
 
 
 class Setting(NamedTuple):
-    """A default, and a function that returns a value as it is used; it raises ValueError with what it expected."""
+    """Default and converter of a setting; the converter raises ValueError with the expected form."""
 
     default: Any
     convert: Callable[[Any], Any]
@@ -128,8 +128,7 @@ def arguments(value: Any) -> Any:
     return value
 
 
-# By name; a role variable has the prefix kubeadm_. KubeProxyConfiguration's fields are checked as the agent checks its
-# configuration.
+# By name; a role variable has the prefix kubeadm_. The agent's parser checks KubeProxyConfiguration's fields.
 SETTINGS: dict[str, Setting] = {
     "kubernetes_version": Setting("", version),
     "cluster_name": Setting("kubernetes", text),
@@ -171,7 +170,7 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
-# Free fields that more depends on than the field, and the settings that they have.
+# Fields that the free settings must not set, since the role needs their values, and the settings to use instead.
 _NOT_FREE = {
     ("cluster_config", "kubernetesVersion"): "kubernetes_version",
     ("cluster_config", "controlPlaneEndpoint"): "control_plane_endpoint",
@@ -180,15 +179,15 @@ _NOT_FREE = {
     ("cluster_config", "proxy.disabled"): "proxy",
     ("node_config", "nodeRegistration.name"): "node_name",
 }
-# What InitConfiguration and JoinConfiguration share and the role does not decide.
+# Fields that InitConfiguration and JoinConfiguration share and the role does not decide.
 _OF_NODES = ("nodeRegistration", "patches", "timeouts")
 
 
 def complete(given: Any) -> dict[str, Any]:
-    """Return all settings, those that are not given with their defaults.
+    """Return all settings, with defaults for those that are not given.
 
     Raises:
-        SettingsError: with all that is wrong.
+        SettingsError: a setting cannot be used; the error lists every problem.
     """
     if not isinstance(given, Mapping):
         raise SettingsError([f"the settings are {given!r}, expected a mapping"])
@@ -208,7 +207,7 @@ def complete(given: Any) -> dict[str, Any]:
 
 
 def _contradictions(settings: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the settings together."""
+    """Return the problems of settings that contradict each other, and those of the free fields."""
     pods, services = networks(settings["pod_subnet"]), networks(settings["service_subnet"])
     found = [
         f"kubeadm_pod_subnet: {pod} and kubeadm_service_subnet: {service} overlap, expected networks apart"
@@ -223,7 +222,7 @@ def _contradictions(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _taken(settings: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the free fields."""
+    """Return the problems of the free fields."""
     found = [
         f"kubeadm_{name} has {field}, which the role sets"
         for name in ("cluster_config", "kubelet_config", "kube_proxy_config")

@@ -13,8 +13,7 @@ _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?(?:[-+].*)?")
 
 V1BETA3 = "kubeadm.k8s.io/v1beta3"
 V1BETA4 = "kubeadm.k8s.io/v1beta4"
-# The newest format that a kubeadm reads; the newest kubeadm first. Each goes on reading the format before for some
-# versions.
+# The newest format that a kubeadm reads; the newest kubeadm first. Some versions also read the format before.
 _API_VERSIONS: tuple[tuple[Version, str], ...] = (((1, 31), V1BETA4), ((1, 22), V1BETA3))
 
 GATE = "KubeProxyIPVS"
@@ -23,7 +22,7 @@ GATE = "KubeProxyIPVS"
 class IpvsMode(NamedTuple):
     """Support of kube-proxy for its ipvs mode from a version on.
 
-    ``works`` tells whether it works without the gate, ``gate`` whether the gate can be set at all.
+    ``works``: the mode works without the gate. ``gate``: the gate can be set.
     """
 
     since: Version
@@ -67,7 +66,7 @@ def api_version(kubeadm: Version) -> str:
 
 
 def ipvs_mode(kubernetes: Version) -> IpvsMode:
-    """Return how kube-proxy of a version treats its ipvs mode."""
+    """Return the support of a kube-proxy version for its ipvs mode."""
     return next(mode for mode in _IPVS_MODES if kubernetes >= mode.since)
 
 
@@ -90,14 +89,14 @@ def ipvs_refusal(kubernetes: Version, gate: bool | None) -> str:
 
 
 def gate_problem(kubernetes: Version, gate: bool | None) -> str:
-    """Say why kube-proxy would not start with the gate that is given; empty if it would."""
+    """Return why kube-proxy would not start with the given gate, "" if it would."""
     if gate is None or kubernetes >= (1, 37):
         return ""
     return f"kube-proxy {spell(kubernetes)} does not know it and would not start; it came with 1.37"
 
 
 def ipvs_warning(kubernetes: Version) -> str:
-    """Return the warning that goes with kube-proxy in ipvs mode; empty if there is none."""
+    """Return the warning about kube-proxy in ipvs mode, "" if there is none."""
     if not ipvs_mode(kubernetes).deprecated:
         return ""
     return (
@@ -107,5 +106,5 @@ def ipvs_warning(kubernetes: Version) -> str:
 
 
 def spell(version: Version) -> str:
-    """Return a version as people write it."""
+    """Return a version as ``major.minor``."""
     return f"{version[0]}.{version[1]}"

@@ -36,10 +36,10 @@ _SET_OPTIONS = (
 
 
 def ipvsadm(services: list[dict[str, Any]]) -> str:
-    """Return what ``ipvsadm --restore`` reads.
+    """Return the input of ``ipvsadm --restore``.
 
     Raises:
-        EngineError: an option that cannot be.
+        EngineError: an option is invalid.
     """
     spec = {"services": {"type": "list", "elements": "dict", "default": [], "options": ipvs_items.SERVICE}}
     want, _absent, _keep_unlisted = ipvs_items.desired_items(_checked(spec, services=services)["services"])
@@ -47,10 +47,10 @@ def ipvsadm(services: list[dict[str, Any]]) -> str:
 
 
 def ipset(sets: list[dict[str, Any]]) -> str:
-    """Return what ``ipset restore`` reads.
+    """Return the input of ``ipset restore``.
 
     Raises:
-        EngineError: an option that cannot be, or members in a file.
+        EngineError: an option is invalid, or members are in a file.
     """
     seen: dict[str, str] = {}
     lines = []
@@ -77,14 +77,14 @@ def ipset(sets: list[dict[str, Any]]) -> str:
 
 
 def iptables(chains: list[dict[str, Any]], family: str) -> str:
-    """Return what ``iptables-restore --noflush`` reads.
+    """Return the input of ``iptables-restore --noflush``.
 
     Args:
-        chains: as the module's option.
+        chains: as in the module's option.
         family: ``ipv4`` or ``ipv6``: chains of the other family are left out.
 
     Raises:
-        EngineError: an option that cannot be.
+        EngineError: an option is invalid.
     """
     if family not in FAMILIES:
         raise InputError("to_iptables", "family", family, " or ".join(FAMILIES))
@@ -112,7 +112,7 @@ def iptables(chains: list[dict[str, Any]], family: str) -> str:
             jumps[jump["position"]].append(f"{there.chain} {there.rule}")
     lines = []
     for table, (names, rules, jumps) in tables.items():
-        inserted = [*jumps["first"], *jumps["prepended"]][::-1]  # what is put in last stands first
+        inserted = [*jumps["first"], *jumps["prepended"]][::-1]  # the last inserted rule becomes the first
         lines += [f"*{table}", *names, *rules, *(f"-I {jump}" for jump in inserted)]
         lines += [*(f"-A {jump}" for jump in jumps["last"]), "COMMIT"]
     return "".join(f"{line}\n" for line in lines)
@@ -122,7 +122,7 @@ def _checked(spec: dict[str, Any], **given: Any) -> dict[str, Any]:
     """Return options with their defaults, checked by the module's argument spec.
 
     Raises:
-        EngineError: they do not fit.
+        EngineError: an option does not fit the spec.
     """
     result = ArgumentSpecValidator(spec).validate(given)
     if result.error_messages:
