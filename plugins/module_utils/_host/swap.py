@@ -40,7 +40,7 @@ SERVICES = (
     "swapspace.service",
 )
 # A drop-in whose condition never holds keeps a unit from starting. A mask is no choice: it fails for a unit that an
-# administrator wrote into /etc/systemd/system, and it does not show who made it.
+# administrator wrote into /etc/systemd/system, and it does not show its owner.
 DROP_IN = "90-kubenode.conf"
 DROP_IN_TEXT = """\
 # Written by kubenode.ipvs.swap: no swap on this node. The same module with state=restored removes this file.

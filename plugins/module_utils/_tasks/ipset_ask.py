@@ -97,7 +97,7 @@ def make(making: list[Making]) -> None:
     """Create sets in this namespace.
 
     Raises:
-        EngineError: the kernel refuses a set or a member, or a member is there twice; the text names it.
+        EngineError: the kernel refuses a set or a member, or a member is listed twice; the text names it.
     """
     refused = _refusal(making)
     if refused is None:

@@ -72,8 +72,8 @@ def arranged(given: Given, saved: Saved | None, types: Mapping[str, str]) -> tup
 def places(saved: Saved) -> dict[str, str]:
     """Return the options of a list's members, each with its position, from :class:`Saved`.
 
-    With the position, an undo restores a removed member in its order. An undo runs backwards, so the member behind it
-    is there first.
+    With the position, an undo restores a removed member in its order. An undo runs backwards, so it restores the
+    member behind it first.
     """
     texts = saved.members()
     following = [f"before {text.partition(' ')[0]}" for text in texts[1:]]

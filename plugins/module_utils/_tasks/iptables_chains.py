@@ -153,7 +153,7 @@ class Expected(NamedTuple):
     warnings: list[str]
 
     def sets(self, place: str, name: str) -> IPSet:
-        """Warn that an earlier task must make the set; return a header in its place, whose type matters to no rule."""
+        """Warn that an earlier task must make the set; return any header in its place, as no rule needs its type."""
         self.warnings.append(
             f"{place}: set {name} does not exist; a run would fail unless a task before this one makes it"
         )

@@ -50,7 +50,7 @@ KINDS = ("link", "set", "chain", "jump", "virtual_server", "address", "route")
 
 
 class Task(ModuleTask):
-    """Task of ``service_proxy``: the state that objects and configuration ask for, or the removal of the owner."""
+    """Task of ``service_proxy``: the state for objects and configuration, or the removal of the owner's items."""
 
     spec: ClassVar[dict[str, Any]] = {
         "objects": {"type": "list", "elements": "dict", "default": []},
@@ -157,7 +157,7 @@ def found_objects(given: list[Any] | None, path: str | None) -> Collection[dict[
     """Return the Services, EndpointSlices and Nodes in a list of objects and in files.
 
     Raises:
-        EngineError: an object cannot be read, or is there twice.
+        EngineError: an object cannot be read, or is listed twice.
     """
     try:
         found = documents.objects(json.dumps(given)) if given else {}

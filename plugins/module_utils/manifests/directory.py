@@ -30,8 +30,8 @@ class Changes(NamedTuple):
 class Manifests:
     """Objects of a path, not read until :meth:`scan`.
 
-    ``waiting`` is the reason why no objects are known yet, or "". While there is one, nothing may be removed from a
-    node. ``unknown`` holds the files of which no version could be read: their objects are not known.
+    ``waiting`` is the reason why no objects are known yet, or "". While it is set, nothing may be removed from a node.
+    ``unknown`` names the files of which no version could be read: their objects are not known.
     """
 
     about = "manifests"

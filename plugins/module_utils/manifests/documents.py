@@ -61,7 +61,7 @@ def objects(text: str) -> dict[ObjectKey, Object]:
 
     Raises:
         DocumentError: a document is not an object of the Kubernetes API, lacks its kind or name, has an unknown API
-            version, or is there twice.
+            version, or is listed twice.
     """
     found: dict[ObjectKey, Object] = {}
     for line, document in documents(text):
