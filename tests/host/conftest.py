@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests on this machine: one that goes into a network namespace does not take the next ones along."""
+"""Return to this machine's network namespace after each test, so that the next test does not run in another one."""
 
 from __future__ import annotations
 

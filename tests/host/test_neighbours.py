@@ -20,8 +20,8 @@ import pytest
 from support.distributions.foreign_root import ForeignRoot
 from support.distributions.neighbours import FILES, FIREWALLD, PATHS, ROLE, render
 
-# The service's address is on a link of that name; this kernel need not have dummy links. A client is behind another
-# link. By a /sys that is read-only NetworkManager and networkd know that there is no udev to wait for.
+# The service address is on a link with the name kube-ipvs0; this kernel may lack dummy links. A client is behind a
+# second link. A read-only /sys tells NetworkManager and networkd that there is no udev to wait for.
 LINKS = """
 set -e
 ip link set lo up
@@ -44,7 +44,7 @@ dbus-daemon --system --fork
 
 
 class Node:
-    """A machine with a system bus; services are started by hand."""
+    """A machine with a system bus. The test starts its services."""
 
     def __init__(self, root: ForeignRoot) -> None:
         self.root = root
@@ -57,14 +57,14 @@ class Node:
         )
 
     def end(self, name: str) -> None:
-        """End the service that was started last, by the name of its process."""
+        """End the service that was started last, by its process name."""
         self.root.run(
             "sh", "-c", f'for p in /proc/[0-9]*; do read -r n <$p/comm; [ "$n" != {name} ] || kill ${{p#/proc/}}; done'
         )
         self.started[-1].wait()
 
     def until(self, *command: str, shows: str) -> str:
-        """Ask until the answer has the words."""
+        """Repeat the command until its output contains the words."""
         for _ in range(600):
             done = self.root.attempt(*command)
             if shows in done.stdout:
@@ -76,7 +76,7 @@ class Node:
         self.root.write(FILES[name], render(name))
 
     def reached(self, address: str, port: int) -> bool:
-        """Whether the client can connect."""
+        """Return whether the client can connect."""
         return (
             self.root.attempt("ip", "netns", "exec", "client", "nc", "-z", "-w", "1", address, str(port)).returncode
             == 0
@@ -115,7 +115,7 @@ def test_firewalld_admits_balanced_traffic_only(node: Node) -> None:
     ]  # fmt: skip
     assert "kubenode-services" in node.root.run("firewall-cmd", "--get-active-policies")
     assert [node.reached(*each) for each in asked] == [True, True, False]
-    # What the how-to says of a reload, whatever FirewallBackend is.
+    # The how-to promises this for a reload, whatever FirewallBackend is.
     assert node.root.run("iptables-nft", "-S", "FORWARD") == "-P FORWARD ACCEPT\n"
     node.root.run("firewall-cmd", "--complete-reload")
     assert [node.reached(*each) for each in asked] == [True, True, False]
@@ -134,7 +134,7 @@ def test_network_manager_restart_leaves_the_link_alone(node: Node) -> None:
     assert "10.96.0.1/32" in node.root.run("ip", "-4", "address", "show", "dev", "kube-ipvs0")
 
 
-# As some distributions and clouds have it: every link that is nobody else's is networkd's.
+# Some distributions and clouds let networkd manage every link that has no other configuration.
 EVERY_LINK = """[Match]
 Name=*
 
@@ -206,7 +206,7 @@ OLDER = "<zone><short>older</short></zone>\n"
 def test_files_that_cannot_be_are_as_they_were(
     node: Node, tmp_path: Path, harm: str, ports: list[str], said: str
 ) -> None:
-    """What firewalld does not understand is told before it reads it; of two files none is new if one cannot be."""
+    """The role refuses ports that firewalld does not accept. If one of two files cannot be written, none changes."""
     node.root.write(FILES[FIREWALLD[0]], OLDER)
     node.root.run("sh", "-c", harm)
     host = {"ansible_connection": "local", "ansible_remote_tmp": f"{tmp_path}/remote"}

@@ -17,12 +17,12 @@ import pytest
 from support.distributions.foreign_packages import FAMILIES, UNCHECKED, Family, Package
 from support.distributions.foreign_root import ForeignRoot
 
-KERNEL = "6.11.4-301.fc41.x86_64"  # the one that runs
+KERNEL = "6.11.4-301.fc41.x86_64"  # the running kernel
 NEXT_KERNEL = "6.12.1-100.fc41.x86_64"
 
 
 def kernel_modules(kernel: str) -> Package:
-    """As Fedora packs it: versions of several kernels are there side by side."""
+    """Return a package as Fedora builds it: versions of several kernels are installed side by side."""
     file = f"/usr/lib/modules/{kernel}/kernel/net/netfilter/ipset/ip_set.ko.xz"
     version = kernel.removesuffix(".x86_64")
     return Package("kernel-modules-extra", file, version, relations="Provides: installonlypkg(kernel-module)")
@@ -66,15 +66,15 @@ class Node:
         return self.root.module("packages", names=list(names), **arguments)
 
     def installed(self, name: str) -> set[str]:
-        """The versions of a package; rpm has several of kernels."""
+        """Return the installed versions of a package; rpm has several for kernels."""
         done = self.root.attempt(*self.family.installed, name)
         lines = [line.split() for line in done.stdout.splitlines()] if done.returncode == 0 else []
         return {
             words[1] for words in lines if words[0] == name and len(words) == 2
-        }  # dpkg knows some without a version
+        }  # dpkg lists some packages without a version
 
     def configuration(self) -> str:
-        """All that configures package managers, and what they know of repositories."""
+        """Return digests of all files that configure package managers, and of their lists of packages."""
         places = ["/etc", "/var/lib/pacman/sync", "/var/lib/apt/lists"]
         found = "find \"$@\" -type f ! -name '*lock' ! -name ld.so.cache -exec sha256sum {} + 2>/dev/null | sort"
         return str(self.root.attempt("sh", "-c", found, "sh", *places).stdout)
@@ -103,7 +103,7 @@ def test_from_the_repositories_of_the_node(node: Node) -> None:
         foreseen[field] for field in ("changed", "missing", "lines", "diff")
     ]
     assert node.installed(TOOL.name) == node.installed(LIBRARY.name) == {"7.11-1"}
-    node.has_repository(node.family.mirror.format(directory="/nowhere"))  # is not asked any more
+    node.has_repository(node.family.mirror.format(directory="/nowhere"))  # not asked again
     again = node.packages(TOOL.name, OTHER.name)
     assert (again["changed"], again["missing"], again["lines"]) == (False, [], [])
 
@@ -145,7 +145,7 @@ def test_missing_package_is_named_and_nothing_installed(node: Node) -> None:
         assert result["msg"].startswith(
             f"{OTHER.name}, nothing cannot be installed from {source.get('mirror', 'the node')}"
         )
-        assert result["msg"].count("nothing") > 1  # the manager's own words
+        assert result["msg"].count("nothing") > 1  # the package manager's own message
         assert node.installed(OTHER.name) == set()
 
 
@@ -163,10 +163,10 @@ def test_read_only_directory_is_named_and_nothing_tried(node: Node) -> None:
 
 
 def test_full_disk_is_reported_and_package_not_installed(node: Node) -> None:
-    """What it depends on fits, itself does not."""
+    """The dependency fits on the disk, the package itself does not."""
     place, large = node.directory / "large", Package("large", "/opt/full/large", requires=OTHER.name)
     node.build(place, large, OTHER)
-    # A program of these packages is empty: what it needs is an inode.
+    # A program of these packages is empty, so the limit must be on inodes.
     node.root.run("sh", "-c", "mkdir -p /opt/full && mount -t tmpfs -o nr_inodes=1 full /opt/full")
     result = node.packages("large", directory="here", files=node.files(place))
     assert result["msg"].startswith("large cannot be installed from the files of here: ")

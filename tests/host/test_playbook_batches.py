@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Playbooks when a node fails: which nodes go on, and which do not begin.
+"""Playbooks when a node fails: the nodes that go on, and the nodes that do not begin.
 
-The work on the nodes is left out: the scenarios test it.
+The tests replace the tasks that work on the nodes; the scenarios test those.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 NODES = ("n1", "n2", "n3", "n4")
-ROLES = {"migrate": 1, "bootstrap": 2}  # which of the last tasks do the work
-# In their place: one node fails, or is away; who comes to the end says so.
+ROLES = {"migrate": 1, "bootstrap": 2}  # how many of the last tasks include the role
+# These tasks replace them: one node fails or is unreachable; each node that reaches the end says so.
 WORK: list[dict[str, Any]] = [
     {"name": "Fail", "ansible.builtin.fail": {"msg": "on purpose"}, "when": "inventory_hostname == failing"},
     {"name": "Be reached", "ansible.builtin.ping": {}, "when": "inventory_hostname == away"},
@@ -31,7 +31,7 @@ WORK: list[dict[str, Any]] = [
 
 
 def play(name: str, site: Path, *options: str) -> tuple[int, set[str], dict[str, str]]:
-    """Run a playbook; returns its status, who came to the end, and why others failed."""
+    """Run a playbook; return its status, the nodes that reached the end, and why the others failed."""
     (found,) = yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text(encoding="utf-8"))
     assert ["ansible.builtin.include_role" in task for task in found["tasks"]] == [False] + [True] * ROLES[name]
     found["tasks"][1:] = WORK

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbook converge before it goes to any node: which state file it reads, and what it refuses.
+"""The playbook converge before it connects to a node: which state file it reads, and which input it refuses.
 
-No node answers here.
+No node answers in these tests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLAIN = "kubenode_owner: edge\nkubenode_kernel_modules: [ip_vs]\n"
 def converge(site: Path, state_files: dict[str, str | None], *options: str) -> dict[str, tuple[str, str]]:
     """Run the playbook in the site's directory, once, with a state file for each host.
 
-    Return how it ended for each host, FAILED or UNREACHABLE, and why.
+    Return how the play ended for each host: FAILED or UNREACHABLE, and the reason.
     """
     hosts: dict[str, dict[str, Any]] = {}
     for name, file in state_files.items():
@@ -67,7 +67,7 @@ def test_state_file_is_found_and_may_be_vaulted(tmp_path: Path) -> None:
     }
     files.update(sealed="sealed.yml", inline="inline.yml", without=None)
     ended = converge(tmp_path, files, "--vault-password-file", "password")
-    # They all have something to do; the one without a file is left alone.
+    # Each host with a state file has work to do; the play skips the host without one.
     assert {name: how for name, (how, _why) in ended.items()} == dict.fromkeys(set(files) - {"without"}, "UNREACHABLE")
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbook verify where no node answers: it writes a report all the same.
+"""The playbook verify writes a report when no node answers.
 
 The report has the nodes of all batches, and only those of the limit.
 """
@@ -29,7 +29,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def verify(site: Path, *options: str) -> tuple[int, dict[str, Any]]:
-    """Run it; returns its exit status and the report."""
+    """Run the playbook; return its exit status and the report."""
     done = subprocess.run(
         [Path(sys.executable).with_name("ansible-playbook"), "-i", "inventory.yml", "kubenode.ipvs.verify", *options],
         cwd=site,

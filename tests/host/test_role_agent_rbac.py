@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role agent lets the agent into the API, with a fake kubectl; nothing else of the role runs."""
+"""The role agent gives the agent access to the API. kubectl is a fake; no other part of the role runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAY = """
 
 
 class Cluster:
-    """A file in the place of a cluster, and three nodes that are to be let in."""
+    """A file in place of a cluster, and three nodes that need access."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -35,7 +35,7 @@ class Cluster:
     def play(
         self, *options: str, kubectl: str = str(ROOT / "tests/support/fakes/kubectl"), **environment: str
     ) -> tuple[int, str]:
-        """Run it; return the exit status and what was printed."""
+        """Run the play; return the exit status and the output."""
         given = {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
@@ -66,7 +66,7 @@ class Cluster:
         return done.returncode, done.stdout + done.stderr
 
     def calls(self) -> list[str]:
-        """What kubectl was asked for, by its verb."""
+        """Return the calls of kubectl, by verb."""
         path = Path(f"{self.state}.calls")
         return [line.split()[2] for line in path.read_text().splitlines()] if path.exists() else []
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role prepare brings the commands to nodes of other families.
+"""The role prepare installs the commands on nodes of other distribution families.
 
 Ansible runs on this machine; the node is a root directory with dnf, zypper or pacman.
 """
@@ -45,7 +45,7 @@ def test_the_role_brings_all_commands_without_a_network(key: str, iptables: str,
     root = ForeignRoot(tmp_path)
     try:
         root.write("/etc/os-release", family.os_release)
-        root.run("rm", "-f", "/usr/sbin/iptables-restore", "/usr/sbin/modprobe")  # Debian's own
+        root.run("rm", "-f", "/usr/sbin/iptables-restore", "/usr/sbin/modprobe")  # Debian's own commands
         if key in UNCHECKED:
             root.write(*UNCHECKED[key])
         packages = tmp_path / "packages"

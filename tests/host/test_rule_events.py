@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""nftables reports every change of the rules, however large.
+"""nftables reports every change of the rules, whatever its size.
 
 The tests run on this machine's kernel, which has nftables, in a namespace of its own.
 """

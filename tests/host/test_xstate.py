@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 TRACEME, KILL, GETREGSET, SETREGSET = 0, 8, 0x4204, 0x4205
 XSTATE = 0x202
-LEGACY_AND_HEADER = 512 + 64  # what any processor with XSAVE has, and less than any with AVX
+LEGACY_AND_HEADER = 512 + 64  # any processor with XSAVE has this much, and one with AVX has more
 XMM0 = 160
 
 
@@ -30,7 +30,7 @@ class Area(ctypes.Structure):
 
 
 def ask(library: ctypes.CDLL, request: int, pid: int, area: bytearray) -> tuple[int, int]:
-    """Return errno, and how many bytes were read or written."""
+    """Return errno, and the number of bytes read or written."""
     library.ptrace.restype = ctypes.c_long
     buffer = (ctypes.c_char * len(area)).from_buffer(area)
     given = Area(ctypes.addressof(buffer), len(area))
@@ -41,7 +41,7 @@ def ask(library: ctypes.CDLL, request: int, pid: int, area: bytearray) -> tuple[
 
 @pytest.fixture
 def stopped() -> Iterator[int]:
-    """A traced process that stands still."""
+    """Start a traced process that stays stopped."""
     pid = os.fork()
     if pid == 0:
         ctypes.CDLL(None).ptrace(TRACEME, 0, None, None)
@@ -69,7 +69,7 @@ def test_a_short_area_sets_the_registers_that_it_has(stopped: int, preloaded: ct
     short[XMM0 : XMM0 + 16] = bytes(range(16))
     short[512] |= 2  # XSAVE's header: SSE is in use
     plain = ctypes.CDLL(None, use_errno=True)
-    assert ask(plain, SETREGSET, stopped, short)[0] == errno.EFAULT  # what the host says without it
+    assert ask(plain, SETREGSET, stopped, short)[0] == errno.EFAULT  # the host's answer without the library
     for _time in range(2):
         assert ask(preloaded, SETREGSET, stopped, short)[0] == 0
         now = bytearray(size)

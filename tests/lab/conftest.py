@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A second clone of the lab, so that what is tested here never touches the labs of this one."""
+"""A second clone of the lab, so that the tests never touch the labs of this clone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from support.waiting import eventually  # noqa: E402
 
 
 class Clone(NamedTuple):
-    """A clone's lab and what there is of it on this machine."""
+    """A clone's lab, and its files and processes on this machine."""
 
     root: Path
 
@@ -40,7 +40,7 @@ class Clone(NamedTuple):
         return self.root / ".cache/lab/run"
 
     def lab(self, *arguments: str, status: int = 0) -> str:
-        """Run the command line; returns what it printed, both streams."""
+        """Run the command line; return its output, both streams."""
         done = subprocess.run(
             [self.command, *arguments],
             stdout=subprocess.PIPE,
@@ -55,7 +55,7 @@ class Clone(NamedTuple):
 
     @contextlib.contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """Start the command line; it is killed at the end of the block if it still runs."""
+        """Start the command line; kill it at the end of the block if it still runs."""
         with subprocess.Popen(
             [self.command, *arguments], stderr=subprocess.PIPE, text=True, preexec_fn=_listen_to_signals
         ) as process:
@@ -68,7 +68,7 @@ class Clone(NamedTuple):
         return [name for name in netns.names() if name.startswith(prefix)]
 
     def processes(self) -> list[str]:
-        """Command lines of the processes that work with files of this clone: kernels, servers, ssh, builders."""
+        """Return the command lines of processes that use files of this clone: kernels, servers, ssh, builders."""
         found = []
         for directory in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -81,7 +81,7 @@ class Clone(NamedTuple):
         return found
 
     def wait_for(self, what: Callable[[], object]) -> None:
-        """Wait until ``what`` is true, so that an interruption comes when there is something to interrupt."""
+        """Wait until ``what()`` is true, so that an interruption has work to interrupt."""
         eventually(what, pause=0.05)
 
     def building(self) -> bool:
@@ -92,14 +92,14 @@ class Clone(NamedTuple):
         return [line for line in Path("/proc/mounts").read_text().splitlines() if str(self.root) in line]
 
     def left(self) -> list[str]:
-        """Everything that is left of the clone's labs: should be nothing after they are removed."""
+        """Return everything that is left of the clone's labs; after their removal the list must be empty."""
         files = [str(path) for path in self.run_directory.rglob("*")] if self.run_directory.exists() else []
         building = [str(path) for path in (self.root / ".cache/lab/images").glob(".*")]
         return self.namespaces() + self.processes() + self.mounts() + files + building
 
 
 def _listen_to_signals() -> None:
-    """Undo what nohup, or a shell's background job, has a whole test run ignore."""
+    """Restore signals that nohup, or a shell's background job, makes a whole test run ignore."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -114,7 +114,7 @@ def _remove_stale() -> None:
 
 @pytest.fixture(scope="session")
 def clone_with_image() -> Iterator[Clone]:
-    """The clone, with this one's images (built if need be); all of it is removed at the end."""
+    """Make the clone with this clone's images, built if need be; remove all of it at the end."""
     if os.geteuid() != 0:
         pytest.fail("the lab needs root: it makes network namespaces and taps")
     subprocess.run([ROOT / "molecule/lab/lab", "image", "bookworm"], check=True)
@@ -141,7 +141,7 @@ def clone_with_image() -> Iterator[Clone]:
 
 @pytest.fixture
 def clone(clone_with_image: Clone) -> Iterator[Clone]:
-    """The clone without any lab; what a test leaves is removed."""
+    """Return the clone without any lab; remove what a test leaves."""
     assert clone_with_image.left() == []
     yield clone_with_image
     clone_with_image.lab("clean")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes from outside: what is up stays up, disks outlive crashes, labs do not see each other, errors say why."""
+"""Nodes from outside: running nodes stay up, disks survive crashes, labs are isolated, errors give a reason."""
 
 from __future__ import annotations
 

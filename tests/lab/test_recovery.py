@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A lab that is interrupted, at any moment and in any way, leaves nothing that the next command does not remove."""
+"""A lab command that is interrupted at any moment, in any way, leaves nothing that the next command does not remove."""
 
 from __future__ import annotations
 

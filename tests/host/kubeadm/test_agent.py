@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role kubeadm puts the agent in the place of kube-proxy, and not beside it."""
+"""The role kubeadm installs the agent instead of kube-proxy, and never both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_agent_in_the_place_of_kube_proxy(site: Site) -> None:
     assert built["InitConfiguration"]["skipPhases"] == ["addon/kube-proxy"]
     assert built["ClusterConfiguration"]["proxy"] == {"disabled": True}
 
-    # Its certificate is good for a year.
+    # The certificate of the agent's kubeconfig is valid for a year. The role renews it when 250 days have passed.
     for days, made in ((240, 0), (260, 1), (1, 0)):
         long_ago = time.time() - days * 86400
         os.utime(kubeconfig, (long_ago, long_ago))
@@ -50,7 +50,7 @@ def test_the_agent_in_the_place_of_kube_proxy(site: Site) -> None:
 
 
 def test_each_node_has_a_user_and_a_binding_of_its_own(site: Site) -> None:
-    """So that the rights of one node's credential can be taken back without the others'."""
+    """One user and binding for each node let an operator revoke one node's rights alone."""
     for node, name in (("n1", "kubenode-agent:n1"), ("w1", "kubenode-agent:w1")):
         done = site.run("--limit", node, kubeadm_agent=True, kubeadm_proxy="agent")
         assert done.status == 0, done.text

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role kubeadm: a cluster from nothing to nothing, and never two of them."""
+"""The role kubeadm creates a cluster on empty nodes, removes it again, and never makes a second one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.kubeadm.site import ENDPOINT, HASH, KEY, NODES, TOKEN, Site
 
 
 def _assert_documents_are_accepted(site: Site) -> None:
-    """What kubeadm was given is what a real one accepts, with the secrets that it was told."""
+    """Assert that a real kubeadm accepts the documents, and that they hold the secrets of the task."""
     assert fake_kubeadm.accepted(list(site.documents("n1", "init").values()))
     for node, sample in (("n2", JOIN_CONTROL_PLANE), ("w1", JOIN)):
         joined = site.documents(node, "join")["JoinConfiguration"]
@@ -32,7 +32,7 @@ def _assert_documents_are_accepted(site: Site) -> None:
 
 
 def _assert_secrets_stayed_in_kubeadm(site: Site, output: str) -> None:
-    """The secrets went nowhere but into kubeadm, whose commands were these."""
+    """Assert that only kubeadm got the secrets, and that its commands were the expected ones."""
     calls = {node: site.calls(node) for node in NODES}
     for secret in (TOKEN, KEY):
         assert secret not in output
@@ -49,7 +49,7 @@ def _assert_secrets_stayed_in_kubeadm(site: Site, output: str) -> None:
 def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
     variables = {"kubeadm_cni_manifest": str(GOLDEN / "manifest.yaml"), "kubeadm_untaint_control_plane": True}
 
-    # The command line may ask for a dry run, or the play.
+    # Check mode comes from the command line or from the play.
     for options, play in ((["--check", "--diff"], "play.yml"), ([], "check.yml")):
         dry = site.run(*options, play=play, **variables)
         assert dry.status == 0, dry.text
@@ -103,7 +103,7 @@ def test_an_inventory_in_another_order_makes_no_other_cluster(site: Site) -> Non
 
 
 def test_a_manifest_is_checked_as_far_as_a_dry_run_can(site: Site) -> None:
-    """A server's dry run makes no namespace, and says of what would be in it that there is none."""
+    """A server-side dry run creates no namespace, so it cannot check objects within that namespace."""
     assert site.run("--limit", "n1").status == 0
     variables = {"kubeadm_cni_manifest": str(GOLDEN / "manifest.yaml")}
     dry = site.run("--limit", "n1", "--check", **variables)

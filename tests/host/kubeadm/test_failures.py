@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role kubeadm where something does not work: what is said, what is left, and that it can be tried again."""
+"""Failures in the role kubeadm: the message, the state that is left, and a second try that succeeds."""
 
 from __future__ import annotations
 
