@@ -31,7 +31,7 @@ _MODULES += ("dummy", "veth", "bridge", "br_netfilter", "sctp")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Say how long the soak test goes on (`make soak`), and how much is tried of what there is no end of."""
+    """Add options for the length of the soak test (`make soak`), and for the number of faults and kills to try."""
     parser.addoption(
         "--soak", type=int, default=20, metavar="SECONDS", help="how long test_agent_soak.py goes on (%(default)s s)"
     )
@@ -55,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
-    """The network with a server in every pod."""
+    """Start the network with a server in every pod."""
     subprocess.run(["modprobe", "-a", *_MODULES], check=True)
     network = Network()
     found = Servers()
@@ -67,7 +67,7 @@ def servers() -> Iterator[Servers]:
 
 @pytest.fixture(scope="module")
 def bare_cluster(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster whose agent has not been started; the node is as clean when the module ends as when it began."""
+    """Make a cluster whose agent has not been started; restore the node when the module ends."""
     found = Cluster(tmp_path_factory.mktemp("cluster"), servers)
     before = found.node()
     yield found
@@ -77,7 +77,7 @@ def bare_cluster(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def empty_ipvs() -> Iterator[None]:
-    """IPVS's table has nothing in it, before and after."""
+    """Empty IPVS's table before and after the test."""
     from kubenode.engine.kernel.ipvs import control
 
     control.flush()
@@ -87,7 +87,7 @@ def empty_ipvs() -> Iterator[None]:
 
 @pytest.fixture
 def no_sets_left() -> Iterator[None]:
-    """The module's sets go, and then all others, each of which was made by the test."""
+    """Remove the module's sets after the test, and then all others, which the test made."""
     from kernel.modules import run
 
     yield
@@ -102,5 +102,5 @@ def family(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Started:
-    """Which tools of the kernel's tables are started while this is entered."""
+    """Record which tools of the kernel's tables are started within its block."""
     return Started(tmp_path)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The documentation's examples, by where they stand: what each needs, and what its tasks do."""
+"""The documentation's examples, by page: what each needs, and what its tasks do."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from support.agent.bundles import bundle
 from support.clusters import objects
 
-# What a task does on the node; any other text is a part of what it shows. ``PROVES`` is what a run after the change
-# still says.
+# Effects of a task on the node. Any other text must be part of the task's output. ``PROVES`` is text that a run after
+# the change still prints.
 CHANGES, STAYS, READS, PROVES = "changes", "is there already", "", "have it prove itself"
 MODULES = (
     "ip_vs",
@@ -32,11 +32,11 @@ MODULES += ("xt_physdev", "xt_statistic", "xt_LOG", "xt_multiport", "br_netfilte
 
 @dataclass(frozen=True)
 class Example:
-    """What stands in one place.
+    """The tasks of one page or module, with the files, commands and variables that they need.
 
-    ``tasks`` says what each task does, by its name or number. Before them, ``files`` are on the controller, ``before``
-    was run on the node, the modules in ``given`` too, and the ``variables`` are known, with what the modules in
-    ``asked`` return; ``after`` is run when all that the owners of the tasks have was removed.
+    ``tasks`` says what each task does, by its name or number. ``files`` are on the controller before the tasks run.
+    The commands in ``before`` and the modules in ``given`` have run on the node. ``variables`` and the results of the
+    modules in ``asked`` are defined. ``after`` runs when everything that the owners of the tasks have is removed.
     """
 
     tasks: dict[str, str]
@@ -153,7 +153,7 @@ EXAMPLES: dict[str, Example] = {
         {"What IPVS needs": CHANGES}, before=commands("sysctl -w net.ipv4.ip_forward=0 net.ipv4.vs.conntrack=0")
     ),
     "plugins/modules/node_check.py": Example({"Look at the node": READS, "Stop on nodes that cannot do IPVS": READS}),
-    # Both are installed where uml-pytest runs: their file system is this machine's. Scenarios of molecule install
+    # uml-pytest runs where both are installed, because its file system is this machine's. Molecule's scenarios install
     # packages.
     "plugins/modules/packages.py": Example(
         {"Install from the distribution's repositories": STAYS, "Install without any network": STAYS},

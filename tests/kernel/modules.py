@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Running the collection's modules in this process, as Ansible would in one of its own."""
+"""Run the collection's modules in this process; Ansible starts a process for each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGE = "ansible_collections.kubenode.ipvs.plugins.modules"
 
 
 class ModuleError(Exception):
-    """A module called fail_json; ``result`` has all that it returned."""
+    """A module called fail_json; ``result`` holds all that it returned."""
 
     def __init__(self, result: dict[str, Any]) -> None:
         super().__init__(result["msg"])
@@ -29,7 +29,7 @@ class ModuleError(Exception):
 
 @contextlib.contextmanager
 def in_a_module() -> Iterator[None]:
-    """Have warnings go into a module's result although tests have imported the controller's half of Ansible, too."""
+    """Send warnings into a module's result, although the tests have imported the controller's half of Ansible, too."""
     before, _internal.is_controller = _internal.is_controller, False
     try:
         yield
@@ -38,21 +38,21 @@ def in_a_module() -> Iterator[None]:
 
 
 def run(name: str, *, check: bool = False, diff: bool = True, **arguments: Any) -> dict[str, Any]:
-    """Run one module and return its result, which must be what its documentation says.
+    """Run one module and return its result, which must match its documentation.
 
     Raises:
-        ModuleError: it failed.
+        ModuleError: the module failed.
     """
     given = {**arguments, "_ansible_check_mode": check, "_ansible_diff": diff}
     basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": given}).encode()
     basic._ANSIBLE_PROFILE = "legacy"
-    warnings._global_warnings.clear()  # of the module that ran before in this process
+    warnings._global_warnings.clear()  # warnings of the module that ran before in this process
     module = importlib.import_module(f"{PACKAGE}.{name}")
     output = io.StringIO()
     with in_a_module(), contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         module.main()
     result: dict[str, Any] = json.loads(output.getvalue().splitlines()[-1])
-    # ansible-core 2.19 and later send warnings with their circumstances.
+    # ansible-core 2.19 and later send warnings as objects.
     texts = [each if isinstance(each, str) else each["event"]["msg"] for each in result.get("warnings", [])]
     result["warnings"] = texts
     found = returned.differences(PACKAGE, name, result)

@@ -14,11 +14,11 @@ from typing import Any
 
 import yaml
 
-# What every module may return, by Ansible's own words.
+# Keys that any module may return, according to Ansible.
 COMMON = {"changed", "diff", "warnings", "deprecations", "invocation", "failed", "msg", "exception"}
-# What Ansible says of a command that could not be run.
+# Keys that Ansible adds for a command that cannot be run.
 FAILED = {"cmd", "rc", "stdout", "stderr"}
-# What a module tells its action plugin, which takes it out.
+# Keys that a module returns to its action plugin, which removes them.
 BETWEEN = {
     "agent_install": {"bundle_needed"},
     "packages": {"files_needed", "suffix"},
@@ -43,12 +43,12 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 
 @cache
 def documentation(package: str, module: str) -> dict[str, Any]:
-    """The documented keys of a module."""
+    """Return the documented keys of a module."""
     return dict(yaml.safe_load(importlib.import_module(f"{package}.{module}").RETURN))
 
 
 def differences(package: str, module: str, result: dict[str, Any]) -> list[str]:
-    """In what a result is not as the module's documentation says, one sentence each."""
+    """Return the differences between a result and the module's documentation, one sentence each."""
     documented = documentation(package, module)
     between, failed = BETWEEN.get(module, set()) & result.keys(), result.get("failed")
     seen = {key: value for key, value in result.items() if key not in COMMON | between | (FAILED if failed else set())}
@@ -84,7 +84,7 @@ def _value(place: str, field: dict[str, Any], value: Any) -> list[str]:
 
 
 def _inside(place: str, documented: dict[str, Any], seen: dict[str, Any]) -> list[str]:
-    """All documented parts of a dictionary are there, but for those that say when they are returned."""
+    """Check that all documented parts of a dictionary exist, except those with a condition in ``returned``."""
     missing = [
         f"{place}: {key} is not returned"
         for key, field in documented.items()

@@ -28,7 +28,7 @@ from support.processes.namespace import sh
 
 @contextmanager
 def collections() -> Iterator[None]:
-    """Have Ansible find the collection's plugins, although tests have imported it as a package already."""
+    """Let Ansible find the collection's plugins, although tests have already imported the collection as a package."""
     imported = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "ansible_collections"}
     for name in imported:
         del sys.modules[name]
@@ -43,7 +43,7 @@ def collections() -> Iterator[None]:
 
 
 class Controller:
-    """Runner of one task after the other.
+    """Run one task after the other, as a playbook would.
 
     ``directory``/files holds the files of the tasks. ``variables`` also holds what the tasks register.
     """
@@ -57,7 +57,7 @@ class Controller:
         """Run a task and return its result; None if its condition is not met.
 
         Raises:
-            ModuleError: it failed.
+            ModuleError: the task failed.
         """
         templar = Templar(loader=self._loader, variables={**self.variables, **_trusted(task.get("vars", {}))})
         if "when" in task and not templar.evaluate_conditional(trust_as_template(task["when"])):
@@ -73,7 +73,7 @@ class Controller:
         return self._act(name, arguments, check, templar)
 
     def _act(self, name: str, arguments: dict[str, Any], check: bool, templar: Templar) -> dict[str, Any]:
-        """Run an action plugin; the modules that it runs are run in this process."""
+        """Run an action plugin; its modules run in this process."""
         task = Task()
         task.action, task.args, task.check_mode = name, arguments, check
         context = PlayContext()
@@ -103,7 +103,7 @@ class Controller:
 
 
 def _trusted(value: Any) -> Any:
-    """Mark every text in a value as one that may be a template, as Ansible does with those of a playbook."""
+    """Mark every text in a value as a possible template, as Ansible does with the texts of a playbook."""
     if isinstance(value, str):
         return trust_as_template(value)
     if isinstance(value, dict):

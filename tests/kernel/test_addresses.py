@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Links and addresses of the real kernel; what ip(8) says is the measure."""
+"""Links and addresses of the real kernel, compared with the output of ip(8)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_is_written_is_read_and_what_ip_shows() -> None:
 
 
 def test_pyroute2_agrees() -> None:
-    """A second opinion: a library that reads the same messages and is not ours."""
+    """pyroute2, an independent library, reads the same messages."""
     steps = [Step("link", LINK, None, Link()), *(Step("address", key, None, True) for key in (KEYS[0], KEYS[-1]))]
     assert addresses.apply(steps).failed == []
     with IPRoute() as routes:
@@ -82,7 +82,7 @@ def test_what_is_so_already_is_done() -> None:
 
 
 def test_a_link_goes_up_and_down() -> None:
-    """The kernel would drop its IPv6 addresses."""
+    """Setting the link down would make the kernel drop its IPv6 addresses."""
     steps = [Step("link", LINK, None, Link()), *(Step("address", key, None, True) for key in (KEYS[0], KEYS[-1]))]
     assert addresses.apply(steps).failed == []
     assert addresses.apply([Step("link", LINK, Link(), Link("dummy", True))]).failed == []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent against a real kernel: converge, follow, restart, clean up."""
+"""The agent on a real kernel: converge, follow changes, restart, clean up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
 
 
 def real_servers(address: str = WEB, port: int = 80) -> list[str]:
-    """Address:port and weight of each real server, as ipvsadm sees them."""
+    """Return address:port and weight of each real server, as ipvsadm lists them."""
     found = []
     for line in sh("ipvsadm", "-Sn").splitlines():
         words = line.split()
@@ -48,11 +48,11 @@ def test_converges_and_has_nothing_left_to_do(agent: AgentProcess) -> None:
     assert sh("sysctl", "-n", "net.ipv4.vs.conntrack").strip() == "1"
     assert agent.plan() == []
     assert agent.stop() == 0
-    assert real_servers() != []  # goes on balancing
+    assert real_servers() != []  # the kernel goes on balancing
 
 
 def test_object_of_an_attacker_costs_only_itself(agent: AgentProcess) -> None:
-    """It ended every agent that read it, at each start anew."""
+    """Such an object once ended every agent that read it, at each start again."""
     weights = {"kubenode.ipvs/weight": "9" * 5000}
     agent.write("poison.json", [objects.piece("web", name="poison", annotations=weights)])
     agent.start()
@@ -146,7 +146,7 @@ def test_cleanup_leaves_what_others_have_made_byte_for_byte(agent: AgentProcess)
     sh("ip6tables", "-N", "MINE6")
     for tool in ("iptables", "ip6tables"):
         for table in ("nat", "filter"):
-            sh(tool, "-t", table, "-S")  # a table that nobody used yet is not saved
+            sh(tool, "-t", table, "-S")  # iptables-save omits a table that was never used
     before = dump()
     agent.start()
     assert "203.0.113.9:443" in sh("ipvsadm", "-Sn")
@@ -170,7 +170,7 @@ def test_cleanup_gives_sysctls_back_that_nobody_changed_since(agent: AgentProces
     def live() -> dict[str, str]:
         return dict(zip(former, sh("sysctl", "-n", *former).split(), strict=True))
 
-    for _time in range(2):  # another start of the agent knows it still
+    for _time in range(2):  # the saved values survive a second start of the agent
         agent.start()
         assert not former.items() & live().items()
         agent.stop()
@@ -244,7 +244,7 @@ def test_show_and_check(agent: AgentProcess) -> None:
 
 
 def test_thresholds_that_somebody_has_set_are_healed(agent: AgentProcess) -> None:
-    """The quick way of reading real servers does not show them."""
+    """A quick read of real servers does not contain thresholds."""
     agent.start()
     before = sh("ipvsadm", "-Ln", "--thresholds")
     sh("ipvsadm", "-e", "-t", f"{WEB}:80", "-r", "10.244.1.1:8080", "-m", "-w", "1", "-x", "100", "-y", "50")
@@ -277,7 +277,7 @@ def test_how_readily_the_kernel_ends_it(agent: AgentProcess, given: dict[str, in
 
 
 def test_check_asks_what_kube_proxy_asks(agent: AgentProcess, tmp_path: Path) -> None:
-    """An old ipset and a missing scheduler in one answer; what is there already and what is left is not touched."""
+    """One answer names an old ipset and a missing scheduler. The check leaves existing items as they are."""
     agent.configure({"ipvs": {"scheduler": "fo"}})
     subprocess.run(["modprobe", "-r", "ip_vs_fo"], check=True)
     helper = Path("/proc/sys/kernel/modprobe")

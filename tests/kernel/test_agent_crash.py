@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""kill -9 at any moment of an apply, then a start: the same state, and nothing that nobody owns."""
+"""kill -9 at any moment of an apply, then a start: the state is the same, and every item has an owner."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         partly = 0
         for _round in range(ROUNDS):
             agent.start(wait=False)
-            # the apply begins when the link appears; it takes about a second
+            # the apply begins when the link appears, and takes about a second
             eventually(lambda: "kube-ipvs0" in Path("/proc/thread-self/net/dev").read_text(), pause=0.005)
             time.sleep(chance.uniform(0, 0.6))
             agent.stop(signal.SIGKILL)
@@ -72,7 +72,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
 
 
 def test_connections_of_unchanged_items_survive_every_kill(bare_cluster: Cluster) -> None:
-    """Others come and go by the hundred; the agent is killed in the middle of that, and again."""
+    """Hundreds of other items come and go; the test kills the agent in the middle, several times."""
     cluster = bare_cluster
     seed = 20261122
     chance = random.Random(seed)
@@ -93,12 +93,12 @@ def test_connections_of_unchanged_items_survive_every_kill(bare_cluster: Cluster
         return cluster.run("ip", "-o", "addr", "show", "dev", "kube-ipvs0").count("inet 10.96.1.")
 
     try:
-        # at least so many, and then until one came in the middle: how fast an apply is depends on the machine
+        # at least this many rounds, then until one kill came in the middle: the machine decides how fast an apply is
         for number in range(4 * ROUNDS):
             if number >= ROUNDS and partly:
                 break
             cluster.write("others", [] if number % 2 else services(150))
-            if number % 4 == 0:  # members of sets come first, and addresses last
+            if number % 4 == 0:  # the agent adds members of sets first, and addresses last
                 eventually(lambda: members() > 0)
             else:
                 time.sleep(chance.uniform(0, 0.5))
@@ -108,7 +108,7 @@ def test_connections_of_unchanged_items_survive_every_kill(bare_cluster: Cluster
             cluster.start()
             assert [talk.say().name for talk in talks] == pods, f"seed {seed}, round {number}, after the start"
             wanted = 0 if number % 2 else 150 * 5
-            eventually(lambda wanted=wanted: made() == wanted)  # those that go are without weight for a second
+            eventually(lambda wanted=wanted: made() == wanted)  # removed real servers have weight 0 for a second
         assert partly, "no kill came in the middle of an apply: choose other moments"
     finally:
         for talk in talks:

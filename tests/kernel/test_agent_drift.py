@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Somebody harms what the agent has made, whatever kind of item it is: it is put back, counted and told."""
+"""Drift of every kind of item: the agent repairs, counts and logs it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
 
 
 RULES_GONE = "iptables -t nat -F && iptables -t filter -F"
-# What somebody does, and of which kind the items are that have to be put back.
+# What another process does, and the kind of the items that the agent has to repair.
 HARMS = {
     "ipvsadm -C": "virtual_server",
     f"ipvsadm -d -t {WEB}:80 -r 10.244.1.1:8080": "real_server",
@@ -40,18 +40,18 @@ HARMS = {
 
 @pytest.mark.parametrize(("harm", "kind"), HARMS.items(), ids=HARMS)
 def test_heals_drift_and_counts_it(agent: AgentProcess, harm: str, kind: str) -> None:
-    told = harm.startswith("ip ")  # the kernel says so at once
+    told = harm.startswith("ip ")  # the kernel sends an event at once
     agent.configure({"ipvs": {"syncPeriod": "5m" if told else "2s"}, "metricsBindAddress": "127.0.0.1:10249"})
     agent.start()
     before = dump()
     counted = f'kubenode_drift_healed_total{{kind="{kind}"}} '
     assert counted not in metrics()
-    agent.kill(signal.SIGSTOP)  # it would heal between two commands
+    agent.kill(signal.SIGSTOP)  # the agent would repair between two commands
     sh("sh", "-c", harm)
     agent.kill(signal.SIGCONT)
     eventually(lambda: same(dump(), before))
     eventually(lambda: agent.plan() == [])
-    eventually(lambda: counted in metrics())  # an answer is given again for a second
+    eventually(lambda: counted in metrics())  # the metrics server repeats an answer for a second
     lines = [line for line in agent.log.read_text().splitlines() if "drift healed" in line]
     assert lines
     for line in lines:
@@ -92,7 +92,7 @@ def test_recurring_drift_is_counted_and_logged_once(agent: AgentProcess) -> None
 
 
 def test_undesired_item_removed_by_another_process_is_unowned(agent: AgentProcess) -> None:
-    """A virtual server that goes while somebody else has already removed it, and comes back as somebody else's."""
+    """Another process removes a virtual server before the agent does, and later creates it as its own."""
     agent.configure({"ipvs": {"syncPeriod": "1s"}})
     agent.start()
     before = agent.ask("status")["owners"]

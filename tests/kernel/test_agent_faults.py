@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """System calls that fail in the agent, in its command line and in their tools.
 
-A call fails once or from then on, at places that a seed chooses. The state is never wrong, every failure is reported,
-and the node converges afterwards.
+A call fails once, or every time from then on, at calls that a seed chooses. The state is never wrong, every failure is
+reported, and the node converges afterwards.
 
-Faults come from strace(1), which answers a system call in the place of the real kernel.
+strace(1) injects the faults in place of the real kernel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "nf_conntrack_netlink", "ip_set"
 SEED = 20261122
 STEADY = "10.96.0.10"
 TURN = [0]
-# Of each, where it may strike: at the first so many calls of a process.
+# Per fault: it strikes one of this many first calls of a process.
 TABLE = (
     ("sendto", "ENOMEM", 12),
     ("sendto", "ENOBUFS", 12),
@@ -60,7 +60,7 @@ TABLE = (
     ("write", "ENOSPC", 20),
 )
 
-# Where the command line or a tool is killed; a running agent is by test_agent_crash.py.
+# Calls at which the command line or a tool is killed; test_agent_crash.py kills a running agent.
 KILLED = (
     ("sendto", "KILL", 12),
     ("recvfrom", "KILL", 12),
@@ -73,7 +73,7 @@ KILLED = (
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
-    """With directories and a network namespace for all tests; it is not started."""
+    """Make an agent with directories and a network namespace for all tests; it is not started."""
     subprocess.run(["modprobe", "-a", *MODULES], check=True)
     fresh()
     sh("ip", "link", "set", "lo", "up")
@@ -93,7 +93,7 @@ def running(agent: AgentProcess) -> Iterator[AgentProcess]:
 
 @pytest.fixture
 def each(request: pytest.FixtureRequest) -> int:
-    """At how many places a fault strikes."""
+    """Return how many calls each fault strikes."""
     return int(request.config.getoption("--faults"))
 
 
@@ -107,7 +107,7 @@ def service(name: str, ip: str, count: int, protocol: str = "TCP") -> list[objec
 
 
 def others(turn: int) -> list[objects.Object]:
-    """Some 30 Services; of two turns that follow on each other, neither has those of the other, nor as many."""
+    """Return some 30 Services; two successive turns share no Service and differ in number."""
     found: list[objects.Object] = []
     for number in range(1, 43 + turn % 5):
         if (number + turn) % 3:
@@ -116,19 +116,19 @@ def others(turn: int) -> list[objects.Object]:
 
 
 def used() -> int:
-    """How many connections there were through the steady virtual server: one that is made anew has had none."""
+    """Return the connections through the steady virtual server so far; a recreated one starts at 0."""
     lines = sh("ipvsadm", "-Ln", "--stats", "--exact").splitlines()
     return next(int(line.split()[2]) for line in lines if f"{STEADY}:80" in line)
 
 
 def use() -> int:
-    """Send something through the steady virtual server; return how often that was done."""
+    """Send something through the steady virtual server; return how often the test has done that."""
 
     def sent() -> int:
         with socket.socket() as client:
             client.setblocking(False)
             client.connect_ex((STEADY, 80))
-        return used()  # statistics are added up every two seconds
+        return used()  # the kernel adds up statistics every two seconds
 
     return int(eventually(sent))
 
@@ -154,7 +154,7 @@ def test_the_command_line(agent: AgentProcess, row: tuple[str, str, int], each: 
         if done.status == 0:
             assert agent.plan() == [], f"{fault}\n{done.output}\n{done.errors}"
         elif done.status > 0:
-            # who cannot write says nothing
+            # a process that cannot write prints nothing
             assert done.errors.startswith("kubenode") or fault.calls == "write", f"{fault}\n{done}"
         assert used() >= before, fault
         with contextlib.redirect_stdout(io.StringIO()):
@@ -174,7 +174,7 @@ def test_a_running_agent(running: AgentProcess, row: tuple[str, str, int], each:
         with Attached(fault, agent.process.pid, agent.directory / "record"):
             agent.write("others.json", items)
             agent.kill(signal.SIGHUP)
-            agent.ask("status")  # is answered, or not even that, after the reload
+            agent.ask("status")  # the agent answers only after the reload, if at all
         try:
             eventually(lambda items=items: agent.converged()["items"]["virtual_server"] == len(items) + 2)
             eventually(lambda: not agent.converged()["draining"])

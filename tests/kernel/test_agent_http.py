@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Health checks of a running agent: under abuse, while iptables' lock is held, and while a tool hangs."""
+"""Health checks of a running agent: under abuse, while another process holds iptables' lock, and while a tool hangs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
 
 
 def health() -> int:
-    """The status of /healthz."""
+    """Return the status of /healthz."""
     try:
         with urllib.request.urlopen(f"http://192.0.2.1:{HEALTH}/healthz", timeout=60) as answer:
             return int(answer.status)
@@ -43,19 +43,19 @@ def health() -> int:
 
 
 def listening() -> bool:
-    """Whether anything listens for health checks."""
+    """Return whether the health check port listens."""
     return f":{HEALTH} " in sh("ss", "-ltnH")
 
 
 def told(agent: AgentProcess, words: str) -> bool:
-    """Whether the agent names this problem."""
+    """Return whether the agent reports this problem."""
     status = agent.ask("status") or {"problems": []}
     return any(words in problem["text"] for problem in status["problems"])
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "::1"])
 def test_abusive_clients_deny_no_health_check(agent: AgentProcess, address: str) -> None:
-    # This small kernel's table of connections (8,192) fills in a minute, and it would drop the probes' packets itself.
+    # This small kernel's table of connections (8,192) fills in a minute. The kernel then drops the probes' packets.
     sh("nsenter", "--net=/proc/1/ns/net", "sysctl", "-w", "net.netfilter.nf_conntrack_max=262144")
     agent.start(wait=False)
     agent.converged(60)
@@ -68,14 +68,14 @@ def test_abusive_clients_deny_no_health_check(agent: AgentProcess, address: str)
 
 
 def test_a_held_iptables_lock_does_not_delay_health(agent: AgentProcess) -> None:
-    """It is held from before the start; the agent waits for it again and again."""
+    """The lock is held from before the start; the agent retries."""
     with open("/run/xtables.lock", "a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         agent.start(wait=False)
         eventually(listening, 60)
         eventually(lambda: told(agent, "another program has held the lock /run/xtables.lock for 2 seconds"), 60)
         for _probe in range(20):
-            assert health() == 503  # rules were never in place
+            assert health() == 503  # the rules have not been applied yet
         assert "KUBE-SERVICES" not in sh("iptables-save")
     agent.converged(60)
     eventually(lambda: health() == 200)
@@ -94,7 +94,7 @@ def test_a_lock_that_is_held_for_a_moment_is_waited_for(agent: AgentProcess) -> 
 
 
 def test_a_tool_that_hangs_is_named_before_the_watchdog(agent: AgentProcess, tmp_path: Path) -> None:
-    """The agent names a tool that hangs, answers health checks meanwhile, and recovers with the tool.
+    """The agent names a hanging tool, answers health checks meanwhile, and recovers when the tool does.
 
     A script in front of the real tool sleeps.
     """

@@ -39,7 +39,7 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
 
 @pytest.fixture
 def api(agent: AgentProcess) -> Iterator[FakeApiServer]:
-    """In the namespace of the agent, and known to it."""
+    """Start the fake API server in the agent's namespace, and make it known to the agent."""
     server = FakeApiServer()
     server.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {"addresses": []}})
     endpoints(server, 2)
@@ -49,7 +49,7 @@ def api(agent: AgentProcess) -> Iterator[FakeApiServer]:
 
 
 def endpoints(server: FakeApiServer, count: int, name: str = "web", ip: str = WEB) -> None:
-    """A Service with so many endpoints."""
+    """Put a Service with this many endpoints."""
     server.put(objects.service(name, [ip], [objects.port(80, "http")]))
     addresses = [f"10.244.1.{number}" for number in range(1, count + 1)]
     server.put(
@@ -75,7 +75,7 @@ TWO = ["10.244.1.1:8080", "10.244.1.2:8080"]
 
 
 def test_the_api_says_what_the_node_holds(agent: AgentProcess, api: FakeApiServer) -> None:
-    # what the API says is served at once, not with the next full sync
+    # the agent serves changes from the API at once, not with the next full sync
     agent.use_api(api.url, {"ipvs": {"syncPeriod": "1h"}})
     start(agent)
     assert real_servers() == TWO
@@ -96,7 +96,7 @@ def label(server: FakeApiServer, *labels: str) -> None:
 
 
 def heard() -> bool:
-    """Whether somebody answers for the node's health, as a load balancer asks."""
+    """Return whether the agent listens for the load balancer's health checks."""
     return ":10256" in sh("ss", "-Hltn")
 
 
@@ -116,7 +116,7 @@ def test_a_label_says_whose_the_node_is(agent: AgentProcess, api: FakeApiServer)
     eventually(lambda: not heard())
     held = dump()
     endpoints(api, 3)
-    sh("ipset", "flush", "KUBE-CLUSTER-IP")  # and this is not mended
+    sh("ipset", "flush", "KUBE-CLUSTER-IP")  # the agent does not repair this either
     assert not agent.ask("sync")["converged"]
     assert len(real_servers()) == 2
     assert {part for part, text in dump().items() if text != held[part]} == {"ipset"}
@@ -135,7 +135,7 @@ def test_an_object_that_cannot_be_served_gets_an_event(agent: AgentProcess, api:
 
 
 def test_a_quiet_agent_does_nothing(agent: AgentProcess, api: FakeApiServer) -> None:
-    """Waiting for the API costs hardly a system call; a loop that spins makes thousands a second."""
+    """Waiting for the API costs hardly a system call; a busy loop would make thousands a second."""
     start(agent)
     eventually(lambda: api.watching(SLICES))
     calls = agent.directory / "calls"
@@ -147,7 +147,7 @@ def test_a_quiet_agent_does_nothing(agent: AgentProcess, api: FakeApiServer) -> 
         subprocess.run(["timeout", "--preserve-status", "--signal=INT", "3", *words], check=False)
         return 0 < len(calls.read_text().splitlines()) < 100
 
-    eventually(quiet)  # what a start still has to do on a slow machine comes first
+    eventually(quiet)  # a start on a slow machine may still have work to do
 
 
 def test_nothing_is_removed_before_both_lists_are_complete(agent: AgentProcess, api: FakeApiServer) -> None:
@@ -162,7 +162,7 @@ def test_nothing_is_removed_before_both_lists_are_complete(agent: AgentProcess, 
     endpoints(api, 1)
     api.stalled.clear()
     agent.converged()
-    eventually(lambda: real_servers() == TWO[:1])  # after it has drained
+    eventually(lambda: real_servers() == TWO[:1])  # after the real server has drained
 
 
 def test_start_without_api_restores_and_return_changes_little(agent: AgentProcess, api: FakeApiServer) -> None:
@@ -190,7 +190,7 @@ def test_start_without_api_restores_and_return_changes_little(agent: AgentProces
 
 
 def test_kill_while_the_api_is_away_and_back(agent: AgentProcess, api: FakeApiServer) -> None:
-    """Whatever moment it is killed at, there is a snapshot that is whole."""
+    """The snapshot on disk is complete, whatever moment the agent is killed at."""
     start(agent)
     eventually(lambda: (agent.directory / "state/objects").exists())
     for number in range(3, 6):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The running agent and its ledger: held, removed, replaced; adopting once."""
+"""The running agent and its ledger: locked by another process, removed, replaced; adopted items."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def claims(agent: AgentProcess, owner: str = "agent") -> set[tuple[str, str]]:
 
 
 def test_a_held_lock_neither_stops_nor_ends_the_agent(agent: AgentProcess, tmp_path: Path) -> None:
-    """It answers, feeds the watchdog, names the holder, and goes on when the lock is free."""
+    """The agent answers, feeds the watchdog, names the holder of the lock, and goes on when the lock is free."""
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
         notify.bind(str(path))
@@ -90,7 +90,7 @@ def test_a_ledger_that_is_lost_is_made_anew(agent: AgentProcess, way: str) -> No
     before, made = claims(agent), dump()
     (agent.run / "ledger.db").unlink()
     if way == "replaced":
-        agent.command("adopt", "--run-dir", str(agent.run))  # makes another one
+        agent.command("adopt", "--run-dir", str(agent.run))  # creates a new ledger
     agent.write("other.json", service("other", OTHER))
     eventually(lambda: served(OTHER), 30)
     agent.converged(60)
@@ -105,7 +105,7 @@ def test_a_ledger_that_is_lost_is_made_anew(agent: AgentProcess, way: str) -> No
 
 
 def test_the_agent_adopts_once(agent: AgentProcess) -> None:
-    """What another program makes after that under kube-proxy's names stays."""
+    """Items that another program makes afterwards under kube-proxy's names stay."""
     sh("ipset", "create", "KUBE-LB-INGRESS-LOCAL", "hash:ip")
     agent.command("adopt", "--run-dir", str(agent.run))
     start(agent)
@@ -121,7 +121,7 @@ def test_the_agent_adopts_once(agent: AgentProcess) -> None:
 
 
 def test_an_agent_without_its_ledger_adopts_what_it_made(agent: AgentProcess) -> None:
-    """After a stop, nothing but the ledger tells the agent's own items from kube-proxy's.
+    """After a stop, only the ledger distinguishes the agent's own items from kube-proxy's.
 
     The agent names them and keeps them. ``kubenode adopt`` makes the agent take them over.
     """

@@ -4,7 +4,7 @@
 """Churn of Services for a given time (`make soak`): memory and file descriptors do not grow.
 
 The state is right at the end. The number of Services stays the same. Each new Service has a name, addresses and a node
-port that no recent Service had. So all that the agent remembers of removed Services shows as growth.
+port that no recent Service had. So whatever the agent remembers of removed Services shows as growth.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from support.processes.namespace import fresh, sh
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "nf_conntrack_netlink", "ip_set", "xt_set", "dummy", "br_netfilter")
 SERVICES = 40
 SEED = 20261121
-RATE = 60  # Services a second that change, as far as the machine can; each is two to four objects
+RATE = 60  # Services that change each second, as far as the machine can; each is two to four objects
 DISTURBED = 2.0  # seconds between two disturbances
-# seconds from which on a run is judged by its value after SETTLED seconds, in parts of which GROWTH is the limit
+# a run of at least LONG seconds may grow by GROWTH, as a fraction of its value after SETTLED seconds
 LONG = 1200
 SETTLED = 600
 GROWTH = 0.02
-PATIENCE = 300  # seconds in which the agent converges, however busy the machine is
-SHORT_GROWTH = 0.04  # in a shorter run, from its middle third to its last
+PATIENCE = 300  # seconds that the agent may take to converge, however busy the machine is
+SHORT_GROWTH = 0.04  # in a shorter run, from its second third to its last
 
 
 class Place:
-    """Where the agent finds its objects: files of manifests, or an API server."""
+    """The agent's source of objects: files of manifests, or an API server."""
 
     def __init__(self, agent: AgentProcess, api: FakeApiServer | None) -> None:
         self.agent = agent
@@ -64,9 +64,9 @@ class Place:
             self.api.delete(item["kind"], item["metadata"]["namespace"], item["metadata"]["name"])
 
     def spoil(self, serial: int) -> None:
-        """Write something that cannot be used, under a name that comes once.
+        """Write an unusable object, under a name that is used once.
 
-        The caller puts the Service of this number there again afterwards.
+        The caller restores the Service of this number afterwards.
         """
         if self.api is None:
             (self.agent.manifests / f"s{serial}.json").write_text("{")
@@ -74,7 +74,7 @@ class Place:
             self.api.put(objects.service(f"bad{serial}", ["10.96.0.300"], namespace=f"n{serial}"))
             self.api.delete("Service", f"n{serial}", f"bad{serial}")
             self.cuts += 1
-            if self.cuts % 5 == 0:  # about once a minute: after more the agent backs off, and there is no churn
+            if self.cuts % 5 == 0:  # about once a minute: if cut more often, the agent backs off, and there is no churn
                 self.api.cut()
 
 
@@ -122,7 +122,7 @@ def service(serial: int, hosts: list[int]) -> list[objects.Object]:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory."""
+    """Return the resident bytes of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 
@@ -153,7 +153,7 @@ class Churn:
         self.place.put(self.living[slot], chance.sample(range(1, 20), chance.randint(0, 8)))
 
     def disturb(self) -> None:
-        """Do one of all the other things that happen to an agent in its life, each as often as the others."""
+        """Do one of the disturbances in an agent's life, each as often as the others."""
         place, number = self.place, self._disturbances
         self._disturbances += 1
         kind = number % 7
@@ -180,7 +180,7 @@ class Churn:
 
 
 class Samples:
-    """Memory and descriptors of a process, once a second; a line of them on the screen once a minute."""
+    """Memory and descriptors of a process, sampled once a second and printed once a minute."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -203,11 +203,11 @@ class Samples:
             print(f"minute {at / 60:.0f}: {self.memory(at - 60, at) / 2**20:.2f} MiB, {figures}", flush=True)
 
     def memory(self, start: float, end: float) -> float:
-        """Return the median of the resident bytes between two seconds after the beginning."""
+        """Return the median of the resident bytes between two times, in seconds after the beginning."""
         return statistics.median(value for at, value in self._memory if start <= at < end)
 
     def files(self, start: float, end: float) -> int:
-        """Return the most descriptors between two seconds after the beginning."""
+        """Return the highest number of descriptors between two times, in seconds after the beginning."""
         return max(value for at, value in self._files if start <= at < end)
 
 
@@ -229,7 +229,7 @@ def test_memory_and_descriptors_stay_flat(place: Place, request: pytest.FixtureR
         samples.take(churn)
         if agent.log.stat().st_size > 10_000_000:
             agent.log.write_text("")
-        due = max(due + 1 / RATE, now - 1)  # after a pause, the rate is not caught up for more than a second
+        due = max(due + 1 / RATE, now - 1)  # after a pause, catch up with at most one second of changes
         time.sleep(max(0.0, due - time.monotonic()))
     for serial in churn.living:
         place.put(serial, [1, 2, 3])
@@ -239,7 +239,7 @@ def test_memory_and_descriptors_stay_flat(place: Place, request: pytest.FixtureR
         PATIENCE,
     )
     agent.converged(PATIENCE)
-    eventually(lambda: agent.ask("status")["problems"] == [], PATIENCE)  # a watch that was cut comes back after a while
+    eventually(lambda: agent.ask("status")["problems"] == [], PATIENCE)  # the source resumes a cut watch later
 
     settled = (SETTLED - 60, SETTLED + 60) if seconds >= LONG else (seconds / 3, 2 * seconds / 3)
     last = (seconds - 120, seconds) if seconds >= LONG else (2 * seconds / 3, seconds)
@@ -254,7 +254,7 @@ def test_memory_and_descriptors_stay_flat(place: Place, request: pytest.FixtureR
 
 
 def ipvs(serial: int) -> list[str]:
-    """What ipvsadm says of the real servers of a Service's address when it has endpoints 1, 2 and 3."""
+    """Return ipvsadm's lines for the real servers of a Service's address when it has endpoints 1, 2 and 3."""
     first, second = service(serial, [1, 2, 3])
     option = "-u" if first["spec"]["ports"][0]["protocol"] == "UDP" else "-t"
     virtual = f"{first['spec']['clusterIP']}:80"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent starts before what it needs: it waits, says for what, and goes on when it comes. It never ends."""
+"""The agent starts before its prerequisites: it waits, names them, goes on when they come, and never exits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEB = "10.96.0.10"
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[AgentProcess]:
-    """In a namespace without any network, not even a loopback that is up."""
+    """Make an agent in a namespace without any network; even the loopback is down."""
     subprocess.run(["modprobe", "-a", *MODULES], check=True)
     fresh()
     found = AgentProcess(tmp_path)
@@ -60,7 +60,7 @@ def test_no_ip_vs_yet(agent: AgentProcess, manager: ServiceManager) -> None:
 
     eventually(gone)
     try:
-        helper.write_text("/bin/false")  # nor does the kernel load it by itself
+        helper.write_text("/bin/false")  # the kernel cannot load the module by itself either
         agent.start(wait=False, environment=manager.environment)
         eventually(lambda: manager.status.startswith("waiting: ") and "modprobe ip_vs" in manager.status)
         assert "modprobe ip_vs" in eventually(lambda: agent.ask("status"))["waiting"]
@@ -69,7 +69,7 @@ def test_no_ip_vs_yet(agent: AgentProcess, manager: ServiceManager) -> None:
         helper.write_text(former)
     sh("modprobe", "-a", "ip_vs", "ip_vs_rr")
     eventually(lambda: manager.ready)
-    assert manager.status.startswith("1 virtual servers")  # that came first
+    assert manager.status.startswith("1 virtual servers")  # the status precedes readiness
     assert f"{WEB}:80" in sh("ipvsadm", "-Sn")
 
 
@@ -93,10 +93,10 @@ def test_no_api_yet(agent: AgentProcess, manager: ServiceManager) -> None:
     words = ("--manifests", "", "--state-dir", str(agent.directory / "state"))
     agent.start(*words, wait=False, environment=manager.environment)
     eventually(lambda: manager.status.startswith("waiting: the Kubernetes API: ") and "refused" in manager.status)
-    agent.kill(signal.SIGHUP)  # which is not the end of the start
+    agent.kill(signal.SIGHUP)  # a reload does not end the start
     eventually(lambda: "reloading" in agent.log.read_text())
     assert not manager.ready
-    eventually(lambda: manager.ready)  # the kubelet, which may have to start the API server, waits for us
+    eventually(lambda: manager.ready)  # the kubelet, which may start the API server, waits for the agent
     assert manager.status.startswith("waiting: ")
     api = FakeApiServer(port=port)
     try:
@@ -111,7 +111,7 @@ def test_no_api_yet(agent: AgentProcess, manager: ServiceManager) -> None:
 
 
 def test_nothing_at_all_yet(agent: AgentProcess, manager: ServiceManager) -> None:
-    """Neither configuration nor manifests."""
+    """Configuration and manifests are missing."""
     sh("ip", "link", "set", "lo", "up")
     away = agent.directory / "away"
     agent.manifests.rename(away)

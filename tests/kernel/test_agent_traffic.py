@@ -68,7 +68,7 @@ def service(addresses: list[str], protocol: str = "TCP", **spec: Any) -> list[ob
 
 
 def connect() -> tuple[socket.socket, str]:
-    """A connection through the virtual server, and who answers it."""
+    """Connect through the virtual server; return the socket and the address of the pod that answers."""
     client = socket.create_connection((VIP, 80), 5)
     return client, say(client)
 
@@ -80,13 +80,13 @@ def say(client: socket.socket) -> str:
 
 
 def abort(client: socket.socket) -> None:
-    """Reset the connection: IPVS forgets it ten seconds later, not after the two minutes of TIME_WAIT."""
+    """Reset the connection: IPVS forgets it after ten seconds instead of the two minutes of TIME_WAIT."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
 
 
 def answers(times: int) -> set[str]:
-    """Who answers new connections."""
+    """Return the pods that answer new connections."""
     found = set()
     for _time in range(times):
         client, who = connect()
@@ -110,7 +110,7 @@ def test_connection_survives_endpoint_and_service_removal(agent: AgentProcess, p
     (other,) = set(pods.addresses) - {mine}
     agent.write("web.json", service([other]))
     eventually(lambda: weights() == {mine: "0", other: "1"})
-    time.sleep(1.5)  # longer than the first look at connections
+    time.sleep(1.5)  # longer than until the agent first counts connections
     assert weights() == {mine: "0", other: "1"}
     assert say(client) == mine
     assert answers(4) == {other}
@@ -124,7 +124,7 @@ def test_connection_survives_endpoint_and_service_removal(agent: AgentProcess, p
 
     agent.write("web.json", service(pods.addresses))
     eventually(lambda: weights() == {mine: "1", other: "1"})
-    assert say(client) == mine  # its weight came back in place
+    assert say(client) == mine  # the agent restored its weight in place
     assert agent.ask("status")["draining"] == []
 
     (agent.manifests / "web.json").unlink()
@@ -183,7 +183,7 @@ def test_a_udp_client_that_keeps_its_port_follows_the_endpoints(agent: AgentProc
 def test_stale_udp_flows_are_removed_where_the_kernel_keeps_them(agent: AgentProcess, pods: Pods) -> None:
     agent.write("web.json", service(pods.addresses, "UDP"))
     agent.start()
-    # from 5.9 on IPVS would forget it together with the connection
+    # from Linux 5.9 on IPVS would delete the flow together with the connection
     sh("sysctl", "-w", "net.ipv4.vs.expire_nodest_conn=0")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.connect((VIP, 80))
@@ -210,7 +210,7 @@ def test_failed_stale_udp_flow_removal_is_retried(agent: AgentProcess, pods: Pod
         agent.write("web.json", service([address for address in pods.addresses if address != mine], "UDP"))
         eventually(lambda: set(weights()) == {address for address in pods.addresses if address != mine})
         eventually(lambda: "stale UDP flows cannot be removed" in agent.log.read_text())
-        agent.kill(signal.SIGSTOP)  # it tries again by itself, as soon as it can
+        agent.kill(signal.SIGSTOP)  # the agent retries by itself as soon as the module is there
     finally:
         helper.write_text(former)
     sh("modprobe", "nf_conntrack_netlink")
@@ -221,7 +221,7 @@ def test_failed_stale_udp_flow_removal_is_retried(agent: AgentProcess, pods: Pod
 
 
 def get(port: int, path: str, address: str = "127.0.0.1") -> tuple[int, dict[str, str], str]:
-    """Status, headers and body of an answer."""
+    """Return status, headers and body of an answer."""
     connection = HTTPConnection(address, port, timeout=60)
     try:
         connection.request("GET", path)

@@ -38,7 +38,7 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
 
 @pytest.fixture
 def small_disk(agent: AgentProcess) -> Iterator[Path]:
-    """The agent's ledger on a file system of its own."""
+    """Mount a small file system for the agent's ledger."""
     agent.run.mkdir()
     sh("mount", "-t", "tmpfs", "-o", "size=256k", "none", str(agent.run))
     yield agent.run
@@ -58,20 +58,20 @@ def served(ip: str) -> bool:
 
 
 def fill(path: Path) -> None:
-    """Write a file until the disk is full."""
+    """Write a file until the file system is full."""
     with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(4096))
 
 
 def told(agent: AgentProcess, words: str) -> bool:
-    """Whether the agent names this problem."""
+    """Return whether the agent reports this problem."""
     status = agent.ask("status") or {"problems": []}
     return any(words in problem["text"] for problem in status["problems"])
 
 
 def test_the_lock_of_iptables_is_held_by_others(agent: AgentProcess) -> None:
-    """Rules have to wait; everything else is served meanwhile."""
+    """Rules wait for the lock; the agent serves everything else meanwhile."""
     with open("/run/xtables.lock", "a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         agent.start(wait=False)
@@ -85,7 +85,7 @@ def test_the_lock_of_iptables_is_held_by_others(agent: AgentProcess) -> None:
 
 
 def test_a_full_disk(agent: AgentProcess, small_disk: Path) -> None:
-    """What cannot be written down is not done."""
+    """The agent makes no change that it cannot record in the ledger."""
     agent.start()
     before = dump()
     filler = small_disk / "filler"
@@ -113,7 +113,7 @@ def test_a_ledger_that_cannot_be_written(agent: AgentProcess, small_disk: Path) 
 
 
 def test_a_damaged_ledger(agent: AgentProcess) -> None:
-    """Nobody knows what is whose: nothing is changed, and that is said."""
+    """Without a ledger the agent does not know its own items: it changes nothing and reports that."""
     agent.start()
     agent.stop()
     ledger = agent.run / "ledger.db"
@@ -145,7 +145,7 @@ def test_a_set_that_others_use(agent: AgentProcess) -> None:
 
 
 def test_more_events_than_the_queue_holds(agent: AgentProcess) -> None:
-    """ENOBUFS: what was lost is found by a full comparison."""
+    """ENOBUFS: a full comparison finds the drift whose events were lost."""
     agent.configure({"ipvs": {"syncPeriod": "1h"}, "metricsBindAddress": "127.0.0.1:10249"})
     agent.start()
     sh("ip", "link", "add", "eth0", "type", "dummy")
@@ -161,7 +161,7 @@ def test_more_events_than_the_queue_holds(agent: AgentProcess) -> None:
 
 
 def test_no_descriptors_left(agent: AgentProcess) -> None:
-    """However few there are, the agent goes on with the state as it was, and mends everything as soon as it can."""
+    """The agent keeps the state while descriptors are missing, and repairs everything once it gets them."""
     agent.start()
     assert agent.process is not None
     pid = agent.process.pid
@@ -173,7 +173,7 @@ def test_no_descriptors_left(agent: AgentProcess) -> None:
     for spare in range(5):
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[spare], usual[1]))
         agent.kill(signal.SIGHUP)
-        agent.kill(signal.SIGUSR1)  # comes after that
+        agent.kill(signal.SIGUSR1)  # the agent handles this signal after SIGHUP
         eventually(lambda spare=spare: agent.log.read_text().count("state version=") > spare)
         assert agent.process.poll() is None, agent.log.read_text()
         assert dump()["ipvs"] == whole["ipvs"]

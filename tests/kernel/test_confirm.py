@@ -44,7 +44,7 @@ QUIET = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpClose
 
 
 def proxied(name: str, ip: str, count: int) -> list[objects.Object]:
-    """One Service with so many endpoints."""
+    """Return a Service with this many endpoints."""
     ends = [objects.endpoint(f"10.244.1.{number}", "n1") for number in range(1, count + 1)]
     ports = [objects.port(80, "p", node_port=30080)]
     return [objects.service(name, [ip], ports, kind="NodePort"), objects.piece(name, ends, [objects.port(8080, "p")])]
@@ -138,7 +138,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "service_proxy": {**PROXY, "objects": [*proxied("web", "10.96.0.10", 1), *proxied("new", "10.96.0.12", 1)[:1]]},
 }
 ALL = sorted(TASKS)
-# What stands there before its owner adopts it.
+# Items that exist before an owner adopts them.
 FOREIGN = {
     "iptables_chains": [["iptables", "-N", "OLD"], ["iptables", "-X", "OLD"]],
     "virtual_addresses": [["ip", "link", "add", "vips", "type", "dummy"], ["ip", "link", "delete", "vips"]],
@@ -153,7 +153,7 @@ def kernel() -> None:
     sh("modprobe", "-a", *MODULES)
     for tool in ("iptables", "ip6tables"):
         for table in ("nat", "filter"):
-            sh(tool, "-t", table, "-S")  # a table that nobody used yet is not saved
+            sh(tool, "-t", table, "-S")  # iptables-save omits a table that was never used
 
 
 @pytest.fixture(autouse=True)
@@ -180,7 +180,7 @@ def test_unconfirmed_change_is_undone_and_ledger_restored(module: str) -> None:
     told = undone(result["confirm"]["path"])
     assert node() == before
     assert (len(told["undone"]), told["problems"]) == (len(result["plan"]), [])
-    assert not Path(result["confirm"]["path"]).exists()  # it is too late to confirm
+    assert not Path(result["confirm"]["path"]).exists()  # too late to confirm
     again = run(module, **TASKS[module])
     assert again["lines"] == result["lines"]
 
@@ -211,7 +211,7 @@ def test_what_was_adopted_is_nobodys_again(module: str) -> None:
         sh(*command)
 
 
-@pytest.mark.parametrize("module", ["ipsets", "service_proxy"])  # all tables between them
+@pytest.mark.parametrize("module", ["ipsets", "service_proxy"])  # these two change all tables
 def test_a_task_that_dies_when_all_is_done_is_undone(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run(module, **BEFORE[module])
     before = node()
@@ -233,7 +233,7 @@ def test_a_task_that_dies_in_the_middle_is_undone(monkeypatch: pytest.MonkeyPatc
     from ansible_collections.kubenode.ipvs.plugins.module_utils._module import files as _files
 
     before = node()
-    monkeypatch.setattr(_files, "write", die)  # after the live value, before the file
+    monkeypatch.setattr(_files, "write", die)  # after the live value is set, before the file is written
     told = undone(killed(lambda: run("sysctls", **TASKS["sysctls"], confirm_timeout=1)))
     assert (told["undone"], told["problems"]) == (["~ sysctl net.ipv4.ip_forward: 1 -> 0"], [])
     assert node() == before
@@ -244,7 +244,7 @@ def test_a_task_that_dies_while_a_real_server_drains_is_undone(monkeypatch: pyte
 
     run("ipvs_services", **BEFORE["ipvs_services"])
     before = node()
-    monkeypatch.setattr(_ipvs_drain.Drain, "_wait", die)  # weights are 0, nothing has gone
+    monkeypatch.setattr(_ipvs_drain.Drain, "_wait", die)  # weights are 0, nothing is removed yet
     told = undone(killed(lambda: run("ipvs_services", **TASKS["ipvs_services"], drain=True, confirm_timeout=1)))
     assert (
         "~ real server 198.51.100.1:80 of tcp 192.0.2.80:80: weight 0 masquerade -> weight 1 masquerade"
@@ -285,7 +285,7 @@ def test_as_long_as_a_change_waits_its_owner_waits() -> None:
 
 
 def test_what_a_reboot_leaves_keeps_nobody_waiting() -> None:
-    """What was written to files stays; /run is empty, and there is no guard any more."""
+    """Settings in files survive a reboot; /run is empty, and the guard is gone."""
     run("sysctls", **TASKS["sysctls"], confirm_timeout=600)
     (guard,) = guards()
     os.kill(guard, signal.SIGKILL)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Connection tracking on a real kernel: UDP flows through IPVS and without it."""
+"""Connection tracking on a real kernel: UDP flows with and without IPVS."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(*words: str) -> str:
 
 @pytest.fixture(params=[4, 6], autouse=True)
 def family(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Addresses of a virtual and a real server on loopback, and connection tracking that a rule has switched on."""
+    """Add addresses of a virtual and a real server to loopback, and a rule that enables connection tracking."""
     version: int = request.param
     vip, pod, _host = ADDRESSES[version]
     length = {4: 32, 6: 128}[version]
@@ -96,7 +96,7 @@ def test_ipvs_flow_has_real_server_as_reply_source(family: int, sockets: ExitSta
 
 
 def test_only_udp_flows_of_the_family(family: int, sockets: ExitStack) -> None:
-    """conntrack(8) is the second opinion."""
+    """conntrack(8) lists the same flows."""
     _vip, _pod, host = ADDRESSES[family]
     through_ipvs(sockets, family)
     for port in (7001, 7002):
@@ -125,12 +125,12 @@ def test_a_flow_is_forgotten_and_others_stay(family: int, sockets: ExitStack) ->
     assert set(flows) == {53, 7001}
     assert conntrack.delete([flows[53]]) == 1
     assert [flow.destination_port for flow in conntrack.udp_flows(family)] == [7001]
-    assert conntrack.delete([flows[53], flows[7001]]) == 1  # the first is gone already
+    assert conntrack.delete([flows[53], flows[7001]]) == 1  # the first flow is already deleted
     assert conntrack.udp_flows(family) == []
 
 
 def test_a_flow_with_another_id_is_left_alone(family: int, sockets: ExitStack) -> None:
-    """As if the flow had been replaced by another with the same addresses since it was listed."""
+    """A different id stands for a new flow with the same addresses that replaced the listed one."""
     _vip, _pod, host = ADDRESSES[family]
     exchange(bound(sockets, family, host), bound(sockets, family, host, 7001), (host, 7001))
     (flow,) = conntrack.udp_flows(family)
@@ -159,7 +159,7 @@ def test_without_the_right_it_is_said(family: int) -> None:
 
 
 def test_a_kernel_without_it(family: int) -> None:
-    """The module is taken out and the kernel forbidden to load it."""
+    """The module is unloaded, and the kernel must not load it."""
     helper = Path("/proc/sys/kernel/modprobe")
     former = helper.read_text()
     run("modprobe", "-r", "nf_conntrack_netlink")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Modules in containers: how they recognise a container, and what they cannot do in it.
+"""Modules in containers: how they recognise a container, and what they refuse there.
 
 The containers have namespaces and a root directory of their own, without the right to load modules. The scenario
 molecule/prepare has a whole container with systemd, and the role in it.
@@ -20,8 +20,8 @@ from support.distributions.foreign_root import MODULE, ForeignRoot
 
 FORWARD = "net.ipv4.ip_forward"
 FILES = ("/etc/modules-load.d", "/etc/modprobe.d", "/etc/sysctl.d", "/etc/fstab", "/var/lib/kubenode")
-# The first process of the container is the one that runs the module. As container managers do by default, no right to
-# load modules and kernel parameters that can only be read.
+# The first process of the container runs the module. As container managers do by default, it may not load modules,
+# and kernel parameters are read-only.
 CONTAINER = ("unshare", "--pid", "--mount", "--net", "--fork", "--mount-proc", "sh", "-ec")
 SEALED = (
     "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec setpriv --bounding-set=-sys_module"
@@ -40,14 +40,14 @@ def root() -> Iterator[ForeignRoot]:
 
 
 def module(root: ForeignRoot, name: str, *environment: str, how: str = SEALED, **arguments: Any) -> dict[str, Any]:
-    """Run a module in a container within the root directory; ``environment`` is what the container manager says."""
+    """Run a module in a container within the root directory; ``environment`` is the container manager's."""
     command = ["env", *environment, *CONTAINER, how, "sh", "/usr/bin/python3", "-c", MODULE]
     result: dict[str, Any] = json.loads(root.run(*command, text=json.dumps({"name": name, **arguments})))
     return result
 
 
 def state(root: ForeignRoot) -> tuple[str, set[str], str]:
-    """What modules could change in the root directory and in the kernel that is shared."""
+    """Return what modules could change in the root directory and in the shared kernel."""
     files = root.attempt("sh", "-c", 'find "$@" -type f -exec sha256sum {} + | sort', "sh", *FILES).stdout
     modules = {line.split()[0] for line in Path("/proc/modules").read_text().splitlines()}
     return files, modules, Path("/proc/sys/net/ipv4/ip_forward").read_text()
@@ -67,9 +67,9 @@ def state(root: ForeignRoot) -> tuple[str, set[str], str]:
     ],
 )
 def test_what_it_is(root: ForeignRoot, environment: tuple[str, ...], mark: str, kind: str) -> None:
-    """The module recognises a container by what its manager leaves there, or by process numbers alone.
+    """The module recognises a container by its manager's marks, or by process numbers alone.
 
-    The manager leaves a variable in the environment of the first process, or a file.
+    The mark is a variable in the environment of the first process, or a file.
     """
     if mark:
         root.run("touch", mark)
@@ -84,7 +84,7 @@ def test_what_it_is(root: ForeignRoot, environment: tuple[str, ...], mark: str, 
 
 @pytest.mark.parametrize("check", [True, False], ids=["check mode", "for real"])
 class TestSealed:
-    """A container as its manager makes it."""
+    """A container as its manager makes it by default."""
 
     def test_what_nobody_can_prepare(self, root: ForeignRoot, check: bool) -> None:
         found = module(root, "node_check", "container=lxc", check=check, modules=["ip_vs"], commands=[])

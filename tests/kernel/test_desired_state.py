@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The desired state in a real kernel: what the native tools print then is, letter for letter, what ``render`` says.
+"""The desired state in a real kernel: the output of the native tools equals the output of ``render``.
 
-Every recorded cluster, and one with every setting in which we differ from kube-proxy.
+The tests apply every recorded cluster, and one with every setting in which the agent differs from kube-proxy.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def everything() -> Cluster:
 
 
 def plain(text: str) -> list[str]:
-    """Lines of iptables-save without comments and counters, and the tables that hold nothing of ours."""
+    """Return the lines of iptables-save without comments, counters, and tables that hold no item of the agent's."""
     lines = [re.sub(r"\[\d+:\d+\]", "[0:0]", line) for line in text.splitlines() if not line.startswith("#")]
     found: list[str] = []
     for table in "\n".join(lines).split("COMMIT"):
@@ -107,7 +107,7 @@ def plain(text: str) -> list[str]:
 
 
 def members_sorted(text: str) -> list[str]:
-    """Lines of ipset save, set by set in the order of their names, without what the kernel chooses."""
+    """Return the lines of ipset save, in the order of set names, without values that the kernel chooses."""
     return sorted(re.sub(r" initval \S+", "", line) for line in text.splitlines())
 
 

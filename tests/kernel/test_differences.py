@@ -29,7 +29,7 @@ from kubenode.engine.plan import plan
 
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "veth")
 POD, NODE, VIP, PORT = "10.244.1.2", "10.99.0.11", "10.96.0.10", 30080
-# Answers every connection with the address that it comes from.
+# Answers every connection with the client's address.
 SERVER = """
 import socket
 server = socket.create_server(("0.0.0.0", 8080))
@@ -68,7 +68,7 @@ def _modules() -> None:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Path]:
-    """The namespace of this test is the node; ``pod`` and ``client`` are namespaces with one link to it each."""
+    """Make this test's namespace the node; ``pod`` and ``client`` are namespaces with one link to it each."""
     fresh()
     sh("ip", "link", "set", "lo", "up")
     for name, mine, theirs in (("pod", "10.244.1.1", POD), ("client", NODE, "10.99.0.1")):
@@ -108,13 +108,13 @@ def converge(directory: Path, config: Config, *, endpoints: int = 1, **spec: Any
 
 
 def ask(address: str, port: int, *, namespace: str = "") -> str:
-    """The client's address as the pod saw it, or the name of the error."""
+    """Return the client's address as the pod saw it, or the name of the error."""
     command = [sys.executable, "-c", ASK, address, str(port)]
     return sh(*(["ip", "netns", "exec", namespace] if namespace else []), *command).strip()
 
 
 def pings(address: str) -> bool:
-    """Whether an echo request of the client is answered with an echo reply."""
+    """Return whether the client's echo request gets an echo reply."""
     answer = sh("ip", "netns", "exec", "client", sys.executable, "-c", PING, address).strip()
     assert answer in ("0", "3", "TimeoutError"), answer
     return answer == "0"
@@ -141,7 +141,7 @@ def test_node_ports_on_localhost(node: Path, policy: str) -> None:
     converge(node, Config(localhost_node_ports=True), externalTrafficPolicy=policy)
     assert ask("127.0.0.1", PORT) == "10.244.1.1"
     assert ask(NODE, PORT, namespace="client") == ("10.244.1.1" if policy == "Cluster" else "10.99.0.1")
-    # nobody else gets to 127.0.0.1: neither to the node port nor to anything that listens there
+    # no other host reaches 127.0.0.1: neither the node port nor a program that listens there
     sh("ip", "-n", "client", "route", "add", "127.0.0.1", "via", NODE, "table", "7")
     sh("ip", "-n", "client", "rule", "add", "to", "127.0.0.1", "table", "7", "priority", "1")
     sh("ip", "-n", "client", "rule", "add", "lookup", "local", "priority", "2")
@@ -157,4 +157,4 @@ def test_reject_without_endpoints(node: Path) -> None:
         assert ask(NODE, PORT, namespace=place) == "ConnectionRefusedError"
     rules = [line for line in sh("iptables-save", "-c").splitlines() if "--match-set KUBE-NO-ENDPOINTS" in line]
     counts = {rule.split()[-1]: int(rule[1:].split(":")[0]) for rule in rules}
-    assert counts == {"tcp-reset": 2, "icmp-port-unreachable": 0}  # the client's; the node itself is refused by IPVS
+    assert counts == {"tcp-reset": 2, "icmp-port-unreachable": 0}  # the client's; IPVS refuses the node's own

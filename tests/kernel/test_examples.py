@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every example in the documentation, run on a kernel: in check mode, for real, and again.
+"""Run every example of the documentation on a kernel: in check mode, for real, and again.
 
 An example that ``EXAMPLES`` does not know fails.
 """
@@ -41,11 +41,11 @@ def ansible() -> Iterator[None]:
 
 @pytest.fixture
 def controller(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Controller]:
-    """A controller and a node with what the examples need; in the end the node is as it was."""
+    """Make a controller and a node with what the examples need; restore the node at the end."""
     example = EXAMPLES.get(source, Example({}))
     for tool in ("iptables", "ip6tables"):
         for table in ("nat", "filter"):
-            sh(tool, "-t", table, "-S")  # a table that nobody used yet is not saved
+            sh(tool, "-t", table, "-S")  # iptables-save omits a table that was never used
     before = dump()
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")
@@ -103,7 +103,7 @@ def test_an_example_does_what_it_says(source: str, controller: Controller) -> No
 def converge(controller: Controller, task: dict[str, Any], *, changed: bool, left: list[str]) -> dict[str, Any]:
     """Check a task, run it, and run it again; return the result of the first run.
 
-    Check mode must predict the first run. The second run must change nothing, except for what is ``left``.
+    Check mode must predict the first run. The second run must change nothing, except for the lines in ``left``.
     """
     foreseen, result, again = controller.run(task, check=True), controller.run(task), controller.run(task)
     assert foreseen is not None

@@ -49,12 +49,12 @@ def _node() -> None:
     sh("ip", "link", "set", "lo", "up")
     for table in ("nat", "filter"):
         for tool in ("iptables", "ip6tables"):
-            sh(tool, "-t", table, "-S")  # a table that nobody used yet is not saved
-    subprocess._USE_VFORK = False  # where that fails, Python tries again with clone(2)
+            sh(tool, "-t", table, "-S")  # iptables-save omits a table that was never used
+    subprocess._USE_VFORK = False  # if vfork(2) fails, Python retries with clone(2)
 
 
 def chosen(counts: dict[str, int], request: pytest.FixtureRequest, some: int) -> list[Fault]:
-    """Return all faults, or ``some``: those of different calls and errors first."""
+    """Return all faults, or ``some`` of them, spread over calls and errors."""
     every = [
         Fault(entry, error, str(at))
         for entry, count in counts.items()
@@ -73,7 +73,7 @@ def chosen(counts: dict[str, int], request: pytest.FixtureRequest, some: int) ->
 
 
 class Module:
-    """The module ipvs_services, which has to leave all or nothing."""
+    """The module ipvs_services, which must leave all of its change or nothing."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -113,7 +113,7 @@ class Module:
 
 
 class Agent:
-    """One whole pass of the agent, which does as much as it can and leaves the rest to the next."""
+    """One full pass of the agent, which does as much as it can and leaves the rest to the next."""
 
     def __init__(self, directory: Path) -> None:
         self.files = AgentProcess(directory)
@@ -146,7 +146,7 @@ class Agent:
             changes, everything = wanted.take()
             reconciler.accept(changes, whole=everything)
             report = reconciler.full()
-            while reconciler.draining:  # nobody has connected: they end at the first look
+            while reconciler.draining:  # there is no connection: draining ends at the first count
                 report = reconciler.drain() or report
         except EngineError as error:
             print(error)
@@ -176,12 +176,12 @@ def ledger(path: Path) -> list[tuple[str, ...]]:
 
 
 def lines(state: dict[str, Any]) -> set[str]:
-    """The parts of a state: what may be there of the one and of the other at the same time."""
+    """Return a state's lines without ledgers and files, so that parts of two states can be compared."""
     return {f"{part} {line}" for part, values in state.items() if part not in ("ledgers", "files") for line in values}
 
 
 def claimed(state: dict[str, Any]) -> bool:
-    """Tell whether each virtual server on the node is claimed."""
+    """Return whether each virtual server on the node has a claim."""
     keys = [json.loads(row[1]) for row in state["ledgers"] if row[0] == "virtual_server"]
     endpoints = {f"{key[1]}:{key[2]}" for key in keys}
     return all(line.split()[2] in endpoints for line in state["ipvs"] if line.startswith("-A"))
@@ -233,7 +233,7 @@ def check(subject: Module | Agent, request: pytest.FixtureRequest, some: int) ->
 def trouble(
     subject: Module | Agent, done: Finished, state: dict[str, Any], before: dict[str, Any], after: dict[str, Any]
 ) -> list[str]:
-    """Return what is wrong after a fault, in words."""
+    """Return the problems after a fault, in words."""
     found = []
     if "Traceback" in done.errors + done.output:
         found.append("a traceback")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fingerprint changes with what it is of, and with nothing else."""
+"""The fingerprint of a table changes with that table's content, and with nothing else."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def test_counters_and_other_tables_make_no_difference() -> None:
 
 
 def test_no_reference_cycles_are_left() -> None:
-    """The agent asks at each comparison, and its garbage collector runs seldom."""
+    """The agent reads fingerprints at each comparison, and its garbage collector runs seldom."""
     rules()
     gc.collect()
     for number in range(3):
         rules()
-        sh(f"iptables -N OURS{number}")  # entries of another length
+        sh(f"iptables -N OURS{number}")  # entries of a different length
     assert gc.collect() == 0
 
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """firewalld with its iptables back end beside an agent.
 
-The tests show what firewalld refuses, what our files let through, and what its reloads take away.
+The tests show what firewalld refuses, what the role's files allow, and what its reloads remove.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from support.traffic.conversation import Talk, Target, ask
 from support.traffic.network import NODE, inside
 
 WEB, PORT = 120, 30090
-CLOSED = Target(node_port(PORT, 4).address, 8088)  # a server of the node that nobody speaks of
+CLOSED = Target(node_port(PORT, 4).address, 8088)  # a server on the node that no rule or file mentions
 TABLES = ("filter", "nat", "mangle", "raw", "security")
 LEGACY = """
 for tool in iptables ip6tables; do
@@ -38,7 +38,7 @@ BUS = ("dbus-send", "--system", "--print-reply", "--dest=org.fedoraproject.Firew
 
 
 def answers() -> dict[str, str]:
-    """Who answers, and whom he sees: from outside and from a pod, each family."""
+    """Return which pod answers, and which client address it sees: from outside and from a pod, in each family."""
     found = {}
     for family in (4, 6):
         for where, what in (
@@ -51,9 +51,9 @@ def answers() -> dict[str, str]:
 
 
 def ours(cluster: Cluster) -> dict[str, list[str]]:
-    """Return our rules, sets and virtual servers.
+    """Return the agent's rules, sets and virtual servers.
 
-    The rules stand in the order of each family's tables, where only our rules may precede a jump.
+    The rules stand in the order of each family's tables, where only the agent's rules may precede a jump.
     """
     node = cluster.node()
     rules = {tool: [line for line in node[tool].splitlines() if "KUBE" in line] for tool in ("iptables", "ip6tables")}
@@ -61,12 +61,12 @@ def ours(cluster: Cluster) -> dict[str, list[str]]:
 
 
 class Firewalld:
-    """The daemon, on the node's network, with a bus of its own."""
+    """The daemon in the node's network, with a bus of its own."""
 
     def __init__(self) -> None:
         with inside(NODE):
-            # With the node's /run: iptables-legacy locks its tables there. Without the lock, one of two writers fails
-            # at times.
+            # The daemon shares the node's /run, where iptables-legacy locks its tables. Without the lock, one
+            # of two writers fails at times.
             self.root = ForeignRoot(Path("/run"), alone=False)
         self.root.run("sh", "-ec", LEGACY)
         command = [*self.root.enter, "firewalld", "--nofork", "--nopid", "--debug=1"]
@@ -85,13 +85,13 @@ class Firewalld:
         )
 
     def tell(self) -> None:
-        """What the role prepare does."""
+        """Write the files of the role prepare and reload."""
         for name in FIREWALLD:
             self.root.write(FILES[name], render(name))
         self.root.run("firewall-cmd", "--reload")
 
     def close(self) -> None:
-        """End the daemon, which takes its rules away."""
+        """End the daemon, which removes its rules."""
         self.root.run(
             "sh", "-c", 'for p in /proc/[0-9]*; do read -r n <$p/comm; [ "$n" != firewalld ] || kill ${p#/proc/}; done'
         )
@@ -102,7 +102,7 @@ class Firewalld:
 
 @pytest.fixture(scope="module")
 def tables(servers: object) -> None:
-    """A table that was used once stays, empty."""
+    """Create every table: iptables keeps an empty table once it has been used."""
     for tool in ("iptables", "ip6tables"):
         for table in TABLES:
             with inside(NODE):
@@ -119,7 +119,7 @@ def cluster(tables: None, bare_cluster: Cluster) -> Cluster:
 
 @pytest.fixture(scope="module")
 def without(cluster: Cluster) -> dict[str, str]:
-    """What is answered where no firewalld runs."""
+    """Return the answers without firewalld."""
     cluster.servers.add("itself", NODE, CLOSED)
     assert ask("client1", CLOSED).startswith("itself sees ")
     return answers()
@@ -134,13 +134,13 @@ def firewalld(without: dict[str, str]) -> Iterator[Firewalld]:
 
 @pytest.fixture(scope="module")
 def refused(firewalld: Firewalld) -> dict[str, str]:
-    """What is answered where firewalld knows nothing of us."""
+    """Return the answers where firewalld has no files of the role."""
     return answers()
 
 
 @pytest.fixture(scope="module")
 def told(refused: object, firewalld: Firewalld) -> Firewalld:
-    """The daemon with the role's files."""
+    """Return the daemon with the role's files."""
     firewalld.tell()
     return firewalld
 
@@ -151,7 +151,7 @@ def test_its_files_let_through_what_firewalld_refuses(
     assert all(" sees " in answer for answer in without.values()), without
     assert not any(" sees " in answer for answer in refused.values()), refused
     eventually(lambda: answers() == without)
-    # And nothing but that.
+    # The files allow nothing else.
     assert " sees " not in ask("client1", CLOSED, timeout=1)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A guard that cannot be started: nothing is changed, and it is said once."""
+"""A guard that cannot be started: the module changes nothing, and reports it once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.plan import P
 
 @pytest.mark.parametrize("which", ["first", "second"])
 def test_no_process_is_left_for_it(tmp_path: Path, which: str) -> None:
-    """It takes two, the second made by the first; the fault strikes the first call of each process."""
+    """The guard needs two forks, the second within the first; the fault strikes the first call of each process."""
     made = Plan([Step("sysctl", "net.ipv4.ip_forward", "0", "1")], [], {})
 
     def tried(begin: Callable[[], None]) -> int:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Root's commands and modules, with a ledger that the agent's user has forged.
 
-They change nothing outside the network. Those that read the rows name the bad ones.
+The commands change nothing outside the network. Those that read the rows name the bad ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SERVICES = [
     objects.piece("web", [objects.endpoint("10.244.1.1", NODE)], [objects.port(8080, "http")]),
 ]
 CLAIMS = [
-    ("spaceship", '"x"', "agent"),  # of a kind that no release knows
+    ("spaceship", '"x"', "agent"),  # a kind that no release knows
     ("set", "no JSON", "agent"),
     ("set", "[" * 50_000, "agent"),
     ("set", '"X\\nsave -f /run/kubenode-victim.conf"', "agent"),
@@ -71,7 +71,7 @@ NOTES = [
 
 @pytest.fixture(autouse=True)
 def forged() -> Iterator[None]:
-    """The agent's ledger, forged; what root must not touch."""
+    """Forge the agent's ledger, and make files that root must not touch."""
     sh("modprobe", "-a", "ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
     fresh()
     sh("ip", "link", "set", "lo", "up")
@@ -94,7 +94,7 @@ def forged() -> Iterator[None]:
 
 def kept() -> set[tuple[object, ...]]:
     with closing(sqlite3.connect(RUN / "ledger.db")) as database:
-        notes = database.execute("SELECT * FROM note WHERE key != '\"net.ipv4.ip_forward\"'")  # this one is saved anew
+        notes = database.execute("SELECT * FROM note WHERE key != '\"net.ipv4.ip_forward\"'")  # saved again
         return {*database.execute("SELECT * FROM claim"), *notes}
 
 
@@ -193,7 +193,7 @@ def test_a_module_of_the_lasting_ledger_does_not_read_the_agents(module: str) ->
 
 
 def test_agent_install_does_not_read_the_agents_ledger(tmp_path: Path) -> None:
-    """It asks the release, and files of root's, never the rows: not what to write, and not what to remove."""
+    """The module uses the release and root's files, and never the rows, to decide which files to write and remove."""
     node = Node(tmp_path)
     files = {str(node.config): None, str(node.unit): None}
     write_rows(RUN, [("INSERT INTO claim VALUES ('file', ?, 'agent')", (json.dumps(str(node.config)),))])
@@ -213,7 +213,7 @@ def test_agent_install_does_not_read_the_agents_ledger(tmp_path: Path) -> None:
 
 
 def test_directories_belong_to_their_users(agent: AgentProcess) -> None:
-    """Root leaves nothing in the agent's directory that the agent cannot use."""
+    """Root leaves no file in the agent's directory that the agent cannot use."""
     agent.command(*COMMANDS["apply"](agent))
     assert {(path.name, path.stat().st_uid, path.stat().st_mode & 0o777) for path in RUN.iterdir()} == {
         ("ledger.db", AGENT, 0o600),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ledger's directory in the hands of the agent's user, and of any other user, while root works in it."""
+"""The ledger's directory while root works in it, owned by the agent's user or by any other user."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SERVER = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
 
 @pytest.fixture
 def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory that every user can look into."""
+    """Make a directory that every user can read."""
     monkeypatch.setattr(ledger_module, "_ANSWER", 1.0)
     path = Path(tempfile.mkdtemp(prefix="kubenode-test-", dir="/run"))
     path.chmod(0o755)
@@ -44,7 +44,7 @@ def directory(base: Path) -> Path:
 
 @pytest.fixture
 def victim(base: Path) -> Path:
-    """A file that only root can read."""
+    """Make a file that only root can read."""
     path = base / "victim"
     path.write_text("secret\n")
     path.chmod(0o600)
@@ -74,7 +74,7 @@ def test_files_are_for_their_owner_alone(base: Path, mine: str, name: str) -> No
     user = 0 if mine == "root" else AGENT
     os.chown(directory, user, user)
     path = directory / name
-    for existing in (False, True):  # an earlier release made them for everybody
+    for existing in (False, True):  # an earlier release made it world-readable
         if existing:
             path.chmod(0o644)
         with node_lock(str(directory)), closing(Ledger(str(directory))) as ledger:
@@ -141,7 +141,7 @@ def test_what_is_put_in_a_files_place_gains_nothing(directory: Path, victim: Pat
 
 
 def test_a_link_that_is_swapped_all_the_time_gains_nothing(directory: Path, victim: Path) -> None:
-    """A file of root's that is handed to the directory's owner by its path can be any file."""
+    """chown by path could give any file of root's to the directory's owner."""
     script = f"""
 import os
 os.chdir({str(directory)!r})
@@ -194,7 +194,7 @@ def test_a_forged_schema_is_refused(directory: Path, way: str) -> None:
 
 
 def test_root_shares_a_ledger_with_its_owner(directory: Path) -> None:
-    """What root writes the owner reads and writes, and both see each other's changes."""
+    """The owner reads and writes root's rows, and both see each other's changes."""
     with closing(Ledger(str(directory))) as ledger:
         assert ledger.is_fresh
         ledger.claim("ansible", [("virtual_server", SERVER)])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Links and directories that a local user puts where root removes the agent, or keeps changes to confirm."""
+"""Links and directories that a local user plants where root removes the agent, or keeps changes to confirm."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 
 @pytest.fixture
 def base() -> Iterator[Path]:
-    """A directory that every user can look into."""
+    """Make a directory that every user can read."""
     path = Path(tempfile.mkdtemp(prefix="kubenode-test-", dir="/run"))
     path.chmod(0o755)
     yield path
@@ -36,7 +36,7 @@ def base() -> Iterator[Path]:
 
 @pytest.fixture
 def victims(base: Path) -> Path:
-    """A directory whose files belong to another user than root and the agent."""
+    """Make a directory whose files belong to a user other than root and the agent."""
     directory = base / "victims"
     directory.mkdir()
     for name in ("one", "two"):
@@ -46,7 +46,7 @@ def victims(base: Path) -> Path:
 
 
 def hand_over(directory: Path, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
-    """Run the role's command that gives root the files of a directory, which is root's by then."""
+    """Run the role's command that gives root the files of a directory, which root already owns."""
     (task,) = [task for task in yaml.safe_load(TASKS.read_text()) if task.get("register") == "agent_given"]
     known = {"agent_user": str(AGENT), "agent_node": {"check_mode": False}, **task["vars"]}
     command = NativeEnvironment().from_string(task["ansible.builtin.command"]["argv"]).render(known)
@@ -78,7 +78,7 @@ def test_removal_gives_root_links_but_not_their_targets(base: Path, victims: Pat
 
 @pytest.mark.parametrize("moment", ["first", "last"])
 def test_removal_does_not_follow_a_swapped_directory(base: Path, victims: Path, moment: str) -> None:
-    """An attacker with the best timing: the swap happens between the search and the change of the owner."""
+    """The attacker has the best timing: the swap happens between the search and the change of the owner."""
     directory = agents_directory(base / "run")
 
     def plant() -> None:
@@ -89,7 +89,7 @@ def test_removal_does_not_follow_a_swapped_directory(base: Path, victims: Path, 
     assert act(AGENT, plant) == "done"
     chown = base / "bin/chown"
     chown.parent.mkdir()
-    # Whoever swaps has the agent's rights, and tries before each call or before those that name the files.
+    # The attacker has the agent's rights, and swaps before each chown or before the one that names the files.
     guard = "" if moment == "first" else 'case "$*" in *two*) ;; *) exec {real} "$@";; esac\n'
     real = shutil.which("chown")
     swap = f"cd {directory}/sub && test -L deep || {{ mv deep old && ln -s {victims} deep; }}"
@@ -102,7 +102,7 @@ def test_removal_does_not_follow_a_swapped_directory(base: Path, victims: Path, 
 
 @pytest.fixture
 def no_changes() -> Iterator[None]:
-    """Have no directory of changes to confirm, before and after."""
+    """Remove the directory of changes to confirm, before and after."""
     shutil.rmtree(PENDING, ignore_errors=True)
     FORWARD.write_text("0")
     yield
@@ -121,7 +121,7 @@ def shared(path: Path) -> None:
 @pytest.mark.usefixtures("no_changes")
 @pytest.mark.parametrize("plant", ["link", "their directory", "directory for everybody"])
 def test_confirm_refuses_a_directory_others_can_write(base: Path, plant: str) -> None:
-    """With such a directory its owner could confirm, keep root waiting, or have root write elsewhere."""
+    """The owner of such a directory could confirm changes, keep root waiting, or make root write elsewhere."""
     target = base / "target"
     if plant == "link":
         theirs(target)
@@ -138,7 +138,7 @@ def test_confirm_refuses_a_directory_others_can_write(base: Path, plant: str) ->
     assert FORWARD.read_text() == "0\n"
     assert sorted(path.name for path in target.iterdir()) == ["forged-1", "forged-2"]
     assert run("node_check")["unconfirmed"] == []
-    assert run("sysctls", sysctls={"net.ipv4.ip_forward": 1})["changed"]  # a forged file keeps nobody waiting
+    assert run("sysctls", sysctls={"net.ipv4.ip_forward": 1})["changed"]  # root does not wait for a forged file
 
 
 @pytest.mark.parametrize("plant", ["link", "dangling link", "named pipe", "file"])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets and members in a real kernel: writes are read back, foreign items stay, a failure names its member."""
+"""Sets and members in a real kernel: written items are read back, foreign items stay, an error names its member."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class TestAnotherHeader:
         assert want["set"]["S"] == large
 
     def test_another_type_with_rules_on_it(self) -> None:
-        """A bitmap becomes a hash of the same sort of thing while a rule uses it."""
+        """A bitmap becomes a hash of the same data type while a rule uses it."""
         bitmap = IPSet("bitmap:ip", (("range", "10.0.0.0-10.0.0.255"),))
         want = {"set": {"S": bitmap}, "member": {MemberKey("S", "10.0.0.7"): "", MemberKey("S", "10.0.0.8"): ""}}
         make(want)
@@ -304,7 +304,7 @@ class TestAnotherHeader:
         assert ipset.read()["set"] == {"S": narrow}
 
     def test_there_is_no_moment_without_the_set(self, tmp_path: Path) -> None:
-        """Another process asks for the set, over and over, while its header changes again and again."""
+        """Another process asks for the set again and again while its header changes."""
         make({"set": {"S": IPS}, "member": {MemberKey("S", "10.0.0.7"): ""}})
         watcher = subprocess.Popen(
             [

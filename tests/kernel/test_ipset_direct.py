@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Members written without the tool are those that the tool writes; what only the tool knows is left to it."""
+"""Members written over netlink equal those that ipset(8) writes; members that need the tool are left to it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Silent failures of ipset(8), which the engine does not take for success.
+"""Silent failures of ipset(8), which the engine must not take for success.
 
 ipset(8) ends with status 0 and without a message when its first conversation with the kernel fails.
 """
@@ -30,7 +30,7 @@ def _node() -> None:
 
 @pytest.fixture(params=["sendto", "recvmsg"])
 def fault(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An ipset of which this system call fails once, each time that it is started, as long as the file is there."""
+    """Make an ipset in which this system call fails once in each run, as long as the file exists."""
     real, broken = shutil.which("ipset"), tmp_path / "broken"
     inject = f"strace -f -qq -o /dev/null -e trace={request.param} -e inject={request.param}:error=ENOMEM:when=1"
     tool = tmp_path / "ipset"

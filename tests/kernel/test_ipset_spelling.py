@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Spelling of headers and members of every type: ipset and the model agree.
 
-The members are many random ones, each in a set of its own.
+The members are random, each in a set of its own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_ipset_agrees(kind: str, chosen: dict[str, Any]) -> None:
             assert option == other, text
             assert value == guess or (option == "timeout" and 0 <= int(guess) - int(value) < 60), text
         assert len(options) == len(pairs(spelled.options)), text
-    # and what is canonical stays as it is
+    # and a canonical spelling stays the same
     again = [Speller(have["set"][key.set])(f"{key.member} {options}") for key, options in have["member"].items()]
     assert [tuple(each) for each in again if each] == [(key.member, options) for key, options in have["member"].items()]
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""IPVS on a real kernel: what is written is read, ipvsadm agrees, changes keep connections."""
+"""IPVS on a real kernel: written items are read back, ipvsadm agrees, changes keep connections."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ random_tables = settings(
 
 
 def as_proc_shows(key: RealServerKey, value: RealServer) -> RealServer:
-    """What the fast way sees of a real server of a virtual server without tunnels."""
+    """Return a real server as /proc/net/ip_vs shows it, for a virtual server without tunnels."""
     return RealServer(value.weight, "masquerade" if value.forward == "bypass" else value.forward)
 
 
@@ -151,7 +151,7 @@ def test_plan_and_apply_convert_any_table_to_any_other(
 
 
 def test_the_recorded_messages_are_what_this_kernel_sends() -> None:
-    """Guards the fixture of the unit tests. Counters and rates are left out: they depend on time."""
+    """The unit tests use these recorded messages. The test ignores counters and rates, which depend on time."""
     lines = "\n".join(RECORDED["ipvsadm"]) + "\n"
     subprocess.run(["ipvsadm", "--restore"], input=lines, text=True, check=True)
     with ipvs.connect() as socket:
@@ -204,7 +204,7 @@ def test_a_table_that_proc_does_not_show_is_read_by_netlink(monkeypatch: pytest.
 
 
 def test_thread_in_other_netns_has_its_own_table() -> None:
-    """Both by netlink and by proc: what it reads and writes is its own, and ours stays."""
+    """Reads and writes in a thread, by netlink and by proc, use its own namespace; the main thread's table stays."""
     ours = {"virtual_server": {WEB: VirtualServer()}, "real_server": {REAL: RealServer(5)}}
     theirs = {"virtual_server": {WEB: VirtualServer("wlc")}, "real_server": {REAL: RealServer(7)}}
     write(ours)
@@ -212,7 +212,7 @@ def test_thread_in_other_netns_has_its_own_table() -> None:
 
     def inside() -> None:
         namespace.fresh()
-        namespace.sh("ip", "link", "set", "lo", "up")  # without any route the kernel takes no real server
+        namespace.sh("ip", "link", "set", "lo", "up")  # without any route the kernel refuses a real server
         seen.append(ipvs.read())
         seen.append(ipvs.read(precise=True))
         ipvs.apply(creations(theirs))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""IPVS as a whole on a real kernel: traffic and counters, timeouts, synchronisation daemons."""
+"""The whole of IPVS on a real kernel: traffic and counters, timeouts, synchronisation daemons."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def empty_table() -> Iterator[None]:
 
 @pytest.fixture
 def server() -> Iterator[socket.socket]:
-    """A pod of ours, behind the virtual server; both addresses are on loopback."""
+    """Start a pod behind the virtual server; both addresses are on loopback."""
     for address in (VIP, POD):
         run("ip", "address", "add", f"{address}/32", "dev", "lo")
     steps = [Step("virtual_server", WEB, None, VirtualServer()), Step("real_server", REAL, None, RealServer())]
@@ -55,7 +55,7 @@ def server() -> Iterator[socket.socket]:
 
 
 def talk(server: socket.socket) -> tuple[socket.socket, socket.socket]:
-    """An open connection through the virtual server, with ten bytes gone through: both ends."""
+    """Open a connection through the virtual server, send ten bytes, and return both ends."""
     client = socket.create_connection((VIP, 80), timeout=60)
     accepted, _peer = server.accept()
     client.sendall(b"0123456789")
@@ -64,13 +64,13 @@ def talk(server: socket.socket) -> tuple[socket.socket, socket.socket]:
 
 
 def counted() -> dict[str, dict[Any, Any]]:
-    """The counters once they show a connection: the kernel sums them up every two seconds."""
+    """Return the counters once they show a connection; the kernel sums them up every two seconds."""
     eventually(lambda: statistics.statistics()["virtual_server"][WEB].connections)
     return statistics.statistics()
 
 
 def test_a_change_keeps_connections_and_counters(server: socket.socket) -> None:
-    """A change that deletes and creates would lose both."""
+    """To delete and create the virtual server would lose both."""
     client, accepted = talk(server)
     before = counted()
     assert before["virtual_server"][WEB].connections == 1
@@ -101,7 +101,7 @@ def test_counters_are_those_that_ipvsadm_shows(server: socket.socket) -> None:
     for end in talk(server):
         end.close()
     counted()
-    time.sleep(2.1)  # all packets of the end too
+    time.sleep(2.1)  # includes all packets of the connection's end
     shown = run("ipvsadm", "-Ln", "--stats", "--exact").splitlines()
     found = statistics.statistics()
     for line, traffic in ((shown[-2], found["virtual_server"][WEB]), (shown[-1], found["real_server"][REAL].traffic)):

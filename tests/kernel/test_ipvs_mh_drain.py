@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Scheduler mh on a real kernel: 1,000 roll-outs refuse no new connection (kubernetes/kubernetes#139497)."""
+"""Scheduler mh on a real kernel: 1,000 roll-outs, and no new connection is refused (kubernetes/kubernetes#139497)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ KEPT = 256
 VIP, PORT = "10.96.0.77", 80
 PODS = [f"10.244.7.{number}" for number in range(1, 6)]
 SERVER = VirtualServerKey("tcp", VIP, PORT, 4)
-AT_REST = VirtualServer("mh", SCHED2, 0, 32)  # what kube-proxy makes, too
+AT_REST = VirtualServer("mh", SCHED2, 0, 32)  # kube-proxy makes the same
 EXPIRE = Path("/proc/sys/net/ipv4/vs/expire_nodest_conn")
 RESET = Struct("ii").pack(1, 0)
-ONCE, LATER = 10.0, 100.0  # the longest that one may drain; when that is over
+ONCE, LATER = 10.0, 100.0  # the longest drain time; a time when it is over
 
 
 def run(*words: str) -> None:
@@ -44,10 +44,10 @@ def run(*words: str) -> None:
 
 @pytest.fixture(autouse=True)
 def addresses() -> Iterator[None]:
-    """The virtual address and the pods' addresses on loopback, and one server for all pods."""
+    """Add the virtual address and the pods' addresses to loopback, and start one server for all pods."""
     run("modprobe", "-a", "ip_vs", "ip_vs_mh")
     before = EXPIRE.read_text()
-    # as the agent has it: a port that is used again may belong to a connection of a pod that has gone
+    # as the agent sets it: a reused port may still belong to a connection of a removed pod
     EXPIRE.write_text("1\n")
     with ExitStack() as stack:
         stack.callback(EXPIRE.write_text, before)
@@ -62,7 +62,7 @@ def addresses() -> Iterator[None]:
 
 
 def serve(listening: socket.socket) -> None:
-    """Accept, and keep the last connections: their clients reset them."""
+    """Accept connections and keep the last ones; their clients reset them."""
     connections: deque[socket.socket] = deque()
     try:
         while True:
@@ -83,7 +83,7 @@ def connect() -> int:
 
 
 class Node:
-    """The virtual server as the agent would keep it: planned with graceful termination, applied by netlink."""
+    """The virtual server as the agent keeps it: planned with graceful termination, applied by netlink."""
 
     def __init__(self) -> None:
         self.have: State = {"virtual_server": {}, "real_server": {}}
@@ -101,7 +101,7 @@ class Node:
 
 
 class Load:
-    """Another process that connects all the time, until :meth:`stop`."""
+    """A process that connects continuously until :meth:`stop`."""
 
     def __init__(self) -> None:
         self._reader, writer = os.pipe()
@@ -111,7 +111,7 @@ class Load:
         os.close(writer)
 
     def stop(self) -> dict[int, int]:
-        """Return how many connections ended with which error, 0 for none."""
+        """Return the number of connections by error, 0 for none."""
         os.kill(self._child, signal.SIGTERM)
         os.waitpid(self._child, 0)
         codes = os.read(self._reader, 1 << 16)
@@ -143,7 +143,7 @@ def test_mh_rollouts_under_connections_refuse_none() -> None:
 
 
 def roll_out(node: Node) -> set[int]:
-    """Have pods leave and others come; return the errors of connections meanwhile, 0 for none."""
+    """Replace some pods by others; return the errors of connections meanwhile, 0 for none."""
     codes = set()
     for number in range(ROLLOUTS):
         now = number * LATER

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The preflight on a real kernel (kube-proxy's TestCanUseIPVSProxier; what needs faults is in ``tests/unit``)."""
+"""The preflight on a real kernel (kube-proxy's TestCanUseIPVSProxier; ``tests/unit`` has the cases with faults)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_scheduler_in_use_passes_without_loadable_module() -> None:
 
 
 def test_a_module_that_is_not_there() -> None:
-    """The scheduler exists, but its module cannot be loaded: the live test sees it, a list of names would not."""
+    """The scheduler exists, but its module cannot be loaded. Only a live test sees that; a list of names does not."""
     subprocess.run(["modprobe", "-r", "ip_vs_fo"], check=True)
     helper = Path("/proc/sys/kernel/modprobe")
     former = helper.read_text()

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sliced reads of an IPVS table that changes between the slices.
 
-An untouched item is read as it is, wherever its position has moved.
+Every untouched item is read with its value, wherever its position has moved.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     subprocess.run(["modprobe", "-a", "ip_vs", "ip_vs_rr"], check=True)
     fresh()
     sh("ip", "link", "set", "lo", "up")
-    monkeypatch.setattr(proc, "_PIECE_BYTES", 1)  # a piece is one read: a page
+    monkeypatch.setattr(proc, "_PIECE_BYTES", 1)  # a piece is one read(2): a page
     monkeypatch.setattr(dump, "_A_SLICE", 32)
 
 
 def service(number: int) -> list[Step]:
-    """Return what makes a virtual server with a few real servers."""
+    """Return the steps that create a virtual server with a few real servers."""
     plain = VirtualServerKey("tcp", f"10.96.{number >> 8}.{number & 255}", 80, 4)
     key = plain if number % 10 else VirtualServerKey("fwmark", "", number + 1, 4)
     reals = [RealServerKey(key, f"10.244.{number % 250}.{last}", 8080) for last in range(1, 4 + number % 5)]

@@ -113,7 +113,7 @@ def test_one_bad_item_does_not_stop_the_others() -> None:
 
 @pytest.mark.parametrize("position", [0, 100, 255, 256, 599])
 def test_done_is_exactly_what_was_done(position: int) -> None:
-    """Also behind the failed step in the same batch: whoever undoes ``done`` leaves nothing behind."""
+    """``done`` includes steps behind the failed one in the same batch, so that undoing ``done`` restores the table."""
     steps = [
         create(VirtualServerKey("tcp", f"10.96.{number >> 8}.{number & 255}", 80, 4), VirtualServer())
         for number in range(600)
@@ -128,7 +128,7 @@ def test_done_is_exactly_what_was_done(position: int) -> None:
 
 
 def test_refusals_lost_in_a_full_queue_are_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every message is refused with EEXIST, and the socket's queue holds few of them; still every item is changed."""
+    """The kernel refuses every message with EEXIST, and the socket's queue holds few of them; every item is changed."""
     steps = [
         create(VirtualServerKey("tcp", f"10.96.{number >> 8}.{number & 255}", 80, 4), VirtualServer())
         for number in range(600)
@@ -151,7 +151,7 @@ def test_without_the_right_it_is_said() -> None:
 
 
 def test_a_kernel_without_ip_vs() -> None:
-    """The module is taken out and the kernel forbidden to load it."""
+    """The module is unloaded, and the kernel must not load it."""
     helper = Path("/proc/sys/kernel/modprobe")
     former = helper.read_text()
     loaded = [line.split()[0] for line in Path("/proc/modules").read_text().splitlines() if line.startswith("ip_vs")]

@@ -5,8 +5,8 @@
 
 The next start leaves no divergent state, and no connection is reset.
 
-The pass runs as in the agent, but in a fork of the test: a moment costs a second instead of ten. ``--kills`` says how
-many there are; a round prints its number, and ``--kill-seed`` with that number (``seed/number``) begins there.
+The pass runs as in the agent, but in a fork of the test: a kill costs a second instead of ten. ``--kills`` sets their
+number. Each round prints its number, and ``--kill-seed`` with that number (``seed/number``) starts there.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from kubenode.log import Log
 
 STEADY, ENDPOINTS = "10.96.0.10", ("10.244.1.11:8080", "10.244.2.11:8080")
 PARTS = ("ipvs", "ipset", "iptables", "ip6tables")
-LEFT_OVER = "10.96.9.9"  # the address of a Service that went while kube-proxy was away
+LEFT_OVER = "10.96.9.9"  # the address of a Service that was removed while kube-proxy was away
 
 
 def services(count: int) -> list[objects.Object]:
-    """The Service that does not change, and so many others."""
+    """Return the Service that does not change, and this many others."""
     found = []
     for number in range(count):
         ends = [objects.endpoint(f"10.244.3.{host}", NODE) for host in range(1, 4)]
@@ -74,7 +74,7 @@ def converge(files: AgentProcess, adopt: bool) -> int:
 
 
 def begin(files: AgentProcess, adopt: bool) -> int:
-    """Start the pass in a child; return its process number."""
+    """Start the pass in a child process; return its process number."""
     child = os.fork()
     if child:
         return child
@@ -96,7 +96,7 @@ def finished(child: int) -> int:
 
 
 class Kills:
-    """Counts what came of all kills."""
+    """Counts the results of all kills."""
 
     def __init__(self, request: pytest.FixtureRequest, subject: str) -> None:
         self.count = int(request.config.getoption("--kills"))
@@ -112,7 +112,7 @@ class Kills:
         return random.Random(f"{self.seed} {self.subject} {number}")
 
     def strike(self, number: int, child: int, most: float) -> None:
-        """Kill a pass at the moment that the round's number stands for."""
+        """Kill a pass at the moment that the round's number determines."""
         time.sleep(self.chance(number).uniform(0, most))
         os.kill(child, signal.SIGKILL)
         self.killed += finished(child) == -signal.SIGKILL
@@ -180,7 +180,7 @@ def test_apply_killed_anywhere_converges_without_a_reset(
 
 
 def leave_over(chance: random.Random) -> None:
-    """Put the node where kube-proxy might have left it: Services that went, and things that are missing."""
+    """Put the node where kube-proxy might have left it, with items of removed Services and missing items."""
     text = f"-A -t {LEFT_OVER}:80 -s rr\n-a -t {LEFT_OVER}:80 -r 10.244.1.3:80 -m -w 1\n-A -t {NODE_IP}:32001 -s rr\n"
     sh("ipvsadm", "-R", text=text)
     sh("ip", "addr", "replace", f"{LEFT_OVER}/32", "dev", "kube-ipvs0")

@@ -1,10 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Releases of the agent: unpacked aside, checked before use, then proven or rolled back.
-
-This holds whatever interrupts a run.
-"""
+"""Releases of the agent: unpacked aside, checked before use, then proven or rolled back, whatever interrupts a run."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ UNFIT = "import sys\nprint('ok    here')\nprint('FAIL  no such thing: ' + sys.ar
 
 
 class Node:
-    """A place for releases with one configuration and one unit."""
+    """A directory for releases, with one configuration and one unit."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / "opt"
@@ -38,13 +35,13 @@ class Node:
     def install(
         self, digest: str, config: str, unit: str = "unit", program: str = GOOD, cut: int | None = None, **options: Any
     ) -> dict[str, Any]:
-        """Install a release whose command is ``program``; of its bundle, the first ``cut`` bytes are there."""
+        """Install a release whose command is ``program``, from the first ``cut`` bytes of its bundle."""
         return self.install_bundle(digest, bundle(program)[:cut], config, unit, **options)
 
     def install_bundle(
         self, digest: str, data: bytes, config: str, unit: str = "unit", **options: Any
     ) -> dict[str, Any]:
-        """Install a bundle as it is."""
+        """Install the bundle unchanged."""
         path = self.bundles / f"{digest}.tar.gz"
         path.write_bytes(data)
         files = {str(self.config): config, str(self.unit): unit}
@@ -56,7 +53,7 @@ class Node:
         return run("agent_install", **places, python=sys.executable, config=str(self.config), **arguments)
 
     def state(self) -> tuple[str, str, str]:
-        """The current release and both files."""
+        """Return the current release and the content of both files."""
         return (
             os.readlink(self.directory / "current").rpartition("/")[2],
             self.config.read_text(),
@@ -165,7 +162,7 @@ def test_a_disk_that_cannot_be_written_changes_nothing(node: Node) -> None:
 
 @contextlib.contextmanager
 def sealed(place: Path) -> Iterator[None]:
-    """Have a directory, or a file, read-only, and not to be replaced."""
+    """Make a directory, or a file, read-only and not replaceable."""
     subprocess.run(["mount", "--bind", place, place], check=True)
     subprocess.run(["mount", "-o", "remount,ro,bind", place], check=True)
     try:
@@ -175,7 +172,7 @@ def sealed(place: Path) -> Iterator[None]:
 
 
 def all_of(node: Node) -> dict[str, str | bytes]:
-    """Every file and link of the node, with what is in it."""
+    """Return every file and link of the node with its content."""
     found = [path for part in ("opt", "etc", "units", "bin") for path in (node.directory.parent / part).rglob("*")]
     return {
         str(path): os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
@@ -190,7 +187,7 @@ PLACES = ("opt/releases", "opt", "etc", "units", "bin")
     ("state", "places"), [("present", PLACES), ("former", PLACES[1:4]), ("absent", PLACES[1:]), ("proven", ("opt",))]
 )
 def test_what_cannot_be_written_leaves_everything_as_it_was(node: Node, state: str, places: tuple[str, ...]) -> None:
-    """Each place in turn, and check mode says so; afterwards the same task succeeds."""
+    """Each path in turn is not writable, which check mode reports; afterwards the same task succeeds."""
     proven(node, "a", "one")
     if state in ("former", "proven"):
         node.install("b", "two", "another unit")

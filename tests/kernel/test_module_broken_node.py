@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every module that changes the kernel, on nodes where something cannot be written or read.
+"""Every module that changes the kernel, on nodes where a file, a ledger or the kernel cannot be written or read.
 
-The module fails with one message and leaves everything as it was.
+The module fails with one message and leaves the node unchanged.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 
 FORWARD = "net.ipv4.ip_forward"
 SYSCTLS, LOADED, PARAMETERS = "/etc/sysctl.d", "/etc/modules-load.d", "/etc/modprobe.d"
-# One of them needs others, which are loaded with it.
+# nf_nat_tftp needs other modules, which are loaded with it.
 LOADING = {"modules": ["nf_nat_tftp", "dummy"], "parameters": {"dummy": {"numdummies": 0}}}
 QUIET = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}}
-# What each module is told to make, and something else that another owner would make of the same.
+# Arguments of each module, and a different wish of another owner for the same item.
 RUNNING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ipvs_services": (
         {"services": [{"protocol": "tcp", "address": "192.0.2.80", "port": 80}]},
@@ -82,7 +82,7 @@ def node() -> Iterator[None]:
     )
     fresh()
     subprocess.run(["modprobe", "-r", "nf_nat_tftp", "dummy"], check=True)
-    dump()  # what the tools make by looking is there from here on
+    dump()  # the tools create tables when they list them; from here on these tables exist
     yield
     for directory in (*map(Path, (SYSCTLS, LOADED, PARAMETERS)), Path("/run/kubenode"), Path("/var/lib/kubenode")):
         for path in directory.glob("*") if "kubenode" in str(directory) else directory.glob("*kubenode*"):
@@ -90,7 +90,7 @@ def node() -> Iterator[None]:
 
 
 def state() -> dict[str, str]:
-    """Return all that the modules could change."""
+    """Return everything that the modules could change."""
     files = [path for directory in (SYSCTLS, LOADED, PARAMETERS) for path in Path(directory).glob("*")]
     loaded = sorted(line.split()[0] for line in Path("/proc/modules").read_text().splitlines())
     found = {
@@ -103,18 +103,18 @@ def state() -> dict[str, str]:
 
 @contextlib.contextmanager
 def mounted(directory: str, options: str) -> Iterator[Path]:
-    """Have another file system in a directory's place."""
+    """Mount another file system over a directory."""
     Path(directory).mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", directory], check=True)
     try:
         yield Path(directory)
     finally:
-        subprocess.run(["umount", "--lazy", directory], check=True)  # with what is mounted on its files
+        subprocess.run(["umount", "--lazy", directory], check=True)  # with the mounts on its files
 
 
 @contextlib.contextmanager
 def read_only(directory: str) -> Iterator[None]:
-    """Have a directory and all below it not writable."""
+    """Make a directory and everything below it read-only."""
     subprocess.run(["mount", "--bind", directory, directory], check=True)
     subprocess.run(["mount", "-o", "remount,ro,bind", directory], check=True)
     try:
@@ -139,7 +139,7 @@ def refused(module: str, arguments: dict[str, Any], message: str) -> None:
 
 
 def away(module: str) -> dict[str, Any]:
-    """What takes all of an owner away."""
+    """Return the arguments that remove everything of an owner."""
     return {"state": "absent"} if module == "service_proxy" else {"purge": "owned"}
 
 
@@ -149,7 +149,7 @@ def ledger_of(module: str) -> str:
 
 @pytest.mark.parametrize("module", ALL)
 class TestEvery:
-    """What can be wrong for each module."""
+    """Faults that every module can meet."""
 
     def test_an_unreadable_ledger(self, module: str) -> None:
         directory = Path(ledger_of(module))
@@ -169,7 +169,7 @@ class TestEvery:
             refused(module, ALL[module][0], rf"^ledger {directory}/ledger\.db cannot be .*; nothing was changed$")
 
     def test_a_ledger_without_space_for_striking_out(self, module: str) -> None:
-        """What cannot be struck out is not taken away."""
+        """The module removes no item whose claim it cannot remove."""
         with mounted(ledger_of(module), "size=256k") as directory:
             run(module, **ALL[module][0])
             fill(directory)
@@ -178,7 +178,7 @@ class TestEvery:
             assert run(module, **away(module))["changed"]
 
     def test_a_ledger_that_is_full_when_all_is_done(self, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What cannot be struck out then is made again."""
+        """The module restores an item whose claim it could not remove."""
         carry_out = apply._run
         with mounted(ledger_of(module), "size=256k") as directory:
             run(module, **ALL[module][0])
@@ -210,7 +210,7 @@ class TestEvery:
         wanted, otherwise = ALL[module]
         run(module, owner="one", **wanted)
         before = state()
-        if module == "kernel_modules":  # which others may want as well
+        if module == "kernel_modules":  # several owners may claim the same kernel module
             assert not run(module, owner="two", **otherwise)["changed"]
         else:
             refused(module, {"owner": "two", **otherwise}, r"owner 'one'; nothing was changed$")
@@ -220,7 +220,7 @@ class TestEvery:
 
 @pytest.mark.parametrize(("module", "place"), WRITERS)
 class TestFiles:
-    """The files that make settings last."""
+    """The files that make settings persistent."""
 
     @pytest.mark.parametrize("how", ["read-only", "full", "a directory", "not to be replaced"])
     def test_a_file_that_cannot_be_written(self, module: str, place: str, how: str) -> None:
@@ -230,7 +230,7 @@ class TestFiles:
                 file.mkdir()
             elif how == "full":
                 fill(directory)
-            elif how == "not to be replaced":  # as one that is mounted, or immutable
+            elif how == "not to be replaced":  # such as a mounted or immutable file
                 file.write_text("# theirs\n")
                 subprocess.run(["mount", "--bind", file, file], check=True)
             said = rf"^file {file} cannot be (written|read): {WORDS[how]}.*(undone|changed)$"

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A system call fails in the middle of what a module does: a word says why, all is as it was, and the next run does it.
+"""A system call fails while a module applies its plan: the message says why, all is undone, and the next run succeeds.
 
-strace(1) answers the call in the place of the kernel, counted in each process from where the plan begins to be carried
-out.
+strace(1) injects the fault in place of the kernel. It counts calls in each process from the moment when the module
+begins to apply its plan.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ NO_MEMORY, NO_SPACE, NO_RIGHT = (
     "No space left on device|disk is full",
     "no right|CAP_NET_ADMIN|permitted",
 )
-REFUSED = "the kernel refused the changes of table"  # iptables-restore does not say why
+REFUSED = "the kernel refused the changes of table"  # iptables-restore gives no reason
 ESTABLISHED = "net.netfilter.nf_conntrack_tcp_timeout_established"
 Arguments = dict[str, Any]
 
 
 def services(turn: int) -> Arguments:
-    """More than goes into one message."""
+    """Return more items than one message holds."""
     found = [
         {
             "address": f"192.0.2.{number}",
@@ -124,7 +124,7 @@ STATES: dict[str, Callable[[int], Arguments]] = {
     "kernel_modules": modules,
     "service_proxy": proxy,
 }
-# Of each module, which call fails how, and what its message says of that.
+# Per module: which call fails with which error, and the reason that the message contains.
 FAULTS = {
     "ipvs_services": [
         (Fault("sendto", "ENOMEM", "3"), NO_MEMORY),
@@ -133,12 +133,12 @@ FAULTS = {
         (Fault("pwrite64", "ENOSPC", "1"), NO_SPACE),
     ],
     "ipsets": [
-        # A set that changes is made anew beside itself: cleared away, made and filled, exchanged, cleared away.
+        # A changed set is remade beside itself: delete, create and fill, swap, delete.
         *((Fault("clone", "ENOMEM", str(number)), NO_MEMORY) for number in range(1, 9)),
         (
             Fault("sendto", "ENOMEM", "4"),
             "ipset restore: Internal protocol error",
-        ),  # where it lists what there is afterwards
+        ),  # when it lists the sets afterwards
     ],
     "iptables_chains": [
         (Fault("setsockopt", "ENOMEM", "1"), REFUSED),
@@ -173,7 +173,7 @@ def state(name: str) -> dict[str, Any]:
 
 
 def struck(name: str, turn: int, fault: Fault, directory: Path) -> Finished:
-    """Run a module with a fault that counts from where it carries its plan out."""
+    """Run a module with a fault that counts from the moment when it begins to apply its plan."""
 
     def module(begin: Callable[[], None]) -> int:
         carry_out = apply.execute
@@ -183,7 +183,7 @@ def struck(name: str, turn: int, fault: Fault, directory: Path) -> Finished:
             return carry_out(*arguments, **options)
 
         apply.execute = begins
-        subprocess._USE_VFORK = False  # where that fails, Python tries again with clone(2)
+        subprocess._USE_VFORK = False  # if vfork(2) fails, Python retries with clone(2)
         try:
             run(name, **wanted(name, turn))
         except ModuleError as error:
@@ -205,7 +205,7 @@ def test_all_or_nothing(name: str, tmp_path: Path) -> None:
     sh("ip", "link", "set", "lo", "up")
     for table in ("nat", "filter"):
         for tool in ("iptables", "ip6tables"):
-            sh(tool, "-t", table, "-S")  # a table that nobody used yet is not saved
+            sh(tool, "-t", table, "-S")  # iptables-save omits a table that was never used
     states = {}
     for turn in (0, 1, 0):
         run(name, **wanted(name, turn))

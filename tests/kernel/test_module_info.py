@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The modules that read: what they return can be given to the module that converges, which then has nothing to do."""
+"""The modules that read: their results are valid options of the converging modules, which then change nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def clean() -> Iterator[None]:
         run(name, purge="owned")
 
 
-# What each converging module is told here, and what of the result of the one that reads can be its options.
+# Arguments of each converging module, and the keys of the reading module's result that can be its options.
 ROUNDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "ipvs_services": (
         {

@@ -201,14 +201,14 @@ def test_every_type_with_every_option_of_its_members(kind: str) -> None:
     other = [{"name": "other", "type": "hash:ip"}] if kind == "list:set" else []
     sets(*other, {"name": "s", "type": kind, **options, "members": members})
     assert len(saved("s")) == 1 + len(members)
-    # what a set has is made different by a swap, and its members keep their place in it
+    # a swap changes the header of a set, and its members keep their order
     result = sets(
         *other, {"name": "s", "type": kind, **options, **everything, "members": [text + suffix for text in members]}
     )
     assert result["lines"][0].startswith(f"~ set s: {kind}")
     for line in saved("s")[1:]:
         assert 'packets 3 bytes 4 comment "why # not" skbmark 0x1/0xff skbprio 1:10 skbqueue 7' in line
-    # and back; from here on what is left of a timeout is another number at every look
+    # and back; from here on the rest of a timeout differs at every read
     fewer = [
         *other,
         {
@@ -249,7 +249,7 @@ def test_forceadd_which_ipset_never_prints_comes_and_goes() -> None:
     full = {"name": "s", "type": "hash:ip", "maxelem": 32, "hashsize": 64}
 
     def room() -> bool:
-        """Tell whether one of many more members gets in: it takes the place of another that has the same hash."""
+        """Return whether one of many more members is accepted: it replaces another with the same hash."""
         adding = (f"ipset -q add s 198.51.100.{number}" for number in range(30))
         return subprocess.run(["sh", "-c", " || ".join(adding)], check=False).returncode == 0
 
@@ -303,7 +303,7 @@ def test_set_with_other_options_is_exchanged_both_ways(options: dict[str, Any], 
 
 
 def test_a_set_that_the_kernel_refuses_is_one_message() -> None:
-    """One option is known to newer kernels only."""
+    """Only newer kernels know this option."""
     with pytest.raises(
         ModuleError, match=r"^\+ set s: hash:ip,port .* netmask 24 failed: .*; 1 earlier step\(s\) were undone$"
     ):
@@ -319,7 +319,7 @@ def test_many_members_take_few_processes(started: Started) -> None:
     }
     with started:
         run("ipsets", sets=[wanted])
-    # "no set at all" is asked twice
+    # the module checks twice whether there is any set at all
     assert started.words() == ["ipset -exist", "ipset list", "ipset save", "ipset save"]
     with started:
         assert not run("ipsets", sets=[wanted])["changed"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A set is exchanged while packets look themselves up in it: each of them finds it, with all of its members."""
+"""A set is swapped while packets are matched against it: each packet finds the set with all of its members."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MEMBERS = [f"127.7.{high}.{low}" for high in range(4) for low in range(250)]
 
 
 class Packets:
-    """Sender of packets without a pause, until it is told to stop.
+    """Sender of packets without a pause, until it is stopped.
 
-    A packet that no rule lets out is an error of the sender's system call.
+    A packet that no rule accepts is an error of the sender's system call.
     """
 
     def __init__(self) -> None:
@@ -47,12 +47,12 @@ class Packets:
                 except PermissionError:
                     self.refused += 1
                 except ConnectionRefusedError:
-                    self.sent += 1  # nobody listens there, which the kernel says of a packet that went before
+                    self.sent += 1  # the port is closed; this error is about an earlier packet
 
 
 @pytest.fixture(autouse=True)
 def rules() -> Iterator[None]:
-    """What goes to 127.7/16 must be in the set."""
+    """Drop packets to 127.7/16 that are not in the set."""
     sh("modprobe", "-a", "ip_set", "xt_set")
     fresh()
     sh("ip", "link", "set", "lo", "up")

@@ -58,9 +58,9 @@ class TestOrder:
     )
     def test_what_goes_comes_back_where_it_stood(self, left: list[str] | None, lines: list[str]) -> None:
         self.lists("a", "b", 'c comment "the third"', "d", comment=True)
-        sets({"name": "used", "type": "list:set"})  # the kernel tells of lists last
+        sets({"name": "used", "type": "list:set"})  # the kernel lists list:set sets last
         before = subprocess.run(["ipset", "save", "l"], check=True, capture_output=True, text=True).stdout
-        refused = {"name": "used", "state": "absent"}  # fails after all else
+        refused = {"name": "used", "state": "absent"}  # fails after all other steps
         subprocess.run(["iptables", "-A", "INPUT", "-m", "set", "--match-set", "used", "src", "-j", "DROP"], check=True)
         wanted = {"name": "l", "state": "absent"}
         if left is not None:

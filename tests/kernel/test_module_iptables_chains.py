@@ -108,7 +108,7 @@ def test_whatever_spelling_the_second_run_changes_nothing(given: str, saved: str
 
 
 def test_rules_as_people_write_them() -> None:
-    """Checked, made, and as wanted when looked at again."""
+    """Usual spellings pass check mode, are created, and need no change in a second run."""
     subprocess.run(["ipset", "create", SET, "hash:net,port"], check=True)
     subprocess.run(["ipset", "create", f"{SET}6", "hash:net,port", "family", "inet6"], check=True)
     given = {
@@ -141,7 +141,7 @@ def test_jumps_keep_their_place() -> None:
     )
     chains({"name": "C", "jumps": [{"chain": "INPUT"}]}, owner="other")
     assert [line[9:] for line in rules() if line.startswith("-A INPUT")][:3] == ["-j C", "-j A", "-j B"]
-    # Somebody pushes in before them: ours go back to the head.
+    # Another process inserts a rule before them; the module moves its jumps back to the head.
     subprocess.run(["iptables", "-I", "INPUT", "-j", "FOREIGN"], check=True)
     chains({"name": "A", "jumps": [{"chain": "INPUT"}]}, {"name": "B", "jumps": [{"chain": "INPUT"}]})
     assert [line[9:] for line in rules() if line.startswith("-A INPUT")][:2] == ["-j A", "-j B"]
@@ -197,7 +197,7 @@ def test_foreign_chains_are_left_alone() -> None:
     ],
 )
 def test_a_set_that_an_earlier_task_would_make(chain: dict[str, Any], place: str) -> None:
-    """In check mode it is not there yet."""
+    """In check mode the set does not exist yet."""
     chains = [{"name": "X", **chain}]
     foreseen = run("iptables_chains", check=True, chains=chains)
     assert set(foreseen["warnings"]) == {

@@ -23,7 +23,7 @@ VIP, PODS = "192.0.2.80", ("198.51.100.11", "198.51.100.12")
 WEB = {"protocol": "tcp", "address": VIP, "port": 80}
 LEAVING, STAYING = ({"address": pod, "port": 8080} for pod in PODS)
 LEAVES = f"real server {PODS[0]}:8080 of tcp {VIP}:80"
-LONG = 300  # seconds; a test that waits for them has failed
+LONG = 300  # seconds; a test that waits this long has failed
 
 
 def sh(*words: str) -> str:
@@ -53,7 +53,7 @@ class Connection:
 
 @pytest.fixture(autouse=True)
 def connection() -> Iterator[Connection]:
-    """A connection to the first of two pods, of which the second has just come."""
+    """Connect to the first of two pods; the second is new."""
     sh("modprobe", "-a", "ip_vs", "ip_vs_rr")
     for address in (VIP, *PODS):
         sh("ip", "address", "add", f"{address}/32", "dev", "lo")
@@ -71,7 +71,7 @@ def connection() -> Iterator[Connection]:
 
 
 class Meanwhile:
-    """Something done by another thread when the first real server has weight 0; :meth:`done` tells how it went."""
+    """A function that another thread runs once the first real server has weight 0; :meth:`done` raises its error."""
 
     def __init__(self, what: Callable[[], None]) -> None:
         self._what = what
@@ -93,7 +93,7 @@ class Meanwhile:
 
 
 def drained(**arguments: Any) -> dict[str, Any]:
-    """Check and run: both must say the same."""
+    """Run in check mode and for real; both results must agree."""
     foreseen = run("ipvs_services", check=True, drain=True, **arguments)
     result = run("ipvs_services", drain=True, **arguments)
     for field in ("changed", "plan", "lines", "diff"):
@@ -110,7 +110,7 @@ def ended(result: dict[str, Any]) -> list[tuple[str, int]]:
 
 def test_a_real_server_goes_when_its_connection_ends(connection: Connection) -> None:
     def meanwhile() -> None:
-        looked = time.monotonic() + 1.5  # longer than the module takes between two looks
+        looked = time.monotonic() + 1.5  # longer than the module's polling interval
         while time.monotonic() < looked:
             connection.works()
             assert f"-r {PODS[0]}:8080 -m -w 0\n" in saved()
@@ -158,7 +158,7 @@ def test_drain_timeout_removes_server_and_is_reported(connection: Connection) ->
 
 
 def test_one_that_takes_no_connections_any_more_waits_too(connection: Connection) -> None:
-    """An earlier run was ended while it waited, or somebody else has given it weight 0."""
+    """An earlier run was ended while it waited, or another process has set weight 0."""
     sh("ipvsadm", "-e", "-t", f"{VIP}:80", "-r", f"{PODS[0]}:8080", "-m", "-w", "0")
     result = drained(services=[{**WEB, "real_servers": [STAYING]}], drain_timeout=1)
     assert result["lines"] == [f"- {LEAVES}"]
@@ -210,7 +210,7 @@ def test_a_time_that_cannot_be(seconds: int) -> None:
 
 
 def test_what_nobody_confirms_is_undone_after_it_has_drained(connection: Connection) -> None:
-    """Its time begins when the real server has gone; the connection goes on when it is back."""
+    """``confirm_timeout`` begins when the real server is removed; the undo restores it, and its connection goes on."""
     before = saved()
     wanted = [{**WEB, "real_servers": [STAYING]}]
     result = run("ipvs_services", services=wanted, drain=True, drain_timeout=2, confirm_timeout=1)

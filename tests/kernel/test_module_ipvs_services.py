@@ -142,7 +142,7 @@ def test_a_firewall_mark_is_one_virtual_server_in_each_family(mark: int) -> None
         f"+ real server 198.51.100.1:0 of fwmark {mark}: weight 1 masquerade",
         f"+ real server [2001:db8::1]:8080 of fwmark {mark} (IPv6): weight 1 masquerade",
     ]
-    signed = mark - 2**32 if mark >= 2**31 else mark  # as ipvsadm prints it
+    signed = mark - 2**32 if mark >= 2**31 else mark  # ipvsadm prints it so
     assert f"-a -f {signed} -r 198.51.100.1:0 -m -w 1\n" in saved()
     assert f"-a -f {signed} -6 -r [2001:db8::1]:8080 -m -w 1\n" in saved()
     result = services(marks[1], purge="owned")
@@ -253,7 +253,7 @@ def test_weights_that_somebody_else_sets_are_kept() -> None:
         "+ real server 198.51.100.13:8080 of tcp 192.0.2.80:80: weight 7 masquerade",
         "- real server 198.51.100.12:8080 of tcp 192.0.2.80:80",
     ]
-    # What else changes does not bring the weight back.
+    # A change of another field keeps the weight.
     result = services(
         {**WEB, "real_servers": [{**REALS[0], "weight": 9, "upper_threshold": 5}, new]}, keep_weights=True
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module ipvs_services is given what cannot be: one clear message, and the kernel's table as it was."""
+"""Invalid input of the module ipvs_services: one clear message, and the kernel's table is unchanged."""
 
 from __future__ import annotations
 

@@ -187,9 +187,9 @@ def test_module_disabled_in_modprobe_fails_and_leaves_nothing() -> None:
 
 @contextlib.contextmanager
 def kernel_without(proc_modules: bool, builtin: str | None) -> Iterator[None]:
-    """Hide /lib/modules but for ``builtin``, as containers do.
+    """Hide /lib/modules except ``builtin``, as containers do.
 
-    ``proc_modules`` also hides what /proc shows of modules and sysctls.
+    ``proc_modules`` also hides modules and sysctls in /proc.
     """
     mounts = [["mount", "-t", "tmpfs", "tmpfs", "/lib/modules"]]
     mounts += [["mount", "-t", "proc", "-o", "subset=pid", "proc", "/proc"]] if proc_modules else []
@@ -233,7 +233,7 @@ def test_a_kernel_without_modules() -> None:
     with kernel_without(True, "kernel/net/netfilter/ipvs/ip_vs.ko\nkernel/net/netfilter/ipvs/ip_vs_rr.ko\n"):
         result = converge("kernel_modules", modules=["ip-vs", "ip_vs_rr"])
         assert result["states"] == {"ip_vs": "builtin", "ip_vs_rr": "builtin"}
-        assert not LOAD.exists()  # nothing is left to load
+        assert not LOAD.exists()  # built-in modules need no file
         with pytest.raises(ModuleError, match="has no module ip_vs_wrr"):
             run("kernel_modules", modules=["ip_vs", "ip_vs_wrr"])
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module kernel_settings against the kernel: what kernel_modules and sysctls do, in one execution."""
+"""The module kernel_settings on the kernel: kernel_modules and sysctls in one run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WISHES = {"modules": ["ip_vs", "ip_vs_rr"], "sysctls": {"net.ipv4.ip_forward": 1
 
 @pytest.fixture(autouse=True)
 def clean() -> Iterator[None]:
-    """Before and after a test the kernel has no ip_vs, and no file is ours."""
+    """Unload ip_vs and remove the module's files before and after each test."""
     FORWARD.write_text("0")
     yield
     run("kernel_settings", purge="owned")
@@ -50,7 +50,7 @@ def test_parameters_of_modules_that_are_not_loaded_yet() -> None:
     assert (FORWARD.read_text(), CONNTRACK.read_text()) == ("1\n", "1\n")
     assert LOAD.read_text().splitlines()[1:] == ["ip_vs", "ip_vs_rr"]
     assert KEEP.read_text().splitlines()[1:] == ["net.ipv4.ip_forward = 1", "net.ipv4.vs.conntrack = 1"]
-    # What the kernel has without us is known only once its module is there; all else is as check mode said.
+    # The value before the change is known only once its module is loaded. Everything else is as check mode predicted.
     unknown = "+ sysctl net.ipv4.vs.conntrack: 1"
     known = "~ sysctl net.ipv4.vs.conntrack: 0 -> 1"
     assert unknown in foreseen["lines"]
@@ -70,7 +70,7 @@ def test_either_half_alone_and_all_taken_back() -> None:
     converge("kernel_settings", modules=["ip_vs", "ip_vs_rr"])
     converge("kernel_settings", sysctls=WISHES["sysctls"])
     assert run("kernel_settings", **WISHES)["changed"] is False
-    # The same owner's, whichever module asks.
+    # All three modules share the owner's claims.
     assert run("sysctls", sysctls=WISHES["sysctls"])["changed"] is False
     assert run("kernel_modules", modules=WISHES["modules"])["changed"] is False
     converge("kernel_settings", absent_sysctls=["net.ipv4.ip_forward"], absent_modules=["ip_vs_rr"])
@@ -108,7 +108,7 @@ REFUSED = {**WISHES, "sysctls": {**WISHES["sysctls"], "net.ipv4.vs.sync_threshol
 
 
 def test_a_refused_value_takes_back_the_modules_too() -> None:
-    """With what came along with them, whatever the order in which they are named, and with their files."""
+    """The undo also unloads the dependencies, whatever the order of names, and restores the files."""
     run("kernel_settings", modules=["dummy"], parameters={"dummy": {"numdummies": 0}})
     before = (sorted(loaded()), LOAD.read_text(), OPTIONS.read_text(), ours())
     modules = [*WISHES["modules"], "dummy", "ip_set_hash_ip", "ip_set"]
@@ -156,7 +156,7 @@ def test_what_somebody_began_to_use_stays_and_is_named(monkeypatch: pytest.Monke
 
 
 def ours() -> dict[str, set[Any]]:
-    """What the ledger says; nothing if there is none."""
+    """Return the ledger's claims; an empty dictionary if there is no ledger."""
     if not Path(LASTING, "ledger.db").exists():
         return {}
     ledger = Ledger(LASTING)

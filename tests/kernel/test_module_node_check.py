@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module node_check against the kernel: what is there, what is lacking, and what no package mends."""
+"""The module node_check on the kernel: features that exist, that are missing, and that no package provides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._host import facts a
 
 @pytest.fixture(autouse=True)
 def no_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This kernel shows the machine's files: where that is a container, they say so."""
+    """Hide that the machine, whose files this kernel shows, may be a container."""
     monkeypatch.setattr(_node, "container_kind", lambda: None)
 
 
@@ -55,7 +55,7 @@ def test_what_is_lacking_is_told_at_once() -> None:
 
 @pytest.fixture
 def sealed() -> Iterator[None]:
-    """Kernel parameters that cannot be written, as in most containers."""
+    """Make kernel parameters read-only, as in most containers."""
     subprocess.run(["mount", "--bind", "/proc/sys", "/proc/sys"], check=True)
     subprocess.run(["mount", "-o", "remount,bind,ro", "/proc/sys"], check=True)
     yield

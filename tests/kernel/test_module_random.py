@@ -81,7 +81,7 @@ def sets(draw: random.Random) -> Arguments:
         kind, chosen = draw.choice([case.values for case in cases()])
         chosen = {
             option: value for option, value in chosen.items() if option != "timeout"
-        }  # the time that is left changes
+        }  # the remaining time changes
         texts = [re.sub(r" timeout \d+", "", member(draw, kind, chosen)) for _index in range(draw.randrange(8))]
         named = {text.partition(" ")[0]: text for text in texts if "-" not in text}
         found.append({"name": name, "type": kind, **chosen, "members": list(named.values())})
@@ -154,7 +154,7 @@ def _node() -> None:
 
 
 def fails_at_the_end(carry_out: Callable[..., Result]) -> Callable[..., Result]:
-    """What carries out all steps, and then the last of them has failed; what undoes them goes well."""
+    """Return a runner that applies all steps and reports the last one as failed; undo succeeds."""
     calls = iter(range(99))
 
     def carried_out(steps: list[Step], *arguments: Any, **options: Any) -> Result:
@@ -165,7 +165,7 @@ def fails_at_the_end(carry_out: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def hurried(guard: Callable[..., Any], _seconds: int, *arguments: Any) -> Any:
-    """A guard that waits no time at all."""
+    """Return a guard that waits no time at all."""
     return guard(0, *arguments)
 
 
@@ -186,7 +186,7 @@ def test_from_state_to_state(name: str, monkeypatch: pytest.MonkeyPatch) -> None
         try:
             foreseen = run(name, check=True, **wanted)
         except ModuleError:
-            continue  # the same thing twice
+            continue  # the random task names an item twice
         if not foreseen["changed"]:
             continue
         before = node()

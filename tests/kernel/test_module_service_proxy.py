@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module service_proxy against the kernel: everything that objects imply, and nothing else."""
+"""The module service_proxy on the kernel: it applies the state of its objects, and nothing else."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MODULES += ("xt_ipvs", "xt_physdev", "xt_statistic", "dummy", "br_netfilter")
 VIP = "10.96.0.10"
 QUIET = {
     "conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}
-}  # the machine's, not a namespace's
+}  # per machine, not per namespace
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def proxy(*given: objects.Object, **arguments: Any) -> dict[str, Any]:
 
 
 def recorded_addresses(recording: dict[str, Any]) -> None:
-    """Give this node the addresses of the recorded one."""
+    """Add the addresses of the recorded node to this node."""
     for link in json.loads(recording["state"]["node"]):
         for item in link["addr_info"] if link["ifname"] == "vec0" else ():
             extra = ["nodad"] if item["family"] == "inet6" else []
@@ -132,14 +132,14 @@ def sysctls() -> dict[str, str]:
 
 @pytest.fixture
 def former() -> Iterator[None]:
-    """Known values of what the service proxy sets."""
+    """Set known values of the sysctls that the service proxy changes."""
     sh("sysctl", "-w", *(f"{name}={value}" for name, value in FORMER.items()))
     yield
     run("sysctls", purge="owned")
 
 
 def test_absent_restores_sysctls_after_last_service(former: None) -> None:
-    for count in (2, 1):  # another run knows them still
+    for count in (2, 1):  # the saved values survive a second run
         proxy(*web(count))
     assert sysctls() == {**FORMER, "net.ipv4.ip_forward": "1", "net.ipv4.vs.conntrack": "1"}
     lines = converge("service_proxy", state="absent")["lines"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module swap against the kernel: a zram device and a file on a loop device, each a swap area."""
+"""The module swap on the kernel: a zram device and a file on a loop device, each a swap area."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def areas() -> list[str]:
 
 
 class Places:
-    """A file like fstab and a directory like /etc/systemd/system."""
+    """A file in place of fstab, and a directory in place of /etc/systemd/system."""
 
     def __init__(self, directory: Path) -> None:
         self.fstab = directory / "fstab"
@@ -84,14 +84,14 @@ def test_off_and_no_further_change_and_back(places: Places) -> None:
     ]
     assert places.files() == before
     assert not list(places.units.glob("*.d"))
-    assert areas() == ["/dev/zram0"]  # systemd, which is not there, would start the other
+    assert areas() == ["/dev/zram0"]  # systemd, which is missing here, would start the other area
     assert places.swap("restored")["lines"] == []
 
 
 def test_swap_that_cannot_be_turned_off_changes_nothing(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = places.fstab.parent / "bin"
     tools.mkdir()
-    # As the kernel does when memory is short: one area is off already, the other stays.
+    # The kernel fails so when memory is short: one area is off already, the other stays on.
     (tools / "swapoff").write_text(
         "#!/bin/sh\n/sbin/swapoff /dev/zram0\necho swapoff: /dev/zram1: Cannot allocate memory >&2\nexit 4\n"
     )
@@ -121,7 +121,7 @@ def sealed(place: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def full(places: Places) -> Iterator[None]:
-    """The units' directory on a file system of its own, without a block left."""
+    """Mount a full file system on the directory of units."""
     before = places.files()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", places.units], check=True)
     try:
@@ -151,7 +151,7 @@ def places_of(directory: Path) -> set[str]:
     ],
 )
 def test_all_is_as_it_was_where_its_files_cannot_be_written(places: Places, state: str, what: str, why: str) -> None:
-    """The last of them is the one that cannot be replaced, or none can be written."""
+    """Only the last file cannot be replaced, or no file can be written."""
     if state == "restored":
         places.swap("off")
     place = places.fstab.parent / what

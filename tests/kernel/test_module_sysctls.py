@@ -45,7 +45,7 @@ def test_sets_keeps_and_restores() -> None:
     assert FILE.read_text().splitlines()[1:] == ["net.ipv4.ip_forward = 1", "net.ipv4.tcp_keepalive_time = 600"]
     assert FILE.stat().st_mode & 0o777 == 0o644
     subprocess.run(["sysctl", "-p", str(FILE)], check=True, stdout=subprocess.DEVNULL)
-    # Another task of the same owner leaves what it does not name; drift is healed.
+    # A task with the same owner keeps settings that it does not name, and repairs drift of those that it names.
     FORWARD.write_text("0")
     converge("sysctls", sysctls={"net.ipv4.ip_forward": 1})
     assert live(FORWARD) == "1"

@@ -25,7 +25,7 @@ def table() -> Iterator[None]:
 
 
 def shown(link: str) -> tuple[str, list[str]] | None:
-    """Flags and addresses of a link, as ``ip`` says; None if it is not there."""
+    """Return flags and addresses of a link, as ``ip`` prints them; None if there is no such link."""
     ended = subprocess.run(["ip", "-json", "address", "show", "dev", link], check=False, capture_output=True, text=True)
     if ended.returncode:
         return None
@@ -84,7 +84,7 @@ def test_a_prefix_length_changes() -> None:
 
 def test_the_first_address_of_a_network_goes_alone() -> None:
     links({"name": "vips", "addresses": ["192.0.2.1/24", "192.0.2.2/24"]})
-    # somebody else's, secondary like the second
+    # another process's address, secondary like the second one
     subprocess.run(["ip", "address", "add", "192.0.2.9/24", "dev", "vips"], check=True)
     sysctl = Path("/proc/sys/net/ipv4/conf/vips/promote_secondaries")
     assert sysctl.read_text() == "0\n"

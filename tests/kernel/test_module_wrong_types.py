@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every option of every module is given what its type cannot be: one message that names it, and the node as it was."""
+"""A value of the wrong type for every option of every module: one message names the option, and the node stays."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kernel.modules import PACKAGE, ModuleError, run
 from support.agent.process import dump
 
 MODULES = sorted(path.stem for path in (Path(__file__).parents[2] / "plugins/modules").glob("*.py"))
-# Nothing can be made a number, a truth, a dictionary or a list of these.
+# Values that convert to no number, boolean, dictionary or list of these.
 WRONG: dict[str, Any] = {"int": "many", "float": "much", "bool": "maybe", "dict": 7, "list": {"not": "a list"}}
 ELEMENTS: dict[str, Any] = {"int": "many", "dict": 7}
 RIGHT: dict[str, Any] = {"int": 1, "str": "x", "path": "/x", "list": [], "dict": {}, "bool": True}
 
 
 def wrong_values(options: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name of an option, and arguments that are right but for it."""
+    """Yield the name of an option, and arguments in which only that option is wrong."""
     needed = {name: RIGHT[option["type"]] for name, option in options.items() if option.get("required")}
     needed = {name: options[name].get("choices", [value])[0] for name, value in needed.items()}
     for name, option in options.items():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Local routes of the real kernel; what ip(8) says is the measure."""
+"""Local routes of the real kernel, compared with the output of ip(8)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def ip(*arguments: str) -> Any:
 
 
 def listed(*more: str) -> set[tuple[str, str]]:
-    """Return networks and protocols of the local routes on lo, as ip has them.
+    """Return networks and protocols of the local routes on lo, as ip prints them.
 
-    ip writes single addresses without a length; they get one here.
+    ip prints single addresses without a prefix length; this function adds it.
     """
     found = set()
     for family in ("-4", "-6"):
@@ -53,7 +53,7 @@ def made(keys: list[RouteKey]) -> list[Step]:
 
 def test_what_is_written_is_read_and_what_ip_shows() -> None:
     before = listed()
-    assert addresses.read_routes(["lo"]) == {}  # those of 127.0.0.1 and ::1 are the kernel's
+    assert addresses.read_routes(["lo"]) == {}  # the kernel made those of 127.0.0.1 and ::1
     steps = made(KEYS)
     assert addresses.apply(steps) == (steps, [])
     assert addresses.read_routes(["lo", "nosuch"]) == dict.fromkeys(KEYS, STATIC)
@@ -62,7 +62,7 @@ def test_what_is_written_is_read_and_what_ip_shows() -> None:
     for address in ("10.111.255.255", "198.51.100.7", "fd00:96::f:ffff", "2001:db8::7"):
         (route,) = ip("route", "get", address)
         assert route["type"] == "local", address
-    # what is so already is done
+    # creating an existing route succeeds
     assert addresses.apply(steps) == (steps, [])
     assert listed() - before == {(key.network, "static") for key in KEYS}
     gone = [step.inverse() for step in steps]
@@ -80,13 +80,13 @@ def test_a_route_of_somebody_else_is_seen_and_survives_ours() -> None:
     assert addresses.apply(steps).failed == []
     assert addresses.apply([step.inverse() for step in steps]).failed == []
     assert addresses.read_routes(["lo"]) == foreign
-    # taken over, they can be removed as well
+    # after adoption they can be removed as well
     assert addresses.apply([Step("route", key, protocol, None) for key, protocol in foreign.items()]).failed == []
     assert addresses.read_routes(["lo"]) == {}
 
 
 def test_route_and_address_of_same_ip_coexist() -> None:
-    """The way from one to the other: at no moment there is neither."""
+    """A change from routes to addresses leaves no moment without either of them."""
     both = [("198.51.100.7", 32), ("2001:db8::7", 128)]
     marks = [AddressKey(LINK, address, prefix) for address, prefix in both]
     routes = made([RouteKey("lo", f"{address}/{prefix}") for address, prefix in both])
@@ -100,7 +100,7 @@ def test_route_and_address_of_same_ip_coexist() -> None:
 
     for steps in (
         routes,
-        # the last address of a link takes along the IPv4 routes on that link: not on ours
+        # removing the last address of a link removes the IPv4 routes on that link, but not the routes on lo
         [Step("address", key, True, None) for key in marks],
         [Step("address", key, None, True) for key in marks],
         [step.inverse() for step in routes],
@@ -123,7 +123,7 @@ def test_errors_name_the_item() -> None:
 
 
 def test_a_thousand_virtual_addresses() -> None:
-    """Both ways of docs/explanation/vip-binding.md; how long each takes is measured by ``make bench``."""
+    """Both bindings of docs/explanation/vip-binding.md; ``make bench`` measures how long each takes."""
     ips = [f"10.96.{number // 250}.{number % 250 + 1}" for number in range(1000)]
     ways = {
         "addresses": [Step("address", AddressKey(LINK, address, 32), None, True) for address in ips],

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Trying something out in a network namespace of its own: what comes back, and that no answer is never a good one."""
+"""Trial commands in a scratch network namespace: their results, and that a missing answer counts as a failure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_no_process_can_be_started(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_ends_who_asks_is_not_fit(tmp_path: Path) -> None:
-    """What the kernel does to a process in which it has a fault of its own, for example while it loads ip_vs."""
+    """The kernel kills a process when it has a fault of its own, for example while it loads ip_vs."""
     subprocess.run(["modprobe", "-a", "ip_vs", "ip_vs_rr"], check=True)
 
     def checked(begin: Callable[[], None]) -> int:

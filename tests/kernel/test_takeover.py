@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Takeover of a node from kube-proxy by the agent, and the way back.
+"""Takeover of a node from kube-proxy by the agent, and the way back to kube-proxy.
 
 The tests cover items that kube-proxy left, live traffic, and items of other processes.
 """
@@ -51,7 +51,7 @@ def _modules() -> None:
 def network(request: pytest.FixtureRequest) -> Iterator[None]:
     """Make node1 of this namespace, client1 on its wire, and pods behind another wire.
 
-    pods takes the traffic to 10.244.0.0/16, of which it has the addresses that a test adds.
+    pods receives the traffic to 10.244.0.0/16; a test adds the addresses that it needs.
     """
     fresh()
     names = (NODE, "client1", "pods")
@@ -81,7 +81,7 @@ def network(request: pytest.FixtureRequest) -> Iterator[None]:
     sh("ip", "-batch", "-", text=lines)
     lines = f"addr add {CLIENT_IP}/24 dev eth0\nroute add 10.96.0.0/16 via {NODE_IP}\n"
     sh("ip", "-n", "client1", "-batch", "-", text=lines)
-    # the node has no address of the pods' network: it would serve node ports on it, which no recorded node does
+    # no node address in the pods' network: the node would serve node ports on it, and no recorded node does
     lines = "addr add 10.244.255.2/16 dev eth0\nneigh add 169.254.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent\n"
     sh("ip", "-n", "pods", "-batch", "-", text=f"{lines}route add default via 169.254.0.1 dev eth0 onlink\n")
     sh("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.vs.conntrack=1")
@@ -115,7 +115,7 @@ def serve(servers: Servers, endpoints: list[str]) -> None:
 
 
 def recorded_node(path: Path, agent: AgentProcess) -> dict[str, Any]:
-    """Load a recording into the kernel, and its objects and configuration into the agent's files."""
+    """Load a recording into the kernel; write its objects and configuration to the agent's files."""
     recording: dict[str, Any] = json.loads(path.read_text().replace('"n1"', f'"{NODE}"'))
     for link in json.loads(recording["state"]["node"]):
         for item in link["addr_info"] if link["ifname"] == "vec0" else ():
@@ -129,7 +129,7 @@ def recorded_node(path: Path, agent: AgentProcess) -> dict[str, Any]:
 
 
 def plan(agent: AgentProcess) -> list[str]:
-    """What a takeover would do, but for sysctls, and for the chain whose rules have no order."""
+    """Return the steps of a takeover without sysctls, and without the chain whose rules have no order."""
     words = ("plan", "--adopt", *agent.options(), "--objects", str(agent.manifests))
     lines = agent.command(*words, expect=2).stdout.splitlines()
     return [
@@ -169,7 +169,7 @@ def test_takeover_removes_kube_proxy_items_and_no_foreign_ones(agent: AgentProce
     recording = recorded_node(recorded.GOLDEN / "clustercidr-0.json", agent)
     theirs = ["-A -t 203.0.113.250:443 -s wrr", "-a -t 203.0.113.250:443 -r 203.0.113.251:8443 -m -w 7"]
     sh("ipvsadm", "-R", text="\n".join(theirs) + "\n")
-    # Services that went while kube-proxy was away: by their address, and by their node port alone
+    # Services removed while kube-proxy was away: known by their address, or by their node port alone
     sh(
         "ipvsadm",
         "-R",
@@ -190,7 +190,7 @@ def test_takeover_removes_kube_proxy_items_and_no_foreign_ones(agent: AgentProce
         "- set KUBE-LB-INGRESS-LOCAL",
     } <= set(plan(agent))
     agent.start("--adopt")
-    eventually(lambda: "10.96.9.9" not in sh("ipvsadm", "-Sn") + sh("ip", "addr"))  # it drained
+    eventually(lambda: "10.96.9.9" not in sh("ipvsadm", "-Sn") + sh("ip", "addr"))  # after it has drained
     assert set(theirs) <= set(sh("ipvsadm", "-Sn").splitlines())
     assert "KUBE-MINE" in sh("ipset", "list", "-n").split()
     assert "-A OUTPUT -j KUBE-FIREWALL" in sh("iptables-save")
@@ -207,7 +207,7 @@ def test_takeover_removes_kube_proxy_items_and_no_foreign_ones(agent: AgentProce
 
 
 def switch(agent: AgentProcess, traffic: list[Steady]) -> None:
-    """Take the node over under traffic, let go of it, take it over again."""
+    """Take the node over under traffic, hand it back, take it over again."""
     for client in traffic:
         client.more(20)
     agent.start("--adopt")
@@ -255,8 +255,8 @@ def test_from_ipvs_mode_under_traffic(agent: AgentProcess, servers: Servers) -> 
 def connections() -> int:
     """Return how many connections IPVS has balanced so far.
 
-    From the counters of each processor, which IPVS increases with the connection. What ``ipvsadm --stats`` shows is
-    their sum of up to two seconds ago: connections of before would seem to come later.
+    The count is the sum of the processors' counters, which IPVS increases with each connection. ``ipvsadm --stats``
+    shows a sum that is up to two seconds old, so connections of an earlier phase would seem to come later.
     """
     lines = Path("/proc/thread-self/net/ip_vs_stats_percpu").read_text().split("~")[0].splitlines()[2:]
     return sum(int(line.split()[1], 16) for line in lines if line.strip())
@@ -285,7 +285,7 @@ def test_from_iptables_mode_under_traffic_and_back(agent: AgentProcess, servers:
     ]
     try:
         switch(agent, traffic)
-        # back: kube-proxy's rules go before our virtual servers, which keep the connections that they have
+        # back to kube-proxy: its rules precede the agent's virtual servers, which keep their open connections
         agent.stop()
         agent.command("cleanup", "--forget", "--run-dir", str(agent.run))
         leftovers.use_iptables_mode(mode, tmp_path)

@@ -24,7 +24,7 @@ CLIENT_IP = {"sessionAffinity": "ClientIP"}
 @pytest.fixture(scope="module")
 def cluster(bare_cluster: Cluster) -> Cluster:
     cluster = bare_cluster
-    # a flow is forgotten because of what the agent does, not because the machine is slow
+    # only the agent removes a flow; a slow machine must not let it time out
     cluster.run(
         "sysctl",
         "-qw",
@@ -41,14 +41,14 @@ def cluster(bare_cluster: Cluster) -> Cluster:
     cluster.write("weighted", service(WEIGHTED, ["p1", "p2", "p3"], annotations=wrr, weights={"p1": "3", "p3": "0"}))
     cluster.write("hashed", service(HASHED, ["p1", "p2", "p3"], annotations={"kubenode.ipvs/scheduler": "sh"}))
     cluster.write("unweighted", service(UNWEIGHTED, ["p1", "p2"], weights={"p1": "3"}))
-    # the next full sync would set the kernel parameters again that a test changes (`keeping`)
+    # a full sync would reset the sysctls that a test changes (`keeping`)
     cluster.configure({"ipvs": {"syncPeriod": "1h"}})
     cluster.start()
     return cluster
 
 
 def pods_of(cluster: Cluster, where: str, target: Target, times: int = 4) -> list[str]:
-    """The names of the pods that answer, each once."""
+    """Return the names of the pods that answer, each once."""
     return sorted({answer.split()[0] for answer in asked(where, target, times)})
 
 
@@ -80,7 +80,7 @@ def test_a_client_whose_pod_goes_gets_another_at_once(cluster: Cluster, family: 
 
 
 def tracked(cluster: Cluster, family: int, pod: str) -> list[str]:
-    """The UDP flows that a pod answers."""
+    """Return the UDP flows that a pod answers."""
     option = "ipv4" if family == 4 else "ipv6"
     return [
         line
@@ -108,7 +108,7 @@ def test_udp_client_of_removed_pod_reaches_another_pod(cluster: Cluster, family:
         for target in targets:
             cluster.becomes(target, {"r1": 1})
         eventually(lambda: not tracked(cluster, family, "p1"))
-        # not one datagram is lost once the flow is forgotten
+        # no datagram is lost once the agent has deleted the flow
         assert [(said.name, said.client) for said in (talk.say() for talk in talks)] == [
             ("r1", HOSTS[NODE].ip[family])
         ] * 4
@@ -118,7 +118,7 @@ def test_udp_client_of_removed_pod_reaches_another_pod(cluster: Cluster, family:
 
 
 def test_a_udp_client_that_sent_before_there_was_a_service(cluster: Cluster, family: int) -> None:
-    """What connection tracking has seen without a virtual server would never be masqueraded."""
+    """A flow that connection tracking saw before the virtual server existed would never be masqueraded."""
     target = node_port(30068, family, "udp")
     talk = Talk("client1", target)
     try:
@@ -155,14 +155,14 @@ def test_udp_flows_whose_pod_stays_are_not_disturbed(cluster: Cluster, family: i
 
 @pytest.fixture
 def keeping(cluster: Cluster) -> Iterator[None]:
-    """A kernel that does not by itself forget the flows of a real server that is removed."""
+    """Keep the kernel from deleting the flows of a removed real server."""
     cluster.run("sysctl", "-qw", "net.ipv4.vs.expire_nodest_conn=0")
     yield
     cluster.run("sysctl", "-qw", "net.ipv4.vs.expire_nodest_conn=1")
 
 
 def test_udp_flows_are_stale_when_their_endpoint_serves_no_more(cluster: Cluster, keeping: None, family: int) -> None:
-    """Not when another endpoint is preferred; and then without any real server that comes or goes."""
+    """Not when another endpoint is preferred, but when it stops serving, although no real server changes then."""
     target = node_port(30069, family, "udp")
     given = {"protocols": ["udp"], "node_port": 30069, "externalTrafficPolicy": "Local"}
     cluster.write("serving", service(SERVING, ["r1"], **given))

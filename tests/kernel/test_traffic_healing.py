@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Somebody harms what the agent has made, in a way that traffic notices; and soon traffic is as before."""
+"""Drift that traffic notices: another process harms the agent's items, and the agent restores traffic soon."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from support.traffic.network import GATEWAY, HOSTS, NODE
 
 WEB, GUARDED, ITSELF = 90, 91, 92
 SYNC_PERIOD = 1  # seconds
-QUICK = 0.5  # seconds until no answer counts as harm
+QUICK = 0.5  # seconds without an answer that count as harm
 
 
 class Harm(NamedTuple):
-    """Commands on the node ({} is the family's part of an address or name), and a question whose answer they change."""
+    """Commands on the node ({} is the family's part of an address or name), and a request whose answer they change."""
 
     name: str
     commands: tuple[str, ...]
     where: str
     what: str
-    at_once: bool = False  # the kernel tells the agent
-    connections: bool = True  # those that are open outlive it
-    silent: bool = False  # there is no answer until the harm is done
+    at_once: bool = False  # the kernel sends an event to the agent
+    connections: bool = True  # open connections survive it
+    silent: bool = False  # no answer comes until the harm is done
 
 
 HARMS = (
@@ -55,7 +55,7 @@ HARMS = (
     ),
     Harm("address", ("ip addr del {cluster address} dev kube-ipvs0",), "client1", "cluster", at_once=True),
 )
-# Those that know no family.
+# Harms that do not depend on a family.
 ONCE = (
     Harm("flushed IPVS table", ("ipvsadm -C",), "client1", "cluster", connections=False),
     Harm("link", ("ip link del kube-ipvs0",), "client1", "cluster", at_once=True),
@@ -87,7 +87,7 @@ def target_of(what: str, family: int) -> Target:
 
 
 def words(command: str, family: int) -> list[str]:
-    """A command for one family."""
+    """Return the words of a command for one family."""
     bracket = "{}" if family == 4 else "[{}]"
     virtual, real = cluster_ip(WEB, family), HOSTS["r1"].ip[family]
     values = {
@@ -115,16 +115,16 @@ def test_traffic_of_both_families_is_soon_as_before(cluster: Cluster, harm: Harm
 
 
 def do_and_see(cluster: Cluster, family: int, harm: Harm) -> None:
-    """Do harm, see it, and see it healed."""
+    """Do harm, see it in traffic, and see it repaired."""
     target = target_of(harm.what, family)
-    # what is answered is waited for, and what is not answered is not
+    # an expected answer gets a long timeout, an expected silence a short one
     answered, harmed = (ANSWER, QUICK) if not harm.silent else (QUICK, ANSWER)
     before = ask(harm.where, target, timeout=answered)
     assert (before == SILENCE) is harm.silent
     talk = Talk("client1", cluster_ip(WEB, family))
     try:
         assert talk.say().name == "r1"
-        cluster.agent.kill(signal.SIGSTOP)  # so that the harm can be seen before it is healed
+        cluster.agent.kill(signal.SIGSTOP)  # the agent must not repair the harm before the test sees it
         try:
             for command in harm.commands:
                 cluster.run(*words(command, family))

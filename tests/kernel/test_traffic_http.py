@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """HTTP endpoints of node1: health check node ports, /healthz, /livez and /metrics.
 
-Load balancers, kubelets and Prometheus ask them.
+Load balancers, kubelets and Prometheus use them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def cluster(bare_cluster: Cluster) -> Cluster:
     cluster.write("local", service(LOCAL, ["p1", "p2", "r1"], node_port=30100, healthCheckNodePort=CHECKED, **local))
     cluster.write("absent", service(ABSENT, ["r1"], node_port=30101, healthCheckNodePort=CHECKED_ABSENT, **local))
     cluster.write("wide", service(CLUSTER_WIDE, ["p1"], balancer=True, healthCheckNodePort=NOT_CHECKED))
-    cluster.configure({"ipvs": {"syncPeriod": "1h"}})  # what follows is told, not found
+    cluster.configure({"ipvs": {"syncPeriod": "1h"}})  # changes must come from events, not from a full sync
     cluster.start()
     return cluster
 
@@ -68,7 +68,7 @@ def firewall(cluster: Cluster, family: int) -> Iterator[None]:
 
 
 def get(where: str, address: str, port: int, path: str, method: str = "GET") -> Answer:
-    """Ask over HTTP from a namespace."""
+    """Send an HTTP request from a namespace."""
     with inside(where):
         found = socket.create_connection((address, port), timeout=60)
     connection = http.client.HTTPConnection(address, port)
@@ -85,7 +85,7 @@ def get(where: str, address: str, port: int, path: str, method: str = "GET") -> 
 
 
 def test_a_health_check_passes_the_host_firewall(cluster: Cluster, firewall: None, family: int) -> None:
-    assert ask("balancer", Target(HOSTS[NODE].ip[family], 10256), timeout=0.5) == SILENCE  # which does keep others out
+    assert ask("balancer", Target(HOSTS[NODE].ip[family], 10256), timeout=0.5) == SILENCE  # a blocked port
     assert get("balancer", HOSTS[NODE].ip[family], CHECKED, "/").status == 200
 
 
@@ -168,11 +168,11 @@ def test_health_and_whether_the_node_is_about_to_go(cluster: Cluster) -> None:
     eventually(lambda: asked("/healthz").status == 503)
     assert asked("/healthz").json["nodeEligible"] is False
     assert asked("/livez").status == 200
-    # the load balancer still finds the endpoints of this node
+    # the load balancer still gets the endpoints of this node
     assert get("balancer", HOSTS[NODE].ip[4], CHECKED, "/").status == 200
     cluster.write("node", [objects.node(NODE)])
     eventually(lambda: asked("/healthz").status == 200)
-    cluster.write("node", [])  # it was removed
+    cluster.write("node", [])  # the Node object was removed
     eventually(lambda: asked("/healthz").status == 503)
     assert asked("/livez").status == 200
     cluster.write("node", [objects.node(NODE)])
@@ -183,7 +183,7 @@ def test_health_and_whether_the_node_is_about_to_go(cluster: Cluster) -> None:
 
 
 def scrape() -> tuple[dict[str, str], dict[str, float]]:
-    """What Prometheus reads: each metric's type, and each sample."""
+    """Return the metrics as Prometheus reads them: each metric's type, and each sample."""
     answer = get(NODE, "127.0.0.1", 10249, "/metrics")
     assert answer.status == 200
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
@@ -198,7 +198,7 @@ def scrape() -> tuple[dict[str, str], dict[str, float]]:
 
 
 def test_metrics_have_the_names_and_types_of_kube_proxy(cluster: Cluster) -> None:
-    """Those that a kube-proxy shows that has served TCP and UDP and has been asked for its health."""
+    """The list is that of a kube-proxy that has served TCP and UDP and answered health checks."""
     cluster.write("flow", service(FLOW, ["p1"], protocols=["udp"]))
     cluster.becomes(cluster_ip(FLOW, 4, protocol="udp"), {"p1": 1})
     get(NODE, "127.0.0.1", 10256, "/healthz")
@@ -229,7 +229,7 @@ def test_metrics_have_the_names_and_types_of_kube_proxy(cluster: Cluster) -> Non
 def test_metrics_count_what_happens(cluster: Cluster, family: int) -> None:
     label = f'ip_family="IPv{family}"'
     gauge = f'kubeproxy_sync_proxy_rules_no_local_endpoints_total{{{label},traffic_policy="external"}}'
-    eventually(lambda: scrape()[1]["kubenode_draining_real_servers"] == 0)  # what earlier tests have removed is gone
+    eventually(lambda: scrape()[1]["kubenode_draining_real_servers"] == 0)  # drained after earlier tests
     _types, before = scrape()
     assert before[gauge] == 1  # ABSENT
 
@@ -238,10 +238,10 @@ def test_metrics_count_what_happens(cluster: Cluster, family: int) -> None:
     bracket = "{}" if family == 4 else "[{}]"
     virtual, real = (bracket.format(ip) for ip in (cluster_ip(LOCAL, family).address, HOSTS["r1"].ip[family]))
     cluster.run("ipvsadm", "-d", "-t", f"{virtual}:80", "-r", f"{real}:8080")
-    cluster.agent.kill(signal.SIGHUP)  # everything is compared
+    cluster.agent.kill(signal.SIGHUP)  # compare every table
     eventually(lambda: scrape()[1].get(drift, 0) == before.get(drift, 0) + 1)
 
-    # a real server that drains
+    # a draining real server
     cluster.write("wide", service(CLUSTER_WIDE, ["p1"], balancer=True))
     talk = Talk("p3", cluster_ip(CLUSTER_WIDE, family))
     assert talk.say().name == "p1"

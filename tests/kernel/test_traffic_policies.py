@@ -15,7 +15,7 @@ LOCAL, NO_LOCAL, INTERNAL, INTERNAL_EMPTY, BOTH = 20, 21, 22, 23, 24
 CLIENT_ONLY, CLIENT_AND_NODE, EVERYBODY, OTHER_FAMILY = 30, 31, 32, 33
 TERMINATING, LAST_RESORT, LOCAL_TERMINATING, NOT_READY = 40, 41, 42, 43
 ZONES, OTHER_ZONE, HALF_ZONES, NODES = 50, 51, 52, 53
-QUICK = 0.7  # seconds to wait where nothing is to come; answers come within milliseconds
+QUICK = 0.7  # seconds to wait for silence; answers come within milliseconds
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_external_policy_local_keeps_client_address_and_node(
 
 
 def test_external_policy_local_from_the_node_itself(cluster: Cluster, family: int) -> None:
-    # what a program of the node sends to an address of the node comes from that very address
+    # traffic from the node to one of its addresses has that very address as its source
     for target in (node_port(30020, family), external_ip(LOCAL, family), balancer_ip(LOCAL, family)):
         assert asked(NODE, target, 2) == {f"p1 sees {target.address}": 2}
 
@@ -90,9 +90,9 @@ def without_local(family: int) -> list[Target]:
 
 
 def test_external_policy_local_without_local_endpoints(cluster: Cluster, family: int) -> None:
-    """As with kube-proxy, pods of the node and clients outside are led to the cluster's endpoints.
+    """As with kube-proxy, pods of the node and clients outside reach the cluster's endpoints.
 
-    The answers to clients outside go astray.
+    The answers to clients outside are lost.
     """
     for target in without_local(family):
         assert ask("p3", target) == f"r1 sees {HOSTS['p3'].ip[family]}", target

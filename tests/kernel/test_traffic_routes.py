@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``vipBinding: routes`` with packets: virtual addresses that are no addresses of the node."""
+"""``vipBinding: routes`` with packets: virtual addresses that are not addresses of the node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOREIGN = {4: "192.0.2.128/25", 6: "2001:db8:77::/64"}
 
 
 def local_routes(cluster: Cluster) -> set[str]:
-    """The local routes on lo, but for the kernel's."""
+    """Return the local routes on lo without the kernel's."""
     lines = [
         line
         for option in ("-4", "-6")
@@ -117,7 +117,7 @@ def test_node_traffic_without_pod_detection_is_masqueraded(cluster: Cluster, fam
 
 
 def test_an_endpoint_that_is_the_node_itself(cluster: Cluster, family: int) -> None:
-    """As the API server's Service on a control plane."""
+    """An example is the API server's Service on a control plane."""
     cluster.servers.add("hosted", NODE, Target(HOSTS[NODE].ip[family], 8080))
     cluster.write("hosted", service(HOSTED, [pod(NODE)]))
     eventually(lambda: cluster.weights(cluster_ip(HOSTED, family)))
@@ -128,7 +128,7 @@ def test_an_endpoint_that_is_the_node_itself(cluster: Cluster, family: int) -> N
 @pytest.mark.parametrize("where", ["client1", "p3", NODE])
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 def test_an_unused_service_address_is_refused_at_once(cluster: Cluster, family: int, protocol: str, where: str) -> None:
-    for port in (80, HOST_PORT, 30080):  # nothing; what the node listens to everywhere; a node port
+    for port in (80, HOST_PORT, 30080):  # no server; a port on which the node listens everywhere; a node port
         assert ask(where, cluster_ip(UNUSED, family, port, protocol)) == REFUSED, port
     assert ping(where, cluster_ip(UNUSED, family).address) == REFUSED
 
@@ -173,7 +173,7 @@ def test_what_somebody_removes_is_made_again_at_once(cluster: Cluster, family: i
     cluster.reconfigure({"ipvs": {"syncPeriod": "1h"}}, **ROUTES)
     healed = f"local route {NETWORKS[family]} on lo"
     counted = cluster.agent.log.read_text().count("drift healed")
-    cluster.agent.kill(signal.SIGSTOP)  # so that the harm can be seen before it is healed
+    cluster.agent.kill(signal.SIGSTOP)  # the agent must not repair the harm before the test sees it
     try:
         cluster.run("ip", f"-{family}", "route", "del", "local", NETWORKS[family], "dev", "lo", "table", "local")
         assert [line for line in planned(cluster) if healed in line]
@@ -185,7 +185,7 @@ def test_what_somebody_removes_is_made_again_at_once(cluster: Cluster, family: i
 
 
 def covered(lines: list[str], virtual: str, nets: tuple[str, ...], at_first: int) -> list[int]:
-    """How many local routes lead to a virtual address, after each event of ``ip monitor route``."""
+    """Return the number of local routes to a virtual address after each event of ``ip monitor route``."""
     count, found = at_first, []
     for line in lines:
         event = re.match(r"(Deleted )?local (\S+) ", line)
@@ -203,7 +203,7 @@ def test_from_addresses_to_routes_and_back_without_a_gap(cluster: Cluster, famil
     for target in targets:
         assert f" {target.address}/" in link
     talks = [Talk("client1", target) for target in targets] + [Talk("p3", targets[0])]
-    talks += [Talk(NODE, target) for target in targets]  # from the virtual address, which stops being the node's
+    talks += [Talk(NODE, target) for target in targets]  # their source, the virtual address, stops being the node's
     with inside(NODE):
         monitor = subprocess.Popen(["ip", f"-{family}", "monitor", "route"], stdout=subprocess.PIPE, text=True)
     time.sleep(0.3)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Traffic through every kind of Service, by every protocol, in both families: who answers, and which client it sees.
 
-A pod of the node that sees masqueraded traffic sees the pod bridge's address (GATEWAY); one elsewhere sees node1's.
+A pod on the node sees masqueraded traffic from the pod bridge's address (GATEWAY); a pod elsewhere sees node1's.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def cluster(bare_cluster: Cluster) -> Cluster:
 
 
 def masqueraded(family: int) -> dict[str, int]:
-    """Four answers of the Service EVERY to a client whose address is hidden behind the node's."""
+    """Return four answers of the Service EVERY to a client whose traffic is masqueraded."""
     return {f"p1 sees {GATEWAY[family]}": 2, f"r1 sees {HOSTS[NODE].ip[family]}": 2}
 
 

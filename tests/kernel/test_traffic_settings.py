@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Effects of settings on traffic, each given to the running agent by a reload.
 
-Also: items that other software has created are left alone.
+The tests also check that items of other software stay.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_a_virtual_address_refuses_echo_requests(cluster: Cluster, family: int) 
 
 def test_a_virtual_server_of_somebody_else_goes_on(cluster: Cluster, family: int) -> None:
     assert cluster.weights(node_port(FOREIGN_PORT, family)) == {"r2": 1}
-    # r2 answers; nobody masquerades for it, so only the node itself can hear the answer
+    # r2 answers; no rule masquerades this traffic, so only the node itself gets the answer
     assert ask(NODE, node_port(FOREIGN_PORT, family)) == f"r2 sees {HOSTS[NODE].ip[family]}"
 
 
@@ -130,7 +130,7 @@ def test_vip_ping(cluster: Cluster, family: int) -> None:
     for where in ("client1", "p3", NODE):
         for target in (cluster_ip(WEB, family), external_ip(WEB, family), balancer_ip(WEB, family)):
             assert ping(where, target.address) == "pong", (where, target)
-    # and nothing else
+    # no other port answers
     assert ask("client1", cluster_ip(WEB, family, port=HOST_PORT)) == REFUSED
 
 
@@ -140,7 +140,7 @@ def test_reject_without_endpoints(cluster: Cluster, family: int, protocol: str, 
     cluster.reconfigure(noEndpoints="reject")
     before = rejected(cluster, family)
     targets = [cluster_ip(EMPTY, family, protocol=protocol), node_port(30081, family, protocol)]
-    # what the node itself sends IPVS refuses, before any filter
+    # IPVS itself refuses traffic of the node, before any filter
     wanted = FORBIDDEN if (where, protocol) == (NODE, "udp") else REFUSED
     assert {target: ask(where, target) for target in targets} == dict.fromkeys(targets, wanted)
     more = {kind: count - before.get(kind, 0) for kind, count in rejected(cluster, family).items()}
@@ -153,7 +153,7 @@ def test_reject_without_endpoints(cluster: Cluster, family: int, protocol: str, 
 
 
 def rejected(cluster: Cluster, family: int) -> dict[str, int]:
-    """Packets that the rules for virtual servers without endpoints have rejected, by kind of refusal."""
+    """Return the packets that rules for virtual servers without endpoints have rejected, by kind of refusal."""
     name = "KUBE-NO-ENDPOINTS" if family == 4 else "KUBE-6-NO-ENDPOINTS"
     lines = cluster.run("iptables-save" if family == 4 else "ip6tables-save", "-c", "-t", "filter").splitlines()
     found = [line for line in lines if f"--match-set {name} " in line and " KUBE-IPVS-FILTER " in line]
@@ -163,9 +163,9 @@ def rejected(cluster: Cluster, family: int) -> dict[str, int]:
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 @pytest.mark.parametrize("where", ["client1", "p3", NODE])
 def test_load_balancer_addresses_that_are_not_bound(cluster: Cluster, family: int, where: str, protocol: str) -> None:
-    """What is sent to the load balancer's address goes there, and comes from where it comes from."""
+    """Traffic to the load balancer's address leaves the node and keeps its source address."""
     target = Target(APPLIANCE_IP[family].format(1), 80, protocol)
-    # it stays as long as a connection to it does
+    # the address stays as long as a connection to it does
     cluster.reconfigure(bindLoadBalancerIPs=False, gracefulTermination={"maxDuration": "1s"})
     eventually(lambda: f" {target.address}/" not in cluster.run("ip", "addr", "show", "dev", "kube-ipvs0"))
     assert ask(where, target) == f"appliance sees {HOSTS[where].ip[family]}"
@@ -185,7 +185,7 @@ def test_node_ports_on_localhost(cluster: Cluster) -> None:
 
 @pytest.fixture
 def intruder(cluster: Cluster) -> Iterator[str]:
-    """A machine of the node's network that sends what is for 127.0.0.1 to the node."""
+    """Add a machine in the node's network that sends packets for 127.0.0.1 to the node."""
     name, node = "client2", HOSTS[NODE].ip[4]
     with inside(name):
         sh("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
@@ -203,7 +203,7 @@ def test_node_ports_on_localhost_open_it_to_nobody_else(cluster: Cluster, intrud
     target = Target("127.0.0.1", HOST_PORT)
     cluster.reconfigure()
     cluster.run("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
-    assert ask(intruder, target) == f"host sees {HOSTS[intruder].ip[4]}"  # the sysctl alone lets everybody in
+    assert ask(intruder, target) == f"host sees {HOSTS[intruder].ip[4]}"  # the sysctl alone lets every host in
     cluster.reconfigure(localhostNodePorts=True)
     assert ask(intruder, target, timeout=1) == SILENCE
     assert ask(intruder, target._replace(port=30080), timeout=1) == SILENCE
@@ -211,7 +211,7 @@ def test_node_ports_on_localhost_open_it_to_nobody_else(cluster: Cluster, intrud
 
 
 def test_the_rule_of_the_role_prepare_keeps_it_closed_as_well(cluster: Cluster, intruder: str) -> None:
-    """What prepare_route_localnet adds where no agent does."""
+    """The rule of prepare_route_localnet protects a node without an agent."""
     rule = yaml.safe_load((ROLE / "vars/main.yml").read_text())["prepare_localnet_rule"].split()
     target = Target("127.0.0.1", HOST_PORT)
     cluster.reconfigure()

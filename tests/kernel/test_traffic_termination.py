@@ -18,7 +18,7 @@ from support.traffic.network import GATEWAY, HOSTS, NODE
 
 LEAVES, RETURNS, DELETED, LAST, IDLE, BOUND, ROLLING, SCTP, ENDS = 70, 71, 72, 73, 74, 75, 76, 77, 78
 FAMILIES = (4, 6)
-CLOSED = 10  # seconds that IPVS counts a connection which was reset
+CLOSED = 10  # seconds for which IPVS counts a connection that was reset
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def cluster(bare_cluster: Cluster) -> Cluster:
 
 
 def serve(cluster: Cluster, number: int, pods: list[str], protocol: str = "tcp") -> None:
-    """Serve a Service by these pods, and return when it is: those that leave may be there with weight 0."""
+    """Serve a Service by these pods, and return once no other pod has a weight above 0."""
     cluster.write(f"svc{number}", service(number, pods, protocols=[protocol], node_port=30000 + number))
     for family in FAMILIES:
         for target in (cluster_ip(number, family, protocol=protocol), node_port(30000 + number, family, protocol)):
@@ -51,7 +51,7 @@ def connections(number: int, pod: str, protocol: str = "tcp") -> list[Talk]:
             talk = Talk(where, target)
             if talk.say().name != pod:
                 talk.abort()
-                talk = Talk(where, target)  # round robin: the next one
+                talk = Talk(where, target)  # round robin: the next pod
             found.append(talk)
     assert names(found) == [pod] * 4
     return found
@@ -74,7 +74,7 @@ def test_connection_survives_endpoint_removal_and_restart(cluster: Cluster) -> N
     assert names(talks) == ["p1"] * 4
     for target in virtual_servers(LEAVES):
         assert asked("client2", target) == {f"p2 sees {GATEWAY[target.family]}": 4}
-    # until the first look at connections, and after it
+    # before the agent first counts connections, and after it
     time.sleep(1.5)
     assert names(talks) == ["p1"] * 4
     draining = cluster.agent.ask("status")["draining"]
@@ -85,7 +85,7 @@ def test_connection_survives_endpoint_removal_and_restart(cluster: Cluster) -> N
         assert cluster.weights(target) == {"p1": 0, "p2": 1}, target
         assert asked("client2", target, 2) == {f"p2 sees {GATEWAY[target.family]}": 2}
     assert names(talks) == ["p1"] * 4
-    # counted from before the restart
+    # the time from before the restart counts
     assert min(item["seconds"] for item in cluster.agent.ask("status")["draining"]) >= 1
 
     for talk in talks:
@@ -132,7 +132,7 @@ def test_connections_of_deleted_service_drain_completely(cluster: Cluster) -> No
         talk.abort()
     for target in virtual_servers(ENDS):
         cluster.becomes(target, {"p2": 1})
-    assert time.monotonic() - start > CLOSED / 2  # not before the kernel counted none
+    assert time.monotonic() - start > CLOSED / 2  # not before the kernel counts no connection
     for target in virtual_servers(DELETED):
         cluster.becomes(target, {})
     listed = cluster.run("ipvsadm", "-Sn")
@@ -179,7 +179,7 @@ def test_no_request_is_lost_while_endpoints_come_and_go(cluster: Cluster) -> Non
     found: dict[str, int] = {}
     for pods in (["p2", "p3"], ["p3", "p1"], ["r1"], ["r1", "r2"], ["p1", "p2", "p3"], ["p2"]):
         cluster.write(f"svc{ROLLING}", service(ROLLING, pods, node_port=30000 + ROLLING))
-        for _time in range(8):  # while the agent is at it
+        for _time in range(8):  # while the agent applies the change
             for target in virtual_servers(ROLLING):
                 answer = ask("client1", target)
                 found[answer] = found.get(answer, 0) + 1
@@ -197,7 +197,7 @@ def test_a_bound_ends_draining_and_the_connection(cluster: Cluster) -> None:
     for talk, target in zip(talks, virtual_servers(BOUND), strict=True):
         try:
             assert talk.say().name == "p1"
-        except OSError:  # on a slow machine the bound may have come already
+        except OSError:  # on a slow machine the bound may already be over
             assert cluster.weights(target) == {"p2": 1}
     for target in virtual_servers(BOUND):
         cluster.becomes(target, {"p2": 1})

@@ -22,10 +22,10 @@ from kubenode.engine.kernel.nfnetlink import conntrack
 from kubenode.engine.model.ipvs import VirtualServerKey
 
 FLOWS = 1500
-A_PACKET = 65536 // 128  # an entry of the dump is larger than that
+A_PACKET = 65536 // 128  # an entry of the dump is larger than this
 HOSTS = {4: "127.0.0.1", 6: "::1"}
 DOMAINS = {4: socket.AF_INET, 6: socket.AF_INET6}
-OTHERS = 7002  # a port of which no flow is stale
+OTHERS = 7002  # a port without stale flows
 
 
 def run(*words: str) -> None:
@@ -34,7 +34,7 @@ def run(*words: str) -> None:
 
 @pytest.fixture(params=[4, 6])
 def server(request: pytest.FixtureRequest) -> Iterator[VirtualServerKey]:
-    """A destination with many flows, each of which its own address answers, and as many flows to another port."""
+    """Make a virtual server with many flows, each answered by its own address, and as many flows to another port."""
     family: int = request.param
     tables = {4: "iptables", 6: "ip6tables"}[family]
     rule = ["OUTPUT", "-m", "conntrack", "--ctstate", "INVALID", "-j", "RETURN"]
@@ -55,7 +55,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[VirtualServerKey]:
 
 
 class Cleaning:
-    """A cleaner on a loop that ends when a family has been looked through, and counts the loop's turns meanwhile."""
+    """A cleaner on a loop that ends after one family; it counts the loop's turns meanwhile."""
 
     def __init__(self) -> None:
         self.loop = Loop()
