@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The bundle: the same content gives the same bytes, and what is in it runs on its own on the oldest Python."""
+"""The bundle: the same content gives the same bytes, and it runs without other packages on the oldest Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def bundle() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "agent"))  # as when it is run: bundle.py imports sbom.py
+    sys.path.insert(0, str(ROOT / "agent"))  # as when bundle.py runs as a script and imports sbom.py
     specification = importlib.util.spec_from_file_location("bundle", ROOT / "agent/bundle.py")
     assert specification is not None
     assert specification.loader is not None

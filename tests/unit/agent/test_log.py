@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Log: text, JSON, the journal, quotas of lines."""
+"""Log: text, JSON, the journal, line quotas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_log_json() -> None:
 
 
 def test_journal_lines_alone_have_a_priority(tmp_path: Path) -> None:
-    """JOURNAL_STREAM is inherited by a process whose standard error has been redirected."""
+    """A process with redirected standard error still inherits JOURNAL_STREAM."""
     command = [sys.executable, "-c", "from kubenode.log import Log; Log().warning('x', name='a')"]
     path = tmp_path / "log"
 
@@ -100,7 +100,7 @@ def test_varying_drift_stays_within_the_quota() -> None:
     assert len(written) == 4 * 51
     assert written[50] == '<4>drift healed all=1 reason="line limit reached; 0 lines follow"\n'
     assert written[51] == '<4>drift healed all=250 reason="line limit reached; 1 lines follow"\n'
-    assert log.first("step failed", range(1)) == range(1)  # another matter
+    assert log.first("step failed", range(1)) == range(1)  # a different message
 
 
 def test_repeated_drift_leaves_room_for_other_lines() -> None:

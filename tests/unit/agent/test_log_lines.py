@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Log lines of the agent: a complaint has a reason, and a line about an object names it.
+"""Log lines of the agent: a warning or error has a reason, and a line about an object names it.
 
 A line about a step for an object names that object, too.
 """
@@ -18,7 +18,7 @@ SOURCE = Path(__file__).parents[3] / "agent/src/kubenode"
 
 
 def calls() -> Iterator[tuple[str, str, set[str]]]:
-    """Level, message and fields of each call of a log; ``**`` stands for fields that are worked out."""
+    """Return level, message and fields of each call of a log; ``**`` stands for computed fields."""
     for path in sorted(SOURCE.glob("*/**/*.py")):
         if "engine" in path.parts:
             continue

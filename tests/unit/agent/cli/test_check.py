@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Other processes that balance on a node, recognised by their names.
+"""Other proxies that run on a node, recognised by process name.
 
 Rights, modules and the kernel are tested elsewhere.
 """
@@ -23,7 +23,7 @@ NAMES = ("kube-proxy", "kube-router", "cilium-agent", "keepalived", "kubelet")
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[dict[str, int]]:
-    """Processes of these names, with their numbers."""
+    """Start a process with each of these names; yield their process numbers."""
     with ExitStack() as stack:
         processes = {}
         for name in NAMES:

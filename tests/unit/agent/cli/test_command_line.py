@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command line: manuals, exit statuses, what each command imports, rendering."""
+"""The command line: help, exit statuses, the imports of each command, rendering."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[4]
 
 
 def kubenode(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
+    """Run the command in a separate process."""
     environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PATH": "/usr/bin:/bin"}
     return subprocess.run(
         [sys.executable, "-m", "kubenode", *words], env=environment, capture_output=True, text=True, check=False
@@ -96,7 +96,7 @@ def test_an_output_that_cannot_be_written_is_said() -> None:
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["help", "status"], ["completion", "fish"]])
 def test_a_reader_that_has_had_enough_is_no_error(words: list[str]) -> None:
-    """As in ``kubenode --help | head -1``, however small what is written is."""
+    """The reader closes the pipe, as in ``kubenode --help | head -1``, even after short output."""
     reader, writer = os.pipe()
     os.close(reader)
     environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PATH": "/usr/bin:/bin"}
@@ -106,7 +106,7 @@ def test_a_reader_that_has_had_enough_is_no_error(words: list[str]) -> None:
             env={**environment, **more}, stdout=writer, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
         assert done.stderr == ""
-        assert done.returncode in (0, 1)  # argparse does not tell when its output is refused at once
+        assert done.returncode in (0, 1)  # argparse does not report that its output is refused at once
     os.close(writer)
 
 
@@ -117,13 +117,13 @@ def test_control_c_says_so_and_nothing_else(tmp_path: Path) -> None:
         agent.bind(str(path))
         agent.listen()
         asking = subprocess.Popen(
-            # In the background of a shell, SIGINT is ignored by all that is started there.
+            # A shell ignores SIGINT in its background jobs.
             ["env", "--default-signal=INT", sys.executable, "-m", "kubenode", "status", "--run-dir", str(tmp_path)],
             env=environment,
             stderr=subprocess.PIPE,
             text=True,
         )
-        with agent.accept()[0]:  # it waits for an answer now
+        with agent.accept()[0]:  # the command waits for an answer now
             asking.send_signal(signal.SIGINT)
             assert (asking.communicate()[1], asking.returncode) == ("kubenode status: interrupted\n", 130)
 
@@ -193,7 +193,7 @@ def test_render(manifests: Path) -> None:
 
 @pytest.mark.parametrize("source", ["kubeconfig", "server", "manifests", "endpoints"])
 def test_render_refuses_the_addresses_of_api_servers(tmp_path: Path, source: str) -> None:
-    """As the agent, where configuration, kubeconfig or manifests name them; manifests have no kubeconfig."""
+    """As in the agent, configuration, kubeconfig or manifests may name the addresses; manifests have no kubeconfig."""
     cluster = {"server": "https://192.0.2.10:6443"}
     known = {"clusters": [{"name": "c", "cluster": cluster}], "contexts": [{"name": "x", "context": {"cluster": "c"}}]}
     kubeconfig, config, items = (tmp_path / name for name in ("kubeconfig", "config.yaml", "items.json"))
@@ -253,7 +253,7 @@ def test_a_config_map_is_unpacked(tmp_path: Path, manifests: Path) -> None:
 def test_cleanup_refuses_beside_an_agent_that_does_not_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is busy, or hangs: it would make everything anew."""
+    """A busy or hanging agent would create everything again."""
     with socket.socket(socket.AF_UNIX) as agent:
         agent.bind(str(tmp_path / "agent.sock"))
         agent.listen()
@@ -289,9 +289,9 @@ def test_status_can_be_read_whatever_happened(tmp_path: Path) -> None:
 
 
 def answered(tmp_path: Path, answers: list[dict[str, Any]], *words: str) -> tuple[int, str]:
-    """Run ``kubenode status`` beside an agent that gives these answers; return status and output.
+    """Run ``kubenode status`` beside an agent that gives these answers; return the exit status and the output.
 
-    The agent gives the last answer again and again.
+    The agent repeats the last answer.
     """
     base = {
         "node": "n1",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The shells themselves are asked what they offer after some words, with the script that is for them."""
+"""Completions that the real shells offer after some words, with the script for each shell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BASH = """
 COMP_WORDS=(kubenode {words} "{last}"); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _kubenode; \
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-# What zsh only has while a line is being edited is stood in for: who calls, and what takes the offers.
+# zsh defines these functions only while a line is edited. The replacements print what they are offered.
 ZSH = """
 compdef() {{ }}
 compadd() {{ local word; for word in "${{@[2,-1]}}"; do [[ $word == "{last}"* ]] && print -r -- $word; done; return 0 }}

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims of several Services to one address and port, in a real agent.
+"""Several Services that claim one address and port, in a real agent.
 
-The holder outlives a restart, the loser is named, and large changes go in slices.
+The holder survives a restart, the other Services are named, and large changes go in slices.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KEY = VirtualServerKey("tcp", "203.0.113.7", 80, 4)
 
 
 class Node:
-    """An agent's passes, whose reconciler writes to a kernel of paper, and its manifests."""
+    """An agent with manifests, whose reconciler writes to a kernel in memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class Node:
         options = Options(str(path / "config.yaml"), True, str(path / "manifests"), str(path), str(path), "n1", False)
         log = Log(write=self.lines.append, journal=True)
         self.kernel = FakeNode()
-        self.turns = 0  # in which work went on
+        self.turns = 0  # turns of the loop in which work went on
         reconciler = Reconciler(self.kernel, str(path))
         self.agent = PassScheduler(Loop(), log, DesiredState(options, log), reconciler, self.progress)
         self.agent.desired.configure()
@@ -111,7 +111,7 @@ def test_holder_outlives_a_restart_and_the_loser_is_named(node: Node, tmp_path: 
 
 @pytest.fixture
 def metrics(node: Node) -> Metrics:
-    """The agent's metrics from its first pass on."""
+    """Return the agent's metrics from its first pass on."""
     found = Metrics("test")
     node.agent.subscribe(PassMetrics(node.agent, found))
     node.agent.full("start")
@@ -119,7 +119,7 @@ def metrics(node: Node) -> Metrics:
 
 
 def contested(metrics: Metrics) -> dict[str, float]:
-    """The metric that names Services, by its labels."""
+    """Return the metric that names refused Services, by label."""
     lines = metrics.text().splitlines()
     found = [line.partition("{")[2].rpartition("} ") for line in lines if line.startswith(CONTESTED)]
     return {labels: float(value) for labels, _brace, value in found}
@@ -136,7 +136,7 @@ def test_loser_is_named_in_metrics_until_it_serves(node: Node, metrics: Metrics,
 
 
 def test_losers_in_metrics_are_bounded(node: Node, metrics: Metrics) -> None:
-    """A tenant with many Services makes no more series than that; the sum counts all."""
+    """The metric names at most 20 Services of a tenant; the sum counts all."""
     node.change(victim())
     claims = [make.service(f"a{number:03}", [f"10.96.1.{number}"], externalIPs=[KEY.address]) for number in range(200)]
     node.change(*claims)
@@ -161,7 +161,7 @@ def test_refused_address_is_named_before_a_takeover(node: Node, monkeypatch: pyt
 
 
 def test_large_change_lets_others_have_their_turn(node: Node) -> None:
-    """Slices of the loop are counted; the watchdog is fed with each."""
+    """The test counts slices of the loop; the agent feeds the watchdog with each."""
     node.agent.full("start")
     node.write(
         *(

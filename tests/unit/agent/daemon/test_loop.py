@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The loop's descriptors: whatever one callback does to what others wait for."""
+"""The loop's descriptors when one callback changes what other callbacks wait for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def loop() -> Iterator[Loop]:
 
 
 class Pipe:
-    """What has a descriptor, and still says which it was when it is closed: as a source of objects does."""
+    """A reader that still returns its old descriptor after it is closed, as a source of objects does."""
 
     def __init__(self) -> None:
         self.reader, self.writer = os.pipe()
@@ -37,7 +37,7 @@ class Pipe:
         os.close(self.writer)
 
     def replace(self, other: Pipe) -> Pipe:
-        """Close the other one, and have its number."""
+        """Close the other reader, and take its descriptor."""
         os.dup2(self.reader, other.reader)
         os.close(self.reader)
         os.close(other.writer)
@@ -46,7 +46,7 @@ class Pipe:
 
 
 def test_a_time_far_ahead_is_waited_for(loop: Loop) -> None:
-    """Longer than epoll_wait(2) can wait."""
+    """The timeout exceeds the maximum of epoll_wait(2)."""
     pipe = Pipe()
     loop.after(1e12, lambda: None)
     loop.watch(pipe, loop.stop)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Memory that a running agent must give back at once.
+"""Memory that a running agent must free at once.
 
 The agent's garbage collector runs seldom, so reference cycles count as leaks.
 """
@@ -25,7 +25,7 @@ from kubenode.log import Log
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """Have no garbage at the beginning, and keep what is left of reference cycles."""
+    """Collect all garbage first, and leave later reference cycles in place."""
     gc.collect()
     gc.disable()
     yield
@@ -39,7 +39,7 @@ def sockets() -> int:
 def test_control_questions_leave_no_reference_cycles(tmp_path: Path, uncollected: None) -> None:
     loop, path = Loop(), str(tmp_path / "s")
     control = Control(loop, path, {"status": lambda: {"big": "x" * 500_000}, "stop": loop.stop})
-    thread = threading.Thread(target=loop.run, daemon=True)  # a failure must not keep the run waiting
+    thread = threading.Thread(target=loop.run, daemon=True)  # a failure must not block the test run
     thread.start()
     ask(path, "status")
     before = sockets()
@@ -53,7 +53,7 @@ def test_control_questions_leave_no_reference_cycles(tmp_path: Path, uncollected
 
 
 def written_for(log: Log, numbers: range) -> int:
-    """Write long lines that differ; return the bytes that are held afterwards."""
+    """Write long, different lines; return the bytes held afterwards."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     for number in numbers:
@@ -85,9 +85,9 @@ def heap_bytes() -> int:
 
 
 def test_free_memory_goes_back_to_the_kernel() -> None:
-    size = 100_000  # above what Python allocates itself, below what the C library maps on its own
+    size = 100_000  # above the size that Python allocates itself, below the size that the C library maps separately
     blocks = [bytearray(size) for _ in range(300)]
-    last = bytearray(size)  # above the free ones: the heap cannot end before it
+    last = bytearray(size)  # above the free blocks: the heap cannot shrink past it
     before = heap_bytes()
     del blocks
     loop = Loop()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Effects of passes on metrics and health, with a real agent whose passes are not executed."""
+"""Effects of passes on metrics and health, in a real agent that does not execute its passes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def status_line(agent: Agent) -> StatusLine:
 
 
 def values(agent: Agent) -> dict[str, float]:
-    """What the metrics say now, by name with labels."""
+    """Return the current metrics, by name with labels."""
     text = parts(agent).metrics.text()
     return {
         name: float(value)
@@ -48,7 +48,7 @@ def values(agent: Agent) -> dict[str, float]:
 
 
 def timestamps(agent: Agent, family: str) -> tuple[float, float]:
-    """When a pass was last asked for, and when one last got through (0: never)."""
+    """Return when a pass was last requested, and when one last succeeded (0: never)."""
     found, sync = values(agent), "kubeproxy_sync_proxy_rules_last_"
     labels = f'{{ip_family="{family}"}}'
     return found[f"{sync}queued_timestamp_seconds{labels}"], found.get(f"{sync}timestamp_seconds{labels}", 0.0)
@@ -71,7 +71,7 @@ def test_failed_rules_count_for_their_family_only(agent: Agent) -> None:
     step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
     agent.passes.reconciler.failing = {"chain": {step.key}}
     agent.passes._publish(NOTHING._replace(failed=[Failure(step, "refused")]), "start")
-    agent.passes._publish(NOTHING._replace(full=False), "event")  # which has nothing to do with it
+    agent.passes._publish(NOTHING._replace(full=False), "event")  # an unrelated pass
     found = values(agent)
     assert found['kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"}'] == 1
     assert 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"}' not in found
@@ -80,7 +80,7 @@ def test_failed_rules_count_for_their_family_only(agent: Agent) -> None:
 
 
 def syncs(agent: Agent, family: str) -> float | None:
-    """How many passes have been counted for a family; None if the metric is not there."""
+    """Return the number of passes counted for a family; None if the metric is missing."""
     return values(agent).get(f'kubeproxy_sync_proxy_rules_duration_seconds_count{{ip_family="{family}"}}')
 
 
@@ -151,7 +151,7 @@ def test_changes_add_up_until_a_pass(agent: Agent, tmp_path: Path) -> None:
      ("kernel event", 1, 0, True), ("kernel event", 0, 0, False), ("events lost", 0, 0, False)],
 )  # fmt: skip
 def test_passes_of_events_are_logged_at_debug(agent: Agent, reason: str, done: int, failed: int, said: bool) -> None:
-    """One line for each change would be millions a day."""
+    """A line for each change would be millions a day."""
     step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
     agent.passes._passed(
         NOTHING._replace(full=reason != "event", done=[step] * done, failed=[Failure(step, "no")] * failed), reason
@@ -165,7 +165,7 @@ def test_repeated_drift_is_logged_within_the_quota(agent: Agent) -> None:
     for reason in ("kernel event", "period") * 100:
         agent.passes._passed(NOTHING._replace(done=[step], drift=[step]), reason)
         agent.passes._passed(NOTHING._replace(done=[step], drift=[step], failed=[Failure(other, "no")]), reason)
-    assert len(LINES) == 4, LINES  # what was healed, what failed, and for each reason that something did
+    assert len(LINES) == 4, LINES  # repaired drift, a failed step, and one line for each reason
     assert values(agent)['kubenode_drift_healed_total{kind="chain"}'] == 400
 
 
@@ -176,7 +176,7 @@ def test_changes_within_min_sync_period_share_one_pass(
     monkeypatch.setattr(agent.passes, "_pass", lambda whole, reason: passes.append((whole, reason)))
     agent.passes._synced_at = clock.now - 31
     agent.passes.changed()
-    assert passes == [(False, "event")]  # the last one is long ago
+    assert passes == [(False, "event")]  # the last pass is long ago
     agent.passes._synced_at = clock.now
     for _time in range(3):
         agent.passes.changed()
@@ -215,7 +215,7 @@ def test_systemd_status_is_sent_once_a_second(agent: Agent, monkeypatch: pytest.
     monkeypatch.setattr(agent.notifier, "status", told.append)
     for _time in range(3):
         agent.passes._passed(NOTHING, "retry")
-    assert len(told) == 3  # units that wait for ours begin after it
+    assert len(told) == 3  # units that order themselves after the agent have not started yet
     agent.notifier.started = True
     for _time in range(50):
         agent.passes._passed(NOTHING, "event")
@@ -250,7 +250,7 @@ def free_port() -> int:
 def test_o38_health_check_port_answers_both_families_alike(
     agent: Agent, tmp_path: Path, ips: list[str], families: set[int], family: int
 ) -> None:
-    """kube-proxy answers 503 in a family without a local endpoint, and nobody in a family that is not served."""
+    """kube-proxy answers 503 in a family without a local endpoint, and refuses connections in an unserved family."""
     port = free_port()
     balancer = {"kind": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": port}
     names = [f"IPv{each}" for each in sorted(families)]
@@ -278,7 +278,7 @@ def test_long_pass_feeds_the_watchdog(agent: Agent, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(agent.notifier, "_send", told.append)
     agent.notifier.watchdog = 30.0
     agent.passes.reconciler.progress()
-    assert told == []  # it was not that long
+    assert told == []  # too early for the watchdog
     agent.watchdog._alive_at -= 31
     for _slice in range(1000):
         agent.passes.reconciler.progress()

@@ -21,7 +21,7 @@ CONFIG = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyCo
 
 
 class Driver:
-    """A configuration file, a directory of manifests, and what is written to the log."""
+    """A configuration file, a directory of manifests, and the lines of the log."""
 
     def __init__(self, directory: Path) -> None:
         self.config = directory / "config.yaml"

@@ -97,7 +97,7 @@ def test_render_names_poison_and_renders_all_else(tmp_path: Path, form: str) -> 
     ids=["digits", "nested"],
 )
 def test_json_value_out_of_bounds_costs_only_its_object(driver: Driver, value: str, problem: str) -> None:
-    """``kubectl get -o json`` of a hostile cluster is one document."""
+    """The output of ``kubectl get -o json`` is one document, which holds the hostile object and all others."""
     text = json.dumps({"kind": "List", "items": [service("web", ["10.96.0.1"], [objects.port(4711)]), *GOOD]})
     driver.write_text(text.replace("4711", value, 1))
     assert driver.servers == {"tcp 10.96.0.2:80"}
@@ -118,14 +118,14 @@ def updates(driver: Driver, count: int, size: int) -> None:
 
 
 def test_updates_of_a_long_annotation_write_little(driver: Driver) -> None:
-    """They wrote 160 MB: each value whole, and each line once more when it was no longer a problem."""
+    """Such updates once wrote 160 MB: each value in full, and each line again when its problem was gone."""
     updates(driver, 400, 200_000)
     assert driver.bytes_written < 100_000
     assert [line for line in driver.lines if "Service ns1/web" in line]
 
 
 def test_updates_of_a_long_annotation_hold_little(driver: Driver) -> None:
-    """They held 77 MiB: the log remembers a thousand lines."""
+    """Such updates once held 77 MiB, because the log remembers a thousand lines."""
     updates(driver, 5, 200_000)
     tracemalloc.start()
     updates(driver, 100, 200_000)

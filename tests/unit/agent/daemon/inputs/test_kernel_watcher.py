@@ -17,12 +17,12 @@ from kubenode.daemon.loop import Timer
 def test_kernel_events_are_repaired_at_a_bounded_share(
     agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch, does: str, pace: str, pauses: tuple[float, float]
 ) -> None:
-    """Somebody may undo what we do as soon as we have done it."""
+    """Another process may revert the agent's repair again and again."""
     done: list[str] = []
     monkeypatch.setattr(agent.passes, does, lambda *_reason: done.append(does))
     agent.passes.record.last = NOTHING._replace(seconds=3.0)
     hearing = KernelWatcher(agent.passes)
-    for pause in pauses:  # the second comparison of three seconds in a row
+    for pause in pauses:  # two comparisons of three seconds each, in a row
         for _time in range(100):
             getattr(hearing, pace).soon()
         (timer,) = due(agent)
@@ -43,11 +43,11 @@ def due(agent: Agent) -> list[Timer]:
 def test_node_addresses_are_read_at_a_bounded_share(
     agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To list those of a node with thousands of virtual addresses takes its time."""
+    """Listing the addresses of a node with thousands of virtual addresses takes time."""
     hearing = KernelWatcher(agent.passes)
     monkeypatch.setattr(agent.passes.desired, "use_node", lambda: setattr(clock, "now", clock.now + 0.03))
     monkeypatch.setattr(agent.passes, "changed", lambda: None)
-    for pause in (0.2, 0.57):  # 0.6 s after the last one began
+    for pause in (0.2, 0.57):  # the last listing began 0.6 s ago
         for _time in range(100):
             hearing._follow.soon()
         (timer,) = due(agent)
@@ -59,7 +59,7 @@ def test_node_addresses_are_read_at_a_bounded_share(
 
 
 class Deaf:
-    """More events than any queue holds."""
+    """A monitor that has lost events, because there were more than its queue holds."""
 
     def fileno(self) -> int:
         return -1
@@ -69,7 +69,7 @@ class Deaf:
 
 
 def test_bursts_of_kernel_events_are_read_together(agent: Agent) -> None:
-    """To be woken for each of hundreds a second would cost more than to hear of all of them."""
+    """A wakeup for each of hundreds of events a second costs more than one read of all."""
     assert agent.lifecycle.parts is not None
     hearing = agent.lifecycle.parts.kernel_watcher
     assert hearing._events is not None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Control socket: questions, hostile clients, missing descriptors."""
+"""Control socket: commands, hostile clients, missing descriptors."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_an_answer_that_is_cut_off_is_no_answer(tmp_path: Path, answer: bytes) -
 def test_without_descriptors_a_waiting_client_is_no_busy_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: type[Control] | type[Server]
 ) -> None:
-    """A client that connects meanwhile is served as soon as a descriptor is free."""
+    """A client that connects while there is no descriptor is served as soon as one is free."""
     loop, path = Loop(), str(tmp_path / "agent.sock")
     asked: list[socket.socket] = []
     if make is Control:

@@ -42,7 +42,7 @@ def test_text() -> None:
 
 
 def shape(text: str) -> dict[str, tuple[str, str, set[str]]]:
-    """Name to type, help text, and the label sets of the samples (with le, without values of code)."""
+    """Return type, help text and label sets of the samples by name (with le, without the values of code)."""
     found: dict[str, tuple[str, str, set[str]]] = {}
     for line in text.splitlines():
         if line.startswith("# HELP "):
@@ -89,7 +89,7 @@ def test_the_process_is_measured(used: Metrics) -> None:
     assert float(values["process_open_fds"]) >= 3
 
 
-# Names that kube-proxy gave: the rest of the checks holds for them as well.
+# Complaints about kube-proxy's own names. All other checks hold for these metrics, too.
 KUBE_PROXYS_OWN = {
     "kubeproxy_sync_proxy_rules_no_local_endpoints_total": 'non-counter metrics should not have "_total" suffix',
 }
@@ -102,7 +102,7 @@ def test_promtool_accepts_the_text(used: Metrics) -> None:
     )
     complaints = dict(line.split(" ", 1) for line in done.stderr.splitlines() if line)
     assert complaints == KUBE_PROXYS_OWN
-    assert done.returncode == 3  # 1 would be text that it cannot read
+    assert done.returncode == 3  # 1 would mean unreadable text
 
 
 def test_prometheus_client_reads_what_was_measured(used: Metrics) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The HTTP server on real sockets, and the health answers as kube-proxy gives them (recorded)."""
+"""The HTTP server on real sockets, and its health answers compared with kube-proxy's recorded ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def port() -> Iterator[int]:
 
 
 def talk(port: int, request: bytes) -> bytes:
-    """Send, and return everything until the server closes."""
+    """Send a request; return all bytes until the server closes."""
     with socket.create_connection(("127.0.0.1", port), 5) as client:
         client.sendall(request)
         client.shutdown(socket.SHUT_WR)
@@ -78,7 +78,7 @@ def test_get_head_post_and_several_in_one_connection(port: int) -> None:
     )
     assert re.findall(rb"HTTP/1.1 200 OK", found) == [b"HTTP/1.1 200 OK"] * 3
     assert found.count(b"\r\n\r\n/a") == 1
-    assert b"Content-Length: 3\r\n\r\nHTTP" in found  # HEAD: no body
+    assert b"Content-Length: 3\r\n\r\nHTTP" in found  # the answer to HEAD has no body
     assert found.endswith(b"Connection: close\r\n\r\n/c")
 
 
@@ -98,7 +98,7 @@ def test_an_answer_larger_than_any_buffer(port: int) -> None:
         (b"nonsense\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nX: " + b"x" * 9000, b"431"),
         (b"GET / SPDY/9\r\n\r\n", b"400"),
-        (b"GET / HTTP/1.1\r\n\r\n", b"400"),  # no Host, as Go refuses it
+        (b"GET / HTTP/1.1\r\n\r\n", b"400"),  # without Host, which Go refuses, too
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"505"),
         (b"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", b"405"),
         (b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5, 6\r\n\r\n", b"400"),
@@ -115,7 +115,7 @@ def test_nonsense(port: int, request_: bytes, status: bytes) -> None:
 
 
 def recorded(request: str) -> tuple[int, list[str], str]:
-    """Status, headers (without Date and Content-Length) and body of a recorded answer."""
+    """Return status, headers (without Date and Content-Length) and body of a recorded answer."""
     block = RECORDED.read_text(encoding="utf-8").split(f"# {request}\n", 1)[1]
     head, _blank, rest = block.partition("\n\n")
     lines = head.split("\n")
@@ -173,7 +173,7 @@ def test_unknown_path_as_recorded() -> None:
 
 
 def test_the_metrics_server(servers: tuple[Servers, Health]) -> None:
-    """Its /healthz is that of every Kubernetes component: ok when it answers, whatever the node's state."""
+    """/healthz of the metrics server answers ok like every Kubernetes component, whatever the node's state."""
     server, _health = servers
     assert ours(server.answer_metrics("GET", "/proxyMode")) == recorded("GET /proxyMode on port 10249")
     headers = ["Content-Type: text/plain; charset=utf-8", "X-Content-Type-Options: nosniff"]
@@ -194,7 +194,7 @@ def test_health_check_node_port_as_recorded(servers: tuple[Servers, Health], por
 def test_when_the_node_is_well() -> None:
     now = [1000.0]
     health = Health(60, lambda: now[0])
-    assert not health.healthy  # nothing was ever in place
+    assert not health.healthy  # no pass has succeeded yet
     health.queued()
     health.updated()
     assert health.healthy
@@ -206,7 +206,7 @@ def test_when_the_node_is_well() -> None:
     health.updated()
     assert health.healthy
     now[0] += 10**6
-    assert health.healthy  # nothing to do is well
+    assert health.healthy  # a pass without changes is healthy
 
 
 @pytest.mark.parametrize("jump", [10**6, -(10**6)])
@@ -222,9 +222,9 @@ def test_a_clock_that_is_set_changes_nobodys_health(jump: float) -> None:
 
 
 def test_an_address_that_is_taken(servers: tuple[Servers, Health]) -> None:
-    """The server retries an address that is taken, or reports it to the agent, which gives up.
+    """The server retries a taken address, or reports it to the agent, which exits.
 
-    The configuration decides which. A health check node port is never a reason to give up.
+    The configuration decides which. A taken health check node port never makes the agent exit.
     """
     server, _health = servers
     reasons: list[str] = []
@@ -240,11 +240,11 @@ def test_an_address_that_is_taken(servers: tuple[Servers, Health]) -> None:
         server.check({port: check}, ("127.0.0.1",))
         server.check({port: check}, ("127.0.0.1",))
         assert reasons == []
-        server.check(server._checks, ("127.0.0.1",))  # the same as before: not even looked at
+        server.check(server._checks, ("127.0.0.1",))  # unchanged: the server does not check again
         expected = "expected a port that the agent can listen on at 127.0.0.1 (Address already in use)"
         wanted = {("Service", "default/web"): (f"Service default/web: spec.healthCheckNodePort is {port}, {expected}",)}
         assert told == [wanted]
-        # of however many passes
+        # one retry timer for any number of passes
         assert len([timer for _when, _number, timer in server._loop._timers if timer.pending]) == 1
         server.check({}, ("127.0.0.1",))
         assert told == [wanted, {}]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""HTTP from hostile clients on real sockets: turns and limits are counted, nothing is timed."""
+"""HTTP from hostile clients on real sockets. The tests count loop turns and limits, and measure no time."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PROBE = b"GET /healthz HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n"
 
 
 class Hostile:
-    """Server in a loop that the test runs.
+    """A server in a loop that the test runs.
 
-    ``asked`` has the paths that were asked for, in order. ``opened`` has the clients that the test opened.
+    ``asked`` has the requested paths in order. ``opened`` has the clients that the test opened.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Hostile:
         return client
 
     def run(self, until: Callable[[], object], turns: int = 2000) -> None:
-        """Run the loop until something is so; fail after so many turns of the loop."""
+        """Run the loop until the condition holds; fail after this many turns of the loop."""
         left = [turns]
 
         def look() -> None:
@@ -132,7 +132,7 @@ def test_a_new_client_is_answered_before_those_that_had_a_turn(hostile: Hostile)
     hostile.run(lambda: len(hostile.asked) >= 120)
     before = len(hostile.asked)
     assert answered(hostile.probe())
-    # those of the turn that the loop was in, and of the one that accepts
+    # requests of the loop's current turn, and of the turn that accepts the probe
     assert hostile.asked[before:].index("/healthz") <= 2 * TURNS
 
 
@@ -152,7 +152,7 @@ def test_a_source_with_many_clients_gets_no_more_turns(hostile: Hostile) -> None
     before = len(hostile.asked)
     hostile.run(lambda: hostile.asked.count("/one") == 20)
     turns = len(hostile.asked[before:]) / TURNS
-    assert turns <= 22  # one of a client's answers in each turn of the loop
+    assert turns <= 22  # each client gets one answer in each turn of the loop
     one.close()
 
 
@@ -162,7 +162,7 @@ def test_clients_that_do_not_read_hold_up_nobody(hostile: Hostile) -> None:
     hostile.run(lambda: hostile.asked.count("/large") == 20)
     assert answered(hostile.probe())
     hostile.run(lambda: not hostile.clients.new)
-    assert hostile.asked.count("/large") == 20  # no second answer before the first one is read
+    assert hostile.asked.count("/large") == 20  # no client gets a second answer before it has read the first
 
 
 def test_half_closed_and_reset_clients_are_forgotten(hostile: Hostile) -> None:
@@ -181,7 +181,7 @@ def test_a_request_that_does_not_end_is_closed_at_its_deadline(hostile: Hostile)
     hostile.run(lambda: len(hostile.clients) == 1 and not hostile.clients.new)
     (client,) = hostile.clients._all
     deadline = client.deadline
-    hostile.opened[0].sendall(b"a")  # a byte now and then does not move it
+    hostile.opened[0].sendall(b"a")  # a byte now and then does not extend the deadline
     hostile.run(lambda: client.served > 1)
     assert client.deadline == deadline
     client.deadline = client.since
@@ -230,7 +230,7 @@ def test_metrics_text_is_made_once_a_second() -> None:
 
 
 def test_health_is_answered_while_the_agent_is_busy() -> None:
-    """The agent's loop is not run at all here: it waits for a tool or a lock."""
+    """The agent's loop does not run in this test: it waits for a tool or a lock."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     loop, health = Loop(), Health(60)

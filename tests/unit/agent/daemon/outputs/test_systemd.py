@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Notifications to systemd, by its protocol."""
+"""Notifications to systemd over its protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_notify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "60000000")
         notifier = Notifier()
-        assert "NOTIFY_SOCKET" not in os.environ  # not for the tools that we start
+        assert "NOTIFY_SOCKET" not in os.environ  # tools that the agent starts must not inherit it
         assert notifier.watchdog == 30
         notifier.status("waiting for x")
         notifier.status("waiting for x")

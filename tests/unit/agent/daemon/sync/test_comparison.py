@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The comparison in slices: whatever comes between two of them, it does what a comparison in one go would do."""
+"""A comparison in slices gives the same result as one in one go, whatever happens between two slices."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def driver(tmp_path: Path) -> Driver:
 
 
 def end(comparison: Any, most: int = 10_000) -> Any:
-    """Go through the slices that are left of a comparison, or some of them; return its report."""
+    """Run the remaining slices of a comparison, at most ``most``; return its report."""
     for _slice in range(most):
         try:
             next(comparison)
@@ -86,7 +86,7 @@ def test_sliced_comparison_with_read_error_believes_nothing(driver: Driver) -> N
     with pytest.raises(KernelError):
         end(driver.compare())
     driver.node.broken = False
-    driver.reconciler.known = False  # as the agent says then
+    driver.reconciler.known = False  # as the agent does after such an error
     driver.put(*web("b", 2, 1))
     driver.event()
     assert driver.held() == driver.wanted()
@@ -127,14 +127,14 @@ def test_sliced_comparison_counts_no_own_change_as_drift(
     assert driver.full().done == []
 
 
-# somebody else on the node
+# changes by other processes
 
 KINDS = ("virtual_server", "real_server", "set", "member", "chain", "jump", "address", "link")
 MEDDLING = st.tuples(st.sampled_from(KINDS), st.integers(0, 99), st.sampled_from(("lost", "changed", "added")))
 
 
 def meddle(driver: Driver, kind: str, index: int, how: str) -> None:
-    """Do to an item what other programs do, with what the kernel does about it."""
+    """Change an item as another process would, with the kernel's side effects."""
     state = driver.node.state
     if not state[kind]:
         return
@@ -152,7 +152,7 @@ def meddle(driver: Driver, kind: str, index: int, how: str) -> None:
     elif how == "changed" and kind == "chain":
         state[kind][key] = (*state[kind][key], "-j RETURN")
     elif how == "changed" and kind == "set":
-        # its members mean something else: all are written again
+        # its members mean something else, so the agent writes all of them again
         state[kind][key] = state[kind][key]._replace(type="hash:net")
     else:
         del state[kind][key]
@@ -165,9 +165,9 @@ def meddle(driver: Driver, kind: str, index: int, how: str) -> None:
 
 
 def forgiving(driver: Driver) -> Driver:
-    """Have the node accept the removal of what is gone already, as the kernel does.
+    """Let the node accept the removal of missing items, as the kernel does.
 
-    A virtual server that is removed takes its real servers along.
+    Removing a virtual server also removes its real servers.
     """
     apply = driver.node.apply
 
@@ -210,7 +210,7 @@ def test_it_finds_what_a_comparison_in_one_go_finds(
             driver.full()
         for change in history:
             follow(driver, *change)
-        driver.settle()  # what drains is looked after by turns instead
+        driver.settle()  # draining real servers are handled in turns instead
         for one in meddling:
             meddle(driver, *one)
     whole = twins[0].full()

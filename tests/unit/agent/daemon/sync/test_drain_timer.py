@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Draining, as the reconciler keeps account of it (on a fake node)."""
+"""Drain times and weights in the reconciler, on a fake node."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ADDRESS = AddressKey("kube-ipvs0", "10.96.0.10", 32)
 
 
 class FakeNode(PaperNode):
-    """A node on paper, whose connections are as the test says."""
+    """A node in memory, with connections that the test sets."""
 
     def __init__(self) -> None:
         super().__init__({})
         self.open: dict[RealServerKey, tuple[int, int]] = {}
-        self.asked: set[VirtualServerKey] = set()  # of which virtual servers connections were counted last
+        self.asked: set[VirtualServerKey] = set()  # virtual servers whose connections were counted last
 
     def connections(self, of: Any) -> Any:
         self.asked = set(of)
@@ -48,7 +48,7 @@ def now() -> list[float]:
 
 @pytest.fixture
 def reconciler(node: FakeNode, now: list[float], tmp_path: Path) -> Reconciler:
-    """One whose Service has lost an endpoint with a connection at second 100, and which has seen the kernel since."""
+    """Return a reconciler that has seen the kernel after a Service lost an endpoint with a connection at second 100."""
     found = Reconciler(node, str(tmp_path), clock=lambda: now[0])
     server = VirtualServer("rr", 0, 0, 32)
     reals = {STAYS: RealServer(1), LEAVES: RealServer(1)}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reconciliation on a fake node: events do what a fresh start would do, and what was not asked for is drift."""
+"""Reconciliation on a fake node: events have the effect of a fresh start, and all other changes are drift."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_full_pass_says_that_it_gets_on(driver: Driver) -> None:
     driver.put(*web("web", 2, 2))
     driver.reconciler.progress = lambda: progress.append(sum(map(len, driver.node.state.values())))
     driver.full()
-    assert progress[0] == progress[1] < progress[-1]  # while it reads, and before each table that it writes
+    assert progress[0] == progress[1] < progress[-1]  # while reading, and before it writes each table
 
 
 def test_an_event_reads_nothing_and_touches_only_what_changed(driver: Driver) -> None:
@@ -74,7 +74,7 @@ def test_refused_step_is_retried_in_full_pass_without_drift(driver: Driver) -> N
 
 
 def refuse(driver: Driver) -> None:
-    """Let a Service's virtual server be refused."""
+    """Let the kernel refuse a Service's virtual server."""
     driver.put(*web("b", 2, 1))
     driver.node.refuse = {key for key in driver.cluster.state()["virtual_server"] if key.address == "10.96.0.2"}
     assert driver.event().failed
@@ -105,7 +105,7 @@ def test_what_is_refused_and_then_unwanted_fails_no_more(driver: Driver) -> None
 
 
 def test_event_about_refused_step_is_a_full_pass(driver: Driver) -> None:
-    """What hangs on it was left out with it, and nobody asks for that again."""
+    """The refused step left dependent items out, and no later event would add them."""
     refuse(driver)
     driver.node.refuse = set()
     driver.put(*web("b", 2, 2))

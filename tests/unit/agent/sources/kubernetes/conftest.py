@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fake API server, and the source that follows it in a hurry."""
+"""A fake API server, and a source with short timeouts that follows it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fake() -> Iterator[FakeApiServer]:
 
 @pytest.fixture
 def follow(fake: FakeApiServer, tmp_path: Path) -> Iterator[Callable[..., Following]]:
-    """Start sources; all of them end with the test."""
+    """Start sources; stop all of them after the test."""
     started: list[Following] = []
 
     def start(url: str = "", *, begin: bool = True, timing: object = FAST, accessor: object = None) -> Following:

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The source of objects while the API is away, and when the API returns.
+"""The source of objects while the API is unreachable, and when it returns.
 
-Known objects stay, and come back from the disk after a restart. The API's return changes only what differs.
+Known objects stay, and a restarted agent reads them from disk. The API's return changes only objects that differ.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_a_start_while_the_api_is_away_restores(fake: FakeApiServer, follow: Fol
     second.until(lambda: not second.source.waiting)
     second.until(lambda: second.names == first.names)
     assert second.held == first.held
-    assert second.source.unknown == {SERVICES, SLICES}  # what came since is not known: nothing may be removed
+    assert second.source.unknown == {SERVICES, SLICES}  # changes since then are unknown: nothing may be removed
     assert "are restored from" in second.source.problems["snapshot"]
     assert any("are restored from" in line for line in second.lines)
     told = len(second.told)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Source that the configuration selects, for the agent and for the commands that work without it."""
+"""The source that the configuration selects, for the agent and for the commands that work without it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Confi
 
 
 def test_manifests_unless_the_api_is_asked_for(configure: Configure) -> None:
-    """kubeadm's ConfigMap names a kubeconfig in every cluster: that alone means nothing."""
+    """kubeadm's ConfigMap names a kubeconfig in every cluster, so a kubeconfig alone does not select the API."""
     source = configure(None, clientConnection={"kubeconfig": "/var/lib/kube-proxy/kubeconfig.conf"}).source
     assert isinstance(source, Manifests)
 

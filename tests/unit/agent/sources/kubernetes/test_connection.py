@@ -64,14 +64,14 @@ def test_a_server_of_somebody_elses(serve: Serve, authority: Authority) -> None:
     with pytest.raises(UnusableError, match="cannot be reached: its certificate is not good: "):
         get(Access(server.url, authority.pem.decode(), Identity()))
     with pytest.raises(ApiError, match="its certificate is not good"):
-        get(Access(server.url, "", Identity()))  # the system's authorities do not know it either
+        get(Access(server.url, "", Identity()))  # the system's authorities did not sign it either
     assert get(Access(server.url, authority.pem.decode(), Identity(), insecure=True)) == "1"
     assert server.requests[-1].path == "/version"
-    assert len(server.requests) == 1  # nothing was asked of the wrong one
+    assert len(server.requests) == 1  # the untrusted server got no request
 
 
 def test_source_is_blocked_by_a_server_of_somebody_elses(serve: Serve, authority: Authority, tmp_path: Path) -> None:
-    """The role that waits for the agent ends its wait; a server that does not answer yet is waited for."""
+    """An untrusted certificate blocks the source, so that the waiting role fails. A silent server does not block it."""
     server = serve(by=Authority("other"))
     accessor = Fixed("")
     accessor._access = Access(server.url, authority.pem.decode(), Identity())
@@ -123,7 +123,7 @@ def test_client_certificates(serve: Serve, authority: Authority, tmp_path: Path,
 
 
 def test_a_client_certificate_that_is_renewed_on_disk(serve: Serve, authority: Authority, tmp_path: Path) -> None:
-    """As kubelet's is; the one before may have ended."""
+    """kubelet's certificate is one example; the earlier one may have expired."""
     files = tmp_path / "c.pem", tmp_path / "k.pem"
     accessor = Fixed("")
     identity = Identity(certificate_file=str(files[0]), key_file=str(files[1]))
@@ -178,7 +178,7 @@ def test_a_proxy_that_is_asked_for(serve: Serve, authority: Authority, address: 
     asked: list[bytes] = []
 
     def proxy() -> None:
-        """Let one connection through."""
+        """Relay one connection."""
         client, _address = listener.accept()
         head = b""
         while not head.endswith(b"\r\n\r\n"):

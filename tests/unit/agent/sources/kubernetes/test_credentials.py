@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tokens that rotate and plugins that are asked; nothing of what they say is ever told."""
+"""Rotating tokens and credential plugins; no log or message contains their secrets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Clock:
 
 
 def plugin(directory: Path, printed: Any, status: int = 0, **given: Any) -> Identity:
-    """A plugin that counts how often it is asked and keeps what it was told."""
+    """Return a plugin that counts its calls and saves its input."""
     text = printed if isinstance(printed, str) else json.dumps(printed)
     script = directory / "plugin"
     script.write_text(
@@ -108,7 +108,7 @@ def test_a_plugin_is_asked_again_when_the_api_refuses(tmp_path: Path) -> None:
     ("wall", "monotonic", "times"), [(60, 60, 1), (95, 95, 2), (95, 0, 2), (-86400, 95, 2), (-86400, 10, 1)]
 )
 def test_a_plugins_answer_ends_by_either_clock(tmp_path: Path, wall: float, monotonic: float, times: int) -> None:
-    """A wall clock that is set back does not make a credential live longer."""
+    """A credential does not live longer when the wall clock is set back."""
     now = 1_700_000_000.0
     walls, monotonics = Clock(now), Clock(50.0)
     identity, credentials = plugin(tmp_path, credential(ends=timestamp(now + 100))), Credentials(walls, monotonics)
@@ -155,7 +155,7 @@ def test_a_plugin_that_is_not_there(tmp_path: Path) -> None:
 
 
 def unlocked(file: IO[str]) -> bool:
-    """Whether no process holds a lock on the file."""
+    """Return whether no process holds a lock on the file."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -165,7 +165,7 @@ def unlocked(file: IO[str]) -> bool:
 
 def test_a_plugin_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubenode.sources.kubernetes.credentials._PLUGIN_SECONDS", 0.5)
-    script = "exec 3>$0; flock 3; sleep 300; true"  # sleep has the lock, too
+    script = "exec 3>$0; flock 3; sleep 300; true"  # sleep inherits the lock
     lock = tmp_path / "lock"
     identity = plugin(tmp_path, "", command="sh", arguments=("-c", script, str(lock)))
     with pytest.raises(AccessError, match=r"did not end within 0\.5 s"):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Events tell the cluster what cannot be served: once each, never many, and never at the cost of serving."""
+"""Events report what the agent cannot serve: once each, a bounded number, and never by delaying the proxy."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_an_api_that_does_not_want_them_is_left_alone(fake: FakeApiServer, event
 
 
 def test_nobody_answers_for_a_while(fake: FakeApiServer) -> None:
-    """An API server that restarts, or a connection that ended in the hours in which there was nothing to say."""
+    """The API server restarts, or the idle connection has ended."""
     events = Events(Session(Fixed(fake.url), Credentials()), NODE, Clock(), pause=0.02)
     events.start()
     events.report({BAD: ("a",)}, uid)

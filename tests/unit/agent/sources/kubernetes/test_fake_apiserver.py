@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of the fake API server, compared with those recorded from a real one.
+"""Answers of the fake API server equal those recorded from a real one.
 
-They agree byte for byte, wherever the bytes do not depend on time, and in their headers.
+They agree in their headers, and byte for byte wherever the bytes do not depend on time.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ RECORDED = Path(__file__).parents[4] / "golden/api"
 
 
 def recorded(name: str) -> tuple[int, bytes]:
-    """Status and body of a recording."""
+    """Return status and body of a recording."""
     head, _blank, body = (RECORDED / name).read_bytes().replace(b"\r\n", b"\n").partition(b"\n\n")
     return int(head.split()[1]), body
 
 
 def headers(name: str) -> dict[str, str]:
-    """Headers of a recording that say something about its answer."""
+    """Return the headers of a recording that characterise its answer."""
     lines = (RECORDED / name).read_text().partition("\n\n")[0].splitlines()[1:]
     return telling((name, value) for name, _colon, value in (line.partition(": ") for line in lines))
 
 
 def telling(found: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """How long a body is, and in how many pieces it comes, depends on buffers."""
+    """Return the headers except those that depend on time, server or buffer sizes."""
     return {
         name: value for name, value in found if name not in ("Date", "Server", "Content-Length", "Transfer-Encoding")
     }
@@ -61,7 +61,7 @@ def ask(fake: FakeApiServer, path: str, token: str = "", document: object = None
 
 
 def services() -> list[dict[str, Any]]:
-    """The Services of the recorded cluster."""
+    """Return the Services of the recorded cluster."""
     lines = [json.loads(line) for line in recorded("watch-list.http")[1].splitlines()]
     return [line["object"] for line in lines if line["type"] == "ADDED"]
 
@@ -90,7 +90,7 @@ def test_a_page_that_continues(fake: FakeApiServer) -> None:
     (
         wanted["metadata"].pop("continue"),
         second["metadata"].pop("continue"),
-    )  # opaque, and of another form from the API's cache
+    )  # opaque; the API's cache has another form
     assert second == wanted
 
 
@@ -115,7 +115,7 @@ def test_changes_and_a_bookmark(fake: FakeApiServer) -> None:
 
 
 def test_a_watch_begins_when_it_is_asked_for(fake: FakeApiServer) -> None:
-    """Not when its first line is: what is not selected and comes between moves the version, which a bookmark tells."""
+    """The watch begins at the request, not at its first line: a bookmark tells changes outside the selector."""
     query = {"resourceVersion": str(fake.version), "allowWatchBookmarks": "true", "timeoutSeconds": "2"}
     watch = fake.watched(SLICES, query)
     fake.put({"kind": "Node", "metadata": {"name": "n1"}})

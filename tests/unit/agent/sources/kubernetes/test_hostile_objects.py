@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Objects of a hostile tenant, by list, watch and snapshot: each costs only itself."""
+"""Objects of a hostile tenant, by list, watch and snapshot: each affects only itself."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VALUES = {"digits": "9" * 5000, "nested": '{"a":' * 5000 + "1" + "}" * 5000, "li
 
 
 def served(following: Following) -> set[str]:
-    """Which virtual servers there are because of what is held; and each problem is the poison's."""
+    """Return the virtual servers of the held objects; check that only the hostile object has problems."""
     built = cluster(following.held.values())
     assert {name for _kind, name in built.problems} <= {"ns1/poison"}
     return {str(key) for key in built.state()["virtual_server"]}
@@ -52,7 +52,7 @@ def test_poison_in_a_watch(fake: FakeApiServer, follow: Follow) -> None:
     following.until(lambda: "EndpointSlice poison" in following.names)
     fake.put(objects.piece("after"))
     following.until(lambda: "EndpointSlice after-4" in following.names)
-    assert len(fake.asked(SLICES)) == 1  # one list was enough
+    assert len(fake.asked(SLICES)) == 1  # one list suffices
     assert served(following) == {f"tcp 10.96.0.{number}:80" for number in (1, 2, 3)}
 
 
@@ -81,7 +81,7 @@ def test_value_out_of_bounds_in_a_watch_costs_only_its_object(fake: FakeApiServe
     fake.script[SERVICES] = [Answer(200, line.encode())]
     fake.cut(SERVICES)
     following.until(lambda: "Service poison" in following.names)
-    assert len(fake.asked(SERVICES)) == 1  # none but the first: nothing is listed again
+    assert len(fake.asked(SERVICES)) == 1  # only the first list
     assert served(following) == {f"tcp 10.96.0.{number}:80" for number in (1, 2, 3)}
 
 
@@ -103,7 +103,7 @@ def test_object_without_a_name_costs_only_itself(fake: FakeApiServer, follow: Fo
 def test_poison_in_a_snapshot(tmp_path: Path) -> None:
     items = [objects.service("web", ["10.96.0.1"]), POISON]
     texts = [encode(understood(item["kind"], item)[1]).encode() for item in items]
-    for value in VALUES.values():  # as an agent without these bounds may have left it
+    for value in VALUES.values():  # as an agent without these bounds may have saved it
         item = objects.service("poison", ["10.96.0.9"], [objects.port(4711)])
         texts.append(json.dumps(item).replace("4711", value, 1).replace("poison", f"poison{len(texts)}").encode())
     path = tmp_path / "objects"

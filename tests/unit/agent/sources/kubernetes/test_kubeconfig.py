@@ -217,7 +217,7 @@ def test_what_is_not_text_is_told(path: Path) -> None:
         Kubeconfig(str(path)).access()
 
 
-# in a pod
+# service account in a pod
 
 
 def test_a_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,10 +240,10 @@ def test_neither_kubeconfig_nor_pod(tmp_path: Path) -> None:
 
 
 def test_empty_authority_data_is_an_error(path: Path) -> None:
-    """The system's authorities have not signed what a cluster's own authority signs."""
+    """The system's authorities must not replace a cluster's own authority."""
     text = problem(path, document(cluster={"certificate-authority-data": ""}))
     assert "certificate-authority-data is empty, expected the cluster's authority in PEM" in text
-    assert kubeconfig(path, document()).access().authority == ""  # as the system's
+    assert kubeconfig(path, document()).access().authority == ""  # the system's authorities
 
 
 def test_empty_authority_file_is_an_error_until_it_is_filled(path: Path, tmp_path: Path) -> None:

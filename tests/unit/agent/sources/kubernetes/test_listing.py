@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lists, page by page, of what kube-proxy asks for.
+"""Lists of the resources that kube-proxy lists, page by page.
 
-A list that fails is read again. Nothing is known before all lists are complete.
+The source repeats a failed list. It knows nothing before all lists are complete.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def test_asks_for_what_kube_proxy_asks_for(fake: FakeApiServer, follow: Follow) 
         f"metadata.name={NODE}"
     }
     following.until(lambda: fake.watching(SERVICES))
-    fake.put(objects.service("web0", labels=other))  # given to another proxy: gone for us
+    fake.put(objects.service("web0", labels=other))  # given to another proxy: the selector excludes it
     following.until(lambda: services(following) == {"Service labelled"})
 
 
@@ -179,7 +179,7 @@ def test_a_large_page_comes_packed(fake: FakeApiServer, follow: Follow) -> None:
 
 
 def test_a_list_without_end_is_not_a_reason_to_remove(fake: FakeApiServer, follow: Follow) -> None:
-    """Both lists have to be complete before anything counts as known."""
+    """The source knows its objects only when both lists are complete."""
     fill(fake, 4)
     fake.stalled.add(SLICES)
     following = follow()
@@ -215,7 +215,7 @@ def test_an_object_without_a_name_stops_nobody_else(fake: FakeApiServer, follow:
 
 
 def large(fake: FakeApiServer, name: str, mebibytes: int) -> None:
-    """Put a Service whose annotation has this size."""
+    """Put a Service with an annotation of this size."""
     service = objects.service(name)
     service["metadata"]["annotations"] = {"large": "x" * (mebibytes << 20)}
     fake.put(service)
@@ -250,5 +250,5 @@ def test_a_small_answer_that_unpacks_to_gigabytes_is_left_early(fake: FakeApiSer
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(TooLargeError, match="larger than 16 MiB"):
         Session(Fixed(fake.url), Credentials()).get(SERVICES, {"limit": "1"})
-    # KiB: the space for an answer, and what unpacks it
+    # KiB: room for an answer, and for its decompression
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40 << 10

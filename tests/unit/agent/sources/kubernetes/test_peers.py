@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses of the API servers, known by connection and by configuration.
+"""Addresses of the API servers, from the connection and from the configuration.
 
-After a restart without the API they are known from the snapshot.
+After a restart without the API the snapshot provides them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_configured_address_is_known_before_any_connection(follow: Follow) -> No
 
 
 def test_snapshot_keeps_peers_of_a_named_server(fake: FakeApiServer, follow: Follow, tmp_path: Path) -> None:
-    """The review's attack survives in the snapshot: the address must be known before the first connection."""
+    """A hostile object survives in the snapshot, so the address must be known before the first connection."""
     fill(fake, 1)
     state = tmp_path / "objects.snapshot"
     named = Fixed(fake.url.replace("127.0.0.1", "localhost"))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The snapshot is whole or it is nothing; and it can be read as manifests are."""
+"""The snapshot is complete or ignored, and can be read like manifests."""
 
 from __future__ import annotations
 
@@ -134,11 +134,11 @@ def test_a_write_that_fails_leaves_the_last_one(path: Path, monkeypatch: pytest.
     assert [file.name for file in path.parent.iterdir()] == ["objects"]
 
 
-# the keeper
+# SnapshotKeeper
 
 
 def saves(saved: list[float], size: int = 0) -> Callable[[], int]:
-    """Note when it was asked to save, and say that so many bytes were written."""
+    """Record the time of each save, and return ``size`` as the bytes written."""
 
     def save() -> int:
         saved.append(time.monotonic())

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Watches: the source holds what the API has, whatever the API sends or does not send.
+"""Watches: the source holds the API's objects, whatever the API sends or omits.
 
-The source never takes an object away by mistake.
+The source never removes an object by mistake.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_a_watch_goes_on_where_it_was(fake: FakeApiServer, follow: Follow, end: 
     if end == "is cut":
         fake.cut(SERVICES)
     elif end == "ends":
-        fake.script[SERVICES] = [Answer(200, b"")]  # the next one ends at once
+        fake.script[SERVICES] = [Answer(200, b"")]  # the next watch ends at once
         fake.cut(SERVICES)
     else:
         fake.stalled.add(SERVICES)
@@ -101,7 +101,7 @@ def test_an_expired_watch_lists_again_and_tells_only_differences(fake: FakeApiSe
     following = follow().complete()
     following.until(lambda: fake.watching(SERVICES))
     told = len(following.told)
-    with fake.lock:  # while nobody watches: one goes, one comes, and history is forgotten
+    with fake.lock:  # without a watch: one object goes, one comes, and the history expires
         fake.cut(SERVICES)
         del fake.objects["Service"]["ns1", "web1"]
         fake.objects["Service"]["ns1", "new"] = objects.service("new")
@@ -117,7 +117,7 @@ def test_an_expired_watch_lists_again_and_tells_only_differences(fake: FakeApiSe
 def test_watches_ended_early_by_the_api_back_off(
     fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All nodes would, when an API server stops."""
+    """All nodes would reconnect at once when an API server stops."""
     fill(fake, 1)
     following = follow(timing=FAST._replace(first_backoff=0.07)).complete()
     following.until(lambda: fake.watching(SERVICES))
@@ -199,7 +199,7 @@ def test_a_watch_that_makes_no_sense_lists_again(fake: FakeApiServer, follow: Fo
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
 def test_a_refusal_says_nothing_about_where_we_were(fake: FakeApiServer, follow: Follow, status: int) -> None:
-    """An API server that has just started does not know its roles yet, and answers 403 for a moment."""
+    """An API server that just started lacks its roles and answers 403 for a moment. The source keeps its version."""
     fill(fake, 2)
     following = follow().complete()
     following.until(lambda: fake.watching(SERVICES))
@@ -222,7 +222,7 @@ def test_a_watch_that_is_cut_is_told_in_words(fake: FakeApiServer, follow: Follo
 
 
 def test_a_proxy_that_ends_what_is_quiet_is_no_trouble(fake: FakeApiServer, follow: Follow) -> None:
-    """Load balancers do, some after half a minute; changes do not wait ever longer for it."""
+    """Load balancers end idle connections, some after half a minute; later changes must not wait longer and longer."""
     fill(fake, 1)
     following = follow(timing=FAST._replace(first_backoff=0.05, most_backoff=60.0, steady=0.1, silence=60.0)).complete()
     for number in range(1, 10):
@@ -256,7 +256,7 @@ def test_a_flood_costs_what_the_objects_are_worth(fake: FakeApiServer, follow: F
         fake.put(objects.service("web0", [f"10.96.{number // 250}.{number % 250 + 1}"]))
     last = fake.objects["Service"]["ns1", "web0"]["spec"]["clusterIP"]
     fake.put(objects.service("last"))
-    time.sleep(1.0)  # nobody looks
+    time.sleep(1.0)  # no scan
     changes = following.scan()
     following.until(lambda: "Service last" in following.names)
     assert len(changes.put) <= 2

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fixtures for tests that run with the fake API server and, if one is given, with a real one too.
+"""Fixtures for tests that run against the fake API server and, if given, against a real one.
 
-KUBENODE_TEST_KUBECONFIG names a kubeconfig for the real one. No test knows with which it runs. The identity has to be
-an administrator's. The tests' objects have names of the run's own and are deleted.
+KUBENODE_TEST_KUBECONFIG names a kubeconfig of the real one. No test knows which one it uses. The identity must be
+an administrator's. The run gives its objects unique names and deletes them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def authority() -> Authority:
 
 @pytest.fixture(params=["fake", "real"] if KUBECONFIG else ["fake"])
 def kubeconfig(request: pytest.FixtureRequest, authority: Authority, tmp_path: Path) -> Iterator[Path]:
-    """An administrator's kubeconfig."""
+    """Return an administrator's kubeconfig."""
     if request.param == "real":
         yield Path(KUBECONFIG)
         return
@@ -61,7 +61,7 @@ def cluster(kubeconfig: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def follow(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Following]]:
-    """Start sources by way of the cluster's wire; all of them end with the test."""
+    """Start sources that connect through the cluster's relay; stop all of them after the test."""
     started: list[Following] = []
 
     def start(node: str = "kubenode-test-none", timing: object = PATIENT) -> Following:

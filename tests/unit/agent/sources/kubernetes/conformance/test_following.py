@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lists and watches: what is held is what the API has."""
+"""Lists and watches: the source holds the API's objects."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_objects_that_come_change_and_go(cluster: Cluster, follow: Follow) -> No
 
 
 def test_what_needs_no_proxy_or_has_another(cluster: Cluster, follow: Follow) -> None:
-    """Since 1.36 kube-proxy asks for Services without one label, and for EndpointSlices without another."""
+    """Since 1.36 kube-proxy selects Services by the absence of one label, and EndpointSlices by that of another."""
     mine, others = cluster.names(2)
     labels = {
         "Service": (OTHERS, HEADLESS),
         "EndpointSlice": (HEADLESS, OTHERS),
-    }  # with the first it is foreign, with the second ours
+    }  # the first label excludes an object, the second does not
     following = follow().complete()
     for kind, make in (("Service", service), ("EndpointSlice", piece)):
         cluster.create(make(others, labels[kind][0]))
@@ -63,7 +63,7 @@ def test_what_needs_no_proxy_or_has_another(cluster: Cluster, follow: Follow) ->
         cluster.label(found, labels[found.kind][1])
     following.until(lambda: all(_labels(following, found) == labels[found.kind][1] for found in ours), 20)
     for found in ours:
-        cluster.label(found, labels[found.kind][0])  # gone for us
+        cluster.label(found, labels[found.kind][0])  # the selector no longer matches it
     following.until(lambda: not ours & following.held.keys(), 20)
     for found in ours:
         cluster.label(found, {})
@@ -92,7 +92,7 @@ def test_our_node_and_no_other(cluster: Cluster, follow: Follow) -> None:
 
 
 def test_a_second_list_has_the_same_text_as_the_watch(cluster: Cluster, follow: Follow) -> None:
-    """Or else every list would look like a change of everything."""
+    """A different text would make every list look like a change of all objects."""
     (name,) = cluster.names(1)
     following = follow(name).complete()
     for make in (service, piece, node):
@@ -127,7 +127,7 @@ def test_a_bookmark_before_the_end_of_a_watch_that_saw_something(cluster: Cluste
     query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version, "timeoutSeconds": "5"}
     watch = cluster.lines(SERVICES, {**query, "labelSelector": selector})
     assert next(watch) == b""
-    made = cluster.create(service(cluster.run, OTHERS))  # what is not selected moves the version all the same
+    made = cluster.create(service(cluster.run, OTHERS))  # an object outside the selector moves the version all the same
     lines = [json.loads(line) for line in watch]
     assert lines[-1]["type"] == "BOOKMARK"
     assert (
@@ -139,7 +139,7 @@ def test_a_bookmark_before_the_end_of_a_watch_that_saw_something(cluster: Cluste
 
 
 def test_a_version_of_the_future_is_silent_whatever_happens(cluster: Cluster) -> None:
-    """An API server that was restored from a backup does not say that our version is none."""
+    """An API server restored from a backup does not report that it lacks the requested version."""
     query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "999999999999", "timeoutSeconds": "4"}
     watch = cluster.lines(SERVICES, query)
     assert next(watch) == b""
@@ -149,7 +149,7 @@ def test_a_version_of_the_future_is_silent_whatever_happens(cluster: Cluster) ->
 
 @pytest.mark.parametrize("path", [SERVICES, SLICES, NODES])
 def test_a_version_that_has_expired(cluster: Cluster, path: str) -> None:
-    """A young API server may still know its first version: then it tells all that has happened since."""
+    """A young API server may still have its first version; it then sends all changes since."""
     query = {"watch": "true", "resourceVersion": "1", "timeoutSeconds": "2"}
     for line in (json.loads(line) for line in cluster.lines(path, query) if line):
         code = line["object"].get("code")

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Identity and rights of the agent: rotating tokens, plugins, untrusted servers.
+"""Identity and rights of the agent: rotating tokens, credential plugins, untrusted servers.
 
-The rights in the role's manifest are sufficient.
+The role's manifest grants the rights that the agent needs.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ PLUGIN = "client.authentication.k8s.io/v1"
 
 
 def account(cluster: Cluster) -> str:
-    """A service account that nobody has given any rights; its name."""
+    """Create a service account without any rights; return its name."""
     found = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": cluster.run, "namespace": "default"}}
     cluster.create(found)
     return cluster.run
 
 
 def bind(cluster: Cluster, role: str) -> None:
-    """Give the service account a ClusterRole."""
+    """Bind the service account to a ClusterRole."""
     name = "rbac.authorization.k8s.io"
     subject = {"kind": "ServiceAccount", "name": cluster.run, "namespace": "default"}
     reference = {"apiGroup": name, "kind": "ClusterRole", "name": role}
@@ -46,7 +46,7 @@ def bind(cluster: Cluster, role: str) -> None:
 
 
 def manifests_role(cluster: Cluster) -> str:
-    """The manifest's ClusterRole under a name of our own."""
+    """Create the manifest's ClusterRole under a name of this run."""
     items = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["items"]
     (role,) = [item for item in items if item["kind"] == "ClusterRole"]
     cluster.create({**role, "metadata": {"name": cluster.run}})

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Wires to the API server that are cut, fall silent or are missing.
+"""Connections to the API server that are cut, silent or missing.
 
-The source takes nothing away by mistake, and misses nothing.
+The source removes no object by mistake, and misses no change.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def key(name: str) -> ObjectKey:
 
 
 def differences(following: Following, since: int) -> tuple[set[str], set[str]]:
-    """Return names of what was put and removed since so many changes were told.
+    """Return the names of objects put and removed after the first ``since`` reported changes.
 
-    They include unknown names where the tests share the cluster with other users.
+    They include unknown names if other users share the cluster with the tests.
     """
     changes = following.told[since:]
     put = {item["metadata"]["name"] for change in changes for item in change.put}
@@ -70,7 +70,7 @@ def test_the_api_goes_away_and_comes_back(cluster: Cluster, follow: Follow, vers
 
 
 def test_an_api_server_that_was_restored_from_a_backup(cluster: Cluster, follow: Follow) -> None:
-    """It says nothing to somebody who has seen versions that it does not have yet, until they ask."""
+    """The API server sends nothing to a client with a newer version until that client lists again."""
     before, after = cluster.names(2)
     cluster.create(service(before))
     following = follow(timing=FAST._replace(silence=2.0)).complete()
@@ -95,7 +95,7 @@ def test_a_start_while_the_api_is_away_restores(cluster: Cluster, follow: Follow
     second = follow()
     second.until(lambda: not second.source.waiting, 20)
     second.until(lambda: second.held == first.held, 20)
-    assert second.source.unknown == {SERVICES, SLICES}  # what came since is not known: nothing may be removed
+    assert second.source.unknown == {SERVICES, SLICES}  # changes since then are unknown: nothing may be removed
     assert "are restored from" in second.source.problems["snapshot"]
     told = len(second.told)
     cluster.delete(key(goes))
