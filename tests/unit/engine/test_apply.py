@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Execution of plans, on the paper node: what is claimed when, and what a failure costs."""
+"""Execution of plans on a node in memory: when items are claimed, and the effect of a failure."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_removal_that_fails_stays_claimed(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("keep_going", [True, False])
 def test_what_was_ours_and_cannot_be_made_again_stays_claimed(ledger: Ledger, keep_going: bool) -> None:
-    """It may only have been hidden from us."""
+    """The item may exist, although the read did not show it."""
     node = PaperNode({})
     ledger.claim("site", [("virtual_server", BAD)])
     node.refuse = {BAD}

@@ -97,7 +97,7 @@ def test_ledger_removal_needs_an_empty_ledger(tmp_path: Path) -> None:
     assert not directory.exists()
 
 
-# The file as the release before user_version made it (commit d5d05fa): what it wrote, and how it reads and writes.
+# The schema of the release before user_version (commit d5d05fa), and the statements of that release.
 BEFORE = """
 CREATE TABLE IF NOT EXISTS claim (
     kind TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (kind, key)
@@ -148,7 +148,7 @@ def test_the_release_before_uses_todays_ledger(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("version", "is_used"), [(2, True), (3, False)])
 def test_a_ledger_of_a_later_release(tmp_path: Path, version: int, is_used: bool) -> None:
-    """The next one adds columns and tables; what comes after that is not known."""
+    """The next version adds columns and tables; later versions are unknown."""
     with closing(Ledger(str(tmp_path))):
         pass
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:

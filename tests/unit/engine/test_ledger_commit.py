@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commits that are written, and fail at their last step.
+"""Commits that are written but fail at their last step.
 
 SQLite reports an I/O error when the file cannot be unlocked (fcntl(2): EACCES).
 """
@@ -27,9 +27,9 @@ BEFORE = {"virtual_server": {SERVER: VirtualServer()}}
 
 
 class Unlocking(sqlite3.Connection):
-    """A connection whose commits are written and fail, so often as ``failing`` says."""
+    """A connection whose commits are written and then fail, ``failing`` times."""
 
-    failing = 0  # of all connections of this class
+    failing = 0  # shared by all connections of this class
 
     def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
         done = super().execute(sql, *arguments)

@@ -62,7 +62,7 @@ def test_reserved_address_is_refused_and_named(field: str, value: str, reason: s
     found = built(field, value)
     (text,) = found.problems["Service", "ns1/bad"]
     assert text.startswith(f"Service ns1/bad: {field} is {value!r}, expected {reason}")
-    assert len(servers(found.state(), family(value))) == 2  # the rest is served
+    assert len(servers(found.state(), family(value))) == 2  # the agent serves the rest
     assert value not in {key.address for key in found.state()["virtual_server"]}
     assert value not in {key.address for key in found.state()["address"]}
     assert found.refused() == 1
@@ -106,7 +106,7 @@ def test_api_servers_learnt_later_are_taken_back() -> None:
 
 
 def test_endpoints_of_the_kubernetes_service_are_api_servers() -> None:
-    """An agent that reaches the API by its cluster IP sees only that: the endpoints are the servers."""
+    """An agent that reaches the API by its cluster IP sees no other address, so the endpoints are the servers."""
     found = cluster([service("bad", ["10.0.0.1"], externalIPs=["192.0.2.99"])], FACTS)
     assert not found.problems
     found.put(piece("kubernetes", [endpoint("192.0.2.99")], namespace="default"))

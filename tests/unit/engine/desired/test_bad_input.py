@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A broken object is reported once, by name, field, value and what was expected; all others are served."""
+"""A broken object is reported once, by name, field, value and expectation; all others are served."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def owners(built: Cluster) -> dict[str, list[str]]:
 
 
 def test_two_services_want_one_node_port() -> None:
-    """The older one has it; the other one is told once, whatever the number of addresses, and inherits."""
+    """The older Service is the holder. The other is reported once, for any number of addresses, and inherits."""
     slices = [piece(name, [endpoint(f"10.180.0.{n}")]) for n, name in enumerate(("a", "b", "c"), 1)]
     new, old, newest = (
         claimant("a", "10.0.0.1", NEW),

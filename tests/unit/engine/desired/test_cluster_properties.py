@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever happened, the state is that of a fresh start with the final objects, and the changes add up to it."""
+"""The state after any events equals that of a fresh start with the final objects, and the changes add up to it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONFIGS = (
         no_endpoints="reject",
     ),
     Config(detect_local_mode="NodeCIDR", node_port_addresses=("10.99.0.0/24",)),
-    # the second network has addresses of the node now and then
+    # the second network sometimes contains addresses of the node
     Config(vip_binding="routes", service_cidrs=("10.96.0.0/16", "203.0.113.0/24", "fd00::/112")),
 )
 seeds = st.integers(0, 2**32)
@@ -90,7 +90,7 @@ def test_any_history_ends_in_the_state_of_a_fresh_start(config: Config, seed: in
     Random(seed).shuffle(final)
     for obj in final:
         fresh.put(obj)
-    fresh.resume(holders(cluster))  # which claim was first is the one thing that the objects do not tell
+    fresh.resume(holders(cluster))  # the objects do not contain the order of claims
     assert fresh.state() == cluster.state()
     assert fresh.problems == cluster.problems
     assert fresh.health_checks() == cluster.health_checks()
@@ -136,7 +136,7 @@ def test_the_state_hangs_together(config: Config, seed: int) -> None:
 
 
 def test_the_random_clusters_are_worth_something() -> None:
-    """Conflicts, broken objects, real servers of every kind do come up: what never happens is not tested."""
+    """Conflicts, broken objects and real servers of every kind must occur, or the properties would not test them."""
     seen = {"virtual_server": 0, "real_server": 0, "address": 0, "conflict": 0, "broken": 0, "drop": 0}
     for seed in range(50):
         cluster = Cluster(Config(), FACTS[0])
@@ -160,7 +160,7 @@ JUNK: tuple[Any, ...] = (
 
 
 def spoiled(value: Any, random: Random) -> Any:
-    """Return a copy with junk in one random place, or with one random thing left out."""
+    """Return a copy with junk in one random position, or with one random part left out."""
     if isinstance(value, dict) and value and random.random() < 0.9:
         key = random.choice(list(value))
         if random.random() < 0.1:
@@ -175,14 +175,14 @@ def spoiled(value: Any, random: Random) -> Any:
 @given(seeds)
 @settings(max_examples=600, deadline=None)
 def test_junk_is_said_and_nothing_else_happens(seed: int) -> None:
-    """Whatever stands in an object: it is used, or it is a problem; the other Service is there all the same."""
+    """Junk in an object is used or reported; the other Service is served all the same."""
     source = RandomCluster(seed)
     cluster = Cluster(Config(), FACTS[0])
     cluster.put(service("good", ["10.96.9.9"], namespace="other"))
     for make in (source.service, source.piece, source.node):
         obj = spoiled(make(), source.random)
         if isinstance(obj, dict):
-            with suppress(InputError):  # an object without a name: test_bad_input has what is said then
+            with suppress(InputError):  # an object without a name; test_bad_input checks its message
                 cluster.put(obj)
     state = cluster.state()
     assert VirtualServerKey("tcp", "10.96.9.9", 80, 4) in state["virtual_server"]

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cost of an event: the work of one Service, whatever the number of Services.
+"""Cost of an event: the work of one Service, for any number of Services.
 
-Counted in calls, not in seconds.
+The tests count calls, and measure no time.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def nothing(target: Cluster) -> None:
 
 
 def calls(target: Cluster, event: Callable[[Cluster], None]) -> tuple[int, dict[str, int]]:
-    """Return how many calls (of Python and C functions) an event and its answer take, and the size of the answer."""
+    """Return the calls (of Python and C functions) of an event with its result, and the size of the result."""
     count = 0
 
     def profile(_frame: Any, what: str, _argument: Any) -> None:

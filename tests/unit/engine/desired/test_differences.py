@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Optional differences from kube-proxy: effects of each setting and each annotation on the state."""
+"""Optional differences from kube-proxy: effects of each setting and annotation on the state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def balancer(**more: Any) -> dict[str, Any]:
 
 
 def test_load_balancer_addresses_need_not_be_bound() -> None:
-    """They are the load balancer's then, as with ipMode Proxy, but for one that the node has on another link."""
+    """An unbound address stays the load balancer's, as with ipMode Proxy, unless the node has it on another link."""
     ranges = {"loadBalancerSourceRanges": ["192.0.2.0/24"], "externalIPs": ["50.60.70.81"]}
     obj = balancer(**ranges)
     allowed = Config(allowed_load_balancer_ips=("1.2.3.0/24",))
@@ -70,7 +70,7 @@ def test_node_ports_on_localhost() -> None:
     assert built.state()["chain"][ChainKey(4, "nat", "KUBE-LOCALHOST-NODE-PORT")] == ("-j KUBE-MARK-MASQ",)
     assert all("LOCALHOST" not in key.chain for key in cluster([balancer()], NODE_IP).state()["chain"])
     state = cluster([balancer(), ENDS], NODE_IP, Config(localhost_node_ports=True)).state()
-    # the kernel has no route_localnet for IPv6
+    # the kernel has no IPv6 counterpart of route_localnet
     usual = cluster([balancer(), ENDS], NODE_IP).state()
     assert {key: rules for key, rules in state["chain"].items() if key.family == 6} == {
         key: rules for key, rules in usual["chain"].items() if key.family == 6
@@ -93,9 +93,9 @@ def test_reject_without_endpoints() -> None:
 
 
 def test_local_fallback() -> None:
-    """Without fall-back an address whose policy is Local has no real server if no endpoint is local.
+    """Without fallback, an address with policy Local and no local endpoint has no real server.
 
-    The cluster IP has its own policy.
+    The cluster IP has a policy of its own.
     """
     obj = balancer(externalTrafficPolicy="Local")
     both = ["10.180.0.1:80"]
@@ -159,7 +159,7 @@ def test_routes_instead_of_addresses() -> None:
     usual = cluster([obj, ENDS], NODE_IP, Config(allowed_external_ips=allowed)).state()
     state = built.state()
     assert state["address"] == {}
-    # nothing for the cluster IP, which lies in a service network; nothing for the node's own address
+    # no route for the cluster IP, which a service network covers, nor for the node's own address
     assert networks(state) == ["1.2.3.4/32", "10.20.0.0/16", "50.60.70.81/32", "fd00:20::/112"]
     for kind in ("virtual_server", "real_server", "member", "set", "link", "jump", "sysctl"):
         assert state[kind] == usual[kind], kind
@@ -194,7 +194,7 @@ def test_each_vip_without_service_networks_has_a_route() -> None:
 @pytest.mark.parametrize("masquerade_all", [False, True])
 @pytest.mark.parametrize("pods", ["", "fd00:244::/32"])
 def test_ipv6_traffic_of_the_node_is_matched_by_source(pods: str, masquerade_all: bool) -> None:
-    """The source of the node's traffic may be any address of the node, not only the virtual one.
+    """Traffic of the node may have any address of the node as source, not only the virtual one.
 
     Over IPv4, and with addresses in place of routes, the source is the virtual address.
     """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""kube-proxy's own cases (proxier_test.go), as data: which real servers come of EndpointSlices."""
+"""kube-proxy's own cases (proxier_test.go) as data: real servers from EndpointSlices."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def test_duplicate_endpoints_across_slices_count_once() -> None:
     ]
     state = cluster(objects).state()
     assert servers(state) == {"tcp 10.20.30.41:80": ["10.0.1.1:80", "10.0.1.1:81", "10.0.1.2:80"]}
-    # the slice that says that the endpoint is here is believed
+    # the slice that calls the endpoint local wins
     assert members(state, "KUBE-LOOP-BACK") == ["10.0.1.1,tcp:80,10.0.1.1"]
 
 
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a"), ("a", "a")])
 def test_a_new_pod_goes_before_the_old_one_with_its_address(names: tuple[str, str]) -> None:
-    """The network gives an address away as soon as a pod has ended; its endpoint goes later."""
+    """The network reuses an address as soon as a pod has ended; the old endpoint disappears later."""
     old = endpoint("10.0.1.1", NODE, ready=False, serving=False, terminating=True)
     new = endpoint("10.0.1.1", "node2")
     pieces = {name: piece(endpoints=[], name=name) for name in names}
@@ -71,7 +71,7 @@ def test_a_port_that_no_slice_names_has_no_real_servers() -> None:
 
 @pytest.mark.parametrize("number", [None, 0])
 def test_a_slice_may_leave_a_port_out(number: int | None) -> None:
-    """It means all ports, or nothing; the other ports of the slice are used."""
+    """A slice without a port means all ports, or none; its other ports are used."""
     ports = [{"name": "other", "protocol": "TCP", "port": number}, {"name": "p80", "protocol": "TCP", "port": 80}]
     objects = [service(ports=[port(80), port(81, "other")]), piece(endpoints=[endpoint("10.180.0.1")], ports=ports)]
     built = cluster(objects)

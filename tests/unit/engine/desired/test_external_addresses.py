@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""kube-proxy's own cases (proxier_test.go), as data: external IPs, load balancers, and who may reach them."""
+"""kube-proxy's own cases (proxier_test.go) as data: external IPs, load balancers, and their allowed clients."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_load_balancer_local() -> None:
     assert members(state, "KUBE-LOAD-BALANCER") == members(state, "KUBE-LOAD-BALANCER-LOCAL") == ["1.2.3.4,tcp:80"]
     assert members(state, "KUBE-NODE-PORT-TCP") == members(state, "KUBE-NODE-PORT-LOCAL-TCP") == ["3001"]
     assert chain(state, "KUBE-LOAD-BALANCER") == ["RETURN LOAD-BALANCER-LOCAL", MM]
-    # no endpoint is here: kube-proxy falls back to the whole cluster
+    # no local endpoint: kube-proxy falls back to the whole cluster
     assert servers(state)["tcp 1.2.3.4:80"] == ONE
 
 
@@ -155,7 +155,7 @@ def test_source_ranges(
 
 @pytest.mark.parametrize(("net", "inside"), [("127.0.0.0/8", True), ("192.0.2.0/24", False)])
 def test_source_ranges_of_a_node_whose_address_nobody_knows(net: str, inside: bool) -> None:
-    """As kube-proxy, which assumes 127.0.0.1 then."""
+    """kube-proxy assumes 127.0.0.1 then, too."""
     state = cluster([balancer(loadBalancerSourceRanges=[net])]).state()
     assert bool(members(state, "KUBE-LOAD-BALANCER-SOURCE-IP")) is inside
     (rules,) = [

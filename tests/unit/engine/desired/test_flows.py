@@ -51,7 +51,7 @@ def test_they_are_told_when_they_change_and_only_then() -> None:
     assert built.take_flows() == {}
     built.put(ends(two, one))
     assert built.take_flows() == {}
-    # no real server comes or goes, since it was not among them: a flow that it answered is stale all the same
+    # the endpoint was no real server, so none changes; its flow is stale all the same
     before = built.state()["real_server"]
     built.put(ends(two))
     assert told(built.take_flows()) == {VIP: ["10.0.0.2"]}
@@ -59,7 +59,7 @@ def test_they_are_told_when_they_change_and_only_then() -> None:
 
 
 def test_without_serving_endpoints_there_is_nothing_to_tell() -> None:
-    """Nobody else could answer: flows are left alone."""
+    """No other endpoint could answer, so flows stay."""
     built = cluster([dns(), ends(endpoint("10.0.0.1"))])
     built.put(ends(endpoint("10.0.0.1", ready=False, serving=False)))
     assert built.take_flows() == {}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""kube-proxy's own cases (proxier_test.go), as data: health check node ports of load balancers."""
+"""kube-proxy's own cases (proxier_test.go) as data: health check node ports of load balancers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_health_check_node_port_only_where_it_is_honoured(change: dict[str, Any]
 
 
 def test_no_health_check_entry_when_a_node_port_finds_no_address() -> None:
-    """As kube-proxy, which goes on with the next service port at that point."""
+    """kube-proxy, too, skips to the next service port there."""
     obj = service(
         ports=[port(node_port=3001)], kind="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=30000
     )

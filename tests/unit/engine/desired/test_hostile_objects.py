@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Objects as an attacker writes them: each costs only itself, is named, and its message is short."""
+"""Objects of an attacker: each affects only itself, is named, and its message is short."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ JSON = st.recursive(
 @given(st.sampled_from(["Service", "EndpointSlice", "Node"]), st.data())
 @settings(max_examples=300, deadline=None)
 def test_parsers_raise_input_errors_only(kind: str, data: st.DataObject) -> None:
-    """Any field of a good object, at any depth, replaced by anything."""
+    """The test replaces any field of a valid object, at any depth, by any value."""
     good: dict[str, Any] = {
         "Service": service(
             **BALANCER, externalIPs=["5.6.7.8"], loadBalancerSourceRanges=["10.0.0.0/8"], ipFamilies=["IPv4"]
@@ -203,7 +203,7 @@ def test_parsers_raise_input_errors_only(kind: str, data: st.DataObject) -> None
 
 
 def replaced(value: Any, data: st.DataObject) -> Any:
-    """Return the value with one part of it replaced."""
+    """Return the value with one random part replaced."""
     if isinstance(value, (dict, list)) and value and data.draw(st.integers(0, 5)):
         keys = list(value) if isinstance(value, dict) else list(range(len(value)))
         key = data.draw(st.sampled_from(keys))

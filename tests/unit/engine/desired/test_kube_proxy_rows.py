@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Inputs with which kube-proxy 1.36.2 was compared by hand; each row has its number in the comparison.
+"""Inputs of the manual comparison with kube-proxy 1.36.2; the numbers of the tests are those of its rows.
 
 Base: Service ns1/svc1 10.20.30.41, port p80 TCP 80, and one IPv4 slice.
 """
@@ -50,7 +50,7 @@ def test_o16c_proxy_name_of_a_slice_does_not_count() -> None:
 def test_o17_primary_without_a_primary_address_serves_none(
     primary: tuple[str, ...], four: list[str], six: list[str]
 ) -> None:
-    """By choice: kube-proxy serves every address of such a family."""
+    """A deliberate difference: kube-proxy serves every address of such a family."""
     facts = node("10.99.0.11", "10.99.0.12", "fd00:99::11")._replace(node_ips=primary)
     ports = [objects.port(node_port=30080)]
     made = service(kind="NodePort", ports=ports, **DUAL)
@@ -168,7 +168,7 @@ def test_o21i_blank_source_range_is_skipped() -> None:
     ids=["blank", "blanks", "address", "one of two", "negative", "two lengths", "hexadecimal", "null"],
 )
 def test_source_ranges_that_cannot_be_read_let_nobody_in(ranges: list[Any]) -> None:
-    """A Service whose ranges cannot be read has no load balancer address at all.
+    """A Service with unreadable ranges has no load balancer address at all.
 
     A Service without ranges lets every client in.
     """
@@ -220,7 +220,7 @@ def test_warnings_go_with_what_they_are_about() -> None:
 
 @pytest.mark.parametrize(("local_name", "count"), [("p80", 1), ("other", 0)])
 def test_o36_health_check_counts_endpoints_that_serve_the_port(local_name: str, count: int) -> None:
-    """By choice: kube-proxy counts local endpoints of any port name, to which the node port never leads."""
+    """A deliberate difference: kube-proxy counts local endpoints of any port name; the node port never leads there."""
     made = service(
         kind="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=30000, ingress=[{"ip": "1.2.3.4"}]
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets, chains, jumps, sysctls: what is there whatever the Services, and what the options change in it."""
+"""Static state: sets, chains, jumps and sysctls without any Service, and the effects of options."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_connection_reuse_only_on_kernels_that_need_it(kernel: str, set_it: bool
 
 
 def test_new_facts() -> None:
-    """A node gets an address, and another primary one: node ports and source ranges follow."""
+    """The node gets an address, and another primary address; node ports and source ranges follow."""
     obj = service(
         ports=[{"name": "p80", "port": 80, "nodePort": 3001}],
         kind="LoadBalancer",

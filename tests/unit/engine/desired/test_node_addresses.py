@@ -30,7 +30,7 @@ LO = {"lo": "127.0.0.1 ::1"}
         (4, {"kube-ipvs0": "1.2.3.4 2.3.4.5", "eth5": "3.4.5.6", **LO}, "3.4.5.6"),
         (4, {"ipvs0": "1.2.3.4", **LO, "encap7": "10.20.30.31"}, "1.2.3.4 10.20.30.31"),
         (6, {"ipvs0": "1.2.3.4 1000::", **LO, "encap7": "10.20.30.31 2000:: fe80::200:ff:fe01:1"}, "1000:: 2000::"),
-        # an address on kube-ipvs0 and on a real link is the node's (kubernetes/kubernetes#114815)
+        # an address on kube-ipvs0 and on a real link belongs to the node (kubernetes/kubernetes#114815)
         (6, {"ipvs0": "1000::", "encap7": "2000::", "kube-ipvs0": "1.2.3.4 2000::"}, "1000:: 2000::"),
         (4, {"eth0": "169.254.1.1"}, "169.254.1.1"),
     ],

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""kube-proxy's own cases (proxier_test.go), as data: which virtual servers, sets and rules come of node ports."""
+"""kube-proxy's own cases (proxier_test.go) as data: virtual servers, sets and rules from node ports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recorded tables of kube-proxy for random clusters in a real kernel equal our desired state, table by table."""
+"""Tables that kube-proxy made for random clusters in a real kernel equal the desired state, table by table."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_rules(recording: dict[str, Any], state: State, fmt: str, key: str) -> N
 
 @pytest.mark.parametrize(("fmt", "key"), [("iptables", "v4"), ("ip6tables", "v6")])
 def test_text_of_iptables(recording: dict[str, Any], state: State, fmt: str, key: str) -> None:
-    """Line by line: order of tables, chains and rules; without comments, counters and the table that is empty."""
+    """Compare tables, chains and rules in their order, without comments, counters and the empty table."""
     lines = [line for line in recording["state"][key].splitlines() if not line.startswith("#")]
     lines = lines[lines.index("*filter") :]
     plain = [

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random clusters: what we want is what kube-proxy makes, as :mod:`support.kube_proxy.proxier` reads its sources."""
+"""Random clusters: the desired state equals :mod:`support.kube_proxy.proxier`, a reading of kube-proxy's sources."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ def test_random_clusters(seed: int) -> None:
 
 @pytest.mark.parametrize("path", recorded.RECORDINGS, ids=lambda path: path.stem)
 def test_the_second_opinion_is_kube_proxy_s(path: Any) -> None:
-    """It says of the recorded clusters what was recorded; the engine's agreement with it is worth something, then."""
+    """The second reading reproduces the recordings of kube-proxy, so the engine's agreement with it counts."""
     recording = recorded.load(path)
     compare(recording["objects"], recording["config"], recorded.facts(recording))

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cost limit of one Service: refused before it is multiplied out, and computed in slices.
+"""Cost limit of one Service: refused before its expansion, and computed in slices.
 
-Counted, not timed.
+The tests count work, and measure no time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GOOD = (service("good", ["10.20.30.99"]), piece("good", [endpoint("10.180.0.9")]
 
 
 def test_oversized_service_is_refused_before_it_costs_memory() -> None:
-    """The review's attack: 41 KB of text became 371 MiB."""
+    """An attack in which 41 KB of text became 371 MiB."""
     obj = large(200, 2000)
     tracemalloc.start()
     try:
@@ -87,7 +87,7 @@ def test_changes_between_slices_are_not_lost() -> None:
     running = built.settling()
     next(running)
     built.put(large(1, 1))
-    next(built.settling())  # another caller goes on with the same work
+    next(built.settling())  # another caller continues the same work
     built.remove("Service", "ns1", "good")
     for _left in running:
         pass

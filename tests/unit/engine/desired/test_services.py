@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""kube-proxy's own cases (proxier_test.go), as data: which Services are served, and how.
+"""kube-proxy's own cases (proxier_test.go) as data: which Services are served, and how.
 
-The Services come, change and go meanwhile.
+Services appear, change and disappear during the tests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The configuration file: what kube-proxy reads, what it refuses, and our own settings."""
+"""The configuration file: fields that kube-proxy reads or refuses, and the agent's own settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_nothing_is_all_default() -> None:
 
 
 def test_what_kube_proxy_writes_out_is_all_default() -> None:
-    """As ``kube-proxy --write-config-to`` and kubeadm's ConfigMap have it: every field, most of them empty."""
+    """``kube-proxy --write-config-to`` and kubeadm's ConfigMap write every field, most of them empty."""
     document = yaml.safe_load((GOLDEN / "kube-proxy-defaults.yaml").read_text())
     config, warnings = parse([document])
     assert config._replace(mode="ipvs") == Config()

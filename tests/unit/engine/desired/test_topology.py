@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""kube-proxy's cases of CategorizeEndpoints (topology_test.go), and the real servers that follow from them."""
+"""kube-proxy's cases of CategorizeEndpoints (topology_test.go), and the resulting real servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOCAL = {"0": {"node": HERE}, "1": {"node": HERE}}
 
 
 class Case(NamedTuple):
-    """``cluster``, ``local``: last parts of the addresses, None if the list is not used."""
+    """A case; ``cluster`` and ``local`` are last parts of addresses, None if the list is not used."""
 
     name: str
     endpoints: dict[str, dict[str, Any]]
@@ -155,7 +155,7 @@ CLUSTER, NODE_PORT = "tcp 10.20.30.41:80", "tcp 10.99.0.11:3001"
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_real_servers(case: Case) -> None:
-    """A policy Local with nothing local falls back to the cluster's endpoints, if the service uses those."""
+    """Policy Local without a local endpoint falls back to the cluster's endpoints, if the Service uses them."""
     obj = service(
         ports=[port(node_port=3001 if case.accessible else 0)],
         kind="NodePort",

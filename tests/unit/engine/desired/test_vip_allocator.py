@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Allocation of an address that several Services claim.
 
-Classes rank before age, the earlier claim before the older Service.
+Class ranks before age, and an earlier claim before an older Service.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def answering(built: Cluster, key: str) -> list[str]:
 
 
 def test_older_service_with_external_ip_takes_no_cluster_ip() -> None:
-    """The review's attack: an older Service names another Service's cluster IP."""
+    """An attack in which an older Service names another Service's cluster IP."""
     for objects in permutations([attacker("10.0.0.1"), victim()]):
         built = cluster([*objects, *SLICES])
         assert answering(built, "tcp 10.0.0.1:80") == ["10.180.0.1:80"]
@@ -90,7 +90,7 @@ def test_older_service_that_claims_later_does_not_take_over() -> None:
     built.put(attacker(SHARED))
     assert answering(built, f"tcp {SHARED}:80") == ["10.180.0.1:80"]
     assert list(built.problems) == [("Service", "ns1/attacker")]
-    built.put(victim())  # who gives it up and claims it again is later than who waited
+    built.put(victim())  # a Service that gives a claim up and repeats it ranks behind the waiting one
     assert answering(built, f"tcp {SHARED}:80") == ["10.180.0.66:80"]
     built.put(victim(SHARED))
     assert answering(built, f"tcp {SHARED}:80") == ["10.180.0.66:80"]
@@ -123,7 +123,7 @@ def test_the_first_that_waits_inherits_whatever_its_age() -> None:
 
 @pytest.mark.parametrize("settled", [False, True])
 def test_restarted_agent_leaves_an_address_with_its_holder(settled: bool) -> None:
-    """The notes of the one before; whether or not something has asked for the state already."""
+    """The holders come from the earlier agent's notes, whether or not the state was computed before."""
     before = cluster([attacker(), victim(SHARED), *SLICES])
     before.take()
     assert before.take_holders() == {KEY: ("ns1", "victim")}
@@ -148,7 +148,7 @@ def test_remembered_holders_follow_and_are_forgotten() -> None:
     assert built.take_holders() == {KEY: ("ns1", "attacker")}
     built.put(balancer(SHARED))
     assert built.take_holders() == {KEY: ("ns1", "victim")}
-    built.put(service("third", [SHARED]))  # a cluster IP needs no memory
+    built.put(service("third", [SHARED]))  # a cluster IP needs no saved holder
     assert built.take_holders() == {KEY: None}
     built.remove("Service", "ns1", "third")
     built.remove("Service", "ns1", "victim")
@@ -160,7 +160,7 @@ def test_claim_that_changes_its_class_competes_anew() -> None:
     built = cluster([balancer(SHARED), attacker(SHARED), *SLICES])
     built.take()
     assert answering(built, f"tcp {SHARED}:80") == ["10.180.0.1:80"]
-    built.put(victim(SHARED))  # from load balancer address to external IP: it held it before
+    built.put(victim(SHARED))  # from load balancer address to external IP of the same holder
     assert answering(built, f"tcp {SHARED}:80") == ["10.180.0.1:80"] or answering(built, f"tcp {SHARED}:80") == [
         "10.180.0.66:80"
     ]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Service of an item on the node, and eligibility of the node for traffic."""
+"""The Service of an item, and the node's eligibility for traffic."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_item_that_is_there_for_a_service_says_so(vip_binding: str) -> Non
                 "virtual_server": {80: "ns1/one", 81: "ns1/three"}.get(getattr(key, "port", 0), ""),
                 "real_server": "ns1/one",
             }
-            both = "ns1/one,ns1/three"  # not the one that waits for the first to go
+            both = "ns1/one,ns1/three"  # without the Service that waits for the holder to go
             single = "ns1/three" if ",tcp:81" in str(key) else "ns1/one" if ",tcp:80" in str(key) else both
             assert found[kind, key] == wanted.get(kind, single)
     assert found["member", MemberKey("KUBE-NODE-PORT-TCP", "30080")] == "ns1/one"
@@ -82,12 +82,12 @@ def test_which_port_of_a_service() -> None:
 
 def test_leaving_or_deleted_node_is_not_eligible() -> None:
     built = cluster([])
-    assert built.eligible  # nothing is known that speaks against it
+    assert built.eligible  # no known fact makes the node ineligible
     plain, tainted, deleted = node(NODE), node(NODE), node(NODE)
     tainted["spec"] = {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}
     deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     built.remove("Node", "", NODE)
-    assert built.eligible  # it was never there
+    assert built.eligible  # the node never had it
     for obj, eligible in ((plain, True), (tainted, False), (plain, True), (deleted, False), (plain, True)):
         built.put(obj)
         assert built.eligible is eligible

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Running tools: real processes, made by the test."""
+"""Running tools: real processes that the test starts."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_tool_that_may_not_be_run(here: Path) -> None:
 
 @pytest.fixture
 def one_second() -> Iterator[list[str]]:
-    """Tools have a second, and each start is noted."""
+    """Limit tools to one second, and record each start."""
     started: list[str] = []
     before = command._CHOSEN["limits"]
     command.limit(command.Limits(1.0, lambda: started.append("tool")))
@@ -95,14 +95,14 @@ def one_second() -> Iterator[list[str]]:
 def alive(group: int) -> list[str]:
     """Return the states of a group's processes that have not ended.
 
-    A process that has ended may still wait for its parent to collect its status.
+    A process that has ended may still wait until its parent collects its status.
     """
     states = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _parent, its_group, *_rest = path.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended meanwhile
+            continue  # the process ended meanwhile
         if int(its_group) == group and state not in "ZX":
             states.append(state)
     return states

@@ -36,7 +36,7 @@ add outer empty
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a fake ipset that prints ``out`` and ``err`` and ends with ``status``.
 
-    The test writes these files. The fake knows no set by name.
+    The test writes these files. The fake has no set names of its own.
     """
     fake = tmp_path / "ipset"
     unknown = "ipset v7.17: The set with the given name does not exist"
@@ -106,7 +106,7 @@ def test_nothing_at_all(tool: Path) -> None:
 
 
 def test_no_word_from_the_kernel_is_not_nothing(tool: Path) -> None:
-    """It ends so, with status 0, when its first question to the kernel is refused."""
+    """ipset ends so, with status 0, when the kernel refuses its first request."""
     (tool / "ipset").write_text("#!/bin/sh\n")
     for names in (None, ["a"]):
         with pytest.raises(KernelError, match="the kernel did not answer"):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Events from netlink sockets that another process writes to, and messages that are not as long as they say."""
+"""Events on netlink sockets to which another process writes, and messages with a wrong length."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Netlink's transport: attributes and batches by property, requests and dumps on route netlink.
+"""Transport of netlink: attributes and batches by property, requests and dumps on route netlink.
 
-Route netlink is this machine's, and the tests only read it.
+The tests only read this machine's route netlink.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kubenode.engine.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, attribu
 RTM_GETLINK = 18
 RTM_NEWLINK = 16
 IFLA_IFNAME = 3
-UNKNOWN_TYPE = 17 + 4 * 60  # RTM_* that the kernel does not have
+UNKNOWN_TYPE = 17 + 4 * 60  # an RTM_* type that the kernel lacks
 
 
 def link(index: int) -> bytes:
@@ -77,7 +77,7 @@ def test_query_raises_what_the_kernel_answers() -> None:
     "bad", [[0], [599], [0, 255, 256, 257, 599], list(range(600))], ids=["first", "last", "some", "all"]
 )
 def test_request_says_which_of_many_were_refused(bad: list[int]) -> None:
-    """A good message here is one that the kernel passes over: the type RTM_BASE - 16 + n is below NLMSG_MIN_TYPE."""
+    """The kernel skips a good message of this test: its type RTM_BASE - 16 + n is below NLMSG_MIN_TYPE."""
     noop, wrong = message(1, 0, b""), message(UNKNOWN_TYPE, 0, link(0))
     messages = [wrong if index in bad else noop for index in range(600)]
     with NetlinkSocket(NETLINK_ROUTE) as socket:
@@ -87,7 +87,7 @@ def test_request_says_which_of_many_were_refused(bad: list[int]) -> None:
 
 
 def test_lost_refusals_are_asked_for_again() -> None:
-    """A queue of a few kilobytes cannot hold 600 refusals; none is missed all the same."""
+    """A queue of a few kilobytes cannot hold 600 refusals; the request returns all of them."""
     wrong = message(UNKNOWN_TYPE, 0, link(0))
     with NetlinkSocket(NETLINK_ROUTE, queue_bytes=1) as socket:
         assert all(socket.request([wrong] * 600))
@@ -137,7 +137,7 @@ def test_messages_of_any_bytes_end(packet: bytes) -> None:
 
 
 def test_another_process_cannot_answer_for_the_kernel() -> None:
-    """It sends what ends a dump, a message of no length, and an acknowledgement, before the kernel is asked."""
+    """Before the request, another process sends the end of a dump, an empty message and an acknowledgement."""
     with NetlinkSocket(NETLINK_ROUTE) as victim, open_socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE) as attacker:
         target = (victim._socket.getsockname()[0], 0)
         for kind in (2, 3):

@@ -39,7 +39,7 @@ def test_lenient_address_is_what_kube_proxy_reads(text: str) -> None:
 def test_lenient_network_is_what_kube_proxy_reads(text: str, length: int, zeros: int) -> None:
     bits = length if ":" in text else length % 33
     if bits < 96 and ":" in text and ":" not in parse_ip(text):
-        bits = 96 + bits % 33  # with a shorter prefix it is none of mapped addresses
+        bits = 96 + bits % 33  # a mapped address needs a prefix of 96 or longer
     cidr = f"{text}/{'0' * zeros}{bits}"
     found, plain = lenient_network(cidr)
     assert found == parse_cidr(cidr)
@@ -94,7 +94,7 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_shown_value_is_short_and_short_ones_are_whole(value: object) -> None:
     text = shown(value)
-    assert len(text) <= 10 * MOST_SHOWN + 40  # of a text at most so many characters are shown; one may be ten in repr
+    assert len(text) <= 10 * MOST_SHOWN + 40  # a message shows at most this many characters; one may take ten in repr
     if len(repr(value)) <= MOST_SHOWN and "[[[[" not in repr(value).replace("{", "["):
         assert text == repr(value) or "..." in text
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Properties of every plan, for random states.
 
-Steps are applied to values here, and to the kernel in tests/kernel.
+The tests apply steps to values; tests/kernel applies them to the kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts that the agent collects about its node."""
+"""Facts that the agent reads about its node."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_whether_iptables_knows_random_fully(tmp_path: Path, says: str, knows: s
 
 @pytest.mark.parametrize("count", [0, 1, 32, 33, 1000])
 def test_every_virtual_server_has_its_turn(count: int) -> None:
-    """To be read in every detail: never many at once, and none is left out, whatever comes and goes."""
+    """A precise read takes at most 32 virtual servers a turn, and skips none when others come or go."""
     node, servers = Node(), dict.fromkeys(range(count))
     for _round in range(2):
         turns = [node._turn(servers) for _turn in range(-(-count // 32))]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Original sysctl values that a service proxy restores when it goes."""
+"""Original sysctl values that a service proxy restores on removal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORWARD, CONNTRACK = "net.ipv4.ip_forward", "net.ipv4.vs.conntrack"
 
 @pytest.fixture
 def lasting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the ledger is that outlives a reboot; there is none yet."""
+    """Return the directory of the ledger that survives a reboot; it does not exist yet."""
     monkeypatch.setattr(saved_sysctls, "LASTING", str(tmp_path / "lasting"))
     return tmp_path / "lasting"
 
@@ -59,7 +59,7 @@ def test_what_somebody_changed_since_stays(ledger: Ledger) -> None:
     change(ledger, FORWARD, "0", "1")
     change(ledger, CONNTRACK, "0", "1")
     assert back(ledger, forward="3") == {CONNTRACK: "0"}
-    # the kernel module is gone, and its sysctls
+    # the kernel module and its sysctls are gone
     assert dict(saved_sysctls.wanted_back(ledger, ME, {"sysctl": {}})["sysctl"]) == {}
 
 

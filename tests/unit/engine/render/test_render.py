@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""States in the native tools' own text: what the recordings of kube-proxy do not have."""
+"""States in the text of the native tools: cases that the recordings of kube-proxy lack."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The codec: pack and unpack are inverse, and messages that a real kernel sent mean what ipvsadm asked for."""
+"""The codec: pack and unpack are inverse, and a real kernel's recorded messages match ipvsadm's commands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WEB6 = VirtualServerKey("tcp", "2001:db8::10", 80, 6)
 
 
 def recorded() -> dict[str, dict[Any, Any]]:
-    """What the recorded messages mean."""
+    """Return the decoded recording."""
     servers, reals = {}, {}
     for entry in RECORDED["virtual servers"]:
         key, value = unpack_server(body(bytes.fromhex(entry["message"])))
@@ -51,7 +51,7 @@ def test_unpack_undoes_pack(table: dict[str, dict[Any, Any]]) -> None:
 
 
 def test_recorded_messages() -> None:
-    """Expected values written by hand from the recording's ipvsadm lines."""
+    """The expected values were written by hand from the recording's ipvsadm lines."""
     state = recorded()
     sip = VirtualServerKey("udp", "10.96.0.10", 5060, 4)
     sctp = VirtualServerKey("sctp", "2001:db8::10", 9, 6)
@@ -91,7 +91,7 @@ def test_an_old_kernel_gives_no_address_family_and_no_tunnel() -> None:
     found = attributes(pack_real(key, value), 4)
     for number in (Dest.ADDR_FAMILY, Dest.TUN_TYPE, Dest.TUN_PORT, Dest.TUN_FLAGS):
         del found[number]
-    found[Dest.ADDR] = found[Dest.ADDR].ljust(16, b"\0")  # the kernel always gives 16 bytes
+    found[Dest.ADDR] = found[Dest.ADDR].ljust(16, b"\0")  # the kernel always sends 16 bytes
     assert unpack_real(WEB, found) == (key, value)
     six = RealServerKey(WEB6, "2001:db8:1::5", 8080)
     found = attributes(pack_real(six, value), 4)
@@ -100,7 +100,7 @@ def test_an_old_kernel_gives_no_address_family_and_no_tunnel() -> None:
 
 
 def test_the_bytes_that_the_kernel_wants() -> None:
-    """Where other libraries went wrong: network order, netmasks of both families, all attributes, no hashed flag."""
+    """Errors of other libraries: byte order, netmasks of both families, missing attributes, the hashed flag."""
     found = attributes(pack_server(WEB, VirtualServer("rr", HASHED | 1, 300, 0)), 4)
     assert found[Service.PORT] == b"\0\x50"
     assert found[Service.NETMASK] == b"\0\0\0\0"

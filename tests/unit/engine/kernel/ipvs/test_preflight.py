@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The preflight, under faults that only a fake kernel has.
+"""The preflight with faults that only a fake kernel can have.
 
 The cases are kube-proxy's TestCanUseIPVSProxier and TestCheckIPSetVersion.
 ``tests/kernel/test_ipvs_preflight.py`` asks a real kernel.

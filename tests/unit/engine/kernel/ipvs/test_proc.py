@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``/proc/net/ip_vs``: a real kernel's text and the lines that are easy to get wrong."""
+"""``/proc/net/ip_vs``: a real kernel's text, and lines that are easy to misread."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Counters: wide ones are preferred, narrow ones will do, and each number is where it belongs."""
+"""Counters: 64-bit ones are preferred, 32-bit ones suffice, and each number is in its field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def nest(traffic: Traffic, widths: list[str]) -> bytes:
 
 @pytest.mark.parametrize(("wide", "narrow"), [(Service.STATS64, Service.STATS), (Dest.STATS64, Dest.STATS)])
 def test_sixty_four_bits_where_the_kernel_has_them(wide: int, narrow: int) -> None:
-    old = nest(NARROW, ["I"] * 3 + ["Q"] * 2 + ["I"] * 5)  # bytes always had 64
+    old = nest(NARROW, ["I"] * 3 + ["Q"] * 2 + ["I"] * 5)  # byte counters always had 64 bits
     assert _traffic({narrow: old}, wide, narrow) == NARROW
     assert _traffic({narrow: old, wide: nest(WIDE, ["Q"] * 10)}, wide, narrow) == WIDE
 

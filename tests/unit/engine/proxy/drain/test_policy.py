@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Graceful termination: who stays, with which weight, until when."""
+"""Graceful termination: which real servers stay, with which weight, until when."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_mh_falls_back_while_one_drains_and_not_longer() -> None:
     assert retain(have, want, [A], {}, Drain({}, 1.0)).keep["virtual_server"] == falling_back
     assert retain(mh((A, 0)), want, [A], {A: (1, 0)}, Drain({A: 1.0}, 2.0)).keep["virtual_server"] == falling_back
     assert retain(mh((A, 0)), want, [A], {}, Drain({A: 1.0}, 2.0)).keep["virtual_server"] == {}
-    # one that drains, but is looked after in another turn
+    # one real server that drains in another turn
     assert retain(mh((B, 1)), want, [], {}, Drain({A: 1.0}, 2.0, elsewhere=[A])).keep["virtual_server"] == falling_back
     assert (
         retain(mh((B, 1)), {"virtual_server": {}}, [], {}, Drain({A: 1.0}, 2.0, elsewhere=[A])).keep["virtual_server"]
