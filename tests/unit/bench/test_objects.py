@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The clusters that benchmarks use are what they say they are."""
+"""The clusters of the benchmarks have the size that their names promise."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Figures of kube-proxy on the pages: all of one run, and the same everywhere.
+"""Figures of kube-proxy in the documentation: all from one run, and equal on every page.
 
-The pages mark that run as another one than that of `make bench`.
+The pages say that this run is not the one of `make bench`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo fails when it should: what it makes of answers, without a lab."""
+"""The demo's verdict about answers, without a lab: it fails when it should."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEB_1, WEB_2, WEB_3 = SERVICES["web"].pods
 
 
 class PaperLab:
-    """A fake: knows addresses only."""
+    """A fake lab that knows addresses only."""
 
     def address(self, host: str) -> str:
         return HOSTS[host]

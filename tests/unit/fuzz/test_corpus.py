@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kept examples: every input that the fuzzer has found is run again, without the fuzzer."""
+"""Kept examples: every input that the fuzzer has found runs again, without the fuzzer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLES = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
 
 @pytest.fixture(autouse=True)
 def keep_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Undo what targets put in the place of transports."""
+    """Restore the transports that targets replace."""
     from fuzz.targets import tables
 
     from kubenode.engine.kernel.ipset import dump, tool

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The inventory and ssh configuration, as the programs that read them understand them."""
+"""The inventory and the ssh configuration, as Ansible and ssh read them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 
 def ssh_settings(lab: Lab, tmp_path: Path, host: str) -> dict[str, str]:
-    """Ask ssh itself what the configuration means for a host."""
+    """Return the settings that ssh itself derives from the configuration for a host."""
     path = tmp_path / "ssh_config"
     path.write_text(access.ssh_config(lab))
     output = subprocess.run(["ssh", "-F", path, "-G", host], check=True, capture_output=True, text=True).stdout

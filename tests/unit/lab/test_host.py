@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A machine that lacks something is told all of it at once, and what to do."""
+"""Missing prerequisites of a machine: one message lists all of them, each with its fix."""
 
 from __future__ import annotations
 

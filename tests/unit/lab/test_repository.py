@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The package repository: indexes of real packages, made here."""
+"""The package repository: indexes of real packages that the tests build."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTROL = "Package: demo\nVersion: 1.0\nArchitecture: amd64\nDescription: a pack
 
 
 def package(control: str = CONTROL, compression: str = "xz", name: str = "./control") -> bytes:
-    """A binary package as deb(5) describes it, with a member of odd length before the control archive."""
+    """Return a binary package as deb(5) describes it, with a member of odd length before the control archive."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode=f"w:{compression}") as tar:
         entry = tarfile.TarInfo(name)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The record of a lab: written and read alike, and never believed when it is not whole."""
+"""The record of a lab: reading inverts writing, and an incomplete record is rejected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lab() -> Lab:
 
 
 def make_whole(lab: Lab, runs: Path) -> None:
-    """Everything a lab that is up has, with this very process for its nodes' kernels."""
+    """Create everything that a running lab has, with this process in place of its nodes' kernels."""
     lab.save()
     (runs / "netns").mkdir()
     for name in (lab.namespace, *lab.client_namespaces):
@@ -111,7 +111,7 @@ def test_control_sockets_move_when_the_clone_has_a_long_path(lab: Lab, monkeypat
     for length in range(20, 200):
         monkeypatch.setattr(state, "RUNS", Path("/" + "x" * length))
         temporary = f"{lab.control_directory}/255.255.255.255.0123456789abcdef"
-        assert len(temporary) <= 107  # sun_path is 108 with its end
+        assert len(temporary) <= 107  # sun_path has 108 bytes with its terminator
 
 
 def test_unknown_nodes_and_clients(lab: Lab) -> None:

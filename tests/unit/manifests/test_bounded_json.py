@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON within bounds is what it is; beyond them it has the same shape, as far as the bounds go."""
+"""JSON within bounds is decoded unchanged; beyond them it keeps its shape up to the bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JSON = st.recursive(
 
 
 def depth(value: Any) -> int:
-    """Levels of lists and mappings, counted without recursion."""
+    """Return the levels of lists and mappings, counted without recursion."""
     deepest, left = 0, [(value, 0)]
     while left:
         item, level = left.pop()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parse text into objects, and report text that cannot be used."""
+"""Parse text into objects, and report unusable text."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_managed_fields_are_dropped_and_namespace_is_added() -> None:
 
 
 def test_node_status_keeps_addresses_only() -> None:
-    """It has every image of the node, and a time that changes with every heartbeat."""
+    """A Node's status lists every image, and changes with every heartbeat."""
     node = make.node("n1", addresses=["192.0.2.1"])
     reports = {"annotations": {"volumes.kubernetes.io/x": "true"}, "labels": {"x": "y"}}
     full = {**node, "metadata": {"name": "n1", **reports}, "status": {**node["status"], "images": [{"names": ["a"]}]}}
@@ -100,7 +100,7 @@ def test_a_time_stays_text() -> None:
         (json.dumps({"kind": "List", "items": [WEB, 5]}), 1, "items[1]: expected an object"),
         ('{"kind": "Node", "apiVersion": ' + "1" * 5_000 + "}", 1, "... (5000 digits)', expected 'v1'"),
         ("[" * 100_000, 1, "nested too deeply"),
-        ("[" * 5_000 + "]" * 5_000, 1, "nested too deeply"),  # Python 3.13 reads that
+        ("[" * 5_000 + "]" * 5_000, 1, "nested too deeply"),  # Python 3.13 accepts this depth
         ("a: \x07", 0, "not valid YAML"),
     ],
 )

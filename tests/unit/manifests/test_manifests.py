@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A directory of manifests: only what changed is read, and what cannot be read changes nothing."""
+"""A directory of manifests: the source reads only changed files, and an unreadable file changes nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write(path: Path, *items: dict[str, Any]) -> None:
 
 
 def known(source: Manifests) -> dict[str, int]:
-    """Name to port of every object that counts."""
+    """Return name and port of every valid object."""
     return {item["metadata"]["name"]: item["spec"]["ports"][0]["port"] for item in source.objects()}
 
 
@@ -45,7 +45,7 @@ def test_nothing_is_known_before_the_directory_is_there(tmp_path: Path) -> None:
     assert "manifests cannot be read: No such file" in source.waiting
     (tmp_path / "manifests").mkdir()
     write(tmp_path / "manifests/a.json", service("a"))
-    assert len(source.scan({"whatever"}).put) == 1  # a first look is a look at everything
+    assert len(source.scan({"whatever"}).put) == 1  # the first scan reads everything
     assert source.waiting == ""
 
 
@@ -114,7 +114,7 @@ def test_a_file_that_was_never_good_is_unknown(tmp_path: Path) -> None:
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
-    """To read a pipe is to wait until somebody writes."""
+    """Reading a pipe would block until a process writes."""
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "directory.yaml").mkdir()
     manifests = Manifests(str(tmp_path))
@@ -169,7 +169,7 @@ def test_a_single_file(tmp_path: Path) -> None:
     )
 )
 def test_changes_add_up_to_what_is_there(tmp_path_factory: pytest.TempPathFactory, edits: list[Any]) -> None:
-    """Whoever follows the changes knows what whoever asks for all objects gets."""
+    """The changes of all scans add up to the objects of a fresh source."""
     directory = tmp_path_factory.mktemp("manifests")
     source = Manifests(str(directory))
     followed: dict[str, int] = {}

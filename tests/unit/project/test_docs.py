@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Links in the user documentation: each leads to a page and a heading that exist.
 
-Every page can be found from the index.
+The index leads to every page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAGES = [
 
 
 def links(page: Path) -> list[tuple[Path, str]]:
-    """The files that a page links to, and headings in them ("" for none), without links to other sites."""
+    """Return the linked files of a page with their headings ("" for none), without links to other sites."""
     targets = [
         target.partition("#")
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
@@ -33,7 +33,7 @@ def links(page: Path) -> list[tuple[Path, str]]:
 
 
 def anchors(page: Path) -> set[str]:
-    """What the headings of a page are called in links, as forges make it of their text."""
+    """Return the anchors of a page's headings, as forges derive them from the text."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", prose, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

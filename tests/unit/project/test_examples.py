@@ -24,7 +24,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 @pytest.fixture(scope="session")
 def documentation() -> dict[str, Any]:
-    """By module: its documentation with all fragments merged, and its examples, as ansible-doc reads them."""
+    """Return documentation and examples by module, as ansible-doc reads them, with all fragments merged."""
     ansible_doc = Path(sys.executable).with_name("ansible-doc")
     command = [ansible_doc, "--json", "--type", "module", *MODULES]
     read = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
@@ -33,7 +33,7 @@ def documentation() -> dict[str, Any]:
 
 
 def argument_spec(options: dict[str, Any]) -> dict[str, Any]:
-    """The argument spec that documented options describe."""
+    """Return the argument spec of documented options."""
     kept = ("aliases", "choices", "elements", "required", "type")
     return {
         name: {key: option[key] for key in kept if key in option}
@@ -43,7 +43,7 @@ def argument_spec(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def tasks(text: str) -> list[tuple[str, Any]]:
-    """The tasks in a YAML text that use a module of ours, wherever they stand: (module, arguments)."""
+    """Return the tasks in a YAML text that use a module of the collection, at any depth: (module, arguments)."""
 
     def walk(node: Any) -> list[tuple[str, Any]]:
         if isinstance(node, list):
@@ -57,7 +57,7 @@ def tasks(text: str) -> list[tuple[str, Any]]:
 
 
 def problems(module: str, arguments: Any, documentation: dict[str, Any]) -> list[str]:
-    """What the documented options have against a task; a value that a template decides is not looked at."""
+    """Return a task's violations of the documented options; templates are skipped."""
     if "{{" in json.dumps(arguments, default=str):
         spec = argument_spec(documentation[module]["doc"]["options"])
         return [f"{module}: no option {name}" for name in arguments if name not in spec]
@@ -80,7 +80,7 @@ def test_the_tasks_on_a_page_are_valid(page: Path, documentation: dict[str, Any]
 
 
 def role_options() -> dict[str, Any]:
-    """The options of all roles."""
+    """Return the options of all roles."""
     found: dict[str, Any] = {}
     for path in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
         for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
@@ -89,7 +89,7 @@ def role_options() -> dict[str, Any]:
 
 
 def variables(node: Any) -> dict[str, Any]:
-    """The variables of our roles in a block of YAML, wherever they stand."""
+    """Return the variables of the collection's roles in a YAML block, at any depth."""
     if not isinstance(node, dict):
         return {}
     roles = tuple(f"{path.name}_" for path in (ROOT / "roles").iterdir())

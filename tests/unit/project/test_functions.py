@@ -21,14 +21,14 @@ import lint
 
 ROOT = Path(__file__).parents[3]
 MOST_PARAMETERS, MOST_LINES = 6, 60
-TABLES = {  # functions that may be longer, because they are one table
+TABLES = {  # functions that may be longer, because each is one table
     "agent/src/kubenode/daemon/outputs/metrics.py: __init__": "every metric with its type, name, help and labels",
     "plugins/module_utils/engine/desired/rules.py: _rules": "every chain with its rules",
 }
 
 
 class Function(NamedTuple):
-    """A function: the names of its parameters without self or cls, and its lines without the docstring."""
+    """The parameter names of a function without self or cls, and its lines without the docstring."""
 
     name: str
     parameters: list[str]
@@ -52,7 +52,7 @@ def _lines(node: ast.stmt) -> int:
 
 @pytest.fixture(scope="module")
 def tracked() -> list[tuple[str, Function]]:
-    """Every function of the tracked Python files, with the file's name."""
+    """Return every function of the tracked Python files, with the file's name."""
     with chdir(ROOT):
         listed = subprocess.run(["git", "ls-files", "*.py"], check=True, capture_output=True, text=True).stdout
         paths = [path for path in [*listed.splitlines(), *lint.scripts("python3")] if Path(path).is_file()]
@@ -92,5 +92,5 @@ def test_a_function_has_at_most_six_parameters(tracked: list[tuple[str, Function
 
 
 def test_a_function_has_at_most_60_lines(tracked: list[tuple[str, Function]]) -> None:
-    """Tables may have more; one that no longer does leaves the list."""
+    """Tables may have more; a table that no longer does must leave the list."""
     assert {f"{path}: {function.name}" for path, function in tracked if function.lines > MOST_LINES} == set(TABLES)

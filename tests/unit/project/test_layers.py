@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Layers: which package imports which. Imports inside of functions and for type checking count as well."""
+"""Layers: which package may import which, including imports in functions and for type checking."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENGINE = {
     "engine.syntax",
 }
 
-# Package or module -> those that it may import besides itself. What is not listed may be imported by none.
+# Package or module -> those that it may import besides itself. Modules outside this list may be imported by none.
 ARROWS: dict[str, set[str]] = {
     "engine.errors": set(),
     "engine.model": {"engine.errors"},
@@ -98,7 +98,7 @@ ARROWS: dict[str, set[str]] = {
 
 
 def modules() -> dict[str, Path]:
-    """Module -> file. A link of the agent to the collection is not a second module."""
+    """Return the file of each module. The agent's link to the collection adds no second module."""
     found = {}
     for root, prefix in ((UTILS, ""), (AGENT, "agent.")):
         for path in root.rglob("*.py"):
@@ -113,7 +113,7 @@ MODULES = modules()
 
 
 def imported(name: str) -> set[str]:
-    """Modules that a module imports, wherever the statement stands."""
+    """Return the modules that a module imports anywhere in its source."""
     path = MODULES[name]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = set()
@@ -135,7 +135,7 @@ EDGES = {name: imported(name) for name in MODULES}
 
 
 def room(name: str) -> str:
-    """The longest entry of ARROWS that a module is in."""
+    """Return the longest entry of ARROWS that contains a module."""
     return max((entry for entry in ARROWS if name == entry or name.startswith(f"{entry}.")), key=len, default="")
 
 
@@ -162,8 +162,8 @@ def test_imports_have_no_circle() -> None:
 
 
 def test_imports_are_seen() -> None:
-    """A reader of imports that sees none would find no fault."""
+    """Without this check, a broken import reader would find no violation."""
     assert "engine.kernel.ipvs.table" in EDGES["engine.kernel.ipvs"]
-    assert "agent.daemon.watchers_and_outputs" in EDGES["agent.daemon.lifecycle"]  # within a function
-    assert "engine.errors" in EDGES["agent.daemon.lifecycle"]  # through a link
+    assert "agent.daemon.watchers_and_outputs" in EDGES["agent.daemon.lifecycle"]  # an import within a function
+    assert "engine.errors" in EDGES["agent.daemon.lifecycle"]  # an import through a link
     assert len(EDGES) > 200

@@ -22,7 +22,7 @@ DEPENDENCIES = (ROOT / "docs/explanation/dependencies.md").read_text()
 
 
 def requirements(name: str) -> list[str]:
-    """The names in a requirements file, without versions."""
+    """Return the names in a requirements file, without versions."""
     lines = (line.partition("#")[0].strip() for line in (ROOT / "requirements" / name).read_text().splitlines())
     return [line.partition("==")[0] for line in lines if line]
 

@@ -23,7 +23,7 @@ def playbook(request: pytest.FixtureRequest) -> tuple[str, list[dict[str, Any]]]
 
 
 def tags(node: Any) -> set[str]:
-    """All tags in plays, roles and tasks."""
+    """Return all tags in plays, roles and tasks."""
     if isinstance(node, list):
         return {tag for item in node for tag in tags(item)}
     if not isinstance(node, dict):

@@ -32,17 +32,17 @@ CODE = [
 
 
 def page(name: str) -> str:
-    """The text of a page."""
+    """Return the text of a page."""
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
 def section(text: str, heading: str) -> str:
-    """What stands under a heading of a page."""
+    """Return the text under a heading of a page."""
     return re.split(r"^## ", text.split(f"\n## {heading}\n")[1], flags=re.MULTILINE)[0]
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of all tables in a text, without their heads."""
+    """Return the cells of all tables in a text, without their headers."""
     lines = re.sub(r"^\|.*\n\|[-| ]+\|\n", "", text, flags=re.MULTILINE).splitlines()
     return [
         [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -52,12 +52,12 @@ def rows(text: str) -> list[list[str]]:
 
 
 def named(cell: str) -> list[str]:
-    """What a cell names in code spans."""
+    """Return the names that a cell has in code spans."""
     return re.findall(r"`([^`\n]+)`", cell)
 
 
 def everywhere() -> str:
-    """The text of all pages."""
+    """Return the text of all pages."""
     return "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
 
 
@@ -71,7 +71,7 @@ def test_every_setting_is_on_the_page_and_the_other_way_round(heading: str, fiel
 
 
 def spellings(value: object) -> set[str]:
-    """How the page may spell a default."""
+    """Return the spellings of a default that the page may use."""
     if isinstance(value, bool):
         return {f"`{value}`".lower()}
     if isinstance(value, tuple):
@@ -93,7 +93,7 @@ def test_the_defaults_of_settings_are_those_of_the_code(heading: str, fields: di
     for names, default, _what in rows(section(page("reference/configuration.md"), heading)):
         given = default.split(", ")
         for number, name in enumerate(named(names)):
-            if name != "mode":  # any value is read, none is said
+            if name != "mode":  # mode accepts any value and has no default
                 assert given[min(number, len(given) - 1)] in spellings(getattr(Config(), fields[name].attribute)), name
 
 
@@ -111,7 +111,7 @@ def test_metrics_that_pages_name_are_measured() -> None:
 
 
 def logged(source: str) -> set[str]:
-    """The names of the fields in all calls of a log."""
+    """Return the names of the fields in all calls of a log."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     logs = [call for call in calls if re.search(r"\b_?log\.(debug|info|warning|error)$|^say$", ast.unparse(call.func))]
     return {keyword.arg for call in logs for keyword in call.keywords if keyword.arg is not None}
@@ -136,7 +136,7 @@ def test_every_command_is_on_the_page_with_its_exit_statuses() -> None:
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
-    """The calls of ``kubenode`` in blocks and code spans: (command, options)."""
+    """Return the calls of ``kubenode`` in blocks and code spans: (command, options)."""
     code = "\n".join([*re.findall(r"^(?: {4}|\t).*$", text, flags=re.MULTILINE), *re.findall(r"`([^`\n]+)`", text)])
     calls = re.findall(r"(?:^|[\s;'\"(])kubenode ([a-z]+)((?: [^\n;|'\"`)]*)?)", code)
     return [(command, re.findall(r"(?<!\S)--[a-z-]+", rest)) for command, rest in calls]
@@ -157,7 +157,7 @@ def test_a_wrong_command_is_found() -> None:
 
 
 def options_of_roles() -> set[str]:
-    """The variables of all roles."""
+    """Return the variables of all roles."""
     specs = [
         yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
         for path in ROOT.glob("roles/*/meta/argument_specs.yml")
@@ -221,7 +221,7 @@ def test_every_variable_of_the_playbooks_is_on_a_page() -> None:
 
 
 def files(text: str) -> set[str]:
-    """The paths of ours that a text names; OWNER is whoever owns a file."""
+    """Return the project's paths in a text; OWNER is any owner of a file."""
     found = re.findall(r"/(?:etc|opt|run|usr|var)/[\w./<>-]*kubenode(?:[\w.-]|\{\w+\})*(?:/[\w.-]+)*", text)
     return {
         re.sub(r"kubenode-(?:OWNER|\{owner\}|ansible|prepare|converge)\.", "kubenode-OWNER.", path.rstrip("."))
@@ -230,7 +230,7 @@ def files(text: str) -> set[str]:
 
 
 def strange(paths: set[str]) -> set[str]:
-    """The paths that are not on the page: no file of it, nothing in a directory of it, no directory of it."""
+    """Return the paths that are neither a documented path, nor below one, nor a parent of one."""
     known = {name for row in rows(section(page("reference/node.md"), "Files")) for name in named(row[0])}
     return {
         path
@@ -241,7 +241,7 @@ def strange(paths: set[str]) -> set[str]:
 
 def test_every_file_on_a_node_is_on_the_page() -> None:
     found = {path for file in CODE + AGENT for path in files(file.read_text(encoding="utf-8"))}
-    # a shell's completion goes where its user wants it
+    # the user chooses where a completion goes
     assert strange({path for path in found if "completion" not in path}) == set()
 
 

@@ -24,7 +24,7 @@ def name(path: Path) -> str:
 
 
 def foreign_imports(source: str) -> list[str]:
-    """The modules that a file imports from outside the standard library and its own package."""
+    """Return the modules that a file imports from outside the standard library and its own package."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -32,7 +32,7 @@ BUNDLE = "roles/agent/files/kubenode-agent.tar.gz"
 
 
 class Built(NamedTuple):
-    """A copy of the source, with the bundle and the artifact that were built in it."""
+    """A copy of the source, with the bundle and the artifact that the test built in it."""
 
     source: Path
     bundle: bytes
@@ -56,7 +56,7 @@ def files(archive: bytes) -> dict[str, bytes]:
 
 
 def test_bytes_depend_on_the_source_alone(built: Built, tmp_path: Path) -> None:
-    """Another directory, time, order of files, owner, umask, locale, time zone and hash seed."""
+    """The second build differs in directory, time, file order, owner, umask, locale, time zone and hash seed."""
     source = copy_source(tmp_path / "another directory", backwards=True)
     long_ago = time.time() - 4e8
     for path in source.rglob("*"):
@@ -110,7 +110,7 @@ def test_bundle_sbom_names_exactly_what_is_in_it(built: Built) -> None:
     )
     assert {name: component["hashes"][0]["content"] for name, component in listed.items()} == pins
     assert all(component["licenses"] for component in listed.values())
-    # Each directory and file below lib is the agent's own, or of a package that the SBOM lists.
+    # Each directory and file below lib is the agent's own, or belongs to a package in the SBOM.
     wheels = {name.split("/")[1].split("-")[0].lower() for name in content if ".dist-info/" in name}
     assert wheels == {name.lower().replace("-", "_") for name in listed}
 
@@ -133,13 +133,13 @@ def test_artifact_sbom_names_the_bundle_that_is_in_it(built: Built) -> None:
 
 @pytest.fixture(scope="module")
 def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collections path into which the artifact was installed."""
+    """Return a collections path with the artifact installed."""
     place = tmp_path_factory.mktemp("installed")
     artifact = place / "kubenode-ipvs.tar.gz"
     artifact.write_bytes(built.artifact)
     galaxy = Path(sys.executable).with_name("ansible-galaxy")
     words = [galaxy, "collection", "install", "--offline", "--collections-path", place, artifact]
-    # This clone's ansible.cfg, which make exports, has the collection in its path: nothing would be installed.
+    # make exports this clone's ansible.cfg, whose path has the collection: Ansible would install nothing.
     variables = {name: value for name, value in os.environ.items() if name != "ANSIBLE_CONFIG"} | {
         "ANSIBLE_HOME": str(place)
     }
@@ -156,14 +156,14 @@ def page_commands() -> list[str]:
 
 
 def run_page(built: Built, installed: Path, place: Path, given: bytes) -> subprocess.CompletedProcess[str]:
-    """Run all commands of SECURITY.md in a clone, with ``given`` as the artifact that a user was given."""
+    """Run all commands of SECURITY.md in a clone, with ``given`` as the artifact that a user downloaded."""
     release = place / "release"
     release.mkdir()
     subprocess.run(["tar", "-xz", "-C", release], input=built.bundle, check=True)
     (place / "given.tar.gz").write_bytes(given)
     (place / "clone/.cache").mkdir(parents=True)
     (place / "clone/.cache/dist").symlink_to(built.source / ".cache/dist")
-    # The artifact was built by the fixture, with the command that make runs.
+    # The fixture built the artifact, with the command that make runs.
     prologue = f"set -euo pipefail\nmake() {{ test \"$*\" = 'DEPS= artifact'; }}\ngiven={place}/given.tar.gz\n"
     script = prologue + "\n".join(page_commands()).replace("/opt/kubenode/current", str(release))
     variables = {
@@ -200,7 +200,7 @@ def test_security_page_commands_show_a_tampered_installation(built: Built, insta
 
 
 def pinned(name: str) -> dict[str, list[str]]:
-    """Return what a requirements file that pip reads pins: "NAME==VERSION" to digests."""
+    """Return the pins of a requirements file that pip reads: "NAME==VERSION" to digests."""
     lines = re.sub(r" \\\n *", " ", (ROOT / name).read_text(encoding="utf-8")).splitlines()
     found = {}
     for line in lines:
@@ -215,7 +215,7 @@ INSTALLED += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "requirement
 
 @pytest.mark.parametrize("name", INSTALLED)
 def test_every_installed_package_has_version_and_digest(name: str) -> None:
-    """Written by `tests/tools/pin python3`."""
+    """`tests/tools/pin python3` writes these files."""
     pins = pinned(name)
     assert pins
     assert [pin for pin, digests in pins.items() if not digests or not re.fullmatch(r"[\w.-]+==[\w.]+", pin)] == []

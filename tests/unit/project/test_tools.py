@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`make test` counts what ran, and nothing is green by not having run."""
+"""`make test` counts the tests that ran, so that a test which did not run is not green."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_scenarios_are_read_from_what_molecule_prints(monkeypatch: pytest.Monkey
 
 
 def test_matrix_and_dev_cover_every_ansible_core() -> None:
-    """From the oldest that meta/runtime.yml allows, without a gap."""
+    """The list begins at the oldest version in meta/runtime.yml, and has no gap."""
     oldest = re.search(r"requires_ansible: '>=2\.(\d+)\.0'", (ROOT / "meta/runtime.yml").read_text())
     present = re.search(r"^ansible-core==2\.(\d+)\.", (ROOT / "requirements/dev.txt").read_text(), re.MULTILINE)
     assert oldest

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Commands of docs/how-to/kubernetes-source.md, which write a kubeconfig for each node.
 
-A kubeconfig has a token that expires and can be revoked alone. kubectl is a fake that answers these commands alone.
-A test with a real API server shows that it refuses such a token when its Secret is gone
+A kubeconfig has a token that expires and can be revoked alone. kubectl is a fake with answers to these commands.
+A test with a real API server shows that it refuses such a token once its Secret is deleted
 (tests/peers/test_kube_apiserver.py).
 """
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The manifest that lets the agent into the API allows exactly what the agent asks for."""
+"""The manifest of the agent's rights in the API allows exactly the agent's requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def items() -> dict[str, Any]:
 
 
 def group_and_resource(path: str) -> tuple[str, str]:
-    """From a path of the API, its group and resource."""
+    """Return group and resource of an API path."""
     parts = path.strip("/").split("/")
     return ("" if parts[0] == "api" else parts[1]), parts[-1]
 
@@ -60,6 +60,6 @@ def test_it_is_the_agents_alone() -> None:
 
 
 def test_manifest_has_no_credential() -> None:
-    """A token in it would be the same for all nodes, and would not expire."""
+    """A token in the manifest would be the same for all nodes, and would not expire."""
     assert items().keys() == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
     assert items()["ServiceAccount"]["automountServiceAccountToken"] is False

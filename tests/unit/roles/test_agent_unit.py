@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's unit as the role writes it: its memory limit, its network filter, and its exposure.
+"""The agent's unit as the role renders it: memory limit, network filter, exposure.
 
-The scenario sandbox has the rating of the running unit, on two releases of systemd.
+The scenario sandbox rates the running unit on two releases of systemd.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ def setting(text: str, name: str) -> str:
 
 
 def documented() -> dict[str, float]:
-    """KiB for each object, from the page on sizes."""
+    """Return KiB for each object, from the page on sizes."""
     page = (PAGES / "how-to/size.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"(?m)^\| ([^|]+) \| ([\d,.]+) \|$", page))
     return {name.partition(":")[0].strip(): float(value.replace(",", "")) for name, value in rows.items()}
 
 
 def mebibytes(services: int, endpoints: int) -> float:
-    """Return what the table gives for so many Services with so many endpoints each."""
+    """Return the memory in MiB that the table gives for so many Services with so many endpoints each."""
     sizes = documented()
     service, each = sizes["a Service with one virtual server"], sizes["an endpoint behind one virtual server"]
     return (sizes["nothing"] + services * (service + endpoints * each)) / 1024
 
 
 def test_memory_limit_is_twice_the_documented_cluster() -> None:
-    """The page derives it from the size of a Service and of an endpoint; these are measured (tests/bench/memory.py)."""
+    """The page derives it from the measured size of a Service and of an endpoint (tests/bench/memory.py)."""
     page = " ".join((PAGES / "how-to/size.md").read_text(encoding="utf-8").split())
     stated = re.search(r"twice what ([\d,]+) Services with (\d+) endpoints each take \((\d+) MiB\)", page)
     assert stated is not None
@@ -125,7 +125,7 @@ def test_exposure_is_at_most_the_documented_figure(tmp_path: Path) -> None:
 
 
 def tenths(rows: Iterable[tuple[str, str]]) -> Counter[str]:
-    """Add up the points of each setting, in tenths."""
+    """Return the points of each setting, added up in tenths."""
     found: Counter[str] = Counter()
     for name, points in rows:
         found[name] += round(float(points) * 10)

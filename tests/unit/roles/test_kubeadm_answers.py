@@ -23,7 +23,7 @@ from support.kubeadm.cases import EVERYTHING, Case
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_versions import api_version, parse_version
 
 ROLE = Path(__file__).parents[3] / "roles/kubeadm"
-# What is another thing each time.
+# Parts that differ in each run.
 VARIABLE = (
     (re.compile(r"\b[a-z0-9]{6}[.][a-z0-9]{16}\b"), "TOKEN"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "HEX"),
@@ -36,7 +36,7 @@ VARIABLE = (
 
 
 def expression(file: str, pattern: str) -> re.Pattern[str]:
-    """A regular expression that a file of the role has, found by what stands around it."""
+    """Return a regular expression from a file of the role, located by the text around it."""
     text = (ROLE / file).read_text(encoding="utf-8")
     (found,) = re.findall(pattern, text)
     return re.compile(found.replace(r"\\", "\\"))
@@ -54,7 +54,7 @@ TAINT = expression("tasks/cluster.yml", r"kubeadm_taint: (\S+)")
 
 @pytest.fixture(scope="module", params=["recorded", "live"] if kubeadm_real.KUBEADM else ["recorded"])
 def answers(request: pytest.FixtureRequest) -> dict[str, Answer]:
-    """All that is asked; without a cluster, what needs one is as it was recorded."""
+    """Return all answers; without a cluster, the recorded ones for commands that need a cluster."""
     return {**recorded(), **kubeadm_real.answers()} if request.param == "live" else recorded()
 
 
@@ -65,7 +65,7 @@ def test_they_say_what_was_recorded(answers: dict[str, Answer]) -> None:
 
 
 def masked(answer: Answer) -> tuple[Any, ...]:
-    """An answer without what is another thing each time."""
+    """Return an answer with the parts masked that differ in each run."""
 
     def mask(line: str) -> str:
         for pattern, replacement in VARIABLE:
@@ -150,7 +150,7 @@ def test_what_is_applied_is_seen_in_the_words_of_kubectl(
     answer = answers[name]
     assert all(UNCHANGED.search(line) for line in answer.stdout) is unchanged
     assert answer.stdout
-    # No namespace, nothing in it: a dry run's error is one that the run will not have.
+    # Without the namespace, a dry run fails where a real run does not.
     assert (answer.rc != 0) is (name == "apply-dry-run")
     assert bool(MISSING.search("\n".join(answer.stderr))) is (name == "apply-dry-run")
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The table of packages of the role prepare, rendered by Ansible's own templating.
 
-Its inputs are what node_check finds on each distribution.
+Its inputs are node_check's results on each distribution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._host import package
 ROLE = Path(__file__).parents[3] / "roles/prepare"
 COMMANDS = ["ipset", "ipvsadm", "iptables-restore", "conntrack", "modprobe"]
 
-# What os-release says, and the kernel's release.
+# The content of os-release, and the kernel's release.
 DEBIAN_12 = ('ID=debian\nVERSION_ID="12"\n', "6.1.0-18-amd64")
 UBUNTU_AWS = ('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n', "6.8.0-1016-aws")
 UBUNTU_KVM = ('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="20.04"\n', "5.4.0-1103-kvm")
@@ -48,7 +48,7 @@ def loader() -> DataLoader:
 
 @pytest.fixture
 def render(loader: DataLoader, tmp_path: Path) -> Any:
-    """Return a function from a node and the role's variables to another variable of the role."""
+    """Return a function that renders a variable of the role for a node and the role's other variables."""
 
     def rendered(variable: str, system: tuple[str, str], lacks: dict[str, list[str]], **given: Any) -> Any:
         (tmp_path / "os-release").write_text(system[0])

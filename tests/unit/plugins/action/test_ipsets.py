@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's half of ``ipsets``: a directory stands for the node, and what would run there is written down."""
+"""The controller's half of ``ipsets``: a directory stands for the node, and records what would run there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.kubenode.ipvs.plugins.action.ipsets import ActionModule
 
 
 class OnNode(ActionModule):
-    """The action plugin with a directory as its node; ``answer`` is what the module says."""
+    """The action plugin with a directory as its node; ``answer`` is the module's result."""
 
     def __init__(self, arguments: dict[str, Any], files: Path, node: Path) -> None:
         task = Task()

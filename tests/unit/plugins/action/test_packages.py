@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Package files of the controller are compared with the digests that the operator pinned."""
+"""Digests of the controller's package files, compared with the digests that the operator pinned."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fleet report: what each result of a task means, and a page that is whole, escaped and needs nothing else."""
+"""The fleet report: the verdict for each task result, and a complete, escaped, self-contained page."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def data(collected: Any) -> dict[str, Any]:
 
 
 def verdicts(results: Any) -> dict[str, tuple[str, list[str]]]:
-    """The checks of one node that are not ok."""
+    """Return the checks of one node that are not ok."""
     (node,) = data({"n1": results})["nodes"]
     return {check["name"]: (check["verdict"], check["lines"]) for check in node["checks"] if check["verdict"] != "ok"}
 
@@ -143,7 +143,7 @@ def test_text() -> None:
 
 
 class Page(HTMLParser):
-    """Reads a page and insists that every element ends where it should."""
+    """A parser that fails unless every element is closed in its place."""
 
     VOID = frozenset({"meta", "br", "rect"})
 
@@ -187,7 +187,7 @@ def test_the_page_is_whole_and_needs_nothing_else(collected: dict[str, Any]) -> 
     text = fleet_report(collected, "html")
     page = Page(text)
     assert {"script", "link", "img", "iframe", "object"}.isdisjoint(tag for tag, _attributes in page.elements)
-    # By attribute, not by text: a node may be called "http".
+    # The test checks attributes, not text: a node may be called "http".
     assert {"src", "srcset", "href", "action", "style"}.isdisjoint(
         name for _tag, attributes in page.elements for name in attributes
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeping a DaemonSet off labelled nodes: whatever its affinity was, once."""
+"""Keep a DaemonSet off labelled nodes, with any affinity, and only once."""
 
 from __future__ import annotations
 

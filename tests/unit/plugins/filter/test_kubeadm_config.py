@@ -28,7 +28,7 @@ JOIN = {
 
 
 def documents(settings: dict[str, Any], version: str, **options: Any) -> dict[str, dict[str, Any]]:
-    """The documents by kind, after a way through YAML."""
+    """Return the documents by kind, written and read as YAML."""
     built = list(yaml.safe_load_all(yaml.safe_dump_all(kubeadm_config(settings, version, **options))))
     assert len({document["kind"] for document in built}) == len(built)
     return {document["kind"]: document for document in built}
@@ -46,7 +46,7 @@ def documents(settings: dict[str, Any], version: str, **options: Any) -> dict[st
     ],
 )
 def test_versions_of_a_format_get_the_judged_documents(judged: str, version: str, proxy: str) -> None:
-    """What a real kubeadm says of these documents is in test_kubeadm_validated.py; swap is another matter, below."""
+    """test_kubeadm_validated.py has kubeadm's verdicts on these documents. Another test covers swap."""
     settings = {**EVERYTHING, "proxy": proxy, "swap": "fail"}
     built = documents(settings, version)
     assert built["ClusterConfiguration"].pop("kubernetesVersion") == version
@@ -266,7 +266,7 @@ def test_values_of_the_command_line_are_texts() -> None:
     ],
 )
 def test_bad_settings(settings: dict[str, Any], message: str | None) -> None:
-    if message is None:  # an address is a network of one
+    if message is None:  # a single address is a network
         assert documents(settings, "v1.36.0")["ClusterConfiguration"]["networking"]["podSubnet"] == "10.244.0.0/32"
         return
     with pytest.raises(AnsibleFilterError) as failure:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proxy choice at every boundary between versions (KEP-5495)."""
+"""Choice of the proxy at every boundary between versions (KEP-5495)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def gate(value: Any) -> dict[str, Any]:
         ("v1.22.0", {"proxy": "agent"}, "agent", False),
         ("v1.36.0", {"proxy": "agent"}, "agent", False),
         ("v1.36.0", {"proxy": "kube-proxy"}, "kube-proxy", True),
-        # What counts is the version of the cluster, whose kube-proxy is deployed, not that of kubeadm.
+        # The version of the cluster decides, because it deploys kube-proxy; kubeadm's version does not.
         ("v1.40.0", {"kubernetes_version": "v1.39.2"}, "kube-proxy", True),
         ("v1.35.0", {"kubernetes_version": "1.34.1"}, "kube-proxy", False),
     ],
@@ -136,7 +136,7 @@ def test_unknown_fields_of_kube_proxy_are_warned_of() -> None:
 
 @pytest.mark.parametrize("phases", [["addon/kube-proxy"], ["addon"], "addon/coredns,addon/kube-proxy"])
 def test_kube_proxy_is_not_left_out_behind_our_back(phases: Any) -> None:
-    """Nobody would proxy; and of load balancers there is nothing to say where kube-proxy does not run."""
+    """The node would have no proxy. The message omits load balancers, which need no check without kube-proxy."""
     settings = {"skip_phases": phases, "arp_load_balancer": "metallb"}
     with pytest.raises(AnsibleFilterError) as failure:
         kubeadm_plan(settings, "v1.34.0")

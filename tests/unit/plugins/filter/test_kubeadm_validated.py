@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Verdicts of a real ``kubeadm config validate`` on the role's documents, as recorded.
 
-With KUBENODE_TEST_KUBEADM=/path/to/kubeadm that kubeadm judges them too. Documents without a recorded verdict must be
+KUBENODE_TEST_KUBEADM=/path/to/kubeadm asks that kubeadm as well. Documents without a recorded verdict must be
 recorded: see tests/support/kubeadm/real.py.
 """
 
@@ -45,4 +45,4 @@ def test_every_setting_is_judged() -> None:
     from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings import SETTINGS
 
     given = {name for case in CASES.values() if not case.refused for name in case.settings}
-    assert set(SETTINGS) - given == {"kubernetes_version"}  # every case has one
+    assert set(SETTINGS) - given == {"kubernetes_version"}  # every case has a version

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The modules' options as the native tools read them, checked as the modules check them."""
+"""Options of the modules in the text of the native tools, with the modules' own checks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lookup objects: the rules of the agent's manifests."""
+"""The lookup objects, with the same rules as the agent's manifests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.kubenode.ipvs.plugins.lookup.objects import LookupModul
 def looked_up(*terms: Path | str, **options: str) -> list[dict[str, Any]]:
     lookup = LookupModule(loader=DataLoader())
     lookup._load_name = "kubenode.ipvs.objects"
-    lookup.set_options = lambda **_options: None  # there is no plugin loader here that knows them
+    lookup.set_options = lambda **_options: None  # the test has no plugin loader that defines options
     lookup.get_option = options.get
     return lookup.run([str(term) for term in terms], {})
 
@@ -61,7 +61,7 @@ def test_objects_come_in_the_order_of_the_file(tmp_path: Path) -> None:
 
 
 def fake_kubectl(directory: Path, *lines: str) -> str:
-    """A program in the place of kubectl: a shell script."""
+    """Write a shell script in place of kubectl."""
     path = directory / "kubectl"
     path.write_text("\n".join(["#!/bin/sh", *lines]) + "\n")
     path.chmod(0o755)
@@ -85,7 +85,7 @@ def test_a_cluster_is_asked_with_kubectl(tmp_path: Path) -> None:
         looked_up(tmp_path / "more.json", kubectl=kubectl, kubeconfig="k/config")
 
 
-# kubectl 1.36, somewhat shortened
+# messages of kubectl 1.36, shortened
 SAID = """\
 E1122 05:48:35.538492   32661 memcache.go:265] "Unhandled Error" err="couldn't get current server API group list: EOF"
 I1122 05:48:35.538692   32661 helpers.go:246] Connection error: EOF

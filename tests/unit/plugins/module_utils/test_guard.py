@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Steps that lead back to the state before a change.
+"""Steps that restore the state before a change.
 
 tests/kernel executes them.
 """
@@ -32,10 +32,10 @@ ALONE = [f"real server {REAL}: not as the change left it"]
     ("steps", "live", "after", "problems"),
     [
         (DRAINED, None, RealServer(3), []),
-        (DRAINED, RealServer(0), RealServer(3), []),  # the task died while it drained
+        (DRAINED, RealServer(0), RealServer(3), []),  # the task died while the real server drained
         (DRAINED, RealServer(3), "nothing to do", []),
         (DRAINED, RealServer(5), "nothing to do", ALONE),
-        # it came: it goes, whatever became of it
+        # the task created it: the undo removes it, whatever its value is now
         ([Step("real_server", REAL, None, RealServer(1))], RealServer(7), None, []),
         ([Step("real_server", REAL, None, RealServer(1))], None, "nothing to do", []),
         ([Step("real_server", REAL, RealServer(1), RealServer(2))], RealServer(2), RealServer(1), []),
@@ -49,7 +49,7 @@ def test_from_what_there_is(steps: list[Step], live: Any, after: Any, problems: 
 
 
 def test_members_of_a_set_that_is_exchanged_are_all_written() -> None:
-    """They stood in both, and mean something else in each."""
+    """The set had them before and after, but with different meanings."""
     one, other = IPSet("hash:ip"), IPSet("hash:net")
     key = MemberKey("s", "192.0.2.1")
     steps = [Step("set", "s", one, other), Step("member", key, "", "")]
@@ -59,7 +59,7 @@ def test_members_of_a_set_that_is_exchanged_are_all_written() -> None:
 
 
 def test_the_order_of_a_list() -> None:
-    """It is not read."""
+    """The order in the kernel is not read."""
     old, new = (IPSet("list:set", (("size", "8"),), order) for order in (("a", "b"), ("b", "a")))
     (step,), problems = back([Step("set", "l", old, new)], {"set": {"l": IPSet("list:set", (("size", "8"),))}})
     assert (step.after, problems) == (old, [])

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Comparison of a file with a set: the quick way and the careful way agree.
+"""Comparison of a file with a set: the fast and the thorough method agree.
 
-The quick way is for members in ipset's own spelling. The careful way looks at each member.
+The fast method handles members in ipset's own spelling. The thorough method parses each member.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXAMPLES = 40
 
 
 def saved_set(name: str, value: IPSet, lines: list[str]) -> Saved:
-    """Return a set as it comes out of ``ipset save`` among others."""
+    """Return a set as parsed from ``ipset save``."""
     before = f"create {name}-0 hash:ip family inet hashsize 1024 maxelem 65536\nadd {name}-0 192.0.2.1\n"
     head = f"create {name} {value.text()}"
     output = "\n".join([before + head, *(f"add {name} {line}" for line in lines), "create z list:set size 8", ""])
@@ -45,7 +45,7 @@ def outcome(given: Given, saved: Saved) -> object:
 
 
 def scene(draw: random.Random, kind: str, chosen: dict[str, Any]) -> tuple[list[str], list[str], list[str]]:
-    """Return what a set holds, what a file says of it, in all ways to say it, and what shall be gone."""
+    """Return a set's lines, a file's lines in several spellings, and the members to remove."""
     value = header(kind, chosen)
     asked = {}
     for _index in range(8):
@@ -84,7 +84,7 @@ def test_quick_and_careful_agree(
             patched.setattr(_ipset_compare, "_strike_out", lambda _held, lines: set(lines))
             assert outcome(given, saved) == quick, (held, lines, gone)
         seen.add("error" if isinstance(quick, str) else "nothing" if quick == ({}, {}) else "change")
-    assert seen == {"error", "nothing", "change"} or kind == "list:set"  # of which members have two names here
+    assert seen == {"error", "nothing", "change"} or kind == "list:set"  # its members have two names here
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Members in files: the way that is quick for tidy files finds what the careful one finds."""
+"""Members in files: the fast method for tidy files gives the same result as the thorough one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_quick_and_careful_agree(tmp_path: Path, monkeypatch: Any, lines: list[s
     path, text = tmp_path / "members", "\n".join(lines) + end
     quick = read(path, text)
     with monkeypatch.context() as patched:
-        patched.setattr(_ipset_lines, "_UNTIDY", (b"",))  # which is in every text
+        patched.setattr(_ipset_lines, "_UNTIDY", (b"",))  # every text contains it
         assert read(path, text) == quick
 
 

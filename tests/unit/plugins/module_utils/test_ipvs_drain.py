@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Drain steps in a plan.
 
-tests/kernel tests the waiting with connections.
+tests/kernel tests the wait with connections.
 """
 
 from __future__ import annotations

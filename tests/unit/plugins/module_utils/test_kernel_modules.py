@@ -25,7 +25,7 @@ dummy 16384 0 - Live 0x0
     [
         ({"dummy", "nosuch"}, ["dummy"]),
         ({"ip_vs"}, []),
-        ({"ip_vs", "ip_vs_rr"}, ["ip_vs_rr"]),  # ip_vs_wrr, which nobody takes away, uses ip_vs
+        ({"ip_vs", "ip_vs_rr"}, ["ip_vs_rr"]),  # ip_vs_wrr stays and uses ip_vs
         ({"nf_conntrack", "dummy"}, ["dummy"]),
     ],
 )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands of package managers, and the parts of their output that are parsed."""
+"""Commands of package managers, and the output that the module parses."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_unsigned_packages_are_allowed_for_given_files_alone(family: str) -> Non
 
 
 class Answers:
-    """A node's tools: what each command answers, by its words."""
+    """A node's tools: the answer to each command, by its words."""
 
     def __init__(self, answers: dict[str, tuple[int, str]]) -> None:
         self.answers = answers

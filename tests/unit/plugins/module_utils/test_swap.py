@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Swap areas are found by field, and what is changed can be changed back byte for byte."""
+"""Swap areas, recognised by field; every change can be reverted byte for byte."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_off_and_back_is_what_it_was(lines: list[str], end: str, last: bool) -> 
 
 @pytest.fixture
 def units(tmp_path: Path) -> tuple[str, str, str, str]:
-    """Directories of units as zram-generator, zram-tools, systemd's own generators and an administrator leave them."""
+    """Return directories of units from zram-generator, zram-tools, systemd's own generators and an administrator."""
     etc, generated, lib, late = (tmp_path / name for name in ("etc", "generator", "lib", "late"))
     for directory in (etc, generated, lib, late):
         (directory / "swap.target.wants").mkdir(parents=True)

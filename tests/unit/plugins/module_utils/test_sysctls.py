@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of sysctl settings: reading, writing, and who has the last word."""
+"""Files of sysctl settings: reading, writing, and precedence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.sysctls import settled
 
 PART = st.text("abz_09", min_size=1, max_size=4)
-# a link's name may have dots: slashes in the dotted form
+# a link's name may contain dots: the dotted form has slashes in their place
 LINK = st.text("ab/", min_size=1, max_size=3).map(lambda text: f"e{text}f")
 NAME = st.builds(lambda parts, link: ".".join([*parts, link]), st.lists(PART, min_size=1, max_size=3), LINK)
 VALUE = st.lists(st.text("0123456789-x", min_size=1, max_size=5), min_size=1, max_size=3).map(" ".join)
@@ -39,7 +39,7 @@ def test_every_spelling_is_read() -> None:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place with /etc/sysctl.d, /run/sysctl.d, /usr/lib/sysctl.d and /etc/sysctl.conf."""
+    """Make a root with /etc/sysctl.d, /run/sysctl.d, /usr/lib/sysctl.d and /etc/sysctl.conf."""
     directories = [tmp_path / name for name in ("etc", "run", "usr")]
     for directory in directories:
         directory.mkdir()
@@ -49,7 +49,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write(files: Path, texts: dict[str, str]) -> str:
-    """Write files and return the path of ours."""
+    """Write files; return the path of the module's file."""
     for name, text in texts.items():
         (files / name).write_text(text)
     return str(files / "etc/90-kubenode-ansible.conf")
@@ -63,12 +63,12 @@ def write(files: Path, texts: dict[str, str]) -> str:
         (
             {"usr/99-late.conf": "a.b = 2", "run/99-late.conf": "a.b = 3"},
             ("3", "run/99-late.conf"),
-        ),  # of one name, /run hides /usr
-        ({"usr/99-late.conf": "a.b = 2", "etc/99-late.conf": ""}, None),  # as a link to /dev/null does
-        ({"etc/95-x.conf": "a.b = 2", "usr/96-y.conf": "a.b = 1"}, None),  # the last word is what we want
+        ),  # a file in /run hides one of the same name in /usr
+        ({"usr/99-late.conf": "a.b = 2", "etc/99-late.conf": ""}, None),  # a link to /dev/null has the same effect
+        ({"etc/95-x.conf": "a.b = 2", "usr/96-y.conf": "a.b = 1"}, None),  # the last file sets the wanted value
         ({"usr/96-y.conf": "a.b = 3", "etc/95-x.conf": "a.b = 2"}, ("3", "usr/96-y.conf")),  # by name, not by directory
-        ({"etc/95-x.conf": "a.b = 2\na.b = 1"}, None),  # the later line of a file
-        ({"etc/95-x.conf": "a.* = 2\n-a.b"}, None),  # a pattern leaves a name alone that is set by itself
+        ({"etc/95-x.conf": "a.b = 2\na.b = 1"}, None),  # the later line of a file wins
+        ({"etc/95-x.conf": "a.* = 2\n-a.b"}, None),  # a pattern does not match a name that has its own line
         ({"etc/95-x.conf": "-a/b=2"}, ("2", "etc/95-x.conf")),
         ({"etc/99-x.txt": "a.b = 4"}, None),
         ({"etc/99-x.conf": "a.b = 2", "sysctl.conf": "a.b = 5"}, ("5", "sysctl.conf")),
@@ -122,10 +122,10 @@ MIN, MAX = _sysctls.Bounds((10,), None), _sysctls.Bounds(None, (10,))
     ("bounds", "early", "live", "kept", "line"),
     [
         (MIN, None, "5", None, "10"),
-        (MIN, None, "15", None, "15"),  # the kernel's own: a line with 10 would lower it at the next boot
-        (MIN, None, "99", "15", "15"),  # what is live now is no reason to change a line that is within the bounds
+        (MIN, None, "15", None, "15"),  # the kernel's own value: a line with 10 would lower it at the next boot
+        (MIN, None, "99", "15", "15"),  # the live value does not change a line that is within the bounds
         (MIN, None, "99", "5", "99"),
-        (MIN, "20", "10", None, None),  # the other file decides, and will when somebody changes it
+        (MIN, "20", "10", None, None),  # the other file decides, now and after an edit
         (MIN, "20", "10", "10", None),
         (MIN, "5", "10", None, "10"),
         (MAX, "20", "5", None, "10"),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's half of ``confirm_timeout``: what it makes of a node that answers, answers late, or does not."""
+"""The controller's half of ``confirm_timeout``: its result when a node answers, answers late, or does not answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def answer(rc: int, stdout: str = "", stderr: str = "") -> dict[str, Any]:
 
 
 class Node(confirmation.ConfirmingAction):
-    """A node that gives scripted answers to what it is told, each after a new connection."""
+    """A node with scripted answers to requests, each after a new connection."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers, self.told = list(answers), []
