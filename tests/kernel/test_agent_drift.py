@@ -22,7 +22,7 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
 
 
 RULES_GONE = "iptables -t nat -F && iptables -t filter -F"
-# What another process does, and the kind of the items that the agent has to repair.
+# Harm by another process, and the kind of the items that the agent has to repair.
 HARMS = {
     "ipvsadm -C": "virtual_server",
     f"ipvsadm -d -t {WEB}:80 -r 10.244.1.1:8080": "real_server",
