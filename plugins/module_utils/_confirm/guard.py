@@ -25,14 +25,13 @@ from ..engine.plan.order import ordered
 from .pending import PENDING, few, prepare, write
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Callable, Protocol
 
     from ..engine.apply import Tables
     from ..engine.ledger import Item
-    from ..engine.model import ReadState
+    from ..engine.model import Keys, ReadState
 
-    Keys = Mapping[str, Collection[Any]]
     Reread = Callable[[Collection[Item]], ReadState]
 
     class View(Protocol):

@@ -22,11 +22,9 @@ from ..engine.node_lock import DIRECTORY, node_lock
 from ..engine.plan import Plan, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from ..engine.model import ReadState
-
-    Keys = Mapping[str, Collection[Any]]
+    from ..engine.model import Keys, ReadState
 
 
 class LedgerView(NamedTuple):

@@ -28,9 +28,10 @@ treats as equal are equal here.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-Items = dict[Hashable, Any]
+Items = dict[Any, Any]
 State = dict[str, Items]
 ReadState = Mapping[str, Mapping[Any, Any]]
+Keys = Mapping[str, Collection[Any]]  # by kind

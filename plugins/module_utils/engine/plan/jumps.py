@@ -14,7 +14,7 @@ from ..model.step import Step
 _Chain = tuple[int, str, str]
 
 
-def place(
+def move_jumps(
     have: Mapping[Any, int], want: Mapping[Any, RulePosition], removable: Collection[Any], claimed: Collection[Any]
 ) -> Iterator[Step]:
     """Yield the steps that move each wanted rule to its position and delete the unwanted ``removable`` ones.

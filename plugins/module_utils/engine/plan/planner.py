@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Callable, NamedTuple
 
-from ..model import ReadState
+from ..model import Keys, ReadState
 from ..model.ipset import keeps_members
 from ..model.kinds import KINDS, name
 from ..model.step import Step
 from .order import ordered
-
-Keys = Mapping[str, Collection[Any]]
 
 
 class Conflict(NamedTuple):
@@ -141,9 +139,9 @@ def _jump_steps(
     claimed: Collection[Any],
 ) -> Iterator[Step]:
     """Return the steps that put every wanted jump in its place and take the others of ours out."""
-    from .jumps import place
+    from .jumps import move_jumps
 
-    return place(have, want, [key for key in have if mine(key)], claimed)
+    return move_jumps(have, want, [key for key in have if mine(key)], claimed)
 
 
 def _replaced_sets(have: ReadState, want: ReadState) -> Collection[str]:

@@ -17,7 +17,7 @@ from ..model.kinds import KINDS
 from .diff import Differences
 from .drain import policy as termination
 
-Keys = dict[str, set[Any]]  # by kind
+KeySets = dict[str, set[Any]]  # by kind
 
 
 def only(state: ReadState, keys: Mapping[str, set[Any]]) -> State:
@@ -25,7 +25,7 @@ def only(state: ReadState, keys: Mapping[str, set[Any]]) -> State:
     return {kind: {key: state[kind][key] for key in some if key in state.get(kind, {})} for kind, some in keys.items()}
 
 
-def spots(have: ReadState, want: ReadState, servers: Iterable[VirtualServerKey]) -> Keys:
+def spots(have: ReadState, want: ReadState, servers: Iterable[VirtualServerKey]) -> KeySets:
     """Return the addresses and local routes, by kind, that serve only these virtual servers.
 
     Bindings of wanted virtual servers are wanted, and left out.
@@ -36,9 +36,9 @@ def spots(have: ReadState, want: ReadState, servers: Iterable[VirtualServerKey])
 
 def together(
     keys: Mapping[str, Iterable[Any]], have: ReadState, want: ReadState, draining: Iterable[RealServerKey]
-) -> Keys:
+) -> KeySets:
     """Return the keys, and those of the items that must be planned with them."""
-    chosen: Keys = {"real_server": set(), **{kind: set(some) for kind, some in keys.items()}}
+    chosen: KeySets = {"real_server": set(), **{kind: set(some) for kind, some in keys.items()}}
     for kind, some in list(chosen.items()):
         parent = KINDS[kind].parent
         if parent is not None:
@@ -65,7 +65,7 @@ def deserving(
     draining: Iterable[RealServerKey],
     left: Mapping[str, set[Any]],
     others: Mapping[str, Mapping[Any, str]],
-) -> Keys | None:
+) -> KeySets | None:
     """Return the items to plan after a comparison; None for all.
 
     The plan is the same as for all items, except for those ``left`` alone because they drain: unless another process
@@ -74,7 +74,7 @@ def deserving(
     sets, present = want.get("set", {}), have.get("set", {})
     if any(key in present and not KINDS["set"].same(present[key], value) for key, value in sets.items()):
         return None  # a replaced set needs all of its members
-    part: Keys = {
+    part: KeySets = {
         kind: (odd - left.get(kind, set())).union(differences.news[kind]) for kind, odd in differences.odd.items()
     }
     part["jump"] = {*want.get("jump", ()), *have.get("jump", ())}  # the position of a rule depends on all others

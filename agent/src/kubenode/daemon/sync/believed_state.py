@@ -11,11 +11,11 @@ from typing import Any
 
 from ...engine.errors import LedgerError
 from ...engine.ledger import Ledger
+from ...engine.model import State
 from ...engine.model.kinds import KINDS
 from ...engine.plan import Plan, Step
 from ...paths import OWNER
 
-Items = dict[str, dict[Any, Any]]  # kind -> key -> value
 _OF_SERVICES = ("virtual_server", "address", "route")  # kinds whose items come and go with Services
 
 
@@ -27,7 +27,7 @@ class BelievedState:
     """
 
     def __init__(self) -> None:
-        self.items: Items = {}
+        self.items: State = {}
         self.owned: dict[str, set[Any]] = {}
         self.others: dict[str, dict[Any, str]] = {}
         self.written: dict[str, set[Any]] | None = None

@@ -32,7 +32,7 @@ from ...engine.proxy.takeover import keys_to_read
 from ...paths import OWNER
 from ..pass_result import PassResult
 from .agent_ledger import AgentLedger
-from .believed_state import BelievedState, Items
+from .believed_state import BelievedState
 from .sync_policy import SyncPolicy
 from .tables import Tables, timed
 
@@ -62,7 +62,7 @@ class Reconciler:
         policy: SyncPolicy = _DEFAULT,
     ) -> None:
         self.policy = policy
-        self.want: Items = {}
+        self.want: State = {}
         self.draining: dict[Any, float] = {}  # real server -> since when
         self.progress: Callable[[], None] = lambda: None
         self.known = False  # whether the believed state is known at all
