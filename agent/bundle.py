@@ -9,11 +9,11 @@ The same content always gives the same digest.
     python agent/bundle.py [FILE]
     python agent/bundle.py --pin
 
-It holds ``lib/`` (the package ``kubenode``, with the engine's files in place of the link to them, and what it needs
-from PyPI, pure Python only), ``bin/kubenode``, the licences, the SBOM ``sbom.cdx.json`` and the manifest
-``SHA256SUMS``, which a node verifies before it uses a release. Wheels are fetched once by pip and kept in
-``.cache/bundle``; each must have the SHA-256 that ``agent/bundle.txt`` gives. ``--pin`` fetches the versions in
-``agent/bundle.txt`` and writes their digests there.
+``lib/`` holds the package ``kubenode``, with the engine's files in place of the link to them, and its dependencies from
+PyPI, pure Python only. Beside it are ``bin/kubenode``, the licences, the SBOM ``sbom.cdx.json`` and the manifest
+``SHA256SUMS``, which a node verifies before it uses a release. pip fetches each wheel once, into ``.cache/bundle``. A
+wheel must have the SHA-256 that ``agent/bundle.txt`` gives. ``--pin`` fetches the versions in ``agent/bundle.txt`` and
+writes their digests there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CACHE = ROOT / ".cache/bundle"
 PINS = AGENT / "bundle.txt"
 MANIFEST = "SHA256SUMS"
 SBOM = "sbom.cdx.json"
-# Of a package's metadata, what says whose it is; the rest is about how it was installed, or differs by platform.
+# A package's description and licences. Its other metadata describe the installation, or differ by platform.
 KEPT_METADATA = re.compile(r"\.dist-info/(METADATA|LICENSE.*|licenses/.*)$")
 EPOCH = 315532800  # 1980-01-01: the oldest time that every archive format can hold
 # Every machine fetches the same file of a package, whatever its own processor and Python are. Only pure Python of it is
@@ -114,7 +114,7 @@ def with_manifest(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def pins() -> list[Pin]:
-    """Return what ``agent/bundle.txt`` pins.
+    """Return the pins in ``agent/bundle.txt``.
 
     Raises:
         BundleError: a line is not as ``--pin`` writes it.
@@ -151,7 +151,7 @@ def wheels() -> list[Path]:
     """Return the wheels of the pinned packages, fetched by pip if they are not there yet.
 
     Raises:
-        BundleError: a file has another digest than the one that is pinned, or pip found none that has it.
+        BundleError: a wheel's digest differs from its pin, or pip gets no wheel with the pinned digest.
     """
     CACHE.mkdir(parents=True, exist_ok=True)
     found = []
@@ -186,7 +186,7 @@ def wheels() -> list[Path]:
 
 
 def _cached(pin: Pin) -> Path | None:
-    """Return the wheel of a pin in the cache; of several, as older clones have them, the one with its digest."""
+    """Return the cached wheel of a pin; of several wheels, as in older clones, the one with the pinned digest."""
     pattern = f"{re.sub(r'[-_.]+', '_', pin.name.lower())}-{pin.version}-*.whl"
     present = sorted(path for path in CACHE.iterdir() if Path(path.name.lower()).match(pattern))
     return next((path for path in present if sha256(path) == pin.digest), present[0] if present else None)
@@ -198,7 +198,7 @@ def sha256(path: Path) -> str:
 
 
 def archive(files: dict[str, bytes]) -> bytes:
-    """Return a compressed tar archive in which nothing depends on when, where and by whom it was made."""
+    """Return a compressed tar archive whose bytes depend on ``files`` only: no time, path or user is in it."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for name, data in sorted(files.items()):

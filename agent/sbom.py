@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Software bills of materials (CycloneDX 1.6, JSON) of the agent's bundle and of the collection's artifact.
 
-The same content gives the same bytes: no time is in them, and the serial number is computed from the rest.
+The same content gives the same bytes: they hold no time, and the serial number is computed from the rest.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def of_bundle(files: Mapping[str, bytes], wheels: Iterable[Path]) -> bytes:
 
     Args:
         files: the bundle's content, name to bytes; each ``lib/*.dist-info/METADATA`` describes a package.
-        wheels: where the packages come from. A package's hash is that of its wheel.
+        wheels: wheels of the packages. A package's hash is that of its wheel.
     """
     digests = {_plain(path.name.partition("-")[0]): hashlib.sha256(path.read_bytes()).hexdigest() for path in wheels}
     packages = [_package(data, digests) for name, data in sorted(files.items()) if name.endswith(".dist-info/METADATA")]
@@ -43,7 +43,7 @@ def of_bundle(files: Mapping[str, bytes], wheels: Iterable[Path]) -> bytes:
 
 
 def of_artifact(name: str, release: str, bundle: bytes, bundle_sbom: bytes) -> bytes:
-    """Return the SBOM of the collection's artifact: the bundle that it carries, and what is in that.
+    """Return the SBOM of the collection's artifact: its bundle, and the bundle's content.
 
     Args:
         name: the collection's full name.

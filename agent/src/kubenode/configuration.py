@@ -17,7 +17,7 @@ _CONFIG_MAP_KEYS = ("config.conf", "config.yaml", "config")
 
 
 class ConfigurationError(EngineError):
-    """The file cannot be used. ``problems`` has every reason, each with the file's name."""
+    """The file cannot be used. ``problems`` has every problem, each with the file's name."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -25,10 +25,10 @@ class ConfigurationError(EngineError):
 
 
 def load(path: str, *, required: bool) -> tuple[Config, list[str]]:
-    """Return the configuration and warnings; a file that is not ``required`` may be missing: then all is default.
+    """Return the configuration and warnings; without a file that is not ``required``, all values are defaults.
 
     Raises:
-        ConfigurationError: with all that is wrong.
+        ConfigurationError: with every problem of the file.
     """
     from .engine.desired.settings import ConfigError
     from .manifests.documents import DocumentError, documents

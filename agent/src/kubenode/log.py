@@ -21,11 +21,11 @@ from .engine.errors import cut
 LEVELS = {"debug": 7, "info": 6, "warning": 4, "error": 3}  # syslog priorities
 FORMATS = ("text", "json")
 _WINDOW = 300.0  # seconds in which a line is not repeated
-# seconds for which a line is remembered: one that comes again in the second half says how often it was held back
+# seconds for which a line is remembered: a line written again in the second half reports its suppressed repetitions
 _KEPT = 2 * _WINDOW
 _MEMORY = 1000  # different lines that are remembered
 _LONGEST = {"warning": 1000, "error": 1000}  # characters of a field; lines that may be remembered must be small
-_LONGEST_OTHER = 30000  # of all else: what somebody asks for, up to a line of the journal (LineMax in journald.conf(5))
+_LONGEST_OTHER = 30000  # of a field at other levels; a line of the journal holds it (LineMax in journald.conf(5))
 _MOST = 50  # lines per message in that time, so that bulk changes cannot flood the log
 
 Thing = TypeVar("Thing")
@@ -58,7 +58,7 @@ class Log:
         self._write = write or _to_stderr
         self._journal = _is_journal() if journal is None else journal
         self._clock = clock
-        # by hash of the line, oldest first: when it was written, how often held back
+        # by hash of the line, oldest first: time of writing, number of suppressed repetitions
         self._seen: dict[int, tuple[float, int]] = {}
         self._quotas: dict[str, _Quota] = {}  # by message
 
@@ -84,9 +84,9 @@ class Log:
             self._line("error", message, fields)
 
     def first(self, message: str, things: Sequence[Thing]) -> Sequence[Thing]:
-        """Return the first of the things, as many as may have a line with this message: at most 50 in five minutes.
+        """Return the first of the things, up to the line limit of this message: 50 lines in five minutes.
 
-        If not all may, one line in that time says how many things there were.
+        If the limit cuts the things, one line in that time says how many there were.
         """
         now = self._clock()
         quota = self._quotas.setdefault(message, _Quota(now))
@@ -101,7 +101,7 @@ class Log:
         return chosen
 
     def _repeated(self, level: str, message: str, fields: dict[str, object]) -> bool:
-        """Tell whether this very line was written lately; one that was held back says so when it is written again."""
+        """Tell whether the same line was written lately; a line written again gets its number of repetitions."""
         key = hash((level, message, *(f"{name}={value}" for name, value in fields.items())))
         now = self._clock()
         written, held = self._seen.get(key, (now - _WINDOW, 0))
@@ -153,9 +153,9 @@ def _timestamp() -> str:
 
 
 def _is_journal() -> bool:
-    """Tell whether standard error itself is the journal's (systemd.exec(5)).
+    """Tell whether standard error is the journal's stream (systemd.exec(5)).
 
-    A process whose standard error is redirected inherits the variable, too.
+    The variable alone does not tell: a process with redirected standard error inherits it, too.
     """
     try:
         mine = os.fstat(2)
@@ -169,4 +169,4 @@ def _to_stderr(line: str) -> None:
         sys.stderr.write(line)
         sys.stderr.flush()
     except (OSError, ValueError):
-        pass  # nobody reads it any more: no reason to stop serving
+        pass  # the reader of standard error has gone; the agent serves without a log

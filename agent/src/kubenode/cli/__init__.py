@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from .commands import COMMANDS, USAGE_ERROR
 
-INTERRUPTED = 130  # as shells say it of a process that SIGINT ended
+INTERRUPTED = 130  # the status that shells report for a process ended by SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

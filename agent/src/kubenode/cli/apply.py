@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Apply."""
+    """Converge the node once."""
     from .desired import complain, this_node, wanted
     from .oneshot import Pass, show
 

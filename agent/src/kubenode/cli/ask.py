@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Query the running agent.
 
-An error without an agent says what to do.
+The error for an agent that does not run names the commands to use instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def question(path: str, command: str) -> Any:
     """Return the running agent's answer.
 
     Raises:
-        EngineError: there is none, or we may not ask it.
+        EngineError: the agent is not running or does not answer, or this user may not open its socket.
     """
     try:
         return ask(path, command)

@@ -33,7 +33,7 @@ _MAYBE = {
     "xt_ipvs": "needed for load balancers with source ranges",
     "nf_conntrack_netlink": "needed to remove stale UDP flows",
 }
-# Other processes that may balance on this node, by process name, and the consequence of each.
+# Other processes that may balance on this node, by process name, each with its consequence.
 _OTHERS = {
     "kube-proxy": "it removes every virtual server that it does not know",
     "kube-router": "without --run-service-proxy=false it removes every virtual server that it does not know",
@@ -41,7 +41,7 @@ _OTHERS = {
     "keepalived": "its virtual servers are left alone",
 }
 _CAP_NET_ADMIN = 12
-Finding = tuple[str, str]  # "ok", "note" or "FAIL"; words
+Finding = tuple[str, str]  # "ok", "note" or "FAIL"; message
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check."""
+    """Run the checks; print one line for each."""
     from .desired import configuration
 
     config = configuration(options)

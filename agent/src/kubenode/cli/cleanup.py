@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Clean up."""
+    """Remove the agent's items, or with --forget only its claims."""
     import os
 
     from ..daemon.outputs.control import answers

@@ -17,4 +17,4 @@ COMMANDS = {
     "cleanup": "remove the items that the agent owns on this node",
     "completion": "print a shell completion script",
 }
-USAGE_ERROR = 64  # EX_USAGE; 2 is `plan` saying that there is something to do
+USAGE_ERROR = 64  # EX_USAGE; `plan` exits with 2 if there is something to do

@@ -59,7 +59,7 @@ if [ "$funcstack[1]" = _kubenode ]; then _kubenode "$@"; else compdef _kubenode 
 class Option(NamedTuple):
     """Option of a command, or its one argument (``name`` is "" then).
 
-    ``values`` are all that it can have, if they are few.
+    ``values`` are its choices, if it has some.
     """
 
     command: str
@@ -107,9 +107,9 @@ def _zsh(commands: dict[str, str], options: list[Option]) -> str:
 
 
 def _cases(commands: dict[str, str], options: list[Option], words: str) -> dict[str, str]:
-    """Return the branches for ``"COMMAND PREVIOUS"``, the more particular ones first.
+    """Return the branches for ``"COMMAND PREVIOUS"``, the most specific ones first.
 
-    ``words`` is the shell code that sets what is offered.
+    ``words`` is the shell code that sets the offered words.
     """
     valued = [option for option in options if option.name and option.takes_value]
     files = [option for option in valued if option.takes_file]
@@ -144,7 +144,7 @@ def _fish(commands: dict[str, str], options: list[Option]) -> str:
 
 
 def _quoted(text: str, quote: str) -> str:
-    """Return the text in single quotes; ``quote`` is how a shell spells one inside."""
+    """Return the text in single quotes; ``quote`` is the shell's spelling of a single quote inside them."""
     return "'" + text.replace("'", quote) + "'"
 
 

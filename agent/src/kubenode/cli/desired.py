@@ -31,7 +31,7 @@ def manifests(path: str) -> Manifests:
     """Return the manifests at ``path``, read.
 
     Raises:
-        EngineError: a file cannot be read: half of the objects are not what anybody wants.
+        EngineError: a file cannot be read. The desired state of only some objects would be wrong.
     """
     source = Manifests(path)
     source.scan()
@@ -45,12 +45,12 @@ def manifests(path: str) -> Manifests:
 
 
 def usual_objects(config: Config) -> str:
-    """Return where the objects are if nobody says: the manifests' directory, or what the Kubernetes API said last."""
+    """Return the default path of the objects: the manifests' directory, or the snapshot of the Kubernetes API."""
     return os.path.join(STATE, SNAPSHOT) if config.source == "kubernetes" else config.manifests_directory
 
 
 def cluster(config: Config, facts: NodeFacts, source: Manifests) -> Cluster:
-    """Return the cluster of all objects; what is wrong with single ones goes to standard error."""
+    """Return the cluster of all objects; problems of single objects go to standard error."""
     found = Cluster(config, facts)
     found.use_api_servers(_api_servers(config, source.path))
     for item in source.objects():
@@ -65,7 +65,7 @@ def cluster(config: Config, facts: NodeFacts, source: Manifests) -> Cluster:
 
 
 def _api_servers(config: Config, objects: str) -> frozenset[str]:
-    """Return the API servers' addresses, as far as configuration, kubeconfig and the agent's snapshot name them."""
+    """Return the API servers' addresses that configuration, kubeconfig and the agent's snapshot name."""
     if config.source != "kubernetes":
         return frozenset()
     from ..manifests.api_servers import named, remembered
@@ -77,7 +77,7 @@ def _api_servers(config: Config, objects: str) -> frozenset[str]:
 
 
 def this_node(options: argparse.Namespace) -> tuple[Cluster, Manifests]:
-    """Return what is wanted of the node that we are on."""
+    """Return the cluster for the local node, and its manifests."""
     from ..engine.proxy import node
 
     config = configuration(options)
@@ -87,12 +87,12 @@ def this_node(options: argparse.Namespace) -> tuple[Cluster, Manifests]:
 
 
 def wanted(found: Cluster) -> State:
-    """Return all that is wanted of the node that we are on, and can be there."""
+    """Return the desired state of the local node, without items that its kernel cannot hold."""
     from ..engine.kernel.ipv6 import possible
 
     return possible(found.state())
 
 
 def complain(text: str) -> None:
-    """Say on standard error what is wrong, without stopping."""
+    """Print a warning on standard error."""
     print(f"kubenode: {text}", file=sys.stderr)

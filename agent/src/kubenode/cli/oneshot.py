@@ -33,7 +33,7 @@ class Pass:
     """Holds the node's lock and the ledger for as long as its ``with`` block lasts.
 
     Raises:
-        EngineError: no right to, or the node lacks something; from every method.
+        EngineError: a right or a prerequisite of the node is missing. Every method raises it.
     """
 
     def __init__(self, directory: str, maximum: float = 0.0, adopt: bool = False) -> None:
@@ -61,15 +61,15 @@ class Pass:
         self._open.close()
 
     def holders(self) -> Holders:
-        """Return the Services that hold virtual servers, as the agent has written it down."""
+        """Return the Services that hold virtual servers, from the ledger."""
         return recall_holders(self._ledger, OWNER)
 
     def remember_holders(self, changes: Mapping[VirtualServerKey, tuple[str, str] | None]) -> None:
-        """Write down the Services that hold virtual servers from now on."""
+        """Write the changed holders of virtual servers to the ledger."""
         remember_holders(self._ledger, OWNER, changes)
 
     def plan(self, want: State, *, drain: bool = True) -> Plan:
-        """Return what has to be done; without ``drain`` real servers go whatever their connections."""
+        """Return the steps to ``want``; without ``drain``, real servers with connections are removed, too."""
         owned = self._ledger.owned(OWNER)
         have = self._node.read(want, keys_to_read(owned, self._adopt))
         claims = Claims(owned, self._ledger.others(OWNER), self._adopt)
@@ -79,30 +79,30 @@ class Pass:
         return prepared
 
     def execute(self, prepared: Plan) -> Outcome:
-        """Do what :meth:`plan` said last; steps that fail are reported, the others done."""
+        """Execute the plan that :meth:`plan` returned last; report failed steps and do the others."""
         remember(self._ledger, OWNER, recall(self._ledger, OWNER), self._draining)
         saved_sysctls.note(self._ledger, OWNER, prepared.steps)
         return execute(prepared, self._node.tables, self._ledger, OWNER, keep_going=True)
 
     def plan_back(self) -> Plan:
-        """Return what gives sysctls back their former values."""
+        """Return the steps that restore the sysctls' original values."""
         live = sysctls.read(saved_sysctls.names(self._ledger, OWNER))
         back = saved_sysctls.wanted_back(self._ledger, OWNER, live)
         return plan(live, back, back)
 
     def give_back(self, back: Plan) -> Outcome:
-        """Do what :meth:`plan_back` said, and remember no former values any more."""
+        """Execute the plan of :meth:`plan_back`; forget the original values and the holders."""
         outcome = execute(back, self._node.tables, self._ledger, OWNER, keep_going=True)
         saved_sysctls.forget(self._ledger, OWNER)
         remember_holders(self._ledger, OWNER, dict.fromkeys(recall_holders(self._ledger, OWNER)))
         return outcome
 
     def ask_adoption(self) -> None:
-        """Have the agent adopt, once."""
+        """Request that the agent adopts unowned items, once."""
         self._ledger.ask_adoption(OWNER)
 
     def forget(self, *, only_count: bool = False) -> int:
-        """Strike everything of ours out of the ledger, and leave it in place; return how much it is."""
+        """Remove the agent's claims from the ledger, not the items from the kernel; return the number of claims."""
         items = [(kind, key) for kind, keys in self._ledger.owned(OWNER).items() for key in keys]
         if not only_count:
             self._ledger.forget(OWNER, items)
@@ -113,7 +113,7 @@ class Pass:
 
     @property
     def draining(self) -> int:
-        """Return how many real servers the last plan leaves to drain."""
+        """Return the number of real servers that drain after the last plan."""
         return len(self._draining)
 
 

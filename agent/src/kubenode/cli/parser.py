@@ -17,7 +17,7 @@ from .commands import COMMANDS, USAGE_ERROR
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors have an exit status of their own."""
+    """Argument parser that exits with USAGE_ERROR."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the error, and exit."""
@@ -41,7 +41,7 @@ def parser(command: str) -> tuple[Parser, Any]:
 
 
 def execute(command: str, words: Sequence[str]) -> int:
-    """Run one command; errors that are meant for people are printed as such, with exit status 1.
+    """Run one command; print an expected error as one message, with exit status 1.
 
     Raises:
         OSError: the output cannot be written.

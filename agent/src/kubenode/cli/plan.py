@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Plan."""
+    """Print the steps."""
     from .desired import complain, this_node, wanted
     from .oneshot import Pass, show
 

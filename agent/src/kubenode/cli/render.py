@@ -52,11 +52,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Render."""
+    """Print the desired state."""
     import gc
     import sys
 
-    gc.disable()  # nothing of a whole cluster is garbage, and the process ends soon
+    gc.disable()  # a cluster's objects stay in use, and the process ends soon
 
     from ..engine.desired.node_facts import NodeFacts
     from ..engine.desired.settings import parse

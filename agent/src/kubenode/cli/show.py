@@ -38,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show."""
+    """Print the virtual servers."""
     import json
 
     view = _view(options)
@@ -100,10 +100,10 @@ def _owners(directory: str) -> tuple[dict[Any, str], list[str]]:
 
 
 def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list[str], dict[str, dict[str, Any]]]:
-    """Return the names of virtual servers, problems and drift: from the agent, or from manifests when there is none.
+    """Return the names of virtual servers, problems and drift, from the agent, or else from manifests.
 
-    And, only from the agent, for how many ``seconds`` each real server drains, and for how many it may at ``most`` (0:
-    no bound).
+    The fourth value comes from the agent only: for how many ``seconds`` each real server drains, and for how many it
+    may at ``most`` (0: no bound).
     """
     import os
 
@@ -139,7 +139,7 @@ def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list
 
 
 def _draining(real: dict[str, Any]) -> str:
-    """Say that a real server drains, and for how long it may drain."""
+    """Describe the drain of a real server, with its limit."""
     known = real["draining"]
     if known:
         bound = f"at most {known['most']:g} s" if known["most"] else "until its connections end"

@@ -69,10 +69,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def seconds(text: str) -> float:
-    """Parse a duration; ``name`` is used in the error message."""
+    """Parse a duration; argparse names this function in its error message."""
     found = float(text)
     if not found >= 0:
-        raise ValueError  # "not a number" is a number of Python's
+        raise ValueError  # float() takes "nan", too
     return found
 
 

@@ -14,7 +14,7 @@ import errno
 import os
 from struct import Struct
 
-_EVENT = Struct("iIII")  # watch, mask, cookie, length of the name behind it
+_EVENT = Struct("iIII")  # watch, mask, cookie, length of the name that follows
 _CLOSE_WRITE = 0x008
 _MOVED_FROM = 0x040
 _MOVED_TO = 0x080
@@ -36,14 +36,14 @@ class WatchError(Exception):
 
 
 class Watch:
-    """Watches the files of one directory; ready to read when something changed.
+    """Watches the files of one directory; readable when a file changed.
 
-    A file counts as changed when a writer closes it, when it is renamed into place (as editors and
-    ``ansible.builtin.copy`` do), when a link to it appears, and when it goes: never while it is being written.
-    ``ended`` tells that the directory itself went away.
+    A file counts as changed when a writer closes it, when it is renamed into place (as by editors and
+    ``ansible.builtin.copy``), when a link to it appears, and when it is removed: never while it is being written.
+    ``ended``: the directory itself was removed.
 
     Raises:
-        WatchError: no such directory, or the system's limit of watches is reached.
+        WatchError: the directory does not exist, or the system's limit of watches is reached.
     """
 
     def __init__(self, directory: str) -> None:
@@ -89,9 +89,9 @@ class Watch:
                     names.add(name)
 
     def _is_whole(self, name: str) -> bool:
-        """Tell whether a name that was just created leads to a finished file.
+        """Tell whether a name that was just created leads to a finished file: a link does.
 
-        A link does. A new file is still to be written.
+        The content of a new file is still to be written.
         """
         try:
             path = os.path.join(self.directory, name)

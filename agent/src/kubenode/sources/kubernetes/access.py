@@ -44,7 +44,7 @@ class Identity(NamedTuple):
 
 
 class Access(NamedTuple):
-    """What a connection needs. ``authority`` is PEM, "" for the system's authorities; ``proxy`` is a URL or ""."""
+    """Address and trust of a connection. ``authority`` is PEM, "" for the system's; ``proxy`` is a URL or ""."""
 
     server: str
     authority: str
@@ -55,17 +55,17 @@ class Access(NamedTuple):
 
 
 class Accessor(Protocol):
-    """Tells how the API is reached, anew each time it is asked: files may have changed."""
+    """Source of the API's address and the agent's identity, read again at each call: files may have changed."""
 
     @property
     def name(self) -> str:
-        """Return what it is called in messages."""
+        """Return the source's name in messages."""
 
     def access(self) -> Access:
-        """Return what there is now.
+        """Return the present address and identity.
 
         Raises:
-            AccessError: it cannot be told.
+            AccessError: the address or the identity is not available.
         """
 
 
@@ -73,12 +73,12 @@ def read_file(path: str, what: str) -> bytes:
     """Return a file's content.
 
     Raises:
-        AccessError: with what the file is for.
+        AccessError: the file cannot be read. The message begins with its purpose, ``what``.
     """
     try:
         with open(path, "rb") as file:
             return file.read()
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte in it, or half of a character
+    except (OSError, ValueError) as error:  # ValueError: the path has a zero byte or a lone surrogate
         name, reason = (
             (path, error.strerror) if isinstance(error, OSError) else (ascii(path), "no file can have this name")
         )
@@ -86,7 +86,7 @@ def read_file(path: str, what: str) -> bytes:
 
 
 def signature(path: str) -> tuple[int, int, int] | None:
-    """Return what changes when a file does; None if it is not there."""
+    """Return a value that changes with the file: time, size and inode; None for a missing file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -98,7 +98,7 @@ def check_url(url: str, what: str, schemes: tuple[str, ...]) -> str:
     """Return a URL without a slash at its end.
 
     Raises:
-        AccessError: with what the URL is for.
+        AccessError: the URL is invalid or has another scheme. The message begins with its purpose, ``what``.
     """
     try:
         parts = urlsplit(url)

@@ -26,23 +26,23 @@ from .credentials import Credentials
 from .errors import ApiError, BrokenOffError, RefusedError, TooLargeError, UnreachableError, UnusableError
 
 _USER_AGENT = f"kubenode-agent/{VERSION}"
-_READ_SECONDS = 30.0  # without a single byte, when an answer is due
-_ANSWER_SECONDS = 180.0  # for a whole page, however slowly it comes
+_READ_SECONDS = 30.0  # without a single byte of an answer
+_ANSWER_SECONDS = 180.0  # for a whole page
 _CHUNK = 65536
-_MOST_PAGE = 16 << 20  # what is decoded takes several times as much
-_MOST_LIST = 256 << 20  # of a list that can only be had as a whole
+_MOST_PAGE = 16 << 20  # decoded, a page takes several times as much memory
+_MOST_LIST = 256 << 20  # of a list that the API does not split into pages
 _MOST_LINE = 16 << 20  # etcd holds objects of 1.5 MiB
 _MIB = 1 << 20
 _MOST_MESSAGE = 300
-_GZIP = 31  # zlib's word for it
+_GZIP = 31  # zlib's wbits for the gzip format
 _LONGEST_WAIT = 60.0  # seconds; a proxy's page for maintenance may ask for an hour
 
 
 class Session:
-    """One thread's conversations with the API, on one connection that is kept while it works.
+    """Requests of one thread to the API, on one connection that is kept until it fails.
 
     Every method raises ApiError, after which the next request connects anew. ``connected`` gets the peer's address with
-    each request. ``filled`` is how much of the space for an answer the last one took, from 0 to 1.
+    each request. ``filled`` is the share of the space for an answer that the last answer took, from 0 to 1.
     """
 
     filled = 0.0
@@ -57,7 +57,7 @@ class Session:
         self._closed = False
 
     def get(self, path: str, query: Mapping[str, str]) -> Any:
-        """Return the JSON document at a path, which may come packed: a list shrinks to a fifth.
+        """Return the JSON document at a path. It may come compressed: a list shrinks to a fifth.
 
         Raises:
             TooLargeError: it is larger than 16 MiB, or than 256 MiB for a query with the limit 0.
@@ -74,7 +74,7 @@ class Session:
         Args:
             path: path of the resource.
             query: what to watch.
-            silence: seconds without a byte after which nobody is believed to be there any more: the stream ends.
+            silence: seconds without a byte after which the stream ends.
         """
         response = self._send("GET", path, query, None, {})
         parts: list[bytes] = []
@@ -101,12 +101,12 @@ class Session:
             if size:
                 raise BrokenOffError("the API's stream was cut off in the middle of a line")
         except (socket.timeout, TimeoutError):
-            return  # perhaps there was nothing to say: asking again tells
+            return  # the API is silent or away: the next request tells which
         except (OSError, HTTPException, ValueError) as error:
             raise BrokenOffError(f"the API's stream broke off: {_reason(error)}") from None
         finally:
             response.close()
-            self.drop()  # a stream that is not read to its end leaves nothing to be used again
+            self.drop()  # a connection with an unread rest of a stream cannot be used again
 
     def drop(self) -> None:
         """Connect anew for the next request."""
@@ -115,7 +115,7 @@ class Session:
             connection.close()
 
     def abort(self) -> None:
-        """End everything, from another thread."""
+        """End the running request from another thread, and refuse further ones."""
         self._closed = True
         connection = self._connection
         if connection is not None:
@@ -187,7 +187,7 @@ class Session:
             reason = "ResourceVersionTooLarge" if too_large else str(status.get("reason") or "")
             message = str(status.get("message") or message)
         except (OSError, HTTPException, ValueError, AttributeError, TypeError, RecursionError, ApiError):
-            pass  # a proxy's page, or nothing: the status has to do
+            pass  # a proxy's page, or no body: only the status is known
         finally:
             self.drop()
         if response.status == 401:
@@ -202,7 +202,7 @@ class Session:
 
 
 def _body(response: HTTPResponse, most: int) -> bytes:
-    """Return the whole body; the connection can be used again if it was whole."""
+    """Return the whole body; the connection can be used again if the body was complete."""
     with response:
         return _read(response, most)
 
@@ -229,7 +229,7 @@ def _read(response: HTTPResponse, most: int) -> bytes:
 
 
 def _unpacked(packed: Any, data: bytes, most: int) -> bytes:
-    """Unpack no more than ``most`` bytes: a kilobyte may hold a megabyte."""
+    """Unpack at most ``most`` bytes: a compressed kilobyte may hold a megabyte."""
     try:
         found: bytes = packed.decompress(data, most)
     except zlib.error:
@@ -238,7 +238,7 @@ def _unpacked(packed: Any, data: bytes, most: int) -> bytes:
 
 
 def _is_untrusted(error: ssl.SSLCertVerificationError) -> bool:
-    """Tell whether no authority that we know has signed the certificate; not whether a clock is wrong."""
+    """Tell whether no known authority has signed the certificate. A certificate out of its time is another error."""
     # X509_V_ERR_: self-signed, self-signed in the chain, no issuer, no chain
     return error.verify_code in (18, 19, 20, 21)
 

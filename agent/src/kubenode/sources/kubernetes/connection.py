@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One HTTP/1.1 connection to the API server, with TLS as an access says.
+"""One HTTP/1.1 connection to the API server, with TLS as given by an Access.
 
-Made anew for every watch, so that certificates, authorities and addresses that have changed are the new ones. The
-environment's proxies are not looked at: a node's own API traffic goes where the kubeconfig says.
+Every watch makes a new connection, and so uses changed certificates, authorities and addresses. Proxies in the
+environment are ignored: the kubeconfig alone decides the way of a node's API traffic.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from .access import Access, Identity
 from .errors import AccessError
 
 _CONNECT_SECONDS = 10.0
-# A peer that is gone without a word is noticed within half a minute, whatever the API sends.
+# The kernel ends the connection to a peer that is silently gone within half a minute.
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
 
 
 class Connection(HTTPConnection):
-    """A connection that is made when the first request is sent.
+    """HTTP connection, opened by the first request.
 
     Args:
-        access: where to.
-        identity: as :class:`~.credentials.Credentials` has resolved it.
-        read_seconds: how long one read may take.
+        access: address and trust of the API server.
+        identity: identity resolved by :class:`~.credentials.Credentials`.
+        read_seconds: timeout of one read.
     """
 
     _tunnel_host: str | None  # http.client's
@@ -46,21 +46,21 @@ class Connection(HTTPConnection):
         else:
             super().__init__(proxy.hostname or "", proxy.port or 80, timeout=_CONNECT_SECONDS)
             self.set_tunnel(host, port, headers=_proxy_headers(proxy))
-        self.path = parts.path.rstrip("/")  # of an API server behind somebody else's
+        self.path = parts.path.rstrip("/")  # prefix of an API server behind a gateway
         self._read_seconds = read_seconds
         self._name = access.server_name or host
         self._context = _context(access, identity) if secure else None
         self.peer = ""  # the address of the API server, or of the proxy before it, once connected
-        self._socket: Any = None  # stays when http.client lets go of its own because an answer ends the connection
+        self._socket: Any = None  # kept for abort(): http.client forgets its own when an answer ends the connection
         self._headers = {"Accept": "application/json"}
         if identity.token:
             self._headers["Authorization"] = f"Bearer {_one_line(identity.token)}"
 
     def connect(self) -> None:
-        """Connect; also through a proxy."""
+        """Connect, through the proxy if there is one."""
         host = self._tunnel_host
         if host and ":" in host:
-            self._tunnel_host = f"[{host}]"  # before Python 3.12 it is asked for without brackets
+            self._tunnel_host = f"[{host}]"  # before Python 3.12, http.client adds no brackets
         super().connect()
         self._tunnel_host = host
         self.peer = str(self.sock.getpeername()[0])
@@ -79,23 +79,23 @@ class Connection(HTTPConnection):
         self.request(method, self.path + path, body=body, headers={**self._headers, **headers})
 
     def abort(self) -> None:
-        """End what another thread is waiting for here; that thread closes the connection."""
+        """Wake another thread that waits for this connection; that thread closes it."""
         if self._socket is not None:
             try:
-                # not SSLSocket.shutdown, which takes the TLS object away from the thread that is using it
+                # not SSLSocket.shutdown, which drops the TLS object that the other thread uses
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
             except OSError:
                 pass
 
     def wait(self, seconds: float) -> None:
-        """Let a read take this long from now on."""
+        """Set the timeout of further reads."""
         if self._socket is not None:
             self._socket.settimeout(seconds)
 
 
 def _context(access: Access, identity: Identity) -> ssl.SSLContext:
-    # Not create_default_context: since Python 3.13 it refuses authorities that Kubernetes distributions made for years
-    # (VERIFY_X509_STRICT).
+    # Not create_default_context: since Python 3.13 it sets VERIFY_X509_STRICT, which refuses authorities that Kubernetes
+    # distributions made for years.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if access.insecure:
@@ -114,7 +114,7 @@ def _context(access: Access, identity: Identity) -> ssl.SSLContext:
 
 
 def _load_certificate(context: ssl.SSLContext, identity: Identity) -> None:
-    """Load the client's certificate and key; those that are no files go through memory, never through a disk."""
+    """Load the client's certificate and key; PEM that is not in a file goes through memory, never through a disk."""
     opened: list[int] = []
     try:
         paths = [
@@ -147,7 +147,7 @@ def _in_memory(data: bytes, opened: list[int]) -> str:
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted")  # or OpenSSL would ask on the terminal
+    raise ValueError("the key is encrypted")  # otherwise OpenSSL asks on the terminal
 
 
 def _proxy_headers(proxy: Any) -> dict[str, str]:

@@ -19,7 +19,7 @@ from .access import Identity, Plugin, read_file
 from .errors import AccessError
 
 _PLUGIN_SECONDS = 60.0
-_EARLY = 10.0  # seconds before its end at which a credential is not used any more
+_EARLY = 10.0  # seconds before its end from which a credential is not used
 _VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
@@ -31,9 +31,10 @@ class _Issued(NamedTuple):
 
 
 class Credentials:
-    """Turns an identity into a token and a certificate; asks a plugin once for as long as its answer is good.
+    """Turns an identity into a token and a certificate; caches a plugin's credential until its end.
 
-    A plugin's answer ends when either clock says so: a wall clock that jumps back does not prolong it.
+    The credential ends by the wall clock or the monotonic clock, whichever is first: a wall clock that jumps back does
+    not prolong it.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -43,10 +44,10 @@ class Credentials:
         self._lock = threading.Lock()
 
     def resolve(self, identity: Identity) -> Identity:
-        """Return the identity with ``token`` read from its file and without a plugin.
+        """Return the identity with a plugin or a token file replaced by the credential itself.
 
         Raises:
-            AccessError: the token's file or the plugin is of no use.
+            AccessError: the token file or the plugin gives no credential.
         """
         if identity.plugin is not None:
             return self._ask(identity)
@@ -58,7 +59,7 @@ class Credentials:
         return identity
 
     def refused(self) -> None:
-        """Forget what a plugin issued: the API does not take it."""
+        """Drop the plugin's credential, because the API refuses it."""
         with self._lock:
             self._issued = None
 
@@ -66,7 +67,7 @@ class Credentials:
         plugin = identity.plugin
         if plugin is None:
             return identity
-        with self._lock:  # one process is enough for all connections
+        with self._lock:  # one run of the plugin serves all connections
             issued = self._issued
             if issued is not None and issued.plugin == plugin and self._good(issued):
                 return issued.identity
@@ -82,7 +83,7 @@ class Credentials:
 
 
 def _run(plugin: Plugin) -> bytes:
-    """Return what the plugin prints; what it says on standard error goes to ours."""
+    """Return the plugin's standard output; its standard error goes to the agent's."""
     import subprocess
 
     version = plugin.version or _VERSIONS[0]
@@ -105,7 +106,7 @@ def _run(plugin: Plugin) -> bytes:
         try:
             printed, _nothing = process.communicate(timeout=_PLUGIN_SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # with what it started: most plugins are scripts
+            os.killpg(process.pid, signal.SIGKILL)  # with its children: most plugins are scripts
             raise AccessError(f"{plugin.where}: {plugin.command} did not end within {_PLUGIN_SECONDS:g} s") from None
     if process.returncode:
         raise AccessError(f"{plugin.where}: {plugin.command} failed with status {process.returncode}")
@@ -113,7 +114,7 @@ def _run(plugin: Plugin) -> bytes:
 
 
 def _credential(printed: bytes, plugin: Plugin) -> tuple[Identity, float]:
-    """Return the identity in an ExecCredential and when it ends (seconds since the epoch; 0 for never)."""
+    """Return the identity in an ExecCredential and its end (seconds since the epoch; 0 for never)."""
     try:
         answer = json.loads(printed)
         version, status = answer["apiVersion"], answer["status"]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 
 class ApiError(Exception):
-    """The API cannot be asked, or does not answer as it must: to be tried again later."""
+    """The API cannot be reached, or its answer is invalid. The caller retries later."""
 
 
 class TooLargeError(ApiError):
-    """The API's answer is larger than what is held in memory at a time: ask for less."""
+    """The API's answer is larger than the memory limit. The caller requests fewer objects."""
 
 
 class UnreachableError(ApiError):
@@ -33,7 +33,7 @@ class AccessError(ApiError):
 
 
 class UnusableError(AccessError):
-    """The API's configuration cannot work as it is: waiting does not help, the operator has to change it."""
+    """The configured access to the API cannot work. Only the operator can fix it, waiting does not help."""
 
 
 class RefusedError(ApiError):
@@ -41,9 +41,9 @@ class RefusedError(ApiError):
 
     Args:
         status: HTTP status.
-        reason: the API's word for it, such as ``Expired``; "" if it gave none.
-        message: the API's sentence.
-        retry_after: seconds that the API wants us to wait; 0 if it said nothing.
+        reason: reason of the API's Status, such as ``Expired``; "" without one.
+        message: message of the API's Status.
+        retry_after: seconds of the header Retry-After, at most 60; 0 without one.
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float = 0.0) -> None:
@@ -56,7 +56,7 @@ class RefusedError(ApiError):
 
 
 class ExpiredError(ApiError):
-    """The resource version is too old to continue from: list again."""
+    """The resource version has expired. The caller lists again."""
 
 
 _ADVICE = {

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Send Kubernetes Events (events.k8s.io/v1) about objects that cannot be served.
 
-One more Event is about the node, at the agent's start.
+One more Event reports the agent's start on the node.
 
-Best effort, in its own thread: an event that cannot be sent is dropped, one sentence about one object is sent once, and
-bursts are limited.
+Best effort, in its own thread. An event that cannot be sent is dropped, a problem of an object is sent once, and bursts
+are limited.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .api import Session
 from .errors import ApiError, RefusedError
 
 CONTROLLER = "kubenode-agent"
-_BURST = 25  # events at once; then one in _REFILL seconds, as client-go has it for one source
+_BURST = 25  # events at once; then one in _REFILL seconds, as in client-go for one source
 _REFILL = 10.0
 _CANNOT_SERVE = "CannotServe"
 _REASONS = {
     "spec.healthCheckNodePort": "FailedToStartServiceHealthcheck"
-}  # kube-proxy's, by what the sentence is about
+}  # kube-proxy's reasons, by the field in the problem
 _MOST_NOTE = 1024  # bytes; the API's limit
-_TRIES = 12  # while nobody answers, and
-_PAUSE = 10.0  # seconds between them, as client-go has both
+_TRIES = 12  # while the API does not answer, as in client-go
+_PAUSE = 10.0  # seconds between tries, as in client-go
 
 
 class Events(threading.Thread):
-    """Sends events until :meth:`stop`."""
+    """Thread that sends events until :meth:`stop`."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class Events(threading.Thread):
         self._queue: queue.Queue[tuple[str, dict[str, Any]] | None] = queue.Queue(burst)
 
     def began(self) -> None:
-        """Tell that the agent serves this node now."""
+        """Queue the event of the agent's start on this node."""
         note = f"{CONTROLLER} {VERSION} is this node's service proxy, in IPVS mode"
-        # kubectl describe node looks for the node's name in place of its uid
+        # kubectl describe node selects events by the node's name in place of its uid
         self._add("", "Starting", "Normal", note, ObjectKey("Node", "", self._node), self._node)
 
     def report(self, problems: Mapping[tuple[str, str], tuple[str, ...]], uid: Callable[[ObjectKey], str]) -> None:
-        """Tell what is wrong with objects, unless that was told before; what is right again may be told again later."""
+        """Queue an event for each new problem of an object. A problem that was solved meanwhile counts as new."""
         now = {(subject, text) for subject, texts in problems.items() for text in texts}
         self._told &= now
         for subject, text in sorted(now - self._told):
@@ -80,27 +80,27 @@ class Events(threading.Thread):
                 self._told.add((subject, text))
 
     def stop(self) -> None:
-        """End soon."""
+        """End the thread, without waiting for it."""
         self._stopping.set()
         self._session.abort()
         try:
             self._queue.put_nowait(None)
         except queue.Full:
-            pass  # it finds out with the next event
+            pass  # the thread sees the flag with its next event
 
     def run(self) -> None:
-        """Send what is queued."""
+        """Send the queued events."""
         for namespace, document in iter(self._queue.get, None):
             if not self._sent(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", document):
                 self.dropped += 1
             if self._queue.empty():
-                self._session.drop()  # it would end unseen, or outlive its token, until there is something to say again
+                self._session.drop()  # while idle, the connection could end unnoticed or outlive its token
             if self._stopping.is_set():
                 break
         self._session.drop()
 
     def _sent(self, path: str, document: dict[str, Any]) -> bool:
-        """Try until somebody answers, whatever the answer is."""
+        """Post the event, and retry until the API answers; tell whether the API took it."""
         for attempt in range(_TRIES):
             if self._stopping.wait(self._pause if attempt else 0):
                 break

@@ -15,17 +15,17 @@ from ...manifests.documents import DocumentError, documents
 from .access import Access, Identity, Plugin, check_url, read_file, signature
 from .errors import AccessError, UnusableError
 
-# Ways to say who one is that are gone from Kubernetes or make no sense for a node.
+# Ways to authenticate that Kubernetes has removed, or that make no sense for a node.
 _UNSUPPORTED = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
-# What a plugin is told of its cluster, and the extension of the cluster that is meant for it (client-go:
-# ExecCredential's spec.cluster).
+# Fields of the cluster that a plugin gets, beside the cluster's extension for plugins (client-go: ExecCredential's
+# spec.cluster).
 _TOLD = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
 _AUTHORITY_EXPECTED = "expected the cluster's authority in PEM (without the field, the system's authorities count)"
 _FOR_PLUGINS = "client.authentication.k8s.io/exec"
 
 
 class Kubeconfig:
-    """A kubeconfig, read again when its file has changed; ``server`` goes before the server that it names."""
+    """A kubeconfig, read again when its file has changed; ``server`` replaces the kubeconfig's."""
 
     def __init__(self, path: str, server: str = "") -> None:
         self.path = path
@@ -36,15 +36,15 @@ class Kubeconfig:
 
     @property
     def name(self) -> str:
-        """Return what it is called in messages."""
+        """Return the kubeconfig's name in messages."""
         return f"kubeconfig {self.path}"
 
     def access(self) -> Access:
-        """Return what the file says now, with its authority's present certificates.
+        """Return the access in the file as it is now, with the authority's present certificates.
 
         Raises:
-            UnusableError: what the file says cannot be used.
-            AccessError: the file, or one that it names, cannot be read.
+            UnusableError: the file's content cannot be used.
+            AccessError: the file, or a file named in it, cannot be read.
         """
         current = signature(self.path)
         if self._access is None or current is None or current != self._signature:
@@ -102,8 +102,8 @@ class Kubeconfig:
             proxy=check_url(proxy, f"{self.name}: proxy-url", ("http",)) if proxy else "",
         )
         if cluster.get("certificate-authority-data") == "" and not file and _is_verified(access):
-            # client-go would trust all authorities of the system, of which none has signed what a cluster's own
-            # authority signs
+            # client-go would trust the system's authorities, none of which signs certificates for the cluster's own
+            # authority
             raise AccessError(f"{self.name}: certificate-authority-data is empty, {_AUTHORITY_EXPECTED}")
         return access, file
 
@@ -121,7 +121,7 @@ class Kubeconfig:
             raise AccessError(
                 f"{self.name}: user {name}: expected a client certificate with its client key, found only one of them"
             )
-        # as in client-go, a file that can be read again goes before a token that was written down
+        # as in client-go, tokenFile, which can be read again, takes precedence over token
         token_file = self._path(self._field(user, "tokenFile", ""))
         plugin = self._plugin(user.get("exec"), name, cluster)
         return Identity(
@@ -161,9 +161,9 @@ class Kubeconfig:
         )
 
     def _told(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of the cluster that a plugin may know.
+        """Return the cluster's fields for a plugin.
 
-        ``server`` is the one that is really asked. The authority is its text, also where the kubeconfig names a file.
+        ``server`` is the address in use. The authority is given as text, also where the kubeconfig names a file.
         """
         told = {field: cluster[field] for field in _TOLD if field in cluster}
         if self._server:
@@ -192,7 +192,7 @@ class Kubeconfig:
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise AccessError(f"{self.name}: {where}{field}: expected text")  # the value may be a secret
+            raise AccessError(f"{self.name}: {where}{field}: expected text")  # without the value, which may be a secret
         return value
 
     def _data(self, mapping: Mapping[str, Any], field: str) -> bytes:
@@ -202,12 +202,12 @@ class Kubeconfig:
             raise AccessError(f"{self.name}: {field}: expected base64") from None
 
     def _path(self, path: str) -> str:
-        """Return a path that was given relative to the kubeconfig's directory."""
+        """Return the absolute form of a path, which may be relative to the kubeconfig's directory; "" stays."""
         return os.path.join(os.path.dirname(os.path.abspath(self.path)), path) if path else ""
 
 
 def _is_verified(access: Access) -> bool:
-    """Tell whether the API has to show a certificate that an authority has signed."""
+    """Tell whether the API server needs a certificate signed by an authority."""
     return access.server.startswith("https://") and not access.insecure
 
 

@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Addresses of the API servers: those of the agent's connections, and those in its configuration.
 
-A Service that had one of them as its external IP would cut the node off from the API. Only the API could withdraw that
-Service.
+A Service with such an external IP would cut the node off from the API. Only the API could withdraw that Service.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ _MOST = 64
 
 
 class Peers:
-    """The last addresses, canonical; any thread may add some."""
+    """The latest addresses, canonical; any thread may add some."""
 
     def __init__(self) -> None:
         self.addresses: frozenset[str] = frozenset()
         self._known: tuple[str, ...] = ()
 
     def add(self, texts: Iterable[str]) -> bool:
-        """Add addresses, and leave out what is none, such as a host name; tell whether one of them is new."""
+        """Add addresses, without texts that are none, such as host names; tell whether an address is new."""
         found = addresses(texts) - self.addresses
         if found:
             self._known = (*self._known, *sorted(found))[-_MOST:]

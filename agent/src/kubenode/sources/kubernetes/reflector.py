@@ -29,32 +29,31 @@ from .errors import (
 from .objects import Resource, understood
 from .store import Store
 
-_ROOM = 0.25  # of the space for a page: one that leaves more than the rest free may be doubled
-_PASSING = (401, 403, 408, 429)  # refusals that say nothing about where we were
+_ROOM = 0.25  # share of the space for a page: after a page that takes less, the limit is doubled
+_PASSING = (401, 403, 408, 429)  # refusals that do not make the resource version invalid
 
 
 class Timing(NamedTuple):
-    """How long to wait for what, in seconds; objects of a page."""
+    """Timeouts and delays in seconds; objects of a page."""
 
     first_backoff: float = 0.5
     most_backoff: float = 30.0
-    # a watch without a byte; bookmarks come about once a minute, if anything has changed since it began
+    # timeout of a silent watch; bookmarks come about once a minute, if anything has changed since the watch began
     silence: float = 150.0
-    watch: float = 300.0  # a watch ends after this to twice this: not all nodes at once
-    calm: float = 1.0  # a watch that ends sooner and brought nothing counts as a failure
-    steady: float = 10.0  # a watch that breaks off later than this is none: proxies end what is quiet
+    watch: float = 300.0  # a watch ends after one to two times this: not all nodes at once
+    calm: float = 1.0  # a watch without events that ends sooner is a failure
+    steady: float = 10.0  # a watch that breaks off later is no failure: proxies end quiet connections
     page: int = 500
-    # a version that has expired may have expired for a whole fleet: in this time the nodes list again
+    # a resource version may expire for a whole fleet at once: the nodes list again within this time
     spread: float = 5.0
     snapshot: float = 60.0  # at least, between two snapshots on disk
 
 
 class Reflector(threading.Thread):
-    """Follows one resource until :meth:`stop`.
+    """Thread that lists and watches one resource until :meth:`stop`.
 
-    ``listed`` tells that the whole list was read at least once; ``trouble`` says what is wrong at the moment ("" if
-    nothing is); ``tried`` that the first attempt has ended, whatever came of it. ``notify`` is called in this thread
-    when any of them changes.
+    ``listed``: the whole list was read at least once. ``trouble``: the present error, "" if there is none. ``tried``:
+    the first attempt has ended, with or without success. This thread calls ``notify`` when any of them changes.
     """
 
     def __init__(
@@ -70,21 +69,21 @@ class Reflector(threading.Thread):
         self.listed = False
         self.tried = False
         self.trouble = ""
-        self.is_blocked = False  # the trouble stays until somebody changes something
-        self.odd: dict[str, str] = {}  # objects that cannot be told apart from others: name -> why
+        self.is_blocked = False  # the trouble stays until the operator changes the configuration
+        self.odd: dict[str, str] = {}  # unusable objects of the last list: reason -> problem
         self._session = session
         self._store = store
         self._notify = notify
         self._timing = timing or Timing()
-        self._version = ""  # where the watch goes on; "" to list first
+        self._version = ""  # resource version from which to watch; "" to list first
         self._was_away = False
-        self._continued = False  # the page that was asked for last was not the first
+        self._continued = False  # the last requested page was not the first
         self._failures = 0
         self._limit = self._timing.page  # objects of the next page
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """End soon."""
+        """End the thread, without waiting for it."""
         self._stopping.set()
         self._session.abort()
 
@@ -98,7 +97,7 @@ class Reflector(threading.Thread):
                 self._pause(max(self._backoff(), self._timing.spread))
             except ApiError as error:
                 self._failed(error)
-            except Exception as error:  # whatever the API sent, this thread goes on
+            except Exception as error:  # no answer of the API may end this thread
                 self._version = ""
                 self._failed(ApiError(f"the API's answer cannot be understood ({type(error).__name__}: {error})"))
         self._session.drop()
@@ -120,7 +119,7 @@ class Reflector(threading.Thread):
         self._was_away |= isinstance(trouble, UnreachableError)
         if isinstance(trouble, RefusedError):
             wait = trouble.retry_after
-            # the API forgot the version (restored from a backup, another server), or never knew the request: begin
+            # the API server does not know the version (a restored backup, another server) or the request: list
             # again
             if trouble.reason == "ResourceVersionTooLarge" or (trouble.status not in _PASSING and trouble.status < 500):
                 self._version = ""
@@ -132,7 +131,7 @@ class Reflector(threading.Thread):
         self._pause(max(most, 1.2 * wait), at_least=max(most / 2, wait))
 
     def _backoff(self) -> float:
-        """Return how long to wait at most after one more failure."""
+        """Count one more failure; return the longest wait after it."""
         most = min(self._timing.first_backoff * 2.0**self._failures, self._timing.most_backoff)
         self._failures = min(self._failures + 1, 30)
         return most
@@ -151,7 +150,7 @@ class Reflector(threading.Thread):
     def _list(self) -> str:
         """Read the whole list; return the version from which to watch.
 
-        A token to continue may expire while we read: then from the start, and the next time without pages.
+        A continue token may expire meanwhile. Then the list starts again, at the second time without pages.
         """
         for whole in (False, False, True):
             try:
@@ -178,7 +177,7 @@ class Reflector(threading.Thread):
         return version
 
     def _fitting_page(self, following: str, seen: set[ObjectKey], odd: dict[str, str]) -> dict[str, Any]:
-        """Take a page in that is small enough; the next one may be larger again if this one left room for that."""
+        """Read a page that fits into the memory limit; adapt the number of objects for the next page."""
         while True:
             try:
                 metadata = self._page(self._limit, following, seen, odd)
@@ -192,7 +191,7 @@ class Reflector(threading.Thread):
                 return metadata
 
     def _page(self, limit: int, following: str, seen: set[ObjectKey], odd: dict[str, str]) -> dict[str, Any]:
-        """Take a page in; return its metadata and keep nothing else of it: pages may be large."""
+        """Read a page into the store; return its metadata only, because pages may be large."""
         self._continued = bool(following)
         query = {**self.resource.selector, "limit": str(limit), **({"continue": following} if following else {})}
         items, metadata = _parts(self._session.get(self.resource.path, query))
@@ -204,7 +203,7 @@ class Reflector(threading.Thread):
         try:
             key, kept = understood(self.resource.kind, item)
             self._store.put(key, kept)
-        except Exception as error:  # whatever it holds, it is one object of many
+        except Exception as error:  # one bad object must not stop the list
             reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             odd[reason] = f"an object of the API cannot be used: {reason}"
             return
@@ -238,11 +237,11 @@ class Reflector(threading.Thread):
                 if lasted > timing.most_backoff:
                     self._failures = 0
                 if self._stopping.is_set() or lasted > seconds + timing.silence:
-                    return  # or it does not keep to the time that was asked for
+                    return  # or the API server ignores timeoutSeconds
         except BrokenOffError:
             if time.monotonic() - begun < timing.steady:
                 raise
-            events = 1  # who is really away cannot be reached next
+            events = 1  # no failure: if the API is away, the next request fails
         finally:
             lines.close()
         if not events:
@@ -251,21 +250,20 @@ class Reflector(threading.Thread):
             self._ask_for_version()
         self._failures = 0
         self._tell("")
-        if time.monotonic() - begun < seconds - 1:  # the API server ends, and with it the watches of a whole fleet
+        if time.monotonic() - begun < seconds - 1:  # the API server stops, and ends the watches of a whole fleet
             self._pause(timing.first_backoff)
 
     def _ask_for_version(self) -> None:
-        """Make sure that the API server has reached the resource version that we know.
+        """Make sure that the API server has reached the known resource version.
 
-        An API server that was restored from a backup sends nothing to a watch from a later version, and its changes
-        until that version stay unseen. To a request for a list of at least that version, it answers
-        ResourceVersionTooLarge.
+        An API server that was restored from a backup sends nothing to a watch from a later version: its changes until
+        that version stay unseen. It answers a request for a list of at least that version with ResourceVersionTooLarge.
         """
         query = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}
         self._session.get(self.resource.path, {**self.resource.selector, **query})
 
     def _use(self, line: bytes) -> str:
-        """Use one event; return the version that it leads to."""
+        """Store the object of one event; return the resource version after it."""
         try:
             event = decode(line.decode())
             kind, item = event["type"], event["object"]
@@ -276,7 +274,7 @@ class Reflector(threading.Thread):
                 return str(version or self._version)
             key, kept = understood(self.resource.kind, item)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            self._version = ""  # an event may be lost: only a list can tell
+            self._version = ""  # an event may be lost: list again
             raise ApiError(f"the API sent an invalid watch event ({type(error).__name__})") from None
         if kind in ("ADDED", "MODIFIED"):
             self._store.put(key, kept)
@@ -285,7 +283,7 @@ class Reflector(threading.Thread):
         return str(version)
 
     def _error(self, status: Any) -> ApiError:
-        """Return what an ERROR event means; after any of them client-go lists again, and so do we."""
+        """Return the error of an ERROR event; as in client-go, list again after it."""
         self._version = ""
         code = status.get("code") if isinstance(status, dict) else None
         if code == 410:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The identity that kubelet gives to a pod; its token is replaced every hour, so it is a file that is read again."""
+"""Identity of a pod, from kubelet. kubelet replaces the token every hour, so its file is read again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIRECTORY = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 class ServiceAccount:
-    """A pod's service account; ``server`` goes before the ClusterIP that the pod's environment names.
+    """A pod's service account; ``server`` replaces the ClusterIP in the pod's environment.
 
     A service proxy should not depend on the ClusterIP that it provides itself: give it a ``server``.
     """
@@ -25,14 +25,14 @@ class ServiceAccount:
 
     @property
     def name(self) -> str:
-        """Return what it is called in messages."""
+        """Return the source's name in messages."""
         return f"service account {self._directory}"
 
     def access(self) -> Access:
-        """Return what there is now.
+        """Return the present address and identity.
 
         Raises:
-            AccessError: we are not in a pod.
+            AccessError: the process does not run in a pod.
         """
         token, authority = (os.path.join(self._directory, name) for name in ("token", "ca.crt"))
         if not os.path.exists(token):

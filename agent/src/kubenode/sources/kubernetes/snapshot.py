@@ -27,7 +27,7 @@ _BYTES_PER_SECOND = 256 << 10  # on average; a large cluster changes all the tim
 
 
 class SnapshotError(Exception):
-    """There is no snapshot that can be used; the text says why."""
+    """No usable snapshot exists; the text says why."""
 
 
 class Snapshot(NamedTuple):
@@ -44,10 +44,10 @@ class Snapshot(NamedTuple):
 
 
 def write(path: str, node: str, server: str, texts: Sequence[bytes], peers: Sequence[str] = ()) -> int:
-    """Put a snapshot in place of the last one, at once and lasting; return its size.
+    """Replace the snapshot atomically and durably; return its size.
 
     Raises:
-        OSError: it could not be written; the last one is still there.
+        OSError: the snapshot could not be written; the last one stays.
     """
     digest = hashlib.sha256()
     for text in texts:
@@ -90,10 +90,10 @@ def write(path: str, node: str, server: str, texts: Sequence[bytes], peers: Sequ
 
 
 def read(path: str, node: str) -> Snapshot:
-    """Return what was written last for this node.
+    """Return the last snapshot of this node.
 
     Raises:
-        SnapshotError: there is nothing, it is damaged, or it is not ours.
+        SnapshotError: the snapshot is missing or damaged, or belongs to another node.
     """
     try:
         with open(path, "rb") as file:
@@ -116,7 +116,7 @@ def read(path: str, node: str) -> Snapshot:
             )
     if hashlib.sha256(body).hexdigest() != given["sha256"]:
         raise SnapshotError(f"the snapshot {path} is damaged: its checksum does not match")
-    peers = header.get("peers")  # a release before this one wrote none
+    peers = header.get("peers")  # snapshots of earlier releases have none
     addresses = [str(peer) for peer in peers] if isinstance(peers, list) else []
     return Snapshot(written, str(given["server"]), [_object(path, text) for text in body.splitlines()], addresses)
 
@@ -133,10 +133,10 @@ def _object(path: str, text: bytes) -> tuple[ObjectKey, bytes, Object]:
 
 
 class Keeper(threading.Thread):
-    """Thread that writes snapshots: some time after :meth:`changed`, at most once every ``interval`` seconds.
+    """Thread that writes snapshots after :meth:`changed`, at most once every ``interval`` seconds.
 
-    ``save`` returns the bytes that it has written: the more, the longer until the next time. ``trouble`` says why the
-    last attempt failed ("" if it did not).
+    ``save`` returns the number of written bytes: the more, the longer the wait for the next snapshot. ``trouble`` says
+    why the last attempt failed ("" if it succeeded).
     """
 
     def __init__(self, save: Callable[[], int], interval: float, delay: float = 1.0) -> None:
@@ -150,17 +150,17 @@ class Keeper(threading.Thread):
         self._stopping = threading.Event()
 
     def changed(self) -> None:
-        """Say that what is on disk is not the latest any more."""
+        """Note that the snapshot on disk is out of date."""
         self._unsaved = True
         self._work.set()
 
     def stop(self) -> None:
-        """End soon, with all that is known on disk."""
+        """End the thread after a last snapshot of unsaved changes, without waiting for it."""
         self._stopping.set()
         self._work.set()
 
     def run(self) -> None:
-        """Write whenever there is something to write."""
+        """Write a snapshot after each change, limited in rate."""
         wait = self._delay
         while not self._stopping.is_set():
             self._work.wait()

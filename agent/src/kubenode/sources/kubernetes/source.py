@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Kubernetes API as the agent's source: Services, EndpointSlices and the node's own Node object, listed and watched.
 
-It has the interface of :class:`~..manifests.Manifests`, and a descriptor to wait for.
+It has the interface of :class:`~..manifests.Manifests`, and a file descriptor to wait for.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .event_recorder import Events
 
 _NEEDED = ("Service", "EndpointSlice")
-# seconds without complete lists and without an error: an API that is slow, or a network that drops
+# seconds without complete lists and without an error: the API is slow, or the network drops packets
 _RESTORE_AFTER = 3.0
 _STOP_SECONDS = 2.0
 
@@ -50,21 +50,21 @@ class ApiOfNode(NamedTuple):
     node: str
 
     def describe(self) -> str:
-        """Return a text that tells one API from another."""
+        """Return a text that identifies the API."""
         server = f", server {self.server}" if self.server else ""
         return f"Kubernetes API ({self.kubeconfig or 'service account'}{server}, node {self.node})"
 
 
 class Kubernetes:
-    """The objects of a cluster, as far as one node needs them. Nothing is asked before :meth:`start`.
+    """The objects of a cluster that one node needs. No request is sent before :meth:`start`.
 
-    ``waiting`` and ``unknown`` are as those of manifests: while ``waiting`` says something, nothing is known; while
-    ``unknown`` holds the names of lists that were never complete, what it has may be less than there is.
+    ``waiting`` and ``unknown`` are as in manifests. While ``waiting`` is not "", no object is known. ``unknown`` holds
+    the lists that were never complete: objects of these may be missing.
 
     Args:
         api: the API, and the node for which it is watched.
         state: path of the snapshot.
-        log: where to say what happened.
+        log: log of the agent.
     """
 
     about = "kubernetes"
@@ -100,20 +100,20 @@ class Kubernetes:
         self._keeper = snapshot.Keeper(self._save, timing.snapshot)
         self._events: Events | None = None
         self._started = time.monotonic()
-        self._restored = ""  # what was restored, in words
+        self._restored = ""  # description of the restored snapshot
         self._restore_tried = False
         self._complete = False
-        self._looked_at = False  # how we reach the API
+        self._looked_at = False  # whether _warn() has checked the access
 
     def start(self) -> None:
-        """Begin to list and watch."""
+        """Start listing and watching."""
         self._started = time.monotonic()
         for reflector in self._reflectors:
             reflector.start()
         self._keeper.start()
 
     def close(self) -> None:
-        """End all threads; what is known is on disk then."""
+        """End all threads, after a last snapshot."""
         threads: list[Reflector | snapshot.Keeper | Events] = [*self._reflectors, self._keeper]
         if self._events is not None:
             threads.append(self._events)
@@ -123,16 +123,16 @@ class Kubernetes:
         for thread in threads:
             if thread.is_alive():
                 thread.join(max(0.1, end - time.monotonic()))
-        if not any(thread.is_alive() for thread in threads):  # one that is still connecting may want to wake us
+        if not any(thread.is_alive() for thread in threads):  # a thread that still connects may write to the pipe
             os.close(self._writer)
         os.close(self._reader)
 
     def fileno(self) -> int:
-        """Return the descriptor that can be read when there is something to scan."""
+        """Return the descriptor that becomes readable when :meth:`scan` has changes."""
         return self._reader
 
     def heard(self) -> None:
-        """Make the descriptor quiet until something new happens."""
+        """Drain the descriptor, so that it waits for the next change."""
         try:
             while os.read(self._reader, 4096):
                 pass
@@ -149,12 +149,12 @@ class Kubernetes:
             access = self._accessor.access()
             self._peers.add((host(access.server), host(access.proxy)))
         except AccessError:
-            pass  # whoever wants to connect reports it
+            pass  # the reflectors report it
         return self._peers.addresses
 
     @property
     def waiting(self) -> str:
-        """Say why nothing can be known yet."""
+        """Return why no object is known yet, "" if objects are known."""
         if self._complete or self._restored:
             return ""
         trouble = next((reflector.trouble for reflector in self._needed() if reflector.trouble), "")
@@ -162,9 +162,9 @@ class Kubernetes:
 
     @property
     def blocked(self) -> str:
-        """Name what the operator must change before anything can be known, "" if waiting may help."""
+        """Return the problem that the operator must fix before objects can be read, "" if waiting may help."""
         try:
-            self._accessor.access()  # as it is now, not as it was at the last attempt
+            self._accessor.access()  # the present files, not those of the last attempt
         except UnusableError as error:
             return str(error)
         except AccessError:
@@ -175,7 +175,7 @@ class Kubernetes:
 
     @property
     def unknown(self) -> set[str]:
-        """Return the lists of which no complete one was read since the start."""
+        """Return the paths of the lists that were never complete since the start."""
         return (
             set()
             if self._complete
@@ -186,7 +186,7 @@ class Kubernetes:
     def problems(self) -> dict[str, str]:
         """Return one sentence for each problem.
 
-        Problems are lists that cannot be followed at the moment, single objects, a missing Node and the snapshot.
+        Problems are failing lists and watches, unusable objects, a missing Node and the snapshot.
         """
         found: dict[str, str] = {}
         for reflector in self._reflectors:
@@ -215,7 +215,7 @@ class Kubernetes:
         return self._store.objects()
 
     def scan(self, names: object = None) -> Changes:
-        """Return what changed since the last time; ``names`` means nothing here."""
+        """Return the changes since the last call; ``names`` is ignored."""
         self.heard()
         self._warn()
         if not self._complete:
@@ -234,7 +234,7 @@ class Kubernetes:
         return changes
 
     def report(self, problems: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
-        """Make Kubernetes events of what is wrong with objects, and of our start; best effort.
+        """Send Kubernetes Events about problems of objects and the agent's start; best effort.
 
         Args:
             problems: (kind, "namespace/name", or "name" of a Node) to sentences.
@@ -257,7 +257,7 @@ class Kubernetes:
     def _node_tried(self) -> bool:
         """Tell whether the Node was read, or cannot be read.
 
-        The first pass needs the Node's zone and networks, but does not wait for them for ever.
+        The first pass waits for the Node's zone and networks, but not for ever.
         """
         return all(reflector.tried for reflector in self._reflectors)
 
@@ -276,7 +276,7 @@ class Kubernetes:
         try:
             os.write(self._writer, b"\0")
         except (BlockingIOError, BrokenPipeError):
-            pass  # woken already, or nobody there any more
+            pass  # woken already, or the source is closed
 
     def _restore(self) -> None:
         self._restore_tried = True
@@ -302,11 +302,11 @@ class Kubernetes:
         try:
             server = self._accessor.access().server
         except AccessError:
-            pass  # for people only
+            pass  # the snapshot is usable without its server
         return snapshot.write(self._state, self.node, server, self._store.texts(), sorted(self._peers.addresses))
 
     def _warn(self) -> None:
-        """Say once what is unwise about the way we reach the API."""
+        """Log once that the access to the API is insecure, if it is."""
         if self._looked_at or not any(reflector.tried for reflector in self._reflectors):
             return
         try:

@@ -18,9 +18,9 @@ from .objects import encode
 
 
 class Store:
-    """Objects that the watching threads write and the agent's thread reads.
+    """Objects that the reflectors' threads write and the agent's thread reads.
 
-    ``wake`` is called after a change, in the writer's thread.
+    The writer's thread calls ``wake`` after a change.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -28,10 +28,10 @@ class Store:
         self._lock = threading.Lock()
         self._known: dict[ObjectKey, bytes] = {}
         self._pending: dict[ObjectKey, Object | None] = {}
-        self._untold: set[ObjectKey] = set()  # nobody has heard of these yet: if they go, nobody has to
+        self._untold: set[ObjectKey] = set()  # new since the last take(): removed before the next, they are no change
 
     def put(self, key: ObjectKey, item: Object) -> None:
-        """Take an object in."""
+        """Add or replace an object."""
         text = encode(item).encode()
         with self._lock:
             if self._known.get(key) == text:
@@ -40,13 +40,13 @@ class Store:
         self._wake()
 
     def restore(self, key: ObjectKey, text: bytes, item: Object) -> None:
-        """Take in what was known before a restart, unless something newer is known already."""
+        """Add an object of the snapshot, unless a newer one is known already."""
         with self._lock:
             if key not in self._known:
                 self._note(key, text, item)
 
     def remove(self, key: ObjectKey) -> None:
-        """Forget an object; fine if it was not known."""
+        """Remove an object, if it is known."""
         with self._lock:
             if key not in self._known:
                 return
@@ -54,7 +54,7 @@ class Store:
         self._wake()
 
     def keep_only(self, kind: str, keys: set[ObjectKey]) -> None:
-        """Forget the objects of a kind that are not among ``keys``."""
+        """Remove the objects of a kind whose keys are not in ``keys``."""
         with self._lock:
             gone = [key for key in self._known if key.kind == kind and key not in keys]
             for key in gone:
@@ -63,7 +63,7 @@ class Store:
             self._wake()
 
     def take(self) -> Changes:
-        """Return what changed since the last time."""
+        """Return the changes since the last call."""
         with self._lock:
             pending, self._pending = self._pending, {}
             self._untold.clear()
