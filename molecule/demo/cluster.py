@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo's objects: Services and EndpointSlices as ``kubectl get -o yaml`` prints them, and what they say."""
+"""Objects of the demo: manifests of Services and EndpointSlices as ``kubectl get -o yaml`` prints them, and parsed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POD_NETWORK = "10.244.0.0/16"
 
 
 class Pod(NamedTuple):
-    """A pod, as an endpoint names it."""
+    """Pod behind an endpoint: name, node and address."""
 
     name: str
     node: str
@@ -23,28 +23,28 @@ class Pod(NamedTuple):
 
 
 class Service(NamedTuple):
-    """What a client of a Service must know, and what decides who answers and whom the pod sees."""
+    """Service with its addresses and ports, and the fields that decide which pod answers and which client it sees."""
 
     name: str
     protocol: str  # tcp, udp
     address: str  # its ClusterIP
     port: int
     node_port: int  # 0 if it has none
-    local: bool  # externalTrafficPolicy Local: only endpoints of the node that was asked, who see the client's address
-    sticky: bool  # a client is always answered by the same endpoint
+    local: bool  # externalTrafficPolicy Local: only endpoints of the requested node answer, and see the client's address
+    sticky: bool  # ClientIP affinity: the same endpoint answers all requests of a client
     target_port: int
     pods: tuple[Pod, ...]
 
     def without(self, pod: str) -> Service:
-        """Return the service with one pod fewer."""
+        """Return the service without this pod."""
         return self._replace(pods=tuple(each for each in self.pods if each.name != pod))
 
     def including(self, pod: Pod) -> Service:
-        """Return the service with one pod more."""
+        """Return the service with this pod added."""
         return self._replace(pods=(*self.pods, pod))
 
 
-# Runs from the start, and is no endpoint of anything until the demo makes it one.
+# Spare pod: runs from the start, and becomes an endpoint during the demo.
 SPARE = Pod("web-4", "node2", "10.244.2.14")
 
 
@@ -81,7 +81,7 @@ def _pod(endpoint: dict[str, Any]) -> Pod:
 
 
 def edited(service: Service) -> str:
-    """Return a service's manifest with its endpoints changed to ``service.pods``, as somebody with an editor would."""
+    """Return a service's manifest with its endpoints changed to ``service.pods``, and nothing else."""
     document = yaml.safe_load((MANIFESTS / f"{service.name}.yaml").read_text())
     endpoint_slice = document["items"][1]
     known = {endpoint["targetRef"]["name"]: endpoint for endpoint in endpoint_slice["endpoints"]}
@@ -96,7 +96,7 @@ def _endpoint(template: dict[str, Any], pod: Pod) -> dict[str, Any]:
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes a thing that occurs twice out twice."""
+    """YAML dumper without anchors and aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

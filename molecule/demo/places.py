@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The places of the demo's lab, and how a command is run in each: the client, a node, a pod."""
+"""Places of the demo's lab that run commands: the client, a node, a pod."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 
 class Place(NamedTuple):
-    """Where a command runs: in the client's namespace, or on a node, there in a pod's namespace if ``pod`` is one."""
+    """Place of a command: the client's namespace, a node, or with ``pod`` a pod's namespace on a node."""
 
     name: str
     node: str = ""
@@ -41,26 +41,26 @@ class Place(NamedTuple):
 
 
 def client() -> Place:
-    """Return the client."""
+    """Return the client's place."""
     return Place(CLIENT)
 
 
 def node(name: str) -> Place:
-    """Return a node."""
+    """Return a node's place."""
     return Place(name, name)
 
 
 def pod(of: Pod) -> Place:
-    """Return a pod."""
+    """Return a pod's place."""
     return Place(of.name, of.node, of.name)
 
 
 class Lab:
-    """The demo's lab, made anew."""
+    """Lab of the demo. An earlier one is removed first."""
 
     def __init__(self) -> None:
         progress = Progress()
-        lifecycle.down(NAME, progress)  # an earlier demo's
+        lifecycle.down(NAME, progress)  # left by an earlier demo
         self.lab = lifecycle.up(NAME, NODES, [CLIENT], MEMORY, progress)
         self.inventory = self.lab.directory / "inventory.yml"
         self.inventory.write_text(access.as_yaml(access.inventory(self.lab)))
@@ -80,7 +80,7 @@ class Lab:
         """Run a shell command in a place, with ``text`` as its input, and return its output.
 
         Raises:
-            DemoError: it failed or took too long; with what it wrote.
+            DemoError: the command failed or took too long; with its output.
         """
         try:
             done = subprocess.run(
@@ -97,7 +97,7 @@ class Lab:
 
 
 def at_once(function: Callable[[T], R], arguments: Iterable[T]) -> list[R]:
-    """Call a function with each argument, all at the same time; returns the results in the arguments' order."""
+    """Call a function with each argument, all at the same time; return the results in the arguments' order."""
     arguments = list(arguments)
     with ThreadPoolExecutor(len(arguments)) as pool:
         return list(pool.map(function, arguments))

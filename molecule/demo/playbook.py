@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs ansible-playbook with its own output shown as it comes, and reads its closing recap."""
+"""Run ansible-playbook, show its output as it comes, and parse its recap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Run(NamedTuple):
-    """What became of a run: seconds, and for each host the recap's counters (``ok``, ``changed``, ``failed`` …)."""
+    """Result of a run: seconds, and for each host the recap's counters (``ok``, ``changed``, ``failed`` …)."""
 
     seconds: float
     recap: dict[str, dict[str, int]]
@@ -43,14 +43,14 @@ def run(screen: Screen, inventory: Path, *options: str) -> Run:
     """Run the playbook on the demo's nodes.
 
     Raises:
-        DemoError: it failed.
+        DemoError: the playbook failed.
     """
     command = ["ansible-playbook", "--inventory", os.path.relpath(inventory, ROOT), PLAYBOOK]
     command += ["--extra-vars", f"@{VARIABLES}", *options]
     screen.note(shlex.join(command))
     environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
     if sys.stdout.isatty():
-        environment["ANSIBLE_FORCE_COLOR"] = "1"  # it writes to us, we to the terminal
+        environment["ANSIBLE_FORCE_COLOR"] = "1"  # its output is a pipe, the demo's is a terminal
     began = time.monotonic()
     recap = {}
     with subprocess.Popen(

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A pod network as flannel's host-gw mode makes it, without flannel.
+"""Pod network in the layout of flannel's host-gw mode, without flannel.
 
-Each node N has the pod CIDR 10.244.N.0/24 on a bridge ``cni0`` and a route to each other node's; a pod is a network
-namespace with a cable to the bridge, in which ``onnode/server.py`` runs as the transient unit ``pod-NAME``. Nothing of
-it is the product's: a real cluster has its own network before a service proxy comes.
+Each node N has the pod CIDR 10.244.N.0/24 on a bridge ``cni0``, and a route to the pod CIDR of each other node. A pod is
+a network namespace with a veth pair to the bridge, in which ``onnode/server.py`` runs as the transient unit
+``pod-NAME``. The collection makes none of this: a cluster has a pod network before it has a service proxy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BRIDGE = "cni0"
 
 
 def gateway(node: str) -> str:
-    """Return the address of a node's bridge, its pods' way out."""
+    """Return the address of a node's bridge, the gateway of its pods."""
     return f"10.244.{NODES.index(node) + 1}.1"
 
 
@@ -34,7 +34,7 @@ def _network(node: str) -> str:
 
 
 def script(lab: Lab, node: str, pods: Sequence[Pod], port: int) -> str:
-    """Return the shell script that makes a node's part of the pod network and starts its pods."""
+    """Return the shell script that makes the pod network on a node and starts its pods."""
     others = [other for other in NODES if other != node]
     lines = [
         "set -e",
@@ -73,7 +73,7 @@ def start(lab: Lab, pods: Sequence[Pod], port: int) -> None:
     """Make the pod network on all nodes and start all pods.
 
     Raises:
-        DemoError: a node could not.
+        DemoError: the script failed on a node.
     """
 
     def one(node: str) -> str:

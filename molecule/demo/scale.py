@@ -31,18 +31,18 @@ AT_MOST = 3000  # requests of one sender
 
 
 class Edit(NamedTuple):
-    """When a manifest was in place: by each node's clock, and by this machine's before it was told to."""
+    """Time of an edit: by each node's clock when the manifest was in place, and by this machine's before the edit."""
 
     begun: float
     on_node: dict[str, float]
 
     def moment(self, place: Place) -> float:
-        """Return when it was edited by the clock of a place that sends: never later than it was."""
+        """Return the time of the edit by the clock of a place that sends, never later than the edit itself."""
         return self.on_node[place.node] if place.node else self.begun
 
 
 class Follow(NamedTuple):
-    """How one virtual server followed the edits, as seen by one sender; seconds, None = not at all."""
+    """Delay with which one virtual server followed the edits for one sender, in seconds; None: it did not follow."""
 
     source: str
     virtual_server: str
@@ -53,7 +53,7 @@ class Follow(NamedTuple):
 
     @property
     def problems(self) -> list[str]:
-        """What is not as it should be."""
+        """Lost requests, and endpoints that followed too late or not at all."""
         found = [f"lost a request: {error}" for error in self.lost]
         if self.last_of_gone > BAR:
             found.append(f"the removed endpoint still answered a request sent {self.last_of_gone:.2f} s after the edit")
@@ -65,10 +65,10 @@ class Follow(NamedTuple):
 
 
 class Editor:
-    """An open shell on every node, so that an edit is at once everywhere and not as slow as a login."""
+    """Open shell on every node, so that an edit is everywhere at once, without the time of a login."""
 
     def __init__(self, lab: Lab, versions: Sequence[Service]) -> None:
-        """Put the manifests to come beside the one in place, by their number."""
+        """Copy all versions of the manifest to the nodes, named by their numbers."""
         self.path = f"{MANIFESTS}/{versions[0].name}.yaml"
         for number, version in enumerate(versions):
             text = cluster.edited(version)
@@ -100,7 +100,7 @@ class Editor:
         return line.strip()
 
     def edit(self, number: int) -> Edit:
-        """Put a version in place, in one piece on each node."""
+        """Replace the manifest by a version, atomically on each node."""
         begun = time.time()
         for node in NODES:
             self._write(node, f"echo $EPOCHREALTIME; mv {self.path}.{number} {self.path} && echo done")
@@ -134,7 +134,7 @@ class Sender:
         self.process.stdin.flush()
 
     def stop(self) -> list[Answer]:
-        """Send no more, and return all answers."""
+        """Stop sending; return all answers."""
         output, errors = self.process.communicate(timeout=60)
         if self.process.returncode:
             fail(f"{self.place.name}: the sender ended with status {self.process.returncode}:\n{errors.strip()}")
@@ -149,13 +149,13 @@ def difference(before: Service, after: Service) -> str:
 
 
 def under_load(lab: Lab, screen: Screen, service: Service, gone: str, inside: str) -> list[Follow]:
-    """Take the pod ``gone`` away and put the spare one in, while the client and the pod ``inside`` send requests.
+    """Remove the pod ``gone`` and add the spare one, while the client and the pod ``inside`` send requests.
 
     Args:
-        lab: the demo's.
+        lab: lab of the demo.
         screen: shows the edits.
-        service: as it is now; it has a node port.
-        gone: name of the pod that goes.
+        service: present service; it has a node port.
+        gone: name of the pod that is removed.
         inside: name of the pod that sends.
     """
     fewer = service.without(gone)
@@ -190,7 +190,7 @@ def under_load(lab: Lab, screen: Screen, service: Service, gone: str, inside: st
 
 
 def follow(place: Place, virtual_server: str, answers: list[Answer], gone: str, out: Edit, into: Edit) -> Follow:
-    """Measure how answers followed the two edits: by when a request was sent, or for a first answer when it came."""
+    """Measure the delay of both edits: the last request to the removed pod, the first answer of the new pod."""
     late = [answer.sent - out.moment(place) for answer in answers if answer.pod == gone]
     fresh = [
         answer.sent + answer.seconds - into.moment(place) for answer in answers if answer.pod == cluster.SPARE.name

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 
 class DemoError(Exception):
-    """Something is not as it should be; the text says what and where to look."""
+    """A check or a command of the demo failed; the text says which one, and where to look."""
 
 
 def clock(seconds: float) -> str:
@@ -39,11 +39,11 @@ class Screen:
         self._print("\n" + self._bold.format(f"{line:=<112} [{clock(self.elapsed)}]"))
 
     def note(self, text: str) -> None:
-        """Say what is being done."""
+        """Print the present action."""
         self._print(f"[{clock(self.elapsed)}] {text}")
 
     def passed(self, text: str) -> None:
-        """Say what was checked and is as it should be."""
+        """Print a passed check."""
         self._print(f"[{clock(self.elapsed)}] ok: {text}")
 
     def text(self, text: str) -> None:

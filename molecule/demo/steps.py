@@ -54,7 +54,7 @@ def boot(screen: Screen, services: dict[str, Service]) -> Lab:
 
 
 def copy_manifests(lab: Lab) -> None:
-    """Put the manifests where the agent will look for them."""
+    """Copy the manifests to the agent's directory on each node."""
     lines = ["set -e", f"mkdir -p {scale.MANIFESTS}", f"cd {scale.MANIFESTS}"]
     lines += [f"cat > {path.name} <<'END'\n{path.read_text()}END" for path in sorted(cluster.MANIFESTS.glob("*.yaml"))]
     places.at_once(lambda node: lab.run(places.node(node), "sh", "\n".join([*lines, ""])), NODES)
@@ -71,7 +71,7 @@ def bootstrap(screen: Screen, lab: Lab) -> None:
 
 
 def again(screen: Screen, lab: Lab) -> None:
-    """Run the same again, for real and as a dry run: nothing may change."""
+    """Run the playbook again, also in check mode: nothing may change."""
     for title, options in (("The same again", ()), ("The same again as a dry run", ("--check", "--diff"))):
         screen.heading(f"{title}: nothing changes")
         done = playbook.run(screen, lab.inventory, *options)
@@ -82,7 +82,7 @@ def again(screen: Screen, lab: Lab) -> None:
 
 
 def jobs(services: dict[str, Service]) -> list[Job]:
-    """Return the traffic: client to node ports, a pod and a node to ClusterIPs; a pod is also an endpoint (hairpin)."""
+    """Return the jobs: client to node ports, a pod and a node to ClusterIPs; the pod is also an endpoint (hairpin)."""
     client, node, pod = places.client(), places.node(NODES[0]), places.pod(services["web"].pods[0])
     with_node_port = [service for service in services.values() if service.node_port]
     return [
@@ -93,7 +93,7 @@ def jobs(services: dict[str, Service]) -> list[Job]:
 
 
 def balance(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:
-    """Send traffic and print who answered and whom they saw."""
+    """Send traffic; print which pod answered, and which client address it saw."""
     screen.heading("Traffic: who answers, and which client do the pods see?")
     wanted = jobs(services)
     screen.note(f"{sum(job.count for job in wanted)} requests, each over a new connection")
@@ -110,16 +110,16 @@ def balance(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:
 
 
 def show(screen: Screen, lab: Lab) -> None:
-    """Ask every node whether all is as wanted, and print one node's own view."""
+    """Check that every node is converged, and print the view of one node."""
     screen.heading(f"What {NODES[0]} says of itself: kubenode status, kubenode show")
-    said = places.at_once(lambda node: lab.run(places.node(node), "kubenode status"), NODES)  # fails where it is not
+    said = places.at_once(lambda node: lab.run(places.node(node), "kubenode status"), NODES)  # fails on a node that is not converged
     screen.text(said[0])
     screen.text(lab.run(places.node(NODES[0]), "kubenode show"))
     screen.passed("all nodes are as wanted")
 
 
 def scaled(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:
-    """Take an endpoint away and put another in, under load."""
+    """Remove an endpoint and add another, under load."""
     screen.heading("Scaled by editing a manifest, under load: traffic follows within a second, no request is lost")
     service = services["web-nodeport"]
     follows = scale.under_load(lab, screen, service, gone=service.pods[-1].name, inside=service.pods[1].name)
@@ -146,7 +146,7 @@ def tell(screen: Screen) -> None:
     """Run the whole demo.
 
     Raises:
-        DemoError: something is not as it should be.
+        DemoError: a check or a command of the demo failed.
         LabError: the nodes could not be brought up.
     """
     services = cluster.read()
@@ -166,7 +166,7 @@ def _interrupted(number: int, _: FrameType | None) -> NoReturn:
 
 
 def main() -> int:
-    """Run the demo; returns 0, or 1 if something is not as it should be."""
+    """Run the demo; return 0, or 1 if it failed."""
     signal.signal(signal.SIGTERM, _interrupted)
     screen = Screen()
     try:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a table with a rule under its head; columns that hold nothing but numbers are set flush right."""
+    """Return a table with a line under its head; columns of numbers only are flush right."""
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[index]) for row in [list(head), *cells]) for index in range(len(head))]
     numeric = [bool(rows) and all(isinstance(row[index], int | float) for row in rows) for index in range(len(head))]

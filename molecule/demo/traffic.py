@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bounded traffic through the services: what is sent from where, who must answer, and whom the pods must have seen."""
+"""Traffic through the services: requests by place, pods that must answer, client addresses that they must see."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Job(NamedTuple):
     """Requests from one place to one virtual server of a service.
 
-    ``via`` is the node whose node port is asked; "" asks the ClusterIP.
+    ``via`` is the node whose node port is requested; "" requests the ClusterIP.
     """
 
     place: Place
@@ -37,7 +37,7 @@ class Job(NamedTuple):
         return self.service.address, self.service.port
 
     def name(self, lab: Lab) -> str:
-        """Return the virtual server as ipvsadm would name it."""
+        """Return the virtual server in the notation of ipvsadm."""
         return "{} {}:{}".format(self.service.protocol, *self.target(lab))
 
 
@@ -67,12 +67,12 @@ def order(
 
 
 def parse(output: str) -> list[list[Answer]]:
-    """Return what a sender printed: the answers of each of its jobs."""
+    """Parse a sender's output; return the answers of each of its jobs."""
     return [[Answer(*line) for line in lines] for lines in json.loads(output)]
 
 
 def send_all(lab: Lab, jobs: Sequence[Job]) -> dict[Job, list[Answer]]:
-    """Send all jobs; places send at the same time, each its own jobs in their order."""
+    """Send all jobs: the places at the same time, each place its jobs in order."""
     by_place: dict[Place, list[Job]] = {}
     for job in jobs:
         by_place.setdefault(job.place, []).append(job)
@@ -87,14 +87,14 @@ def send_all(lab: Lab, jobs: Sequence[Job]) -> dict[Job, list[Answer]]:
 
 
 class Seen(NamedTuple):
-    """Whom a pod must see as its client, and why."""
+    """Client address that a pod must see, and the reason."""
 
     address: str
     why: str
 
 
 def expected_client(lab: Lab, job: Job, pod: Pod) -> Seen:
-    """Return whom ``pod`` must see when it answers ``job``: kube-proxy's rules, in words."""
+    """Return the client address that ``pod`` must see in ``job``, by kube-proxy's rules for masquerading."""
     asked = job.via or job.place.node
     if job.place.name == CLIENT:
         if job.service.local:
@@ -109,18 +109,18 @@ def expected_client(lab: Lab, job: Job, pod: Pod) -> Seen:
 
 
 def _node_towards(lab: Lab, node: str, pod: Pod) -> str:
-    """Return the address with which a node talks to a pod: that of the interface towards it."""
+    """Return a node's source address towards a pod: that of its outgoing interface."""
     return pods.gateway(node) if pod.node == node else lab.address(node)
 
 
 def must_answer(job: Job) -> set[str]:
-    """Return the pods of which each must answer at least once; of a sticky service any one of them, alone."""
+    """Return the pods that must all answer; for a sticky service, exactly one of them must."""
     local = job.service.local and job.via
     return {pod.name for pod in job.service.pods if not local or pod.node == job.via}
 
 
 class Row(NamedTuple):
-    """A line of the table: one virtual server, asked from one place."""
+    """Row of the table: the requests of one place to one virtual server."""
 
     virtual_server: str
     service: str
@@ -132,7 +132,7 @@ class Row(NamedTuple):
 
 
 def judge(lab: Lab, job: Job, answers: Sequence[Answer]) -> Row:
-    """Compare answers with what they must be."""
+    """Compare the answers of a job with the expected pods and client addresses."""
     by_pod = Counter(answer.pod for answer in answers if answer.pod)
     problems = [f"request {index}: {answer.seen}" for index, answer in enumerate(answers, 1) if not answer.pod]
     wanted = must_answer(job)

@@ -1,15 +1,16 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sends requests, each over a new connection, and says for each when it was sent and who answered.
+"""Sends requests, each over a new connection, and prints for each its time and the pod that answered.
 
 Standard input: in one line, a JSON list of jobs ``{"protocol": "tcp" | "udp", "targets": [[address, port], …], "count":
-N, "interval": S, "until_end": bool}``; the targets of a job take turns; its requests start ``interval`` seconds apart
-if the answers let them; with ``until_end`` it sends no more once standard input has ended, even if that makes fewer
-than ``count``. Standard output: a JSON list with one list per job of ``[target, sent, seconds, pod, client]``, or
-``[target, sent, seconds, null, error]`` for a request that was not answered within TIMEOUT seconds. ``target`` is an
-index, ``sent`` the clock's time. One process for many requests, because a node takes a quarter of a second to start
-Python.
+N, "interval": S, "until_end": bool}``. The targets of a job take turns. Its requests start ``interval`` seconds apart,
+or later if answers are late. With ``until_end`` it sends no more once standard input has ended, even if that makes
+fewer than ``count``.
+
+Standard output: a JSON list with one list per job of ``[target, sent, seconds, pod, client]``, or ``[target, sent,
+seconds, null, error]`` for a request without an answer within TIMEOUT seconds. ``target`` is an index, ``sent`` the
+clock's time. One process sends many requests, because a node takes a quarter of a second to start Python.
 """
 
 from __future__ import annotations

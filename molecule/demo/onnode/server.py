@@ -14,7 +14,7 @@ import select
 import socket
 import sys
 
-REQUEST_TIMEOUT = 2.0  # seconds that a client may take to say what it wants
+REQUEST_TIMEOUT = 2.0  # seconds that a client may take to send its request
 
 
 def answer(name: str, client: str) -> bytes:
@@ -40,7 +40,7 @@ def serve_http(connection: socket.socket, name: str, client: str) -> None:
             )
             connection.sendall(head.encode() + body)
         except OSError:
-            return  # the client is gone or too slow: its own affair
+            return  # the client is gone or too slow
 
 
 def main(name: str, port: int) -> None:

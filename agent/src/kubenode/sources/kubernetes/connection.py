@@ -94,7 +94,7 @@ class Connection(HTTPConnection):
 
 
 def _context(access: Access, identity: Identity) -> ssl.SSLContext:
-    # Not create_default_context: since Python 3.13 it sets VERIFY_X509_STRICT, which refuses authorities that Kubernetes
+    # Not create_default_context: since Python 3.13 it sets VERIFY_X509_STRICT. That refuses authorities that Kubernetes
     # distributions made for years.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
