@@ -30,7 +30,7 @@ class Service(NamedTuple):
     address: str  # its ClusterIP
     port: int
     node_port: int  # 0 if it has none
-    local: bool  # externalTrafficPolicy Local: only endpoints of the requested node answer, and see the client's address
+    local: bool  # externalTrafficPolicy Local: only the requested node's endpoints answer, and see the client's address
     sticky: bool  # ClientIP affinity: the same endpoint answers all requests of a client
     target_port: int
     pods: tuple[Pod, ...]

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Pod network in the layout of flannel's host-gw mode, without flannel.
 
-Each node N has the pod CIDR 10.244.N.0/24 on a bridge ``cni0``, and a route to the pod CIDR of each other node. A pod is
-a network namespace with a veth pair to the bridge, in which ``onnode/server.py`` runs as the transient unit
+Each node N has the pod CIDR 10.244.N.0/24 on a bridge ``cni0``, and a route to the pod CIDR of each other node. A pod
+is a network namespace with a veth pair to the bridge, in which ``onnode/server.py`` runs as the transient unit
 ``pod-NAME``. The collection makes none of this: a cluster has a pod network before it has a service proxy.
 """
 

@@ -31,7 +31,7 @@ AT_MOST = 3000  # requests of one sender
 
 
 class Edit(NamedTuple):
-    """Time of an edit: by each node's clock when the manifest was in place, and by this machine's before the edit."""
+    """Time of an edit: by each node's clock just before its manifest was replaced, and by this machine's before all."""
 
     begun: float
     on_node: dict[str, float]

@@ -112,7 +112,7 @@ def balance(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:
 def show(screen: Screen, lab: Lab) -> None:
     """Check that every node is converged, and print the view of one node."""
     screen.heading(f"What {NODES[0]} says of itself: kubenode status, kubenode show")
-    said = places.at_once(lambda node: lab.run(places.node(node), "kubenode status"), NODES)  # fails on a node that is not converged
+    said = places.at_once(lambda node: lab.run(places.node(node), "kubenode status"), NODES)  # fails if not converged
     screen.text(said[0])
     screen.text(lab.run(places.node(NODES[0]), "kubenode show"))
     screen.passed("all nodes are as wanted")

@@ -23,9 +23,9 @@ _PROXY = Path(__file__).resolve().parent / "proxy.py"
 
 
 def make_keys(lab: Lab) -> dict[str, str]:
-    """Make the lab's keys and ssh configuration; returns the keys' texts as ``seed.files`` wants them.
+    """Make the lab's keys and ssh configuration; return the keys' texts for ``seed.files``.
 
-    One pair is for whoever uses the lab, one for all of its nodes. Both die with the lab.
+    One key pair is the user's, the other is the host key of all nodes. Both are removed with the lab.
     """
     texts = {}
     for name in ("id", "host"):
@@ -55,13 +55,13 @@ def ssh_config(lab: Lab) -> str:
         "  BatchMode yes",
         "  LogLevel ERROR",
         "  ConnectTimeout 20",
-        # The proxy opens the connection inside the namespace, hands it over and is gone.
+        # The proxy opens the connection inside the namespace, passes it to ssh and ends.
         f"  ProxyCommand {proxy.replace('%', '%%')} %h %p",
         "  ProxyUseFdpass yes",
         "  ControlMaster auto",
         "  ControlPersist 10m",
         f"  ControlPath {_quoted(lab.control_directory, '/%h')}",
-        # A shared connection whose node is gone ends by itself soon.
+        # A shared connection to a node that is gone ends within seconds.
         "  ServerAliveInterval 5",
         "  ServerAliveCountMax 4",
     ]
@@ -84,7 +84,7 @@ def inventory(lab: Lab) -> dict[str, Any]:
     """Return the lab as an Ansible inventory: all nodes in the group ``nodes``."""
     ssh_args = shlex.join(
         ["-F", str(lab.directory / "ssh_config"), "-o", "ControlMaster=auto", "-o", "ControlPersist=10m"]
-        # Again, because Ansible looks for it here to be able to close the connection before it reboots a node.
+        # Repeated from ssh_config: Ansible reads ControlPath here to close the connection before it reboots a node.
         + ["-o", f"ControlPath={_quoted(lab.control_directory, '/%h')}"]
     )
     hosts = {
@@ -118,7 +118,7 @@ def inventory(lab: Lab) -> dict[str, Any]:
 def as_yaml(value: dict[str, Any], indent: int = 0) -> str:
     """Write nested dictionaries as YAML; strings are quoted as in JSON, which YAML understands.
 
-    (Not for characters beyond U+FFFF, which JSON writes as two.)
+    Characters beyond U+FFFF are not supported: JSON writes each as two.
     """
     text = ""
     for key, inner in value.items():

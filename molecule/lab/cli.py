@@ -162,8 +162,8 @@ def _interrupted(number: int, _: FrameType | None) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit status: 0, 1 if it failed, 2 if it could not be tried."""
-    # So that what is half done is undone, whoever ends us.
+    """Run the command line; return the exit status: 0, 1 if it failed, 2 for wrong usage or a missing prerequisite."""
+    # A signal becomes an exception, so that unfinished work is undone.
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, _interrupted)
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])  # `su` leaves them out

@@ -15,8 +15,8 @@ from .errors import LabError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Mount and process namespaces of its own, the first process of which dies with us: nothing that runs in there,
-# and nothing it mounted, can outlive us, not even if we are killed.
+# Mount and process namespaces of its own, whose first process dies with this one: no process and no mount in them
+# outlives this process, even if it is killed.
 _CONTAINED = [
     *["setpriv", "--pdeathsig", "KILL", "--"],
     *["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"],
@@ -29,11 +29,11 @@ def run(argv: Sequence[str], *, text: str = "", what: str = "", timeout: float =
     Args:
         argv: program and arguments; no shell.
         text: standard input.
-        what: what this is for, to start the error with; the command itself if empty.
+        what: purpose, with which the error begins; the command itself if empty.
         timeout: seconds.
 
     Raises:
-        LabError: it cannot be run, takes too long or fails; with the last lines it wrote.
+        LabError: the program cannot be run, takes too long or fails; with its last lines.
     """
     shown = what or shlex.join(argv)
     try:
@@ -52,12 +52,12 @@ def run_contained(argv: Sequence[str], log: str | os.PathLike[str], *, what: str
 
     Args:
         argv: program and arguments; no shell.
-        log: file that gets all it prints, appended.
-        what: what this is for, to start the error with.
+        log: file to which its output is appended.
+        what: purpose, with which the error begins.
         env: its whole environment.
 
     Raises:
-        LabError: it failed; with the last lines of the log.
+        LabError: the command failed; with the last lines of the log.
     """
     with open(log, "ab") as output:
         done = subprocess.run(

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 
 class LabError(Exception):
-    """The lab cannot do this; the text says what, why and, where known, what to do. Exit status 1."""
+    """An operation of the lab failed; the text says why and, where known, how to fix it. Exit status 1."""
 
 
 class HostError(LabError):
-    """This machine lacks something that the lab needs. Exit status 2."""
+    """This machine lacks a prerequisite of the lab. Exit status 2."""
 
 
 class UsageError(LabError):
-    """The command line asks for something that makes no sense. Exit status 2."""
+    """The command line is wrong. Exit status 2."""

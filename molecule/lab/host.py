@@ -72,11 +72,11 @@ def check(needs: tuple[Need, ...], disk: int = 0) -> None:
     """Check that this machine can run the lab.
 
     Args:
-        needs: programs that must be there.
+        needs: required programs.
         disk: bytes that must be free in the lab's directory.
 
     Raises:
-        HostError: it cannot; lists everything that is missing and how to get it.
+        HostError: a prerequisite is missing; the text lists all of them and how to install them.
     """
     problems = _machine_problems()
     missing = [need for need in needs if not shutil.which(need.program)]
@@ -97,7 +97,7 @@ def kernel_version() -> str:
     """Return the version of the user-mode kernel, such as ``6.1.176``.
 
     Raises:
-        HostError: its modules are not there.
+        HostError: the kernel's modules are not installed.
     """
     version = run([KERNEL, "--version"]).strip()
     if not (KERNEL_MODULES / version).is_dir():
@@ -106,13 +106,13 @@ def kernel_version() -> str:
 
 
 def memory_directory(memory: int) -> Path:
-    """Return where nodes keep their memory, a file that has no name and goes with the node.
+    """Return the directory for the nodes' memory, an unnamed file that is removed with its node.
 
     Args:
         memory: bytes that the nodes to start may use in all.
 
     Raises:
-        HostError: nowhere is that much room.
+        HostError: no directory has that much space.
     """
     for directory in (_SHARED_MEMORY, CACHE):  # a container's /dev/shm is often 64 MiB only
         if directory.is_dir() and _free(directory) >= memory:

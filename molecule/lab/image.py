@@ -42,9 +42,9 @@ class Image(NamedTuple):
 
 
 def find_or_build(release: str, progress: Progress, *, rebuild: bool = False) -> Image:
-    """Return the image of a release, built if it is not there.
+    """Return the image of a release; build it if it is missing.
 
-    Two builders at once do not clash: the second waits for the first and takes its image.
+    Of two builders at once, the second waits for the first and takes its image.
 
     Raises:
         HostError: this machine cannot build it.
@@ -78,7 +78,7 @@ def _locked(release: str, progress: Progress) -> AbstractContextManager[None]:
 
 
 def remove_unfinished(progress: Progress) -> None:
-    """Remove what image builders left that were killed."""
+    """Remove the unfinished images of killed builders."""
     for release in RELEASES:
         if any(IMAGES.glob(f".{release}-building-*")):
             with _locked(release, progress):
@@ -86,13 +86,13 @@ def remove_unfinished(progress: Progress) -> None:
 
 
 def _remove_unfinished(release: str) -> None:
-    """Remove what builders left that were killed; the caller holds the lock, so none is at work."""
+    """Remove the unfinished images of killed builders; the caller holds the lock, so no builder runs."""
     for leftover in IMAGES.glob(f".{release}-building-*"):
         _remove_tree(leftover)
 
 
 def _remove_tree(directory: Path) -> None:
-    # Processes of a builder that was interrupted are being ended, and may still write a file or two.
+    # Processes of an interrupted builder are still ending, and may write further files.
     for _ in range(20):
         shutil.rmtree(directory, ignore_errors=True)
         if not directory.exists():
@@ -102,7 +102,7 @@ def _remove_tree(directory: Path) -> None:
 
 
 def prune(keep: set[str]) -> list[str]:
-    """Remove images of recipes that are no longer current, but not the directories in ``keep``; returns their names."""
+    """Remove images of outdated recipes, except the directories in ``keep``; return the removed names."""
     version = host.kernel_version()
     current = {recipe(release, version).name for release in RELEASES}
     removed = [path for path in IMAGES.glob("[a-z]*-*") if path.name not in current and str(path) not in keep]

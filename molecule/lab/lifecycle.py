@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A lab's life: up, down, and cleaning up after one that was interrupted."""
+"""Lifecycle of a lab: up, down, and cleanup after an interrupted run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parse_memory(text: str) -> int:
     """Return the bytes of a memory size such as ``512M`` or ``1G``.
 
     Raises:
-        UsageError: not such a size, or too small to boot.
+        UsageError: the text is no memory size, or the size is too small to boot.
     """
     factor = {"M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper())
     if factor is None or not text[:-1].isdecimal() or int(text[:-1]) * factor < 128 << 20:
@@ -55,19 +55,19 @@ def parse_node(text: str) -> tuple[str, str]:
 
 
 def up(name: str, nodes: Sequence[str], clients: Sequence[str], memory: str, progress: Progress) -> Lab:
-    """Bring a lab up, or find that it is.
+    """Bring a lab up, unless it is up already.
 
-    What an interrupted run left of it is removed first. If it cannot be brought up, nothing of it is left.
+    Leftovers of an interrupted run are removed first. If the lab cannot be brought up, everything of it is removed.
 
     Args:
-        name: the lab's.
+        name: name of the lab.
         nodes: each ``NAME[:RELEASE]``.
         clients: names of namespaces to join to the lab's bridge.
         memory: of each node, such as ``512M``.
-        progress: tells what is done.
+        progress: prints each step.
 
     Raises:
-        HostError: this machine cannot run it.
+        HostError: this machine cannot run the lab.
         LabError: a node did not come up, with the end of its console.
         UsageError: bad arguments, or a lab of this name with other nodes is up.
     """
@@ -107,7 +107,7 @@ def up(name: str, nodes: Sequence[str], clients: Sequence[str], memory: str, pro
 
 
 def build_images(releases: Iterable[str], progress: Progress, *, rebuild: bool = False) -> dict[str, image.Image]:
-    """Return the images of releases, built if need be; those that no recipe and no lab needs any more are removed."""
+    """Return the images of releases, and build missing ones; remove images that no recipe and no lab uses."""
     images = {release: image.find_or_build(release, progress, rebuild=rebuild) for release in sorted(releases)}
     labs = [state.load(name) for name in state.all_names()]
     for name in image.prune({each.image for lab in labs if lab for each in lab.nodes}):
@@ -148,14 +148,14 @@ def _serve_packages(lab: Lab) -> None:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    child.returncode = 0  # it outlives us
+    child.returncode = 0  # the server outlives this process
 
 
 def wait(lab: Lab, nodes: Sequence[Node], timeout: float, progress: Callable[[str], None]) -> None:
     """Wait for all the given nodes at once.
 
     Raises:
-        LabError: of the first that did not come up.
+        LabError: error of the first node that did not come up.
     """
     with concurrent.futures.ThreadPoolExecutor(len(nodes)) as pool:
         waiting = {pool.submit(node.wait, each, lab.namespace, timeout): each for each in nodes}
@@ -165,7 +165,7 @@ def wait(lab: Lab, nodes: Sequence[Node], timeout: float, progress: Callable[[st
 
 
 def start(lab: Lab, name: str, progress: Progress) -> None:
-    """Boot a node that is down again, from its own disk, and wait for it."""
+    """Boot a node that is down, from its own disk, and wait for it."""
     each = lab.node(name)
     with _locked(lab.name, progress):
         if each.running:
@@ -176,7 +176,7 @@ def start(lab: Lab, name: str, progress: Progress) -> None:
 
 
 def crash(lab: Lab, name: str, progress: Progress) -> None:
-    """End a node as a power cut would; ``start`` boots it again."""
+    """Kill a node's kernel, like a power cut; ``start`` boots it again."""
     each = lab.node(name)
     with _locked(lab.name, progress):
         process = each.process
@@ -187,7 +187,7 @@ def crash(lab: Lab, name: str, progress: Progress) -> None:
 
 
 def down(name: str, progress: Progress) -> None:
-    """Remove a lab, whole or what is left of it. Nothing to do is fine."""
+    """Remove a lab, complete or not, if it exists."""
     naming.check_name("lab", name)
     with _locked(name, progress):
         if name in state.all_names():
@@ -197,7 +197,7 @@ def down(name: str, progress: Progress) -> None:
 
 
 def clean(progress: Progress, *, everything: bool = False) -> None:
-    """Remove all labs of this clone and what killed image builders left; with ``everything`` the images too."""
+    """Remove all labs of this clone and unfinished images; with ``everything``, remove all images, too."""
     for name in state.all_names():
         with _locked(name, progress):
             progress(f"lab {name}: removed, {_remove(name)} processes ended")
@@ -213,10 +213,10 @@ def _locked(name: str, progress: Progress) -> AbstractContextManager[None]:
 
 
 def _remove(name: str) -> int:
-    """Remove all of a lab, whatever there is; the caller holds its lock. Returns how many processes were ended."""
+    """Remove everything of a lab; the caller holds its lock. Return the number of ended processes."""
     recorded = state.load(name) or Lab(name, (), (), "")
     if recorded.ready:
-        recorded._replace(ready=False).save()  # from here on it is no longer whole, even if we are interrupted
+        recorded._replace(ready=False).save()  # from here on the lab is incomplete, also after an interruption
     access.close_connections(recorded)
     ended = network.remove(state.namespaces_of(name))
     shutil.rmtree(RUNS / name, ignore_errors=True)

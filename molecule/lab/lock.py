@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One lock file per thing, held by one process at a time; it goes when its holder ends, however that ends."""
+"""Lock file, held by one process at a time. The kernel releases the lock when its holder ends."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def _still_there(descriptor: int, path: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path, waiting: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Hold the lock file ``path`` for the time of a ``with`` block; it is removed at the end.
+    """Hold the lock file ``path`` during a ``with`` block; remove it at the end.
 
     Args:
-        path: the lock file; its directory is made.
+        path: lock file; its directory is made.
         waiting: called once if another process holds the lock.
     """
     while True:
@@ -39,7 +39,7 @@ def locked(path: Path, waiting: Callable[[], object] = lambda: None) -> Iterator
             except BlockingIOError:
                 waiting()
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # The former holder may have removed the file between our open and our lock: then it locks nothing.
+            # The former holder may have removed the file between open and lock: then the lock protects nothing.
             if _still_there(descriptor, path):
                 try:
                     yield

@@ -42,7 +42,7 @@ def host_release() -> str:
 
 
 def has_suite(source: Source) -> bool:
-    """Ask an HTTP mirror whether it has a suite; other kinds of mirror are believed."""
+    """Tell whether an HTTP mirror has a suite; mirrors of other kinds are assumed to have it."""
     if not source.uri.startswith(("http:", "https:")):
         return True
     for name in ("InRelease", "Release"):
@@ -61,7 +61,7 @@ def sources_for(
 
     Args:
         release: code name to build.
-        configured: what this machine's apt uses.
+        configured: archives and suites of this machine's apt.
         running: code name of this machine.
         has: tells whether a mirror has a suite.
 
@@ -92,6 +92,6 @@ def source_line(source: Source) -> str:
 
 
 def apt_options() -> list[str]:
-    """Return this machine's apt settings that reaching its mirrors may need (proxies, tolerance for old snapshots)."""
+    """Return this machine's apt settings for access to its mirrors (proxies, tolerance for old snapshots)."""
     wanted = ("Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries")
     return [line for line in run(["apt-config", "dump"]).splitlines() if line.startswith(wanted) and '""' not in line]

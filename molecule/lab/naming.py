@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Names and addresses of everything a lab makes, all derived from the clone's path and the lab's name.
 
-A network namespace is the only thing with a name that the whole machine sees, so only it carries the clone's id. All
-interfaces live inside such namespaces, where short names and the same addresses may repeat from lab to lab.
+Only names of network namespaces are visible on the whole machine, so only they hold the clone's id. All interfaces are
+inside such namespaces, so labs may use the same short names and addresses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BRIDGE = "lab0"
-NODE_LINK = "vec0"  # what the user-mode kernel calls its interface
+NODE_LINK = "vec0"  # name of the interface in the user-mode kernel
 CLIENT_LINK = "eth0"
 REPOSITORY_PORT = 8000
 
@@ -32,22 +32,22 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,14}")
 
 
 class Addresses(NamedTuple):
-    """Where a host is on the lab's network."""
+    """Addresses of a host on the lab's network."""
 
     ipv4: str
     ipv6: str
 
     @property
     def with_lengths(self) -> tuple[str, str]:
-        """Both with their prefix lengths, as ``ip address add`` takes them."""
+        """Both addresses with their prefix lengths, as for ``ip address add``."""
         return f"{self.ipv4}/24", f"{self.ipv6}/64"
 
 
 def check_name(kind: str, name: str) -> str:
-    """Return a lab's, node's or client's name if it is a fit one.
+    """Return the name of a lab, node or client if it is valid.
 
     Raises:
-        UsageError: it is not.
+        UsageError: the name is invalid.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"{kind} {name!r}: expected 1 to 15 of a-z, 0-9 and '-', the first a letter")
@@ -55,7 +55,7 @@ def check_name(kind: str, name: str) -> str:
 
 
 def clone_prefix(root: Path) -> str:
-    """Return what the names of all namespaces of a clone begin with."""
+    """Return the prefix of all namespaces of a clone."""
     return f"{_PREFIX}.{hashlib.sha256(str(root).encode()).hexdigest()[:8]}."
 
 
@@ -70,7 +70,7 @@ def client_namespace(root: Path, lab: str, client: str) -> str:
 
 
 def lab_of_namespace(root: Path, namespace: str) -> str | None:
-    """Return the lab that a namespace belongs to, None if to none of this clone."""
+    """Return the lab of a namespace, None if the namespace is not of this clone."""
     prefix = clone_prefix(root)
     return namespace[len(prefix) :].split(".")[0] if namespace.startswith(prefix) else None
 
@@ -95,20 +95,20 @@ def _host(number: int) -> Addresses:
 
 
 def node_mac(index: int) -> str:
-    """Return the node's hardware address, a locally administered one; it stays the same over a restart."""
+    """Return the node's hardware address, locally administered. It is the same after a restart."""
     return f"02:6b:6e:00:00:{_FIRST_NODE + index:02x}"
 
 
 def tap(index: int) -> str:
-    """Return the lab's end of a node's cable."""
+    """Return the name of a node's tap device."""
     return f"tap{index}"
 
 
 def client_cable(index: int) -> str:
-    """Return the lab's end of a client's cable."""
+    """Return the name of the bridge's end of a client's veth pair."""
     return f"veth{index}"
 
 
 def package_source(release: str) -> str:
-    """Return the line of ``sources.list`` that leads a node to the lab's package repository."""
+    """Return the line of ``sources.list`` for the lab's package repository."""
     return f"deb [trusted=yes] http://{bridge_addresses().ipv4}:{REPOSITORY_PORT}/{release} ./\n"

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Network namespaces, and the processes in them.
 
-That a process is in a namespace that a lab made is what shows it to be the lab's: no recorded process id can be
-mistaken for a stranger's, and a process that was never recorded is found as well.
+A process in a lab's namespace belongs to the lab. So the lab never ends another process whose id equals a recorded one,
+and it finds its processes that were never recorded.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def _enter(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def inside(name: str) -> Iterator[None]:
-    """Be in a namespace for the time of a ``with`` block: sockets opened there stay there. This thread only.
+    """Move this thread into a namespace during a ``with`` block. Sockets that it opens there stay there.
 
     Raises:
-        LabError: there is no such namespace.
+        LabError: the namespace does not exist.
     """
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -71,7 +71,7 @@ def inside(name: str) -> Iterator[None]:
 
 
 def processes(name: str) -> list[int]:
-    """Return the ids of the processes in a namespace; none if there is no such namespace."""
+    """Return the ids of the processes in a namespace; none if the namespace does not exist."""
     try:
         wanted = (DIRECTORY / name).stat()
     except FileNotFoundError:
@@ -90,10 +90,10 @@ def processes(name: str) -> list[int]:
 
 
 def kill_all(name: str, timeout: float = 10) -> int:
-    """End every process in a namespace, and return how many there were.
+    """Kill every process in a namespace; return their number.
 
     Raises:
-        LabError: some are still there after ``timeout`` seconds.
+        LabError: a process still runs after ``timeout`` seconds.
     """
     ended: set[int] = set()
     deadline = time.monotonic() + timeout
@@ -109,7 +109,7 @@ def kill_all(name: str, timeout: float = 10) -> int:
 
 
 def remove(name: str) -> int:
-    """Remove a namespace with all that runs and all interfaces in it; returns how many processes were ended."""
+    """Remove a namespace with its processes and interfaces; return the number of ended processes."""
     ended = kill_all(name)
     path = DIRECTORY / name
     if not path.exists():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab's network: a bridge in a namespace of its own, a tap for each node, a cable to each client's namespace."""
+"""Network of the lab: a bridge in its own namespace, a tap for each node, a veth pair for each client's namespace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def build(lab: str, nodes: int, clients: Sequence[str]) -> None:
-    """Make the network. Nothing of it is ever seen in the machine's own namespace.
+    """Make the network. None of its interfaces is ever in the machine's own namespace.
 
     Args:
         lab: name of the namespace to make.
@@ -49,7 +49,7 @@ def build(lab: str, nodes: int, clients: Sequence[str]) -> None:
 
 
 def _addresses(link: str, addresses: naming.Addresses) -> list[str]:
-    # Nobody else is on this network: no need to wait for duplicate address detection.
+    # No other host is on this network: duplicate address detection would only cost time.
     return [
         f"address add {address} dev {link} {'nodad' if ':' in address else ''}" for address in addresses.with_lengths
     ]
@@ -60,5 +60,5 @@ def _batch(namespace: str, lines: list[str]) -> None:
 
 
 def remove(namespaces: Sequence[str]) -> int:
-    """Remove namespaces with all in them; returns how many processes were ended."""
+    """Remove namespaces with their processes; return the number of ended processes."""
     return sum(netns.remove(name) for name in namespaces)

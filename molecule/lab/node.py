@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node: a user-mode Linux kernel as an ordinary process, on a copy-on-write disk."""
+"""Node of a lab: a user-mode Linux kernel as an ordinary process, on a copy-on-write disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .state import Node
 
 _POLL = 0.2
-# Names within the node's directory: the kernel's command line cannot have spaces, as a clone's path can.
+# Relative to the node's directory: a clone's path may have spaces, the kernel's command line may not.
 _BASE = "base.ext4"
 _LAUNCHER = Path(__file__).resolve().parent / "kernel"
 
@@ -48,7 +48,7 @@ def kernel_command(node: Node, memory: str) -> list[str]:
 
 
 def start(node: Node, namespace: str, memory: str, memory_directory: Path) -> None:
-    """Start a node's kernel in the lab's namespace; returns at once."""
+    """Start a node's kernel in the lab's namespace, without waiting for it."""
     base = node.directory / _BASE
     if not base.is_symlink():
         base.symlink_to(Image(Path(node.image)).disk)
@@ -63,14 +63,14 @@ def start(node: Node, namespace: str, memory: str, memory_directory: Path) -> No
             start_new_session=True,
         )
     Recorded.of(child.pid).save(node.directory / "process")
-    child.returncode = 0  # it outlives us; not a child that was forgotten
+    child.returncode = 0  # the kernel outlives this process: subprocess must not warn of it
 
 
 def wait(node: Node, namespace: str, timeout: float) -> None:
     """Wait until the node's ssh server answers.
 
     Raises:
-        LabError: the kernel ended, or nothing answered in ``timeout`` seconds; with the end of the console.
+        LabError: the kernel ended, or ssh did not answer within ``timeout`` seconds; with the end of the console.
     """
     deadline = time.monotonic() + timeout
     with netns.inside(namespace):

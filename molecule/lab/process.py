@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A process that the lab started and recorded, recognised beyond doubt."""
+"""Record of a process that the lab started, identified by process id and start time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .errors import LabError
 
 
 def _start_time(pid: int) -> int | None:
-    """Return when a process started (clock ticks since boot), None if it is not there or has ended."""
+    """Return the start time of a process (clock ticks since boot), None if it does not exist or has ended."""
     try:
-        # The name in parentheses may have spaces: count fields after it. 20th of them is starttime, proc(5).
+        # The name in parentheses may have spaces: fields count from behind it. The 20th is starttime, proc(5).
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
@@ -34,19 +34,19 @@ def _session(pid: int) -> int | None:
 
 
 class Recorded(NamedTuple):
-    """A process, as written to a file when it was started."""
+    """Process id and start time, as recorded in a file."""
 
     pid: int
     started: int  # clock ticks since boot
 
     @classmethod
     def of(cls, pid: int) -> Recorded:
-        """Describe a process that is running."""
+        """Return the record of a running process."""
         return cls(pid, _start_time(pid) or 0)
 
     @classmethod
     def load(cls, path: Path) -> Recorded | None:
-        """Read a record; None if there is none, or the writer was killed while writing it."""
+        """Read a record; None if it is missing, or incomplete because its writer was killed."""
         try:
             pid, started = path.read_text().split()
             return cls(int(pid), int(started))
@@ -59,14 +59,14 @@ class Recorded(NamedTuple):
 
     @property
     def running(self) -> bool:
-        """Whether it runs: a later process with the same id started at another time."""
+        """Whether the process runs. A later process with the same id has another start time."""
         return _start_time(self.pid) == self.started
 
     def kill(self, namespace: str, timeout: float = 10) -> None:
-        """End it and all processes of its session, which it leads; only those in the lab's namespace are its own.
+        """Kill the process and its session, which it leads, as far as they are in the lab's namespace.
 
         Raises:
-            LabError: some are still there after ``timeout`` seconds.
+            LabError: a process still runs after ``timeout`` seconds.
         """
         deadline = time.monotonic() + timeout
         while members := [pid for pid in netns.processes(namespace) if _session(pid) == self.pid]:

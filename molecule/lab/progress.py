@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Progress on standard error: what is done, and how long ago the work began."""
+"""Progress on standard error: each step, with the time since the start."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ssh's way into a lab (ProxyCommand with ProxyUseFdpass): connect inside the namespace, pass the connection on, end.
+"""Connect ssh into a lab's namespace, pass the connection on, end (ProxyCommand with ProxyUseFdpass).
 
 Arguments: namespace, address, port. Standard output is the socket on which ssh expects the connection.
 """

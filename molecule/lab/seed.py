@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's own settings, on its second disk: a tar archive that the node unpacks over / when it first starts."""
+"""Settings of one node: a tar archive on its second disk, which the node unpacks over / at its first start."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def files(
     Args:
         name: host name.
         index: number of the node, which decides its addresses.
-        release: decides its package source.
+        release: release, which decides the package source.
         hosts: all hosts of the lab, for /etc/hosts.
-        keys: texts of ``authorized`` (who may log in), ``host`` and ``host.pub`` (the node's own key).
+        keys: texts of ``authorized`` (the user's public key), ``host`` and ``host.pub`` (the node's host key).
     """
     addresses = "\n".join(f"Address={address}" for address in naming.node_addresses(index).with_lengths)
     names = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
@@ -60,7 +60,7 @@ def files(
 
 
 def write(path: Path, contents: Mapping[str, tuple[int, str]]) -> None:
-    """Write the archive, as a file that can be a disk (whole sectors)."""
+    """Write the archive, padded to whole sectors, so that it can be a disk."""
     directories: Sequence[tuple[str, int]] = (("root/.ssh", 0o700),)
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as archive:
         for name, mode in directories:

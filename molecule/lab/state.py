@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Record of a lab in its directory.
 
-It is written before the first object is made, so that nothing is left unrecorded.
+The record is written before the first object is made, so that every object is recorded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .errors import UsageError
 from .paths import ROOT, RUNS
 from .process import Recorded
 
-# ssh puts a control socket under a temporary name first: 17 characters more, in an address of at most 107 bytes.
+# ssh first makes a control socket under a temporary name, 17 characters longer. Its address has at most 107 bytes.
 _MAX_CONTROL_DIRECTORY = 107 - 17 - len("/255.255.255.255")
 
 
@@ -35,22 +35,22 @@ class Node:
 
     @property
     def directory(self) -> Path:
-        """Its disk, console log and process record."""
+        """Directory of its disk, console log and process record."""
         return RUNS / self.lab / "nodes" / self.name
 
     @property
     def console(self) -> Path:
-        """Everything the kernel and systemd printed."""
+        """Log of its console: output of the kernel and systemd."""
         return self.directory / "console.log"
 
     @property
     def addresses(self) -> naming.Addresses:
-        """Where it is."""
+        """Addresses on the lab's network."""
         return naming.node_addresses(self.index)
 
     @property
     def process(self) -> Recorded | None:
-        """The kernel's process, if it was started."""
+        """Process of its kernel, if it was started."""
         return Recorded.load(self.directory / "process")
 
     @property
@@ -67,11 +67,11 @@ class Lab(NamedTuple):
     nodes: tuple[Node, ...]
     clients: tuple[str, ...]
     memory: str  # of each node, as the kernel takes it: 512M
-    ready: bool = False  # all that belongs to it was made
+    ready: bool = False  # everything of the lab was made
 
     @property
     def directory(self) -> Path:
-        """Everything the lab keeps in files."""
+        """Directory of the lab's files."""
         return RUNS / self.name
 
     @property
@@ -92,13 +92,13 @@ class Lab(NamedTuple):
 
     @property
     def control_directory(self) -> Path:
-        """Where ssh keeps its shared connections: in the lab's directory unless that path is too long for a socket."""
+        """Directory of ssh's shared connections: the lab's, unless its path is too long for a socket."""
         inside = self.directory / "ssh"
         return inside if len(os.fsencode(inside)) <= _MAX_CONTROL_DIRECTORY else Path("/run") / f"{self.namespace}.ssh"
 
     @property
     def whole(self) -> bool:
-        """Whether everything that belongs to it is there and runs."""
+        """Whether everything of the lab exists and runs."""
         there = set(netns.names())
         return (
             self.ready
@@ -110,7 +110,7 @@ class Lab(NamedTuple):
         """Return the node of this name.
 
         Raises:
-            UsageError: there is none.
+            UsageError: the lab has no such node.
         """
         for node in self.nodes:
             if node.name == name:
@@ -118,10 +118,10 @@ class Lab(NamedTuple):
         raise UsageError(f"lab {self.name}: no node {name!r}, it has {', '.join(node.name for node in self.nodes)}")
 
     def client_namespace(self, name: str) -> str:
-        """Return the namespace of a client, or of the bridge if the name is that of the lab's bridge.
+        """Return the namespace of a client, or of the bridge if ``name`` is the bridge's.
 
         Raises:
-            UsageError: there is no such client.
+            UsageError: the lab has no such client.
         """
         if name == naming.BRIDGE:
             return self.namespace
@@ -130,7 +130,7 @@ class Lab(NamedTuple):
         return naming.client_namespace(ROOT, self.name, name)
 
     def save(self) -> None:
-        """Write the record, at once or not at all."""
+        """Write the record atomically."""
         self.directory.mkdir(parents=True, exist_ok=True)
         fields = self._asdict() | {"nodes": [dataclasses.asdict(node) for node in self.nodes]}
         temporary = self.directory / "lab.json.new"
@@ -139,20 +139,20 @@ class Lab(NamedTuple):
 
 
 def load(name: str) -> Lab | None:
-    """Return the recorded lab, None if there is no readable record of it."""
+    """Return the recorded lab, None without a readable record."""
     try:
         fields = json.loads((RUNS / name / "lab.json").read_text())
         nodes = tuple(Node(**node) for node in fields.pop("nodes"))
         return Lab(nodes=nodes, clients=tuple(fields.pop("clients")), **fields)
     except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return None  # it was interrupted very early, or another version of the lab wrote it: as good as none
+        return None  # the writer was interrupted, or was another version of the lab
 
 
 def existing(name: str) -> Lab:
     """Return a lab that is up.
 
     Raises:
-        UsageError: it is not.
+        UsageError: the lab is not up.
     """
     lab = load(naming.check_name("lab", name))
     if lab is None or not lab.ready:
@@ -161,12 +161,12 @@ def existing(name: str) -> Lab:
 
 
 def all_names() -> list[str]:
-    """Return the names of all labs of this clone of which anything is left: a directory or a namespace."""
+    """Return the names of all labs of this clone that still have a directory or a namespace."""
     directories = [entry.name for entry in RUNS.iterdir() if entry.is_dir()] if RUNS.is_dir() else []
     namespaces = [naming.lab_of_namespace(ROOT, name) for name in netns.names()]
     return sorted({*directories, *(name for name in namespaces if name)})
 
 
 def namespaces_of(name: str) -> list[str]:
-    """Return all namespaces that a lab has on this machine, recorded or not; clients' first."""
+    """Return all namespaces of a lab on this machine, recorded or not; those of clients first."""
     return sorted((found for found in netns.names() if naming.lab_of_namespace(ROOT, found) == name), reverse=True)
