@@ -5,9 +5,9 @@
 
 python tests/tools/artifact.py DIRECTORY
 
-``ansible-galaxy collection build`` decides what is in the artifact. It takes the order of files from the file system,
-and times from files and from the clock. Both are replaced here. ``FILES.json`` and ``MANIFEST.json`` are written anew,
-as ``ansible-galaxy collection verify`` expects them.
+``ansible-galaxy collection build`` chooses the files of the artifact. It takes the order of files from the file system,
+and times from files and from the clock. This tool replaces both, and writes ``FILES.json`` and ``MANIFEST.json`` anew
+in the form that ``ansible-galaxy collection verify`` expects.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BUNDLE = "roles/agent/files/kubenode-agent.tar.gz"
 
 
 class Entry(NamedTuple):
-    """A file of the artifact (its bytes) or a directory (None)."""
+    """Entry of the artifact: a file (its bytes) or a directory (None)."""
 
     data: bytes | None
     executable: bool
@@ -67,7 +67,7 @@ def normalised(built: Path) -> bytes:
     """Return an artifact of ``ansible-galaxy`` with an SBOM, sorted, without times and owners.
 
     Raises:
-        FileNotFoundError: the agent's bundle is not in it.
+        FileNotFoundError: the artifact lacks the agent's bundle.
     """
     with tarfile.open(built) as tar:
         entries = {member.name: Entry(_content(tar, member), bool(member.mode & 0o100)) for member in tar.getmembers()}

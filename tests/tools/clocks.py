@@ -1,15 +1,15 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find tests that fail because a machine is slow: what asserts on a clock (part of `make lint`).
+"""Find tests that assert on a clock, and so fail on a slow machine (part of `make lint`).
 
     python tests/tools/clocks.py [file or directory …]
 
 In the directories of DIRECTORIES, a test may not
 
-- use a clock that only serves to measure (MEASURES): what is measured belongs in `make bench`;
-- assert on another clock (CLOCKS), directly or by a name that was given its value in the same file. A lower bound is
-  allowed (``assert time.monotonic() - begun > 2``): the slower the machine, the more it holds.
+- use a clock that only serves to measure (MEASURES): measurements belong in `make bench`;
+- assert on another clock (CLOCKS), directly or by a name that holds its value in the same file. A lower bound is
+  allowed (``assert time.monotonic() - begun > 2``): it also holds on a slower machine.
 
 A test waits with ``support.waiting.eventually``, which has one generous limit.
 """
@@ -46,7 +46,7 @@ _HELPER = Path("tests/support/waiting.py")
 
 
 class Finding(NamedTuple):
-    """A line of a test that depends on how fast the machine is."""
+    """Line of a test that depends on the machine's speed."""
 
     path: Path
     line: int
@@ -57,7 +57,7 @@ class Finding(NamedTuple):
 
 
 def _clock(node: ast.AST, names: set[str]) -> str | None:
-    """Return the name of the clock that an expression calls, of those in ``names``."""
+    """Return the clock that an expression calls, if its name is in ``names``."""
     if isinstance(node, ast.Call):
         called = node.func
         if (
@@ -80,7 +80,7 @@ def _depends(node: ast.AST, tainted: set[str]) -> bool:
 
 
 def _tainted(scope: ast.AST) -> set[str]:
-    """Return the names that are assigned a clock's value within a function or module, also by way of other names."""
+    """Return the names that hold a clock's value within a function or module, also by way of other names."""
     found: set[str] = set()
     while True:
         before = len(found)
@@ -94,7 +94,7 @@ def _tainted(scope: ast.AST) -> set[str]:
 
 
 def _is_time(value: ast.AST) -> bool:
-    """Whether a value can be a time itself, and is not what a function makes of one, such as an object."""
+    """Whether a value can be a time itself, and not an object that a function makes of a time."""
     if isinstance(value, ast.Call):
         return _clock(value, CLOCKS) is not None
     return isinstance(value, (ast.BinOp, ast.Name, ast.NamedExpr, ast.UnaryOp))
@@ -111,7 +111,7 @@ def _lower_bound(test: ast.expr, tainted: set[str]) -> bool:
 
 
 def findings(path: Path, text: str) -> Iterator[Finding]:
-    """Yield what a file of tests must not do."""
+    """Yield the violations in a file of tests."""
     if not any(name in text for name in MEASURES | (CLOCKS - {"time"}) | {"time.time"}):
         return
     tree = ast.parse(text)

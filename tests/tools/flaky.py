@@ -6,9 +6,9 @@
     python tests/tools/flaky.py unit=20 host=5 kernel=5 lab=5
     python tests/tools/flaky.py kernel=5 tests/kernel/test_takeover.py tests/kernel/test_traffic_flows.py
 
-Each argument ``part=times`` runs a part so often; a path limits the parts kernel and host to that file. The load is
-`stress-ng`: busy processes, writes to the disk and memory that is taken and given back, as FLAKY_LOAD says (its
-options; empty for no load). All runs go on after a failure. Reports stay in .cache/results/flaky/.
+Each argument ``part=times`` runs a part so many times; a path limits the parts kernel and host to that file. The load
+is `stress-ng`: busy processes, disk writes, memory that is allocated and freed. FLAKY_LOAD has its options; empty
+means no load. All runs go on after a failure. Reports stay in .cache/results/flaky/.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PARTS = ("unit", "host", "kernel", "lab")
 
 
 class Outcome(NamedTuple):
-    """A test of a part: in how many runs it was there, and what it said where it did not pass."""
+    """Result of a test over all runs: the number of runs that had it, and its message where it did not pass."""
 
     name: str
     runs: int
@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 
 @contextlib.contextmanager
 def load(options: str) -> Iterator[None]:
-    """Have `stress-ng` work beside what is done meanwhile; it ends with this process."""
+    """Run `stress-ng` during a ``with`` block; it ends with this process."""
     if not options:
         yield
         return
@@ -65,7 +65,7 @@ def load(options: str) -> Iterator[None]:
 
 
 def run(part: str, paths: list[Path], reports: Path) -> None:
-    """Run a part once; its reports are then in a directory."""
+    """Run a part once; leave its reports in ``reports``."""
     if part in ("kernel", "host"):
         directory = Path("tests", part)
         chosen = [path for path in paths if path.is_relative_to(directory)] or (
@@ -82,7 +82,7 @@ def run(part: str, paths: list[Path], reports: Path) -> None:
 
 
 def outcomes(part: str) -> list[Outcome]:
-    """Return what became of each test of a part in all its runs."""
+    """Return the result of each test of a part over all runs."""
     seen: Counter[str] = Counter()
     problems: dict[str, list[str]] = {}
     for case in junit.read(RESULTS / part):
@@ -93,7 +93,7 @@ def outcomes(part: str) -> list[Outcome]:
 
 
 def report(parts: dict[str, int]) -> int:
-    """Print what did not always pass; returns how many tests that are."""
+    """Print the tests that did not always pass; return their number."""
     print("\n=== flaky ===")
     total = 0
     for part, times in parts.items():
@@ -110,7 +110,7 @@ def report(parts: dict[str, int]) -> int:
 
 
 def main() -> int:
-    """Run what the command line asks for; the exit status is 1 if a test did not always pass."""
+    """Run the parts on the command line; return 1 if a test did not always pass."""
     parts = {name: int(times) for name, _sign, times in (word.partition("=") for word in sys.argv[1:]) if times}
     paths = [Path(word) for word in sys.argv[1:] if "=" not in word]
     if not parts or (unknown := set(parts) - set(PARTS)):
@@ -118,7 +118,7 @@ def main() -> int:
             f"flaky: expected {', '.join(f'{part}=TIMES' for part in PARTS)}" + (f", not {unknown}" if parts else "")
         )
     shutil.rmtree(RESULTS, ignore_errors=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the load goes with us
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the load ends with this process
     with load(os.environ.get("FLAKY_LOAD", LOAD)):
         for part, times in parts.items():
             for number in range(1, times + 1):

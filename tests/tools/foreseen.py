@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prove that check mode tells the truth about a playbook.
+"""Prove that check mode predicts the changes of a playbook.
 
-Run it with --check --diff, then with --diff; the same tasks change the same things.
+Run it with --check --diff, then with --diff. Both runs must report the same changes of the same tasks.
 
 python tests/tools/foreseen.py argument of ansible-playbook …
 """
@@ -23,7 +23,7 @@ CALLBACKS = Path(__file__).with_name("callback")
 
 
 def run(arguments: list[str]) -> list[dict[str, Any]]:
-    """Run ansible-playbook; returns what changed, in order. Ends with its output if it fails."""
+    """Run ansible-playbook; return its changes in order. If it fails, exit with its output."""
     with tempfile.NamedTemporaryFile("r", suffix=".changes", encoding="utf-8") as changes:
         environment = {
             **os.environ,
@@ -45,9 +45,9 @@ def run(arguments: list[str]) -> list[dict[str, Any]]:
 
 
 def lines(changes: list[dict[str, Any]], unknown: set[str]) -> list[str]:
-    """Return one line for each thing that a run says of a change, node by node, whichever of them was faster.
+    """Return one line for each reported change, sorted by node, so that the nodes' speed does not matter.
 
-    Of the things in ``unknown`` only those that a difference shows afterwards are there.
+    Plan lines about things in ``unknown`` are left out, as are such keys in differences.
     """
     found = []
     for change in sorted(changes, key=lambda each: str(each["host"])):
@@ -64,18 +64,17 @@ def lines(changes: list[dict[str, Any]], unknown: set[str]) -> list[str]:
 
 
 def thing(line: str) -> str:
-    """Return what a line of a plan is about.
+    """Return the subject of a plan line.
 
-    It is ``sysctl net.ipv4.ip_forward`` of ``~ sysctl net.ipv4.ip_forward: 0 -> 1``.
+    For example ``sysctl net.ipv4.ip_forward`` of ``~ sysctl net.ipv4.ip_forward: 0 -> 1``.
     """
     return line[2:].partition(":")[0]
 
 
 def unforeseeable(foreseen: list[dict[str, Any]], changed: list[dict[str, Any]]) -> set[str]:
-    """Return what check mode cannot know, because it depends on what tasks do that only the run carries out.
+    """Return the subjects that check mode cannot predict: they depend on the effects of earlier tasks.
 
-    That is whether and from what the parameters of a kernel module change that is yet to be loaded, and which kernel
-    modules nothing uses any more.
+    They are the parameters of a kernel module that is not loaded yet, and the kernel modules that fall out of use.
     """
     parameters = {thing(line) for change in foreseen for line in change["lines"] if line.startswith("+ sysctl ")}
     return parameters | {
@@ -84,7 +83,7 @@ def unforeseeable(foreseen: list[dict[str, Any]], changed: list[dict[str, Any]])
 
 
 def main() -> int:
-    """Run and compare; returns 0 if check mode told the truth."""
+    """Run both and compare; return 0 if check mode predicted all changes."""
     arguments = sys.argv[1:]
     foreseen = run(["--check", "--diff", *arguments])
     changed = run(["--diff", *arguments])

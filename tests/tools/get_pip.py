@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stand in for the get-pip.py that ansible-test downloads to put pip into its virtual environments.
 
-ansible-test fetches that script from a host of its own, which many build machines cannot reach although they reach a
-package index. The same result comes from what Python carries: `ensurepip`, then an ordinary `pip install` of the
-packages that were asked for. tests/tools/sanity copies this file to where ansible-test looks for a cached download.
+ansible-test fetches that script from a host of its own. Many build machines reach a package index, but not that host.
+Python's own `ensurepip` and an ordinary `pip install` of the requested packages give the same result.
+tests/tools/sanity copies this file to the path where ansible-test expects a cached download.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
-# Options of get-pip.py, which pip does not know: do not install setuptools, wheel. Neither is installed here anyway.
+# Options of get-pip.py that pip does not know: install no setuptools, no wheel. This script installs neither anyway.
 GET_PIP_ONLY = ("--no-setuptools", "--no-wheel")
 
 
 def main() -> int:
     """Install pip and the packages named on the command line into the running interpreter's environment."""
     packages = [argument for argument in sys.argv[1:] if argument not in GET_PIP_ONLY]
-    # Each in a process of its own: ensurepip clears the environment's settings for pip in the process that it runs in.
+    # Each in its own process: ensurepip removes pip's settings from the environment of its process.
     for command in (["ensurepip"], ["pip", "install", *packages]):
         status = subprocess.run([sys.executable, "-m", *command], check=False).returncode
         if status != 0:

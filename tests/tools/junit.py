@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and write JUnit reports: the one form in which every part of `make test` says what it ran."""
+"""Read and write JUnit reports, the report format of all parts of `make test`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 
 class Case(NamedTuple):
-    """One test of a report; ``problem`` says why it is not counted as passed, None if it passed.
+    """One test of a report; ``problem`` says why it does not count as passed, None if it passed.
 
-    ``skipped`` holds the reason of a test that did not run, which is also its problem unless somebody allows it.
+    ``skipped`` is the reason of a skipped test. It is also its problem, unless ALLOWED_SKIPS in whole.py allows it.
     """
 
     suite: str

@@ -5,9 +5,8 @@
 
     python tests/tools/kernel.py [tests/kernel/test_x.py …]
 
-A file of tests/kernel finds a kernel of its own in which nothing was done before: what another file loads, sets or
-leaves behind cannot help or hurt it. A file of tests/host is run on this machine. The parts of `make test` beside this
-one use a processor while a file waits.
+Each file of tests/kernel runs in a fresh kernel of its own: modules, sysctls and leftovers of other files cannot affect
+it. A file of tests/host runs on this machine. Other parts of `make test` use a processor while a file waits.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import junit
 
 RESULTS = Path(".cache/results/kernel")
 HOST = Path("tests/host")
-# Files that take longer than their size tells.
+# Files that take longer than their size suggests.
 LONG = {
     "test_agent_crash.py",
     "test_agent_soak.py",
@@ -38,7 +37,7 @@ LONG = {
 
 
 def run(path: Path, results: Path = RESULTS) -> tuple[bool, str]:
-    """Run one file, with its report in ``results``; returns whether it passed, and what to show of it."""
+    """Run one file, with its report in ``results``; return whether it passed, and the text to print."""
     program = "pytest" if path.is_relative_to(HOST) else "molecule/lab/uml-pytest"
     name = f"{path.parent.name}/{path.name}"
     report = (results / name).with_suffix(".xml")
@@ -63,8 +62,8 @@ def run(path: Path, results: Path = RESULTS) -> tuple[bool, str]:
 
 
 def run_all(paths: Sequence[Path], results: Path = RESULTS) -> bool:
-    """Run files, the longest first; returns whether all passed."""
-    # What a kernel without a network starts from; tests/host uses it, too.
+    """Run files, the longest first; return whether all passed."""
+    # Build the foreign root here: the tests' kernels have no network. tests/host uses it, too.
     root = [sys.executable, "-m", "support.distributions.foreign_root"]
     subprocess.run(root, check=False, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": "tests:molecule"})
     passed = []
@@ -80,14 +79,14 @@ def run_all(paths: Sequence[Path], results: Path = RESULTS) -> bool:
 
 
 def _stay(processors: Iterator[int]) -> None:
-    """Keep this thread, and the kernels that it starts, on the next processor: molecule/lab/kernel says why."""
+    """Bind this thread, and the kernels that it starts, to the next processor: molecule/lab/kernel says why."""
     os.sched_setaffinity(0, {next(processors)})
 
 
 def _weight(path: Path) -> tuple[bool, int]:
-    """Return the weight of a file, by which files are ordered: whether it is a long one, then its size.
+    """Return the sort key of a file: whether it is in LONG, then its size, which mostly predicts its duration.
 
-    A long one that starts last would have a processor to itself. Most take the longer the larger they are.
+    A long file that starts last would run alone, with all other processors idle.
     """
     return path.name in LONG, path.stat().st_size
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run every linter, show what fails and how long each takes (`make lint`)."""
+"""Run every linter; print failures and the time of each (`make lint`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPORT = Path(".cache/results/lint/lint.xml")
 
 
 def scripts(interpreter: str) -> list[str]:
-    """The tracked files without a suffix whose first line names an interpreter, for example ``bash``."""
+    """Return the tracked files without a suffix whose first line names an interpreter, for example ``bash``."""
     listed = subprocess.run(["git", "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
     candidates = [Path(name) for name in listed.split("\0") if name and not Path(name).suffix]
     return [
@@ -33,7 +33,7 @@ def _first_line(path: Path) -> str:
 
 
 def checks() -> dict[str, list[str]]:
-    """Each check's name and command, the quick ones first."""
+    """Return each check's name and command, the quick checks first."""
     python = [".", *scripts("python3")]
     return {
         "ruff format": ["ruff", "format", "--check", *python],
@@ -58,7 +58,7 @@ def checks() -> dict[str, list[str]]:
 
 
 def run(name: str, command: list[str]) -> junit.Case:
-    """Run one check; its output is shown when it fails."""
+    """Run one check; print its output if it fails."""
     start = time.monotonic()
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     seconds = time.monotonic() - start
@@ -70,7 +70,7 @@ def run(name: str, command: list[str]) -> junit.Case:
 
 
 def main() -> int:
-    """Run all checks, or those whose names are given; the exit status is 1 if any fails."""
+    """Run all checks, or those named on the command line; return 1 if any fails."""
     cases = [
         run(name, command) for name, command in checks().items() if not sys.argv[1:] or name.split()[0] in sys.argv[1:]
     ]

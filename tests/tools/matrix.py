@@ -7,10 +7,10 @@ Each version has a virtual environment of its own.
 
 python tests/tools/matrix.py ARTIFACT
 
-A version is run by the oldest Python of this machine that it supports. It installs the artifact, reads the
-documentation of all that is in it, checks every playbook's syntax, and runs a play (smoke.yml) that changes nothing.
-The version that everything else is tested with (requirements/dev.txt) is not run again. The environments stay in
-.cache/matrix; nothing of the checkout is in reach.
+Each version runs on the oldest Python of this machine that it supports. It installs the artifact, reads the
+documentation of all its plugins and roles, checks every playbook's syntax, and runs a play (smoke.yml) that changes
+nothing. The version of requirements/dev.txt is not run again: all other tests use it. The environments stay in
+.cache/matrix. They cannot reach the checkout.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache/matrix"
 REPORT = ROOT / ".cache/results/matrix/matrix.xml"
 PLUGINS = "ansible_collections/kubenode/ipvs"
-# For each version a file with all that it needs, with digests.
+# One file for each version: its Python packages, with digests.
 REQUIREMENTS = ROOT / "requirements/matrix"
 
 
@@ -58,7 +58,7 @@ class CheckError(Exception):
 
 
 def pythons() -> dict[int, str]:
-    """Minor version to path of each Python 3 of this machine."""
+    """Return each Python 3 of this machine: minor version to path."""
     lines = subprocess.run(
         [ROOT / "tests/tools/pythons"], check=True, capture_output=True, text=True
     ).stdout.splitlines()
@@ -66,10 +66,10 @@ def pythons() -> dict[int, str]:
 
 
 def run(*command: str | Path, core: Path, **variables: str) -> str:
-    """Run a command of an environment outside of the checkout, with nothing but the installed collection.
+    """Run a command of an environment outside of the checkout, with the installed collection only.
 
     Raises:
-        CheckError: it failed.
+        CheckError: the command failed.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))}
     environment.update(variables, ANSIBLE_HOME=str(core / "home"), ANSIBLE_COLLECTIONS_PATH=str(core / "collections"))
@@ -83,7 +83,7 @@ def run(*command: str | Path, core: Path, **variables: str) -> str:
 
 
 def environment(core: Core, python: str) -> Path:
-    """Return the virtual environment of a version, made if it is not there."""
+    """Return the virtual environment of a version; make it if it is missing."""
     to = CACHE / f"{core.version}-{Path(python).name}"
     if not (to / "done").exists():
         shutil.rmtree(to, ignore_errors=True)
@@ -158,7 +158,7 @@ def use(core: Path, artifact: Path) -> None:
 
 
 def main() -> int:
-    """Check every version; returns 1 if one fails."""
+    """Check every version; return 1 if one fails."""
     artifact, found = Path(sys.argv[1]).resolve(), pythons()
     chosen = []
     for core in CORES:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write each role's README from its argument specs; a unit test says when one is out of date.
+"""Write each role's README from its argument specs; a unit test fails for an outdated README.
 
 python tests/tools/role_readmes.py
 """

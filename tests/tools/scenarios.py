@@ -20,7 +20,7 @@ from pathlib import Path
 
 import junit
 
-# Lab -> scenarios that it is for; the one without any has all others. All labs take about the same time.
+# Lab -> its scenarios; the lab without any has all others. All labs take about the same time.
 LABS: dict[str, list[str]] = {
     "molecule": [],
     "modules": ["modules", "prepare", "sandbox", "verify"],
@@ -33,7 +33,7 @@ RECAP = re.compile(r"^(\S+)\s*: actions=\d+  successful=(\d+)  .*failed=(\d+)")
 
 
 def recap(lines: list[str]) -> dict[str, tuple[int, int]]:
-    """From molecule's output, each scenario's number of actions that succeeded and that failed."""
+    """Parse molecule's output; return each scenario's number of succeeded and of failed actions."""
     counts: dict[str, tuple[int, int]] = {}
     for line in lines:
         if match := RECAP.match(COLOUR.sub("", line)):
@@ -43,7 +43,7 @@ def recap(lines: list[str]) -> dict[str, tuple[int, int]]:
 
 
 def cases(scenarios: list[str], counts: dict[str, tuple[int, int]]) -> list[junit.Case]:
-    """One case a scenario; one that molecule did not get to is a failure."""
+    """Return one case for each scenario; a scenario that molecule did not run is a failure."""
     result = []
     for name in scenarios:
         succeeded, failed = counts.get(name, (0, 0))
@@ -53,20 +53,20 @@ def cases(scenarios: list[str], counts: dict[str, tuple[int, int]]) -> list[juni
 
 
 def labs() -> dict[str, list[str]]:
-    """Return each lab's scenarios, in molecule's order; those that no row of LABS names are in the first."""
+    """Return each lab's scenarios, in molecule's order; the first lab has those that no row of LABS names."""
     scenarios = sorted(path.parent.name for path in Path("molecule").glob("*/molecule.yml"))
     named = {scenario for others in LABS.values() for scenario in others}
     return {lab: others or [each for each in scenarios if each not in named] for lab, others in LABS.items()}
 
 
 def run(lab: str, arguments: list[str]) -> tuple[int, dict[str, tuple[int, int]]]:
-    """Run molecule in a lab, with its output shown as it comes; returns its exit status and recap."""
+    """Run molecule in a lab, and print its output as it comes; return its exit status and recap."""
     environment = {
         **os.environ,
         "KUBENODE_LAB": lab,
         "MOLECULE_EPHEMERAL_DIRECTORY": str(Path(".cache/molecule", lab).resolve()),
     }
-    # Molecule skips `create` if an interrupted run left it noted as done; then there may be no nodes, or used ones.
+    # Molecule skips `create` if an interrupted run recorded it as done. Then nodes may be missing or used.
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run(["molecule", "destroy"], check=True, env=environment, **quiet)
     lines = []
@@ -81,7 +81,7 @@ def run(lab: str, arguments: list[str]) -> tuple[int, dict[str, tuple[int, int]]
 
 
 def main() -> int:
-    """Run molecule in every lab; returns 1 if any run of it failed."""
+    """Run molecule in every lab; return 1 if any run failed."""
     given = sys.argv[1:]
     wanted = {next(iter(LABS)): given} if given else {lab: _options(names) for lab, names in labs().items()}
     with ThreadPoolExecutor(max_workers=len(wanted)) as pool:

@@ -1,16 +1,15 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the parts of `make test`, and count what they ran.
+"""Run the parts of `make test`, and count their tests.
 
     python tests/tools/whole.py lint unit kernel -- sanity molecule
 
-Parts run one after the other; ``--`` begins another lane, and lanes run side by side: most tests wait for kernels more
-than they compute. What a part prints is shown when it ends, and which parts are running once a minute.
+Parts run one after the other. ``--`` begins another lane, and lanes run side by side: most tests wait for kernels more
+than they compute. The output of a part is printed when it ends, the names of running parts once a minute.
 
-Each part is a target of the Makefile that leaves JUnit reports in .cache/results/<part>/. Nothing is green by not
-having run: a part that leaves no report, a test that was skipped without being in ALLOWED_SKIPS, and a part that ends
-badly although its tests passed are failures.
+Each part is a target of the Makefile that leaves JUnit reports in .cache/results/<part>/. These are failures, too: a
+part without a report, a skipped test that is not in ALLOWED_SKIPS, a part that fails although its tests passed.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ import junit
 RESULTS = Path(".cache/results")
 _MINUTE = 60
 _screen = threading.Lock()
-_running: dict[str, float] = {}  # part -> when it began
+_running: dict[str, float] = {}  # part -> start time
 
-# Tests of ansible-test that may be absent: a pattern of the name, one of the reason that ansible-test gives, and ours.
-# They are listed in the summary; any other skip is a failure.
+# Tests of ansible-test that may be absent: a pattern of the name, a pattern of ansible-test's reason, and the reason
+# for the summary, which lists them. Any other skip is a failure.
 ALLOWED_SKIPS = (
     ("empty-init", "No tests applicable", "there is no __init__.py among the modules"),
     ("pslint", "No tests applicable", "there is no PowerShell"),
@@ -47,7 +46,7 @@ ALLOWED_SKIPS = (
 class Part(NamedTuple):
     """Result of one part of the tests.
 
-    It has how many of them passed, those that did not, those allowed to be absent, and the wall time in seconds.
+    It has the number of passed tests, the failed tests, the allowed absent tests, and the wall time in seconds.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Part(NamedTuple):
 
 
 def allowed(case: junit.Case) -> str | None:
-    """Why a test may be absent; None if it may not."""
+    """Return why a test may be absent; None if it may not."""
     for name, given, reason in ALLOWED_SKIPS:
         if case.skipped is not None and re.match(name, case.name) and re.search(given, case.skipped):
             return reason
@@ -97,12 +96,12 @@ def _clock(seconds: float) -> str:
 
 
 def lanes(names: list[str]) -> list[list[str]]:
-    """Part names at each ``--``."""
+    """Return the lanes: the part names, split at each ``--``."""
     return [list(lane) for gap, lane in groupby(names, key=lambda name: name == "--") if not gap]
 
 
 def _tell(ended: threading.Event) -> None:
-    """Say once a minute which parts are running, and for how long."""
+    """Print once a minute the running parts and their time."""
     start = time.monotonic()
     while not ended.wait(_MINUTE):
         now = time.monotonic()
@@ -112,7 +111,7 @@ def _tell(ended: threading.Event) -> None:
 
 
 def report(parts: list[Part], seconds: float) -> int:
-    """Print the closing summary, with the wall time of all in seconds; returns the number of failures."""
+    """Print the summary, with the wall time of the whole run in seconds; return the number of failures."""
     print("\n=== summary ===")
     for part in parts:
         for test in part.absent:
@@ -130,7 +129,7 @@ def report(parts: list[Part], seconds: float) -> int:
 
 
 def main() -> int:
-    """Run the parts named on the command line; every part runs, also after one that failed."""
+    """Run the parts named on the command line; every part runs, also after a failed one."""
     start = time.monotonic()
     ended = threading.Event()
     threading.Thread(target=_tell, args=(ended,), daemon=True).start()

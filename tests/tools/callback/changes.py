@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Callback for tests: writes down what each task changed on each host.
+"""Callback for tests: records the changes of each task on each host.
 
-It ends the whole run, as a power cut would, where it is told to.
+It can kill the whole run at the begin of a task, like a power cut.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CallbackModule(CallbackBase):
         self._note(result, "unreachable")
 
     def _note(self, result: Any, what: str) -> None:
-        """Loops count as one task, with the differences of all items."""
+        """Record a task's result; a loop is one task, with the differences of all items."""
         answer = result._result
         parts = answer.get("results", [answer])
         differences: list[Any] = []
