@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measure the agent on clusters of growing size. kube-proxy is not there: see ``kube_proxy.py``."""
+"""Measure the agent on clusters of growing size, without kube-proxy (see ``kube_proxy.py``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDPOINTS = 5
 
 
 class Size(NamedTuple):
-    """A cluster's size, what is measured how often, and the bars that it is held against."""
+    """Size of a cluster, the number of samples of each kind, and the bars."""
 
     services: int
     starts: int
@@ -39,7 +39,7 @@ SIZES = (
 
 
 def measure(node: Node) -> list[Row]:
-    """Return the rows; leaves nothing of the agent's behind."""
+    """Return the rows; remove everything that the agent made."""
     rows: dict[str, list[Row]] = {"cold": [], "event": [], "cpu": [], "memory": []}
     for size in SIZES:
         arguments = (size.services, ENDPOINTS, size.starts, size.events, size.steady)

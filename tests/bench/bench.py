@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The benchmarks' command line: one lab node, section after section, one page."""
+"""Command line of the benchmarks: one lab node, section after section, one page."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def _interrupted(number: int, _: FrameType | None) -> NoReturn:
 
 
 def main() -> int:
-    """Measure the sections asked for; writes the page if all were."""
-    signal.signal(signal.SIGTERM, _interrupted)  # so that the node goes with us
+    """Measure the named sections; write the page if they are all."""
+    signal.signal(signal.SIGTERM, _interrupted)  # so that the node ends with this process
     wanted = _arguments().section or list(SECTIONS)
     progress = Progress("bench: ")
     try:
         node = Node()
         try:
-            # it asks the peers, which one section may not need
+            # the description includes the peers' versions; a single section may not need the peers
             described = machine.describe(node) if set(wanted) == set(SECTIONS) else {}
             results: dict[str, list[Row]] = {}
             for name in wanted:

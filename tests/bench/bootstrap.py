@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Benchmark of the playbook bootstrap on a converged node, against a playbook of the usual modules.
 
-It also measures what each further node costs the controller.
+It also measures the controller's CPU time for each further node.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ FLEETS = (1, 10, 50)
 PLAYBOOK = "kubenode.ipvs.bootstrap"
 PLACE = "/opt/peer"
 PACKAGES = ["ipset", "ipvsadm", "iptables", "conntrack", "kmod"]
-# What the role sets where the kernel is newer than 5.8: without conn_reuse_mode.
+# The role's sysctls on kernels newer than 5.8: without conn_reuse_mode.
 SYSCTLS = {name: value for name, value in prepare.SYSCTLS.items() if name != "net.ipv4.vs.conn_reuse_mode"}
-# A service that stands in for the agent: what is measured is how it is looked after.
+# A unit in place of the agent: the benchmark measures the tasks for a unit, not its program.
 UNIT = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 
 
 def _peers() -> list[Task]:
-    """Return what bootstrap does, as other roles do it: a module for each thing, in loops."""
+    """Return tasks with the effects of bootstrap, in the usual form: one module for each subject, in loops."""
     defaults = yaml.safe_load((ROOT / "roles/prepare/defaults/main.yml").read_text())
     names = [
         name.split("|")[0] for name in defaults["prepare_kernel_modules"] + defaults["prepare_kernel_modules_legacy"]
@@ -60,7 +60,7 @@ def _peers() -> list[Task]:
 
 
 def _fleet(node: Node, size: int) -> Path:
-    """Write an inventory of so many hosts, which are all the one node, each with a connection of its own."""
+    """Write an inventory with ``size`` hosts. Each is the same node, with a connection of its own."""
     inventory: dict[str, Any] = access.inventory(node.lab)
     nodes = inventory["all"]["children"]["nodes"]
     (host,) = nodes["hosts"].values()
@@ -84,7 +84,7 @@ def _unchanged(run: Run) -> Run:
 
 
 def measure(node: Node) -> list[Row]:
-    """Return the rows; leaves the node without what was bootstrapped."""
+    """Return the rows; undo the bootstrap."""
     peers = node.lab.directory / "peers.yml"
     peers.write_text(
         json.dumps([{"hosts": "nodes", "gather_facts": False, "vars": {"sysctls": SYSCTLS}, "tasks": _peers()}])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Health checks of an agent that 200 abusive clients use, all on the one processor of the node."""
+"""Benchmark of the agent's health checks beside 200 abusive clients, all on the node's one processor."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BAR = 0.25
 
 
 def percentile(seconds: list[float], share: float) -> float:
-    """Return the value that this share of the values does not exceed."""
+    """Return a percentile: the value that ``share`` of the values do not exceed."""
     return sorted(seconds)[min(len(seconds) - 1, int(share * len(seconds)))]
 
 
 def measure(node: Node) -> list[Row]:
-    """Return the rows; leaves nothing of the agent's behind."""
+    """Return the rows; remove everything that the agent made."""
     rows = []
     for clients, bar in ((0, None), (CLIENTS, _BAR)):
         result = json.loads(node.python("health_checks.py", str(PROBES), str(clients)))

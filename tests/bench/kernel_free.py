@@ -1,14 +1,14 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's way of a change without a kernel: from the text of an EndpointSlice to the bytes of netlink messages.
+"""Measure a change in the agent without a kernel: from an EndpointSlice's text to the bytes of netlink messages.
 
 Arguments: services, endpoints of each, changes in a second, seconds. Standard output: JSON with the list of ``latency``
 (seconds from when a change was due to when its messages were there), ``cpu`` (seconds of CPU in a second), ``memory``
 (MiB, the largest) and ``bytes``.
 
-The engine is the agent's; the tables only pack what they would send. Changes come at a steady rate, whatever has become
-of those before. What drains has no connections, and goes when the agent would look after it.
+The engine is the agent's. The tables only pack the messages. Changes come at a steady rate, also while earlier ones
+wait. Draining real servers have no connections, and are removed at the agent's next check.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kubenode.engine.plan import Step
 
 
 class Packing:
-    """A node whose tables pack IPVS messages and take everything."""
+    """Node whose tables pack IPVS messages and accept every step."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -59,7 +59,7 @@ class Packing:
 
 
 def change(piece: Object, dice: random.Random) -> str:
-    """Take an endpoint from a slice, or give it back the one that was taken; return the slice's text."""
+    """Remove an endpoint from a slice, or add the removed one again; return the slice's text."""
     taken = piece.setdefault("taken", [])
     if taken:
         piece["endpoints"].append(taken.pop())

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Comparison with kube-proxy's three modes, measured by hand in one run on one node.
 
-It is kept here for the page of benchmarks.
+The figures are kept here for the page of benchmarks.
 
 `make bench` has no kube-proxy and measures the agent alone. Figures of the two runs must not be compared with each
 other.

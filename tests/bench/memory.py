@@ -4,7 +4,7 @@
 """Memory of the agent for each Service, virtual server, endpoint and real server: the figures in docs/how-to/size.md.
 
 Run ``python tests/bench/memory.py``. Each size is built in a process of its own, by the agent's store, cluster and
-reconciler, without a kernel. A full comparison is part of it: that holds what it reads beside what is known.
+reconciler, without a kernel. This includes a full comparison, which holds the kernel's state beside the desired state.
 Standard output: one line for each size, then KiB for each object.
 """
 
@@ -45,7 +45,7 @@ SIZES = {
 
 
 class Node(Packing):
-    """Reads copies of what it was told to write."""
+    """Node that reads copies of the desired items."""
 
     def __init__(self) -> None:
         super().__init__()

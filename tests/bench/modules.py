@@ -27,7 +27,7 @@ _NOTE = (
 
 
 def measure(node: Node) -> list[Row]:
-    """Return the rows; leaves the tables as they were."""
+    """Return the rows; leave the tables unchanged."""
     _copy(node)
     node.run("modprobe -a ip_set ip_set_hash_ip iptable_filter")
     arguments = (MEMBERS, CHANGED, RULES, ROUNDS)
@@ -61,9 +61,9 @@ def measure(node: Node) -> list[Row]:
 
 
 def _copy(node: Node) -> None:
-    """Put the modules and Ansible's part of a module on the node.
+    """Copy the modules, and Ansible's code that a module imports, to the node.
 
-    Only Ansible's part is byte-compiled: Ansible sends modules as sources.
+    Only Ansible's code is byte-compiled: Ansible sends modules as sources.
     """
     library = Path(ansible.__file__).parent
     sources = [

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab node that is measured on."""
+"""Lab node of the benchmarks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODULES = "ip_vs ip_vs_rr ip_set nf_conntrack br_netfilter dummy"
 
 
 class Node:
-    """One node, booted for the bench and removed after it."""
+    """Node that is booted for the benchmarks and removed afterwards."""
 
     name = "node1"
     release = "bookworm"
@@ -37,7 +37,7 @@ class Node:
         self._copy()
 
     def _copy(self) -> None:
-        """Put the engine, the agent and the scripts of ``onnode`` on the node, byte-compiled."""
+        """Copy the engine, the agent and the scripts of ``onnode`` to the node, byte-compiled."""
         sources = [
             (ROOT / "plugins/module_utils", ["engine"]),
             (ROOT / "tests/bench", ["objects.py"]),
@@ -54,7 +54,7 @@ class Node:
         """Run a shell command on the node and return its output.
 
         Raises:
-            RuntimeError: it failed; with what it wrote.
+            RuntimeError: the command failed; with its output.
         """
         done = subprocess.run(
             ["ssh", "-F", str(self.lab.directory / "ssh_config"), self.name, command],

@@ -33,10 +33,10 @@ def text(number: int) -> str:
 
 
 def cluster(services: int, endpoints: int, seed: int = 1) -> list[Object]:
-    """Return that many Services with that many endpoints each, in random order.
+    """Return ``services`` Services with ``endpoints`` endpoints each, in random order.
 
     Raises:
-        ValueError: more than there are addresses or node ports.
+        ValueError: the addresses or node ports do not suffice.
     """
     if not 0 <= services <= _MAX_SERVICES or not 0 <= services * endpoints <= _MAX_PODS:
         raise ValueError(f"{services} services with {endpoints} endpoints each: more than there are addresses")
@@ -79,7 +79,7 @@ def service(index: int, dice: random.Random) -> Object:
 
 
 def endpoint_slice(of: Object, number: int, pods: range) -> Object:
-    """Return the slice of a Service with this number, whose endpoints are the pods with these indexes."""
+    """Return slice ``number`` of a Service, with the pods of these indexes as endpoints."""
     name = of["metadata"]["name"]
     labels = {
         "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
@@ -97,7 +97,7 @@ def endpoint_slice(of: Object, number: int, pods: range) -> Object:
 
 
 def endpoint(pod: int) -> Object:
-    """Return the endpoint that is the pod with this index."""
+    """Return the endpoint of the pod with this index."""
     return {
         "addresses": [text(_FIRST_POD + pod)],
         "conditions": {"ready": True, "serving": True, "terminating": False},

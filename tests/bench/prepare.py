@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Preparing a node that is prepared already, and a task that has nothing to do: against the usual modules."""
+"""Benchmark of the role prepare on a prepared node, and of a task without changes, against the usual modules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SYSCTLS = {
     "net.ipv4.conf.all.arp_announce": "2",
 }
 
-# The owner is the role's, which the next section runs on this node.
+# The role's own owner: the next section runs the role on this node.
 OURS: list[Task] = [
     {"name": "ours", "kubenode.ipvs.kernel_settings": {"owner": "prepare", "modules": MODULES, "sysctls": SYSCTLS}},
 ]
@@ -66,7 +66,7 @@ def _services() -> list[dict[str, object]]:
 
 
 def measure(node: Node) -> list[Row]:
-    """Return the rows; leaves the node with the modules and sysctls set."""
+    """Return the rows; leave the modules and sysctls set."""
     seconds = time_tasks(node, (OURS + THEIRS) * (ROUNDS + 1), {"sysctls": SYSCTLS})
     theirs = [
         modules + sysctls for modules, sysctls in zip(seconds["their modules"], seconds["their sysctls"], strict=True)

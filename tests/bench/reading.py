@@ -20,7 +20,7 @@ MEMBERS, RULES, ADDRESSES, ROUNDS = 100_000, 2000, 1000, 7
 
 
 def measure(node: Node) -> list[Row]:
-    """Return the rows; leaves nothing in the node's tables."""
+    """Return the rows; leave the node's tables empty."""
     node.run("modprobe -a ip_set ip_set_hash_ip iptable_filter dummy")
     seconds = json.loads(node.python("reading.py", *map(str, (MEMBERS, RULES, ADDRESSES, ROUNDS))))
     return [

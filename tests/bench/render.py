@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`kubenode render` of a large cluster, on this machine: time and memory of the whole process."""
+"""Benchmark of `kubenode render` for a large cluster, on this machine: time and memory of the whole process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SERVICES, ENDPOINTS = 10_000, 10
 
 
 def _run(objects: Path, output: Path) -> tuple[float, float]:
-    """Render once; returns seconds and the largest resident memory in MiB."""
+    """Render once; return seconds and the largest resident memory in MiB."""
     command = [
         sys.executable,
         "-S",
@@ -54,7 +54,7 @@ def _run(objects: Path, output: Path) -> tuple[float, float]:
 
 
 def measure(_: Node) -> list[Row]:
-    """Return the rows; the node has no part in it."""
+    """Return the rows; the node is not used."""
     with tempfile.TemporaryDirectory() as directory:
         objects, output = Path(directory) / "objects.json", Path(directory) / "state.json"
         objects.write_text(json.dumps(as_list(cluster(SERVICES, ENDPOINTS))))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Row(NamedTuple):
     """One comparison.
 
-    ``ours`` and ``theirs`` are all samples taken, in ``unit``; ``theirs`` is empty where there is nobody to compare
-    with. The bar is a ratio of the medians if there is a peer, else a value of ours; None = reported only.
+    ``ours`` and ``theirs`` are all samples, in ``unit``; ``theirs`` is empty without a peer. With a peer, the bar
+    limits the ratio of the medians, else the median of ``ours``. A row with the bar None is only reported.
     """
 
     what: str
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
     @property
     def result(self) -> float:
-        """What is held against the bar."""
+        """Value that the bar limits."""
         return median(self.ours) / median(self.theirs) if self.theirs else median(self.ours)
 
     @property
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
     @property
     def cells(self) -> list[str]:
-        """The row as text."""
+        """Cells of the table's row."""
         unit = "x" if self.theirs else self.unit
         return [
             self.what,
@@ -59,7 +59,7 @@ HEAD = ("what", "against", "ours", "theirs", "ratio", "bar", "met?", "samples")
 
 
 def value(number: float, unit: str) -> str:
-    """Return a number with its unit, with three digits that count."""
+    """Return a number with its unit, with three significant digits."""
     if unit == "s" and number < 0.1:
         return f"{number * 1000:.3g} ms"
     return f"{number:.3g} {unit}" if number < 1000 else f"{number:,.0f} {unit}"
@@ -95,7 +95,7 @@ def page(machine: Mapping[str, str], sections: Mapping[str, Sequence[Row]]) -> s
     """Return the whole page.
 
     Args:
-        machine: what it was measured on, name to text.
+        machine: description of the measured machine, name to text.
         sections: rows by heading.
     """
     text = (

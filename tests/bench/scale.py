@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Benchmark of a large cluster whose endpoints change all the time.
 
-It measures a change without a kernel, on this machine, and the whole agent, on the node.
+It measures changes without a kernel, on this machine, and in the whole agent, on the node.
 
-BENCH_SCALE_SECONDS says how long, 30 seconds by default; 300 for what docs/explanation/scale.md speaks of.
+BENCH_SCALE_SECONDS is the duration, by default 30 seconds. The figures in docs/explanation/scale.md are of 300.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BAR = 1.0  # seconds, at the 99th percentile
 
 
 def measure(node: Node) -> list[Row]:
-    """Return the rows; leaves nothing of the agent's behind."""
+    """Return the rows; remove everything that the agent made."""
     seconds = int(os.environ.get("BENCH_SCALE_SECONDS", "30"))
     arguments = [str(number) for number in (SERVICES, ENDPOINTS, RATE, seconds)]
     path = os.pathsep.join((str(ROOT / "agent/src"), str(ROOT / "tests/bench")))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The IPVS table, written and read: against ipvsadm."""
+"""Benchmark of writes and reads of the IPVS table, against ipvsadm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SERVERS, REAL_SERVERS = 1000, 5
 
 
 def measure(node: Node) -> list[Row]:
-    """Return the rows; leaves the table empty."""
+    """Return the rows; leave the table empty."""
     seconds = json.loads(node.python("tables.py", str(SERVERS), str(REAL_SERVERS), str(ROUNDS)))
     size = f"{SERVERS:,} virtual servers x {REAL_SERVERS} real servers"
     return [

@@ -32,8 +32,8 @@ Task = dict[str, Any]
 class Run(NamedTuple):
     """Result of a playbook's run.
 
-    It has the wall time and the controller's CPU time in seconds, how often the playbook executed a module on a node,
-    and the number of changed tasks.
+    It has the wall time and the controller's CPU time in seconds, the number of module executions on a node, and the
+    number of changed tasks.
     """
 
     seconds: float
@@ -46,7 +46,7 @@ def run_playbook(inventory: Path, playbook: str | Path, *options: str) -> Run:
     """Run a whole playbook.
 
     Raises:
-        RuntimeError: it failed; with the end of Ansible's output.
+        RuntimeError: the playbook failed; with the end of Ansible's output.
     """
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
@@ -76,7 +76,7 @@ def _environment() -> dict[str, str]:
 
 
 def time_tasks(node: Node, tasks: Sequence[Task], variables: dict[str, Any] | None = None) -> dict[str, list[float]]:
-    """Run tasks on the node one after the other; returns the seconds that each took, by its name, in order.
+    """Run tasks on the node one after the other; return the seconds of each task, by its name, in order.
 
     Raises:
         RuntimeError: a task failed; with the end of Ansible's output.

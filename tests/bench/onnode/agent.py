@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On the node: the agent with a cluster of a given size, from nothing to everything in place and beyond.
+"""Measure the agent with a cluster of a given size: cold starts, endpoint changes, steady state. Runs on the node.
 
 Arguments: services, endpoints of each, cold starts, endpoint changes, seconds of steady state. Standard output: JSON
 with lists of seconds ``cold``, ``event``, and ``cpu_per_minute`` (seconds) and ``memory`` (MiB, the largest so far).
 
-All but one service are in one manifest, as kubectl prints them; the one whose endpoints change is in its own.
+One manifest has all Services but one, as kubectl prints them. The Service whose endpoints change is in its own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def write(path: Path, value: object) -> None:
 
 
 class Agent:
-    """One agent, started and stopped as often as wanted, with everything of its own in WORK."""
+    """Agent that can be started repeatedly, with its files in WORK."""
 
     def __init__(self, services: int, endpoints: int) -> None:
         self.manifests = WORK / "manifests"
@@ -58,7 +58,7 @@ class Agent:
         write(self.manifests / "changing.json", as_list(list(self.changing.values())))
 
     def start(self) -> float:
-        """Start the agent; returns the seconds until it tells its service manager that everything is in place."""
+        """Start the agent; return the seconds until it notifies READY=1, when the node is converged."""
         address = WORK / "notify"
         address.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, open(WORK / "log", "wb") as log:
@@ -76,17 +76,17 @@ class Agent:
             return time.perf_counter() - began
 
     def stop(self) -> None:
-        """Stop the agent; what it made stays."""
+        """Stop the agent; its items stay in the kernel."""
         assert self.process
         self.process.terminate()
         self.process.wait()
 
     def clean(self) -> None:
-        """Remove what it made."""
+        """Remove the agent's items."""
         subprocess.run([*KUBENODE, "cleanup"], check=True, stdout=subprocess.DEVNULL)
 
     def check(self) -> None:
-        """End unless everything that is wanted is in place."""
+        """Exit with an error unless the node is converged."""
         done = subprocess.run(
             [*KUBENODE, "plan", "--objects", str(self.manifests)],
             stdout=subprocess.PIPE,
@@ -98,7 +98,7 @@ class Agent:
             sys.exit(f"ready, but not everything is in place:\n{done.stdout[:2000]}\nthe agent's log:\n{log[-2000:]}")
 
     def cpu(self) -> float:
-        """Return the seconds of CPU that the agent and what it started have used."""
+        """Return the CPU seconds of the agent and its children."""
         assert self.process
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return sum(map(int, fields[11:15])) / _TICKS
@@ -112,7 +112,7 @@ class Agent:
         raise RuntimeError("no VmHWM")
 
     def add_endpoint(self, pod: int) -> float:
-        """Add an endpoint to one service; returns the seconds until the kernel has its real server."""
+        """Add an endpoint to one service; return the seconds until the kernel has its real server."""
         port = self.changing["Service"]["spec"]["ports"][0]
         server = VirtualServerKey(
             port["protocol"].lower(), self.changing["Service"]["spec"]["clusterIP"], port["port"], 4

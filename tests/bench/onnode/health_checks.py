@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On the node: an agent with 100 services, probed while abusive clients use its health and metrics servers.
+"""Probe an agent with 100 services while abusive clients use its health and metrics servers. Runs on the node.
 
 Arguments: probes, abusive clients. Standard output: what http_abuse.py prints.
 """

@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Probe /healthz while abusive clients use the agent's servers.
 
-Print the probes' seconds and how many were refused, as JSON. The benchmark has 200 clients.
+Print the probes' seconds and the number of refused probes as JSON. The benchmark has 200 clients.
 
     http_abuse.py ADDRESS HEALTH_PORT METRICS_PORT PROBES CLIENTS
 
-The clients are idle, slow, pipelining (half of them do not read), sending garbage, or asking for metrics as often as
-they can. All connect again as soon as they are closed. Standard library only: it runs on a node as it is.
+The clients are idle, slow, pipelining (half of them do not read), sending garbage, or requesting metrics at full speed.
+Each reconnects as soon as its connection is closed. Only the standard library is used: a node has nothing else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROBE_SECONDS = 60.0  # a slow answer is counted by its seconds, not as a refusa
 
 
 class Abuser:
-    """One client of a kind; its connection is made anew whenever it ends."""
+    """One client of a kind; it reconnects whenever its connection ends."""
 
     def __init__(self, kind: str, address: tuple[str, int], selector: selectors.BaseSelector) -> None:
         self.kind = kind
@@ -42,8 +42,8 @@ class Abuser:
 
     def connect(self) -> None:
         self.connection = socket.socket(socket.AF_INET6 if ":" in self.address[0] else socket.AF_INET)
-        # Clients on other machines would not use this kernel's TCP memory for what they send: one that is short of it
-        # drops everybody's packets.
+        # Clients on other machines would not use this kernel's TCP memory for what they send. A kernel that is short of
+        # it drops the packets of all connections.
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         self.connection.setblocking(False)
@@ -51,7 +51,7 @@ class Abuser:
         self.selector.register(self.connection, selectors.EVENT_READ | selectors.EVENT_WRITE, self)
 
     def ready(self, events: int) -> None:
-        """Read what there is, and write what this kind writes."""
+        """Read available data, and write the data of this kind of client."""
         connection = self.connection
         assert connection is not None
         try:
@@ -87,11 +87,11 @@ class Abuser:
             try:
                 self.connection.send(b"a")
             except OSError:
-                pass  # seen when it is read
+                pass  # ready() reconnects
 
 
 def abuse(address: str, health: int, metrics: int, clients: int) -> None:
-    """Be all the clients, until SIGTERM."""
+    """Run all clients until SIGTERM."""
     selector = selectors.DefaultSelector()
     kinds = [KINDS[number % len(KINDS)] for number in range(clients)]
     abusers = [Abuser(kind, (address, metrics if kind == "metrics" else health), selector) for kind in kinds]
@@ -106,7 +106,7 @@ def abuse(address: str, health: int, metrics: int, clients: int) -> None:
 
 
 def probe(address: str, port: int) -> float | str:
-    """Return how many seconds an answer took, or why there was none."""
+    """Return the seconds until a valid answer, or the error."""
     begun = time.monotonic()
     try:
         with socket.create_connection((address, port), PROBE_SECONDS) as connection:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On the node: the modules' own time for large sets and chains, and the tools' for the same, in turns.
+"""Measure the modules' own time for large sets and chains, in turns with the kernel's tools. Runs on the node.
 
 Arguments: members of the set, how many of them change, rules of the chain, rounds. Standard output: JSON, name to
 seconds of each round.
@@ -21,7 +21,7 @@ Samples = dict[str, list[float]]
 
 
 def module(name: str, changes: int, **arguments: object) -> float:
-    """Run a module once; returns its own seconds, and ends everything if it does not change as much as it should."""
+    """Run a module once; return its own seconds. Exit if it does not make the expected number of changes."""
     done = subprocess.run(
         [sys.executable, ONE, name], input=json.dumps(arguments), stdout=subprocess.PIPE, text=True, check=True
     )
@@ -35,14 +35,14 @@ def module(name: str, changes: int, **arguments: object) -> float:
 
 
 def tool(*arguments: str) -> float:
-    """Run a tool; returns its seconds."""
+    """Run a tool; return its seconds."""
     began = time.perf_counter()
     subprocess.run(arguments, stdout=subprocess.PIPE, check=True)
     return time.perf_counter() - began
 
 
 def sets(members: int, changed: int, rounds: int) -> Samples:
-    """Measure ``ipsets``: nothing to do, and a part of the members exchanged for others and back."""
+    """Measure ``ipsets``: without changes, and with a part of the members exchanged and restored."""
     addresses = [f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}" for number in range(1, members + 1)]
     others = [f"172.16.{number >> 8}.{number & 255}" for number in range(1, changed + 1)]
     texts = ["\n".join(each) + "\n" for each in (addresses, addresses[changed:] + others)]
@@ -70,7 +70,7 @@ def sets(members: int, changed: int, rounds: int) -> Samples:
 
 
 def chains(rules: int, rounds: int) -> Samples:
-    """Measure ``iptables_chains``: nothing to do, with rules as people spell them."""
+    """Measure ``iptables_chains`` without changes, with rules in the usual spelling of operators."""
     texts = [
         f"-p tcp -s 10.{number >> 8}.{number & 255}.0/24 --dport {1024 + number} -j ACCEPT" for number in range(rules)
     ]

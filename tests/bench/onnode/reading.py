@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and compare large tables by the engine, and list them by the kernel's tools, in turns.
+"""Measure how the engine reads and compares large tables, in turns with the tools that list them. Runs on the node.
 
-Also bind addresses in two ways. It runs on the node.
+Also measure two ways to bind addresses.
 
 Arguments: members of a set, rules of a chain, addresses, rounds. Standard output: JSON, name to seconds of each round.
 The engine's times are those of its calls in a running interpreter, the tools' those of their processes.
@@ -30,7 +30,7 @@ Samples = dict[str, list[float]]
 
 
 def seconds(call: Callable[[], None]) -> float:
-    """Return how long a call takes."""
+    """Return the seconds of a call."""
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
@@ -42,7 +42,7 @@ def tool(*words: str) -> Callable[[], None]:
 
 
 def apply(table: Any, steps: list[Step]) -> None:
-    """Apply steps; one that fails ends everything."""
+    """Apply steps; exit if one fails."""
     if failed := table.apply(steps).failed:
         sys.exit(str(failed[0]))
 
@@ -57,7 +57,7 @@ def in_turns(samples: Samples, rounds: int, calls: dict[str, Callable[[], None]]
 
 
 def unchanged(steps: list[Step]) -> None:
-    """End everything if a comparison finds a difference."""
+    """Exit if a comparison finds a difference."""
     if steps:
         sys.exit(f"{len(steps)} differences, such as {steps[0]}")
 

@@ -1,15 +1,15 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On the node: the agent with a large cluster, while endpoints change at a steady rate.
+"""Measure the agent with a large cluster while endpoints change at a steady rate. Runs on the node.
 
 Arguments: services, endpoints of each, changes in a second, seconds. Standard output: JSON with the list of ``latency``
-(seconds from when a change was due to when IPVS was seen to have it), ``cpu`` (seconds of the agent's CPU in a second),
-``own`` (seconds of this script's, with which the agent shares the one CPU) and ``memory`` (MiB, the largest).
+(seconds from the due time of a change until this script sees it in IPVS), ``cpu`` (the agent's CPU seconds in a
+second), ``own`` (the same of this script, which shares the CPU with the agent) and ``memory`` (MiB, the largest).
 
-Some services of every kind, each in a manifest of its own, have an endpoint that goes and comes back. Changes are
-looked for one after the other, by one request for one virtual server: a change counts as late as the ones before it,
-and looking costs the same however many wait.
+Some services of every kind, each in a manifest of its own, have an endpoint that is removed and added again. The script
+checks changes in order, with one request for one virtual server. So a change is never seen before an earlier one, and
+a check costs the same however many changes wait.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE = 60.0
 
 
 class Crowd(Agent):
-    """An agent with many services that change, one manifest each."""
+    """Agent with many changing services, one manifest each."""
 
     def __init__(self, services: int, endpoints: int) -> None:
         super().__init__(1, 1)
@@ -59,9 +59,9 @@ class Crowd(Agent):
         write(self.manifests / f"{name}.json", as_list([self.services[name], self.slices[name]]))
 
     def change(self, name: str) -> tuple[VirtualServerKey, str, bool]:
-        """Take an endpoint from a service, or give it back.
+        """Remove an endpoint from a service, or add the removed one again.
 
-        Return the virtual server, the endpoint's address, and whether the virtual server will have it or lose it.
+        Return the virtual server, the endpoint's address, and whether the endpoint was added.
         """
         service, endpoints = self.services[name], self.slices[name]["endpoints"]
         comes = name in self.gone
@@ -77,9 +77,9 @@ class Crowd(Agent):
 
 
 def takes_connections(kernel: Any, server: VirtualServerKey, address: str) -> bool:
-    """Tell whether a virtual server gives new connections to an address.
+    """Tell whether a virtual server sends new connections to an address.
 
-    An address that is removed may stay a while, with weight 0.
+    A removed address may stay for a while, with weight 0.
     """
     return any(key.address == address and real.weight > 0 for key, real in dump.reals(kernel, [server]).items())
 

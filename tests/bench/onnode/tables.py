@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On the node: write and read the IPVS table, by the engine and by ipvsadm in turns.
+"""Write and read the IPVS table, by the engine and by ipvsadm in turns. Runs on the node.
 
 Arguments: virtual servers, real servers of each, rounds. Standard output: JSON, name to seconds of each round. The
 engine's times are those of its calls in a running interpreter, ipvsadm's those of its process.
@@ -33,14 +33,14 @@ def steps(servers: int, reals: int) -> list[Step]:
 
 
 def ipvsadm(*arguments: str, text: str = "") -> tuple[float, str]:
-    """Run ipvsadm; returns seconds and output."""
+    """Run ipvsadm; return seconds and output."""
     began = time.perf_counter()
     done = subprocess.run(["ipvsadm", *arguments], input=text, stdout=subprocess.PIPE, text=True, check=True)
     return time.perf_counter() - began, done.stdout
 
 
 def clear() -> None:
-    """Empty the table, and let the kernel finish with what was in it."""
+    """Empty the table, and wait until the kernel has freed its entries."""
     ipvsadm("--clear")
     time.sleep(0.3)
 
