@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Structure from bytes: each choice of a generator consumes some of them.
+"""Choices of a generator, read from the fuzzer's bytes.
 
-That way the fuzzer's mutations change single choices.
+Each choice consumes some bytes, so a mutation changes a single choice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# Values that a JSON or YAML document can have at any place, and that no field expects.
+# Values that no field expects, although JSON or YAML allows them anywhere.
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 80, 65535, 65536, 1 << 31, 1 << 63, 1 << 64, 10**400, 1 << 20000, 0.5, -0.0, 1e308,
     float("nan"), float("inf"), "", " ", "None", "0", "-1", "9" * 5000, "x" * 70000, "\ud800", "\0", "a/b", "../a",
@@ -25,7 +25,7 @@ ODD: tuple[Any, ...] = (
 
 
 class Choices:
-    """Choices that are read from ``data``; all are the first one when it is used up."""
+    """Choices from ``data``. After its end, each is the first choice."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -56,11 +56,11 @@ class Choices:
         return values[self.below(len(values))]
 
     def some(self, values: Sequence[T], most: int) -> list[T]:
-        """Return up to ``most`` of the values, in any order, perhaps one twice."""
+        """Return up to ``most`` of the values, in any order and with repetitions."""
         return [self.pick(values) for _ in range(self.below(most + 1))]
 
     def chance(self, one_of: int) -> bool:
-        """Return True once in ``one_of`` bytes."""
+        """Return True for one of ``one_of`` byte values."""
         return self.byte() % one_of == one_of - 1
 
     def odd(self) -> Any:
@@ -84,7 +84,7 @@ class Choices:
 
 
 def wreck(choices: Choices, value: Any, depth: int = 0) -> Any:
-    """Replace, remove or add something at some place of a document; the document itself stays as it is."""
+    """Return a copy of a document with one value replaced, removed or added."""
     if isinstance(value, dict) and value and depth < 8 and not choices.chance(8):
         key = choices.pick(list(value))
         changed = dict(value)

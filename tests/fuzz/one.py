@@ -21,11 +21,11 @@ import atheris
 
 FUZZ = Path(__file__).resolve().parent
 PRODUCT = ["kubenode"]
-_LOOK = 64  # inputs between two looks at the clock
+_LOOK = 64  # inputs between two checks of the time
 
 
 class Campaign:
-    """Counts inputs and collects finds; ends the process when the time is over, since libFuzzer never returns."""
+    """Counts inputs and collects finds; ends the process after its time, because libFuzzer never returns."""
 
     def __init__(self, name: str, seconds: float, statistics: Path, finds: Path) -> None:
         self.name, self.statistics, self.directory = name, statistics, finds
@@ -97,7 +97,7 @@ def main() -> None:
         campaign.count()
 
     arguments = [sys.argv[0], f"-seed={options.seed}", f"-max_len={target.longest}", "-len_control=20", "-reload=0"]
-    # ours are stricter and say where: bounded()
+    # bounded() has stricter limits, and its errors have a traceback
     arguments += [
         "-timeout=3600",
         "-rss_limit_mb=8192",

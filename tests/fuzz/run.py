@@ -5,9 +5,8 @@
 
     python tests/fuzz/run.py --seconds 60 [--targets cluster watch] [--seed 1] [--corpus DIRECTORY]
 
-The seed is fixed: the same code on the same machine sees much the same inputs. A target fails for a find and for
-nothing else, however slow the machine is. Finds are in .cache/fuzz/finds/TARGET/: the input, and its traceback beside
-it.
+The seed is fixed: the same code on the same machine gets nearly the same inputs. Only a find makes a target fail, also
+on a slow machine. Finds are in .cache/fuzz/finds/TARGET/: the input, and its traceback beside it.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from kubenode.engine.errors import EngineError
 
-CPU_SECONDS = 10.0  # at least, for one input; the slowest needs a hundredth of a second
-MEMORY_BYTES = 1 << 30  # of the process; the largest needs a tenth of it
+CPU_SECONDS = 10.0  # at least, for one input; the slowest input needs a hundredth of a second
+MEMORY_BYTES = 1 << 30  # of the process; the largest input needs a tenth of it
 _FRAMES = 3
 
 
@@ -43,9 +43,9 @@ class TooLongError(BaseException):
 
 
 class _Clock:
-    """Ends an input that is still the same at the next tick.
+    """Interrupts an input that runs since the last tick.
 
-    A timer of its own for each input would cost more than most inputs.
+    A timer for each input would cost more than most inputs.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Find(NamedTuple):
 
 
 def check(target: Target, data: bytes) -> Find | None:
-    """Run one input; return the find, or None where nothing but a documented error left the parser."""
+    """Run one input; return the find, or None if the parser succeeds or raises a documented error."""
     _clock.inputs += 1
     try:
         target.run(data)
@@ -77,7 +77,7 @@ def check(target: Target, data: bytes) -> Find | None:
         return None
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # whatever else leaves the parser is what we look for
+    except BaseException as error:  # any other exception of the parser is a find
         return _find(error)
     return None
 

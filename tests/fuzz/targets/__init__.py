@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All fuzz targets by name, and the module of each. A target is loaded alone: it imports only what it tests."""
+"""All fuzz targets by name, and the module of each. A target is loaded alone, with imports for its own parser only."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _CREDENTIALS = [
 
 def _kubeconfig(data: bytes) -> None:
     if b"/dev/" in data or b"/proc" in data:
-        return  # a device has no end; who may write the kubeconfig may as well write another command into it
+        return  # a device has no end; no attack: a user who may write the kubeconfig may also set its command
     path = f"{SCRATCH}/kubeconfig"
     with open(path, "wb") as file:
         file.write(data)

@@ -27,7 +27,7 @@ from kubenode.sources.kubernetes.reflector import Reflector
 from kubenode.sources.kubernetes.store import Store
 
 _RESOURCES = resources("n1")
-_MOST_SENT = 100_000  # what a socket's buffer holds: nobody reads while we write
+_MOST_SENT = 100_000  # fits into a socket's buffer: the client does not read while the answer is written
 
 
 class _Accessor:
@@ -38,7 +38,7 @@ class _Accessor:
 
 
 class _Answered(Connection):
-    """A connection whose other end has said all that it has to say."""
+    """Connection whose server has sent its whole answer already."""
 
     answer = b""
 
@@ -71,12 +71,12 @@ def _session(data: bytes) -> None:
 
 def _with_answer(answer: bytes) -> Session:
     _Answered.answer = answer
-    api.Connection = _Answered  # the transport alone: everything above it is the agent's
+    api.Connection = _Answered  # replace the transport only: everything above it is the agent's
     return Session(_Accessor(), Credentials())
 
 
 class _Pages:
-    """A session of which only the documents count."""
+    """Session that returns prepared documents."""
 
     filled = 0.0
 
@@ -88,7 +88,7 @@ class _Pages:
 
 
 def _watch(data: bytes) -> None:
-    """A list, then watch lines: objects of a generator, some spoilt, and raw lines."""
+    """Feed a list, then watch lines: generated objects, some corrupted, and raw lines."""
     choices = Choices(data)
     resource = choices.pick(_RESOURCES)
     store = Store(lambda: None)
@@ -109,7 +109,7 @@ def _watch(data: bytes) -> None:
         pages = [json.loads(json.dumps(page, default=str))]
         texts = [json.dumps(line, default=str).encode() for line in lines]
     except (TypeError, ValueError):
-        return  # what JSON cannot say
+        return  # JSON cannot express the value
     texts.append(choices.rest())
     reflector = Reflector(resource, _Pages(pages), store, lambda: None)
     try:
@@ -133,7 +133,7 @@ def _item(choices: Choices, kind: str) -> Any:
 
 
 def _snapshot(data: bytes) -> None:
-    """A file whose checksum fits, as a bug of an older version would write it; or any file."""
+    """Read a file with a matching checksum, as an older version with a bug would write it, or any file."""
     choices = Choices(data)
     path = f"{SCRATCH}/snapshot.json"
     if choices.chance(4):

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sequences of object changes.
 
-The state must follow from the last version of each object alone, whatever came before.
+The state must depend on the last version of each object only, not on earlier events.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def _sequence(data: bytes) -> None:
 
 
 def _resume(fresh: Cluster, cluster: Cluster) -> None:
-    """Let a fresh cluster know which Service holds each virtual server.
+    """Give the holders of the virtual servers to a fresh cluster.
 
-    Of equal claims, the one that was seen first keeps it.
+    Of equal claims, the one seen first keeps the virtual server, which the objects alone do not tell.
     """
     servers = [("virtual_server", server) for server in cluster.state().get("virtual_server", ())]
     holders = {server: tuple(name.split("/")) for (_kind, server), name in cluster.whose(servers).items()}
@@ -96,13 +96,13 @@ def _put(cluster: Cluster, objects: dict[tuple[str, str, str], dict[str, Any]], 
     try:
         cluster.put(item)
     except EngineError:
-        return  # it has no name
+        return  # the object has no name
     namespace, name = identity(kind, item)
     objects[kind, "" if kind == "Node" else namespace, name] = item
 
 
 def _mirror(mirrored: dict[str, dict[Any, Any]], cluster: Cluster) -> None:
-    """Follow the state by its changes, as the agent does."""
+    """Apply the cluster's changes to a copy of the state, as the agent does."""
     for kind, items in cluster.take().items():
         for key, value in items.items():
             if value is None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rows of a ledger that something else than this version has written."""
+"""Rows of a ledger from another version or another writer."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _rows(data: bytes) -> None:
 
 
 def _fresh() -> str:
-    """Put an empty ledger in place, as this version makes it."""
+    """Write an empty ledger of this version; return its path."""
     path = f"{_DIRECTORY}/ledger.db"
     if not _template:
         shutil.rmtree(_DIRECTORY, ignore_errors=True)
@@ -86,7 +86,7 @@ def _fresh() -> str:
 
 
 def _key(choices: Choices) -> Any:
-    """Return a key as the ledger writes it, or with one place spoilt, or any text."""
+    """Return a key as the ledger writes it, or with one part corrupted, or any text."""
     kind = choices.below(8)
     if kind == 7:
         return choices.text()

@@ -35,14 +35,14 @@ _KEYS = (
     VirtualServerKey("udp", "fd00::1", 53, 6),
     VirtualServerKey("fwmark", "", 7, 4),
 )
-_ANSWERS = {4: 1, 8: 5, 11: 9}  # what an IPVS command asks for -> the command in the answers
+_ANSWERS = {4: 1, 8: 5, 11: 9}  # IPVS command of a request -> command in its answers
 _REALS = ("10.244.1.5", "fd00:244::5", "10.244.1.6")
 
 
 class _Kernel:
-    """A conversation in which the kernel answers with the same messages again and again.
+    """Kernel that answers every request with the same messages.
 
-    A dump has those of the kind that was asked for.
+    A dump has the messages of the requested kind.
     """
 
     def __init__(self, payloads: list[bytes]) -> None:
@@ -71,7 +71,7 @@ class _Kernel:
 
 
 def _payloads(data: bytes) -> list[bytes]:
-    """Cut bytes into payloads, each with its size in front."""
+    """Split bytes into payloads, each preceded by its size."""
     choices = Choices(data)
     found = []
     while choices.left:
@@ -84,9 +84,9 @@ def _packed(payloads: list[bytes]) -> bytes:
 
 
 class _Channel:
-    """A socket into which the kernel has put packets.
+    """Socket with packets of the kernel.
 
-    A read from an empty one fails, as it does when a timeout is over.
+    A read without a packet fails, as after a timeout.
     """
 
     def __init__(self, packets: list[bytes]) -> None:
@@ -108,7 +108,7 @@ class _Channel:
 
 
 class _Talking(NetlinkSocket):
-    """A netlink socket of which the test holds the kernel's end."""
+    """Netlink socket whose packets come from the test."""
 
     def __init__(self, packets: list[bytes]) -> None:
         self._socket = _Channel(packets)
@@ -144,7 +144,7 @@ def _ipvs(data: bytes) -> None:
 
 
 def _each(*calls: Callable[[], Any]) -> None:
-    """Make every call, though one may raise its documented error."""
+    """Make every call, also after one has raised its documented error."""
     for call in calls:
         try:
             call()
@@ -158,7 +158,7 @@ def _ipset(data: bytes) -> None:
 
 
 class _Routing(_Kernel):
-    """Answers each kind of question with the payloads that are marked with its number: links, addresses, routes."""
+    """Kernel that answers requests for links, addresses and routes with the payloads marked with the kind's number."""
 
     def dump(self, asked: bytes) -> list[bytes]:
         (kind,) = _KIND.unpack_from(asked, 4)
@@ -223,7 +223,7 @@ def _ipvs_seeds() -> list[bytes]:
 
 
 def _more(nested: bytes, attributes: bytes) -> bytes:
-    """Put more attributes into an attribute."""
+    """Return a nested attribute with further attributes in it."""
     (size, kind) = Struct("=HH").unpack_from(nested)
     return attribute(kind, nested[4:size] + attributes)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Single Services, EndpointSlices and Nodes, made by a generator that knows their fields and then spoils some."""
+"""Single Services, EndpointSlices and Nodes, from a generator that knows their fields and corrupts some."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "LoadBalancer", "ExternalName
 
 
 def service(choices: Choices) -> dict[str, Any]:
-    """Return a Service, most of the time one that a proxy serves."""
+    """Return a Service, mostly one that a proxy serves."""
     port_names = ("p", "q", "")
     spec: dict[str, Any] = {
         "type": choices.pick(_TYPES),
@@ -70,7 +70,7 @@ def service(choices: Choices) -> dict[str, Any]:
 
 
 def slice_(choices: Choices) -> dict[str, Any]:
-    """Return an EndpointSlice, most of the time one of a Service that may be there."""
+    """Return an EndpointSlice, mostly of a Service that may exist."""
     metadata = _metadata(choices)
     metadata["labels"] = {**metadata.get("labels", {}), "kubernetes.io/service-name": choices.pick(NAMES)}
     if choices.chance(3):
@@ -98,7 +98,7 @@ def slice_(choices: Choices) -> dict[str, Any]:
 
 
 def node(choices: Choices) -> dict[str, Any]:
-    """Return a Node, most of the time that of the node that the state is for."""
+    """Return a Node, mostly that of the node whose state is computed."""
     metadata = _metadata(choices)
     metadata["name"] = choices.pick(("n1", "n1", "n2"))
     metadata["labels"] = {"topology.kubernetes.io/zone": choices.pick(("z1", "z2")), "x": "y"}
@@ -125,7 +125,7 @@ MAKERS = {"Service": service, "EndpointSlice": slice_, "Node": node}
 
 
 def spoilt(choices: Choices, kind: str, most: int = 3) -> dict[str, Any]:
-    """Return an object of a kind, with up to ``most`` places spoilt; always a mapping of that kind."""
+    """Return an object with up to ``most`` corruptions; it stays a mapping of its kind."""
     found = MAKERS[kind](choices)
     for _ in range(choices.below(most + 1)):
         changed = wreck(choices, found)
@@ -134,7 +134,7 @@ def spoilt(choices: Choices, kind: str, most: int = 3) -> dict[str, Any]:
 
 
 def seeds(number: int, longest: int, seed: int) -> list[bytes]:
-    """Return random choices: the generators make whole objects of any bytes."""
+    """Return random bytes: the generators make whole objects of any bytes."""
     source = random.Random(seed)
     return [source.randbytes(source.randint(longest // 8, longest)) for _ in range(number)]
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Servers in the agent's loop: HTTP for health and metrics, and the local control socket. Bytes come in pieces."""
+"""Servers in the agent's loop, which get bytes in pieces: HTTP for health and metrics, and the control socket."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from kubenode.daemon.loop import Loop
 from kubenode.daemon.outputs.control import Control
 from kubenode.daemon.outputs.http import NOT_FOUND, Response, Server
 
-_TURNS = 60  # of the loop for one input: a piece takes a few
+_TURNS = 60  # of the loop for one input: a piece of it takes a few
 _PIECES = 6
 _BUFFER = 1 << 20
 
 
 class _Turns:
-    """A loop that runs one turn at a time.
+    """Loop that runs one turn at a time.
 
-    It goes on from input to input, as the agent's does from client to client.
+    It is reused for the next input, as the agent's loop is for the next client.
     """
 
     def __init__(self) -> None:
         self.loop = Loop()
 
     def turn(self) -> None:
-        """Serve what is there."""
-        self.loop.after(0.0, lambda: self.loop.after(0.0, self.loop.stop))  # timers come before descriptors
+        """Serve all ready descriptors once."""
+        self.loop.after(0.0, lambda: self.loop.after(0.0, self.loop.stop))  # the loop runs timers before descriptors
         self.loop.run()
 
 
@@ -43,7 +43,7 @@ _control: list[Control] = []
 
 
 def _afresh() -> None:
-    """Make loop and servers anew: after a find, the old ones are in a state that no agent is in."""
+    """Replace loop and servers: a find leaves them in a state that an agent never has."""
     for one in (*_server, *_control):
         one.close()
     _server.clear()
@@ -106,7 +106,7 @@ def _http(data: bytes) -> None:
     if not _server:
         _server.append(Server(_turns.loop, "127.0.0.1", 0, _handler))
     with socket.create_connection(("127.0.0.1", _server[0].port)) as client:
-        # a client that goes away while there is something to read must not leave ports behind: the tests use thousands
+        # a reset leaves no port in TIME_WAIT: the fuzzer uses thousands of ports
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         answer = _talked(client, data)
     assert not answer or answer.startswith(b"HTTP/1.1 "), answer[:100]

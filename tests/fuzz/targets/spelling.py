@@ -63,7 +63,7 @@ def _member(data: bytes) -> None:
     made = header(choices.pick(tuple(PARTS)), options, "set a")
     assert keeps_members(made, made)
     speller = Speller(made, "set a")
-    # as JSON and YAML may have it: a lone half of a surrogate pair can stand in any text
+    # text in JSON and YAML may have a lone surrogate
     half = choices.pick(("", "", "", "\ud800"))
     for text in choices.rest().decode("utf-8", "surrogateescape").replace("\x01", half).split("\n")[:5]:
         try:

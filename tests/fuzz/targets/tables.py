@@ -17,7 +17,7 @@ from kubenode.engine.kernel.ipset import tool as set_tool
 from kubenode.engine.kernel.iptables import tool as rules_tool
 from kubenode.engine.kernel.ipvs import proc
 
-# The packages have functions of these names, too.
+# import_module, because the packages also have functions of these names.
 set_read: Any = import_module("kubenode.engine.kernel.ipset.read")
 rules_read: Any = import_module("kubenode.engine.kernel.iptables.read")
 
@@ -83,11 +83,11 @@ def _proc(data: bytes) -> None:
                 assert server in records.seen
                 int(weight), int(active), int(inactive)
     except ValueError:
-        pass  # documented: the caller asks by netlink then
+        pass  # documented: the caller then reads by netlink
 
 
 def _ipset_save(data: bytes) -> None:
-    """What ipset prints is what the reader gets, whoever starts it."""
+    """Feed any output of ipset to the reader."""
     choices = Choices(data)
     names = choices.pick((None, ("p",), ("a b", "l")))
     output = choices.rest()

@@ -76,7 +76,7 @@ def _documents(data: bytes) -> None:
 
 
 def _manifests(data: bytes) -> None:
-    """Objects with odd values as JSON in a directory of manifests; conditions must stay as they are written."""
+    """Read objects with unexpected values as JSON from a directory of manifests; conditions must not change."""
     choices = Choices(data)
     items = []
     for _ in range(1 + choices.below(3)):
@@ -88,7 +88,7 @@ def _manifests(data: bytes) -> None:
     try:
         text = json.dumps(document, default=str)
     except (TypeError, ValueError):
-        return  # what JSON cannot say
+        return  # JSON cannot express the value
     with open(f"{SCRATCH}/a.json", "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
     source = Manifests(SCRATCH)
@@ -102,7 +102,7 @@ def _manifests(data: bytes) -> None:
 
 
 def _by_key(document: Any) -> dict[str, dict[str, Any]]:
-    """Return the objects of a document as a plain JSON parser reads them; of those with one name the last."""
+    """Return the objects of a document as a plain JSON parser reads them; of equal names, the last object."""
     items = document.get("items") if isinstance(document, dict) else None
     found = {}
     for item in items if isinstance(items, list) else [document]:
