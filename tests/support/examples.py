@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tasks that the documentation shows: of every module, filter and lookup plugin, and on every page."""
+"""Tasks in the documentation: examples of every module, filter and lookup plugin, and of every page."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "kubenode.ipvs."
-STATE_FILE = "kubenode_"  # what the variables in a file for the playbook converge begin with
+STATE_FILE = "kubenode_"  # prefix of the variables in a file for the playbook converge
 
 
 def documented() -> dict[str, list[dict[str, Any]]]:
-    """The tasks by where they stand: ``plugins/modules/ipsets.py``, or ``docs/how-to/converge.md #2``."""
+    """Return the tasks by their source: ``plugins/modules/ipsets.py``, or ``docs/how-to/converge.md #2``."""
     plugins = [
         path for kind in ("modules", "filter", "lookup") for path in sorted((ROOT / "plugins" / kind).glob("*.py"))
     ]
@@ -33,7 +33,7 @@ def documented() -> dict[str, list[dict[str, Any]]]:
 
 
 def _examples(path: Path) -> str:
-    """The EXAMPLES of a plugin, read without importing it."""
+    """Return the EXAMPLES of a plugin, without importing it."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "EXAMPLES":
             return str(ast.literal_eval(node.value))
@@ -41,7 +41,7 @@ def _examples(path: Path) -> str:
 
 
 def _tasks(block: Any) -> list[dict[str, Any]]:
-    """The tasks with a module of ours in a block of YAML; those of the playbook converge if it is a file for that."""
+    """Return the tasks with the collection's modules in a YAML block; for a file of converge, the playbook's tasks."""
     if isinstance(block, dict) and all(name.startswith(STATE_FILE) for name in block):
         (play,) = yaml.safe_load((ROOT / "playbooks/converge.yml").read_text())
         owner = block["kubenode_owner"]
@@ -58,6 +58,6 @@ def _tasks(block: Any) -> list[dict[str, Any]]:
 
 
 def action(task: dict[str, Any]) -> str:
-    """What a task does: the only one of its keys with a dot."""
+    """Return the module of a task: its only key with a dot."""
     (found,) = (key for key in task if "." in key)
     return found

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of hypothesis for tests of properties: its files are in .cache, and no clock decides.
+"""Settings of hypothesis for property tests: its files are in .cache, and it has no deadline.
 
-Not a conftest.py for all: it takes time to import, and memory, and the more of that a test has the longer it takes to
-start a tool in a user-mode kernel.
+Not a conftest.py for all: the import takes time and memory. In a user-mode kernel, a test with more memory takes longer
+to start a tool.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Copies of this repository as a clone has it, with the bundle's wheels beside them: for tests of what is built."""
+"""Copies of this repository as in a clone, with the bundle's wheels beside them, for tests of bundle and artifact."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def copy_source(target: Path, *, backwards: bool = False) -> Path:
-    """Copy every file that git knows, or would take; return ``target``.
+    """Copy every tracked file, and every untracked one that git does not ignore; return ``target``.
 
-    ``backwards`` makes the files in the opposite order.
+    ``backwards`` creates the files in the opposite order.
     """
     words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
@@ -33,7 +33,7 @@ def copy_source(target: Path, *, backwards: bool = False) -> Path:
 
 
 def build(source: Path, umask: int = 0o022, **environment: str) -> tuple[bytes, bytes]:
-    """Build bundle and artifact in a copy, return both."""
+    """Build bundle and artifact in a copy; return both."""
     variables = {
         **os.environ,
         "ANSIBLE_CONFIG": str(source / "ansible.cfg"),

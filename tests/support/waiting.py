@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one way in which tests wait: until a condition holds, for longer than any working machine takes.
+"""Wait in tests until a condition holds, with a limit far beyond the time that any working machine takes.
 
-A limit only ends a test whose condition never holds. It measures nothing: a machine that is ten times as slow passes
-the same tests. How fast the product is belongs in ``make bench``. ``make lint`` refuses tests that assert on a clock
-(tests/tools/clocks.py).
+The limit only ends a test whose condition never holds. A machine that is ten times as slow passes the same tests. Speed
+is measured by ``make bench``. ``make lint`` refuses tests that assert on a clock (tests/tools/clocks.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bundles of agents that do nothing: good ones, and with any member that a tar archive can have."""
+"""Bundles of agents without function: valid bundles, and bundles with any member that a tar archive can have."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Member(NamedTuple):
 
 
 def bundle(program: str) -> bytes:
-    """Return a good bundle whose command is ``program``."""
+    """Return a valid bundle whose command is ``program``."""
     files = {"bin/kubenode": program.encode(), "lib/kubenode/__init__.py": b""}
     return packed(Member(name, data) for name, data in {**files, "SHA256SUMS": manifest(files)}.items())
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A reconciler that follows a cluster on a node on paper."""
+"""Reconciler of a cluster on a fake node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIG = Config(conntrack_tcp_established_timeout=0, conntrack_tcp_close_wait_ti
 
 
 class FakeNode(PaperNode):
-    """A node on paper on which nobody ever connects; it counts how often it is read."""
+    """Fake node without connections; it counts its reads."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -48,7 +48,7 @@ def web(name: str, host: int, endpoints: int, protocol: str = "TCP") -> list[dic
 
 
 class Driver:
-    """A cluster and a reconciler that follows it."""
+    """Cluster with its reconciler."""
 
     def __init__(self, directory: Path) -> None:
         self.node = FakeNode()
@@ -74,7 +74,7 @@ class Driver:
         return self.reconciler.compare()
 
     def settle(self) -> None:
-        """Let everything drain."""
+        """Drain all real servers."""
         for _time in range(3):
             self.reconciler.drain()
 
@@ -89,7 +89,7 @@ class Driver:
         return state
 
     def claim_as(self, owner: str, address: str) -> None:
-        """Have another owner claim the virtual server that a service with this address would have."""
+        """Claim the virtual server of a service with this address for another owner."""
         ledger = Ledger(self.directory)
         ledger.claim(owner, [("virtual_server", VirtualServerKey("tcp", address, 80, 4))])
         ledger.close()

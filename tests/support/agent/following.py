@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Kubernetes source, followed as the agent follows it: whenever its descriptor can be read."""
+"""Consumer of the Kubernetes source that reads its changes as the agent does, when its descriptor is readable."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAST = Timing(
 
 
 class Fixed:
-    """An access that stays as it is."""
+    """Accessor whose access never changes."""
 
     name = "fixed access"
 
@@ -42,9 +42,9 @@ class Fixed:
 
 
 class Following:
-    """A source, the changes that it has told, and what follows from them.
+    """Source with the changes that it has returned, and the objects after them.
 
-    ``held`` is what a consumer holds that applies these changes.
+    ``held`` has the objects of a consumer that applies these changes.
     """
 
     def __init__(self, url: str, state: Path, timing: Any = FAST, accessor: Any = None, node: str = NODE) -> None:
@@ -54,19 +54,19 @@ class Following:
         self.source = Kubernetes(ApiOfNode("", url, node), str(state), log, timing=timing, accessor=accessor)
         self.held: dict[ObjectKey, dict[str, Any]] = {}
         self.told: list[Changes] = []
-        self.holding: list[bool] = []  # at every change, whether removals had to be held back
+        self.holding: list[bool] = []  # for each change, whether the consumer must not remove items yet
         self._closed = False
 
     @property
     def names(self) -> set[str]:
-        """Kinds and names of what is held, in short."""
+        """Kind and name of each held object."""
         return {f"{key.kind} {key.name}" for key in self.held}
 
     def scan(self) -> Changes:
-        """Take over what changed."""
+        """Apply the source's changes."""
         changes = self.source.scan()
         for key in changes.removed:
-            del self.held[key]  # never told twice, never of something unknown
+            del self.held[key]  # KeyError: the source removes an object twice, or an unknown one
         for item in changes.put:
             metadata = item["metadata"]
             self.held[ObjectKey(item["kind"], metadata.get("namespace", ""), metadata["name"])] = item
@@ -76,7 +76,7 @@ class Following:
         return changes
 
     def until(self, what: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-        """Follow until something is true; return it."""
+        """Apply changes until ``what`` returns a true value; return that value."""
         end = time.monotonic() + seconds
         while True:
             self.scan()
@@ -92,7 +92,7 @@ class Following:
             select.select([self.source], [], [], min(left, 0.05))
 
     def complete(self) -> Following:
-        """Follow until everything is known."""
+        """Apply changes until all lists are complete."""
         self.until(lambda: not self.source.waiting and not self.source.unknown)
         self.scan()
         return self
@@ -105,7 +105,7 @@ class Following:
 
 
 def fill(fake: FakeApiServer, count: int = 4) -> None:
-    """Our Node, and Services with a slice each."""
+    """Put the Node NODE, and ``count`` Services with a slice each."""
     fake.put(
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {"images": ["a"], "addresses": []}}
     )
@@ -115,10 +115,10 @@ def fill(fake: FakeApiServer, count: int = 4) -> None:
 
 
 def service_names(count: int) -> set[str]:
-    """The Services of :func:`fill`."""
+    """Return the names of the Services of :func:`fill`."""
     return {f"Service web{number}" for number in range(count)}
 
 
 def services(following: Following) -> set[str]:
-    """The Services that are held."""
+    """Return the names of the held Services."""
     return {name for name in following.names if name.startswith("Service ")}

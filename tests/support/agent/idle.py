@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Agent of the unit tests: real, with its services, but with no pass while a test lasts.
+"""Agent of the unit tests: real, with its services, but without a pass during a test.
 
 The test sets its clock.
 """
@@ -26,7 +26,7 @@ NOTHING = PassResult(True, [], [], [], [], 0.1, {})
 CONFIG = {
     "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
     "kind": "KubeProxyConfiguration",
-    "ipvs": {"minSyncPeriod": "30s"},  # no pass while a test lasts
+    "ipvs": {"minSyncPeriod": "30s"},  # no pass during a test
 }
 
 LINES: list[str] = []  # of the log
@@ -57,7 +57,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The monotonic clock of this process, which goes on when the test says so."""
+    """Replace the monotonic clock of this process by one that the test sets."""
     found = Clock()
     monkeypatch.setattr(time, "monotonic", lambda: found.now)
     return found

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent as a process of its own, in the network namespace of the test, with directories of its own."""
+"""Agent in its own process and directories, in the network namespace of the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NODE = "node1"
 
 
 class AgentProcess:
-    """Starts, asks and ends agents that share one directory."""
+    """Starts, queries and ends agents that share one directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -44,7 +44,7 @@ class AgentProcess:
             "mode": "ipvs",
             "conntrack": {
                 "maxPerCore": 0
-            },  # nf_conntrack_max is the machine's: not to be written in a network namespace
+            },  # nf_conntrack_max belongs to the machine: a network namespace cannot write it
             **kube_proxy,
         }
         second = {"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration", **agent}
@@ -67,7 +67,7 @@ class AgentProcess:
         self.configure(kube_proxy, source={"kubernetes": {"kubeconfig": str(kubeconfig)}})
 
     def write(self, name: str, objects: Iterable[dict[str, Any]]) -> None:
-        """Put a file of manifests in place, as a careful writer does."""
+        """Replace a file of manifests atomically."""
         temporary = self.directory / f"{name}.new"
         temporary.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
         temporary.rename(self.manifests / name)
@@ -84,11 +84,11 @@ class AgentProcess:
         return done
 
     def words(self, *words: str) -> list[str]:
-        """The command line with these words, as a command."""
+        """Return the command that runs the command line with these words."""
         return [sys.executable, "-m", "kubenode", *words]
 
     def plan(self) -> list[str]:
-        """What kubenode plan would do."""
+        """Return the steps of kubenode plan."""
         words = ("plan", *self.options(), "--objects", str(self.manifests))
         done = self.command(*words, expect=None)
         assert done.returncode in (0, 2), done.stderr
@@ -96,11 +96,11 @@ class AgentProcess:
         return done.stdout.splitlines()
 
     def options(self) -> tuple[str, ...]:
-        """The options that lead a command to our directories."""
+        """Options for this agent's directories."""
         return ("--config", str(self.config), "--node", NODE, "--run-dir", str(self.run))
 
     def start(self, *words: str, wait: bool = True, environment: dict[str, str] | None = None) -> None:
-        """Start an agent and wait until the node is as wanted."""
+        """Start an agent; wait until the node is converged."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.words("run", *self.options(), "--manifests", str(self.manifests), *words),
@@ -113,7 +113,7 @@ class AgentProcess:
             self.converged()
 
     def converged(self, seconds: float = PATIENCE) -> dict[str, Any]:
-        """Wait until the agent says that the node is as wanted."""
+        """Wait until the agent reports that the node is converged; return its status."""
 
         def asked() -> Any:
             """the agent converges"""
@@ -128,7 +128,7 @@ class AgentProcess:
             raise AssertionError(f"no convergence: {self.ask('status')}\n{self.log.read_text()}") from None
 
     def ask(self, command: str) -> Any:
-        """Ask the running agent; None if it does not answer."""
+        """Return the running agent's answer; None if it does not answer."""
         from kubenode.daemon.outputs.control import ask
 
         try:
@@ -150,13 +150,13 @@ class AgentProcess:
         return status
 
     def close(self) -> None:
-        """End what is still running."""
+        """End the agent if it still runs."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
 
     def environment(self) -> dict[str, str]:
-        """What the agent and the command line find in their environment."""
+        """Environment of the agent and the command line."""
         return {
             **os.environ,
             "PYTHONPATH": str(ROOT / "agent/src"),
@@ -166,15 +166,15 @@ class AgentProcess:
 
 
 def metrics() -> str:
-    """What an agent's metrics say that has them at 127.0.0.1:10249."""
+    """Return the metrics of an agent that serves them at 127.0.0.1:10249."""
     with urllib.request.urlopen("http://127.0.0.1:10249/metrics", timeout=PATIENCE) as answer:
         return str(answer.read(), "utf-8")
 
 
 def dump() -> dict[str, str]:
-    """Return what the native tools show of this namespace.
+    """Return the output of the native tools for this namespace.
 
-    Counters, and what the kernel decides by itself, are left out.
+    Counters, and values that the kernel chooses, are left out.
     """
     ipvs, sets, v4, v6, addresses, links = each(
         "ipvsadm -Sn", "ipset save", "iptables-save", "ip6tables-save", "ip -o addr", "ip -o link"
@@ -184,14 +184,14 @@ def dump() -> dict[str, str]:
         "ipset": _sets(sets),
         "iptables": _rules(v4),
         "ip6tables": _rules(v6),
-        # Which links have finished detecting duplicates is a matter of seconds, not of what was done to the node.
+        # Duplicate address detection of a link ends after seconds, whatever the test does.
         "addresses": addresses.replace(" tentative", ""),
         "links": _links(links),
     }
 
 
 def same(one: dict[str, str], other: dict[str, str]) -> bool:
-    """Compare dumps; an interface that was made anew has another number and other hardware addresses."""
+    """Compare dumps, without interface numbers and hardware addresses: a new interface gets other ones."""
     return all(one[part] == other[part] for part in one if part not in ("links", "addresses")) and _plain(
         one
     ) == _plain(other)
@@ -204,7 +204,7 @@ def _plain(dumped: dict[str, str]) -> list[str]:
 
 
 def _links(listed: str) -> str:
-    """Leave out what follows from the carrier, and names of other namespaces.
+    """Return the links without values that depend on the carrier, and without names of other namespaces.
 
     The kernel notices the carrier up to a second late.
     """
@@ -213,7 +213,7 @@ def _links(listed: str) -> str:
 
 
 def _sets(saved: str) -> str:
-    # not `ipset -sorted save`: it now and then prints a member without its port
+    # not `ipset -sorted save`: it sometimes prints a member without its port
     return "\n".join(sorted(re.sub(r" initval 0x[0-9a-f]+", "", saved).splitlines()))
 
 

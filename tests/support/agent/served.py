@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Services of a cluster on the one side, what the agent has made of them on the other: tables, problems, steps."""
+"""Services of a cluster, and the agent's result for them: tables, problems, steps."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ def serve(cluster: Cluster, name: str, labels: dict[str, str] | None = None) -> 
 
 
 def start(agent: AgentProcess, kubeconfig: Path) -> None:
-    """Start an agent with this kubeconfig, and do not wait for it."""
+    """Start an agent with this kubeconfig, without waiting for it."""
     agent.configure({"ipvs": {"syncPeriod": "5s"}}, source={"kubernetes": {"kubeconfig": str(kubeconfig)}})
     agent.start("--manifests", "", "--state-dir", str(agent.directory / "state"), wait=False)
 
 
 def real_servers(address: str, port: int = 80) -> list[str]:
-    """The real servers of an address and port."""
+    """Return the real servers of an address and port."""
     lines = [line.split() for line in sh("ipvsadm", "-Sn").splitlines()]
     return sorted(words[4] for words in lines if words[0] == "-a" and words[2] == place(address, port))
 
 
 def place(address: str, port: int = 80) -> str:
-    """An address and port, as ipvsadm prints them."""
+    """Return an address and port as ipvsadm prints them."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def virtual_servers() -> set[str]:
-    """The addresses of all virtual servers."""
+    """Return the addresses of all virtual servers."""
     return {line.split()[2] for line in sh("ipvsadm", "-Sn").splitlines() if line.startswith("-A")}
 
 
 def problems(agent: AgentProcess) -> dict[str, str]:
-    """What the agent says that is wrong, by what it is about; of one that does not answer, that."""
+    """Return the agent's problems by name; one named "agent" if it does not answer."""
     status = agent.ask("status")
     if status is None:
         return {"agent": "does not answer"}
@@ -54,11 +54,11 @@ def problems(agent: AgentProcess) -> dict[str, str]:
 
 
 def steps() -> dict[str, int]:
-    """How many steps the agent has done since it started, by kind of item and verb."""
+    """Return the number of steps since the agent's start, by kind of item and verb."""
     return {f"{kind} {verb}": int(count) for kind, verb, count in _STEP.findall(metrics())}
 
 
 def steps_since(before: dict[str, int]) -> dict[str, int]:
-    """The steps that came after."""
+    """Return the number of steps since ``before``."""
     now = steps()
     return {step: now[step] - before.get(step, 0) for step in now if now[step] > before.get(step, 0)}

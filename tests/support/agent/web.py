@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A namespace that is a node, and an agent for it that has one Service to serve."""
+"""Node in a network namespace, with an agent that serves one Service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WEB = "10.96.0.10"
 
 
 def node(directory: Path) -> Iterator[AgentProcess]:
-    """Yield the agent, which has not been started."""
+    """Yield the agent before its start."""
     subprocess.run(["modprobe", "-a", *_MODULES], check=True)
     fresh()
     sh("ip", "link", "set", "lo", "up")
@@ -32,7 +32,7 @@ def node(directory: Path) -> Iterator[AgentProcess]:
 
 
 def web(count: int, name: str = "web", ip: str = WEB, node_port: int = 30080) -> list[objects.Object]:
-    """A NodePort service with ``count`` endpoints."""
+    """Return a NodePort Service and its slice with ``count`` endpoints."""
     ports = [objects.port(80, "http", node_port=node_port)]
     addresses = [f"10.244.1.{number}" for number in range(1, count + 1)]
     return [

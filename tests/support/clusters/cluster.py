@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An API server as its administrator sees it, real or not.
+"""Client of an API server, real or fake, with an administrator's rights.
 
-The administrator writes objects, deletes what it made, and can cut the wire to the server.
+It writes objects, deletes the objects that it made, and can cut the connections to the server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..fakes.relay import Relay
 Object = dict[str, Any]
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-COLLECTIONS = {  # kind: what goes before the namespace, what comes after it
+COLLECTIONS = {  # kind: path before the namespace, path after it
     "Service": ("/api/v1", "services"),
     "EndpointSlice": ("/apis/discovery.k8s.io/v1", "endpointslices"),
     "Node": ("/api/v1", "nodes"),
@@ -41,20 +41,20 @@ COLLECTIONS = {  # kind: what goes before the namespace, what comes after it
 
 
 def collection(kind: str, namespace: str) -> str:
-    """The path of all objects of a kind in a namespace ("" for what has none)."""
+    """Return the path of all objects of a kind in a namespace ("" for kinds without namespaces)."""
     before, after = COLLECTIONS[kind]
     return f"{before}/namespaces/{namespace}/{after}" if namespace else f"{before}/{after}"
 
 
 def service(name: str, labels: dict[str, str] | None = None) -> Object:
-    """A Service that every API server takes: its addresses are given to it."""
+    """Return a Service without addresses, which every API server accepts: it allocates them."""
     metadata = {"name": name, "namespace": "default", "labels": labels or {}}
     ports = [{"name": "http", "port": 80, "protocol": "TCP"}]
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": ports}}
 
 
 def piece(name: str, labels: dict[str, str] | None = None) -> Object:
-    """An EndpointSlice with one endpoint."""
+    """Return an EndpointSlice with one endpoint."""
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -70,20 +70,20 @@ def piece(name: str, labels: dict[str, str] | None = None) -> Object:
 
 
 def node(name: str) -> Object:
-    """A Node that nobody runs."""
+    """Return a Node without a machine."""
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"unschedulable": True}}
 
 
 class Through:
-    """An access by way of a relay; the certificate is still that of the server behind it."""
+    """Accessor through a relay; the certificate is that of the server behind the relay."""
 
     name = "access by way of a relay"
 
     def __init__(self, accessor: Any, relay: Relay) -> None:
         self._accessor = accessor
         self._relay = relay
-        self.identity: Identity | None = None  # somebody else's, in place of the accessor's
-        self.authority = ""  # likewise
+        self.identity: Identity | None = None  # replaces the accessor's identity
+        self.authority = ""  # replaces the accessor's authority
 
     def access(self) -> Access:
         found = self._accessor.access()
@@ -113,15 +113,15 @@ class Cluster:
         self._made: list[ObjectKey] = []
 
     def names(self, count: int) -> list[str]:
-        """So many names of our own."""
+        """Return ``count`` names of this run."""
         return [f"{self.run}-{number}" for number in range(count)]
 
     def get(self, path: str, **query: str) -> Any:
-        """Ask for whatever."""
+        """Return the document at a path."""
         return self._session.get(path, query)
 
     def lines(self, path: str, query: dict[str, str]) -> Iterator[bytes]:
-        """Watch until the end; an empty line when it has begun."""
+        """Yield the lines of a watch until its end; the first line is empty."""
         return Session(self.direct, Credentials()).lines(path, query, 30.0)
 
     def create(self, obj: Object) -> Object:
@@ -133,14 +133,14 @@ class Cluster:
         return made
 
     def label(self, key: ObjectKey, labels: dict[str, str]) -> None:
-        """Give an object these labels and no others."""
+        """Replace the labels of an object."""
         path = f"{collection(key.kind, key.namespace)}/{key.name}"
         now = self._session.get(path, {})
         now["metadata"]["labels"] = labels
         self._write("PUT", path, now)
 
     def change(self, key: ObjectKey, **spec: Any) -> Object:
-        """Change fields of an object's spec; return what has become of the spec."""
+        """Change fields of an object's spec; return the new spec."""
         path = f"{collection(key.kind, key.namespace)}/{key.name}"
         now = self._session.get(path, {})
         now["spec"].update(spec)
@@ -153,18 +153,18 @@ class Cluster:
         self._write("DELETE", f"{collection(key.kind, key.namespace)}/{key.name}", None)
 
     def events(self, namespace: str, name: str) -> list[Object]:
-        """The events about an object."""
+        """Return the events about an object."""
         items = self.get(collection("Event", namespace))["items"]
         found = [item for item in items if item["regarding"]["name"] == name]
         self._made += [ObjectKey("Event", namespace, item["metadata"]["name"]) for item in found]
         return found
 
     def anew(self) -> None:
-        """Connect anew: the API server was restarted."""
+        """Drop the connection, for use after a restart of the API server."""
         self._session.drop()
 
     def token(self, namespace: str, account: str, bound: Object | None = None) -> str:
-        """A token of a service account, good for ten minutes, or as long as the object exists to which it is bound."""
+        """Return a token of a service account, valid for ten minutes, at most while the object ``bound`` exists."""
         path = f"{collection('ServiceAccount', namespace)}/{account}/token"
         spec: Object = {"expirationSeconds": 600}
         if bound is not None:
@@ -174,7 +174,7 @@ class Cluster:
         return str(self._session.post(path, request)["status"]["token"])
 
     def close(self) -> None:
-        """Delete what was made here."""
+        """Delete all objects of this run, and close the relay."""
         self.relay.close()
         for key in dict.fromkeys(reversed(self._made)):
             with suppress(RefusedError):  # gone already

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Configuration documents of the tests, and the problems that the parser finds in them."""
+"""Configuration documents of the tests, and the problems that the parser reports for them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real kube-apiserver with an etcd of its own, in the network namespace of the test.
+"""Real kube-apiserver with its own etcd, in the network namespace of the test.
 
-It checks rights, and writes every request to its audit log.
+It checks permissions, and writes every request to its audit log.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ..waiting import eventually
 
 PORT, ETCD, ETCD_PEERS = 6443, 2379, 2380
 ADMIN = "admin-token"
-# whom the role's manifest, and the API server itself, give rights
+# users with permissions: from the role's manifest, and from the API server itself
 ROLE, PROXY = "system:serviceaccount:kube-system:kubenode-agent", "system:kube-proxy"
-# Where it listens: its address in the cluster, and the networks of cluster IPs, the first of which is what a Service
-# gets that asks for none.
+# Listening address: address in the cluster, and networks of cluster IPs. A Service without cluster IPs gets one of the
+# first network.
 NETWORKS = {"127.0.0.1": ("192.0.2.1", "10.96.0.0/16"), "::1": ("2001:db8::1", "fd00:10:96::/112,10.96.0.0/16")}
 _SECONDS = 300  # to start, in a kernel with one processor
 _AUDIT = {
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
 
 
 class KubeApiServer:
-    """Runs from when it is made until :meth:`close`; ``address`` is one of NETWORKS."""
+    """API server that runs from its creation until :meth:`close`; ``address`` is one of NETWORKS."""
 
     def __init__(self, directory: Path, etcd: str, program: str, address: str) -> None:
         self.authority = Authority("kubernetes-ca")
@@ -77,7 +77,7 @@ class KubeApiServer:
             raise
 
     def kubeconfig(self, name: str, user: dict[str, str], port: int = PORT) -> Path:
-        """Write a kubeconfig for somebody; the port may be a relay's."""
+        """Write a kubeconfig for a user; the port may be a relay's."""
         found = self._directory / f"{name}.kubeconfig"
         cluster = {"server": f"https://{self._host}:{port}", "certificate-authority": str(self._directory / "ca.pem")}
         config = {
@@ -91,13 +91,13 @@ class KubeApiServer:
         return found
 
     def through(self, kubeconfig: Path, port: int) -> Path:
-        """Write the same kubeconfig, by way of a relay."""
+        """Write the same kubeconfig with the port of a relay."""
         found = kubeconfig.with_suffix(".relay")
         found.write_text(kubeconfig.read_text().replace(f":{PORT}", f":{port}"))
         return found
 
     def certificate(self, name: str, hours: float = 1) -> dict[str, str]:
-        """A user of a kubeconfig with a certificate that is good for so long; it may have ended before."""
+        """Return a kubeconfig's user with a certificate of ``hours`` validity; with negative hours, it has expired."""
         files = [self._directory / f"{name}.{suffix}" for suffix in ("pem", "key")]
         for file, content in zip(files, self.authority.issue(name, hours=hours), strict=True):
             file.write_bytes(content)
@@ -106,7 +106,7 @@ class KubeApiServer:
     # life
 
     def up(self) -> None:
-        """Start what does not run, and wait until it is ready."""
+        """Start etcd and the API server if they do not run; wait until they are ready."""
         if "etcd" not in self._running:
             self._start("etcd", *self._etcd_options())
         if "kube-apiserver" not in self._running:
@@ -124,19 +124,19 @@ class KubeApiServer:
             raise AssertionError(f"{error}: {self._log('kube-apiserver')}") from None
 
     def kill(self) -> None:
-        """End the API server in the middle of whatever it does."""
+        """Kill the API server."""
         self._end("kube-apiserver", signal.SIGKILL)
 
     def pause(self) -> None:
-        """Let the API server do nothing at all; its connections stay."""
+        """Stop the API server's process; its connections stay."""
         self._running["kube-apiserver"].send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """End a pause."""
+        """Continue the API server's process."""
         self._running["kube-apiserver"].send_signal(signal.SIGCONT)
 
     def backup(self) -> None:
-        """Keep what is in etcd now."""
+        """Copy etcd's data."""
         self.kill()
         self._end("etcd", signal.SIGTERM)
         shutil.rmtree(self._directory / "backup", ignore_errors=True)
@@ -144,7 +144,7 @@ class KubeApiServer:
         self.up()
 
     def restore(self) -> None:
-        """Begin anew with the last backup."""
+        """Restart from the last backup."""
         self.kill()
         self._end("etcd", signal.SIGKILL)
         shutil.rmtree(self._data)
@@ -152,21 +152,21 @@ class KubeApiServer:
         self.up()
 
     def compact(self, version: str) -> None:
-        """Let etcd forget what was before a version."""
+        """Compact etcd's history before a version."""
         body = json.dumps({"revision": version, "physical": True}).encode()
         urllib.request.urlopen(
             urllib.request.Request(f"http://127.0.0.1:{ETCD}/v3/kv/compaction", body), timeout=30
         ).close()
 
     def close(self) -> None:
-        """End both."""
+        """End etcd and the API server."""
         for name in list(self._running):
             self._end(name, signal.SIGKILL)
 
-    # what it was asked
+    # requests
 
     def asked(self, user: str, path: str = "") -> list[Asked]:
-        """What somebody has asked for of a path, or at all, oldest first; a watch when it begins and when it ends."""
+        """Return the requests of a user for a path, or for all, oldest first; a watch is there at begin and at end."""
         return [request for name, request in self._audit() if name == user and path in ("", request.path)]
 
     def _audit(self) -> Iterator[tuple[str, Asked]]:
@@ -174,7 +174,7 @@ class KubeApiServer:
             try:
                 found = json.loads(line)
             except ValueError:
-                continue  # it was killed while it wrote
+                continue  # the API server was killed while it wrote the line
             parts = urlsplit(found["requestURI"])
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
             status = (found.get("responseStatus") or {}).get("code", 0)

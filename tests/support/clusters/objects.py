@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Services, EndpointSlices and Nodes as the Kubernetes API returns them, in few words."""
+"""Short constructors of Services, EndpointSlices and Nodes in the form of the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def service(
     ingress: list[Object] | None = None,
     **fields: Any,
 ) -> Object:
-    """A Service; ``fields`` are further ones of its metadata and of its spec, by their names in the API."""
+    """Return a Service; ``fields`` are further fields of its metadata and its spec, by their names in the API."""
     ips = ["10.20.30.41"] if cluster_ips is None else cluster_ips
     metadata: Object = {
         "name": name,
@@ -59,7 +59,7 @@ def endpoint(
     nodes: list[str] | None = None,
     **conditions: bool | None,
 ) -> Object:
-    """An endpoint on a node, with hints for zones and nodes; a condition that is None is not given."""
+    """Return an endpoint on a node, with hints for zones and nodes; a condition of None is left out."""
     found: Object = {
         "addresses": [address],
         "conditions": {key: value for key, value in conditions.items() if value is not None},
@@ -81,7 +81,7 @@ def piece(
     labels: dict[str, str] | None = None,
     **metadata: Any,
 ) -> Object:
-    """One EndpointSlice; ``metadata`` are further fields of it, by their names in the API."""
+    """Return an EndpointSlice; ``metadata`` are further fields of its metadata, by their names in the API."""
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random clusters as an API server would have them.
+"""Random clusters with valid objects, as in an API server.
 
-Every field varies, nothing is broken, and no object wants what another has.
+Every field varies, and no two objects claim the same address and port.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NODE_PORT_ADDRESSES = (
     ["0.0.0.0/0", "fe80::/10"],
     ["192.0.2.0/24"],
 )
-# as a Service may have been stored before addresses were validated strictly
+# spellings in Services that were stored before addresses were validated strictly
 SPELLINGS = (
     lambda ip: ip,
     lambda ip: ip,
@@ -62,7 +62,7 @@ RANGES = (
     ["", "192.000.002.0/24", " "],
     ["::ffff:10.99.0.0/112", "2001:db8::/032"],
 )
-# What kube-proxy serves: the node's own addresses, too.
+# Addresses that kube-proxy serves: the node's own addresses, too.
 ALLOWED = {
     "apiVersion": "kubenode.ipvs/v1alpha1",
     "kind": "AgentConfiguration",
@@ -73,7 +73,7 @@ IP_MODES = ({}, {"ipMode": "VIP"}, {"ipMode": "Proxy"})
 
 
 def respelled(random: Random, ip: str) -> str:
-    """The address, perhaps with zeros in front of numbers or IPv4-mapped."""
+    """Return the address, sometimes with leading zeros or IPv4-mapped."""
     return random.choice(SPELLINGS)(ip)
 
 
@@ -82,7 +82,7 @@ def some(random: Random, values: Any, most: int) -> list[Any]:
 
 
 def a_service(random: Random, index: int) -> dict[str, Any]:
-    """A Service whose ports no other has, so that nobody wants what another has; addresses may be shared."""
+    """Return a Service with ports of its own, so that no two Services conflict on a shared address."""
     pick = random.choice
     kind = pick(("ClusterIP", "NodePort", "LoadBalancer", "LoadBalancer"))
     ports = []
@@ -158,9 +158,9 @@ def a_slice(random: Random, index: int, number: int) -> dict[str, Any]:
 
 
 def one_running(random: Random, slices: list[dict[str, Any]]) -> None:
-    """Let exactly one of the endpoints with one address not be terminating, and the others be the same.
+    """Make exactly one of the endpoints with one address not terminating, and the others equal.
 
-    Otherwise kube-proxy takes any of them.
+    Otherwise kube-proxy chooses any of them.
     """
     listed: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for item in slices:
@@ -190,14 +190,14 @@ def a_config(random: Random) -> dict[str, Any]:
 
 
 def a_cluster(random: Random) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Objects, and a KubeProxyConfiguration."""
+    """Return objects and a KubeProxyConfiguration."""
     slices = [a_slice(random, index, number) for index in range(6) for number in range(random.randint(0, 3))]
     one_running(random, slices)
     for item in slices:
         for found in item["endpoints"]:
             found["addresses"] = [respelled(random, ip) for ip in found["addresses"]]
     things = [*(a_service(random, index) for index in range(6)), *slices]
-    # kube-proxy does not start on a node whose first address is of a family of which the node has no pod network
+    # kube-proxy does not start on a node without a pod network of the family of its first address
     networks, primary = random.choice(
         (
             (["10.244.1.0/24"], ["10.99.0.11", "fd00:99::11"]),

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Random streams of events on a small cluster.
 
-Names, addresses and ports are few, so that everything meets everything.
+Names, addresses and ports are few, so that objects often conflict.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FACTS = (
     NodeFacts("n1", (("eth0", "10.99.0.11"), ("eth0", "10.99.0.12"), ("eth1", "203.0.113.1")), ("10.99.0.11",)),
     NodeFacts("n1"),
 )
-# What breaks a Service: field of spec, value.
+# Invalid fields of a Service's spec: field, value.
 _BREAKS: tuple[tuple[str, Any], ...] = (
     ("clusterIPs", ["10.96.0.256"]),
     ("clusterIPs", []),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packages and repositories of every family of distributions, made by their own tools in a foreign root."""
+"""Packages and repositories of each family of distributions, made by its own tools in a foreign root."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Package(NamedTuple):
 
 
 class Family(NamedTuple):
-    """How a family's packages are made and asked for; every path is one that the root shares with this machine."""
+    """Build and query of a family's packages. The root and this machine share every path."""
 
     os_release: str
     build: Callable[[ForeignRoot, Package, Path], None]
@@ -38,8 +38,8 @@ class Family(NamedTuple):
     mirror: str
     away: str  # a mirror that does not answer
     installed: tuple[str, ...]  # prints name and version of a package
-    checks_signatures: tuple[str, str]  # a file, and what makes the manager insist on signatures
-    unsigned: str  # a word of its refusal
+    checks_signatures: tuple[str, str]  # configuration file, and text that makes the package manager require signatures
+    unsigned: str  # part of its error for an unsigned package
 
 
 def _deb(root: ForeignRoot, package: Package, directory: Path) -> None:
@@ -98,7 +98,7 @@ def _index_rpm(root: ForeignRoot, directory: Path) -> None:
 
 def _index_pacman(root: ForeignRoot, directory: Path) -> None:
     files = [str(path) for path in sorted(directory.glob("*.zst"))]
-    for name in ("core", "extra"):  # a repository's files are found below its name
+    for name in ("core", "extra"):  # pacman finds a repository's files by its name
         root.run("repo-add", "--quiet", str(directory / f"{name}.db.tar.gz"), *(files if name == "core" else []))
 
 
@@ -131,7 +131,7 @@ FAMILIES = {
         "core.db.sig",
     ),
 }  # fmt: skip
-# As on a node whose administrator does without signatures.
+# Configuration of a node whose administrator disables signatures.
 UNCHECKED = {
     "redhat": ("/etc/dnf/dnf.conf", "[main]\ngpgcheck=0\n"),
     "suse": ("/etc/zypp/zypp.conf", "[main]\ngpgcheck = off\n"),

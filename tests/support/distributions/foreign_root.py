@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A root directory with the package managers of other distributions, entered in namespaces of its own.
+"""Root directory with the package managers of other distributions, entered in namespaces of its own.
 
-Debian packages dnf, zypper and pacman. They are installed into a tree below .cache, once; each test gets that tree with
-a layer in memory over it, without a network, and whatever it installs is gone with its processes. The machine's own
-packages are never touched.
+Debian packages dnf, zypper and pacman. They are installed once, into a tree below .cache. Each test gets that tree with
+a layer in memory over it, without a network. Its packages disappear with its processes. The machine's own packages
+never change.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parents[3]
 TREES = ROOT / ".cache/trees"
 PACKAGES = ("python3", "dnf", "rpm", "createrepo-c", "zypper", "pacman-package-manager", "makepkg", "libarchive-tools")
 PACKAGES += ("dbus", "firewalld", "network-manager", "iptables", "iproute2", "netcat-openbsd")
-MARK = "/foreign-root"  # is nowhere else: no command runs in a directory without it
-# What these distributions have and Debian has not, or elsewhere.
+MARK = "/foreign-root"  # marks the tree: no command runs in a directory without it
+# Files that these distributions have and Debian lacks, or has elsewhere.
 HOOKS = (
     'mkdir -p "$1/etc/rpm" "$1/etc/yum.repos.d" "$1/etc/zypp/repos.d"',
     'printf "%%_dbpath /var/lib/rpm\\n" > "$1/etc/rpm/macros"',
@@ -37,8 +37,8 @@ HOOKS = (
     'rm -rf "$1/lib/modules"',
     f'touch "$1{MARK}"',
 )
-# The layers become the root, in which the machine's own cannot be reached; only then it says so. All within ends when
-# its standard input does.
+# The layers become the root, and the machine's root is unmounted. Then the shell prints "entered". All processes within
+# end with the shell's standard input.
 _ENTER = """
 set -e
 mount --make-rprivate /
@@ -58,7 +58,7 @@ pivot_root . machine
 exec chroot . /bin/sh -c 'umount -l /machine && rmdir /machine && echo entered && exec cat'
 """
 _RUN = f'test -e {MARK} && cd / && exec "$@"'
-# As tests/kernel/modules.py, in the root's own Python.
+# Runs tests/kernel/modules.py in the root's own Python.
 MODULE = """
 import json, sys
 from kernel.modules import ModuleError, run
@@ -72,7 +72,7 @@ print(json.dumps(result))
 
 
 def tree() -> Path:
-    """Return the tree, built if it is not there; another process that builds it is waited for."""
+    """Return the tree; build it if it is missing, or wait for another process that builds it."""
     found = _place()
     with locked(TREES / "lock"):
         if not found.is_dir():
@@ -111,10 +111,10 @@ def _build(directory: Path) -> None:
 
 
 def built() -> Path:
-    """Return the tree where it cannot be built: in a kernel without a network.
+    """Return the tree without building it, for a kernel without a network.
 
     Raises:
-        AssertionError: it is not there.
+        AssertionError: the tree is missing.
     """
     assert _place().is_dir(), (
         f"{_place()} is not there; on the machine: "
@@ -124,11 +124,11 @@ def built() -> Path:
 
 
 class ForeignRoot:
-    """The tree, entered.
+    """Running root: the tree, entered in namespaces.
 
-    ``shared`` are directories of this machine that are seen in it at the same place, besides the clone.
+    ``shared`` are directories of this machine that are mounted in it at the same path, besides the clone.
 
-    It has a network of its own, or with ``alone=False`` that of the thread.
+    It has its own network namespace, or with ``alone=False`` that of the thread.
     """
 
     def __init__(self, *shared: Path, alone: bool = True) -> None:
@@ -146,7 +146,7 @@ class ForeignRoot:
         self.run("true")
 
     def close(self) -> None:
-        """End what is within; the kernel removes the rest."""
+        """End all processes within; the kernel removes mounts and namespaces."""
         self._holder.communicate()
 
     def write(self, path: str, text: str) -> None:
@@ -167,7 +167,7 @@ class ForeignRoot:
         )
 
     def run(self, *command: str, text: str | None = None) -> str:
-        """Run a command within that must succeed; returns what it prints."""
+        """Run a command within that must succeed; return its output."""
         done = self.attempt(*command, text=text)
         assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -182,7 +182,7 @@ class ForeignRoot:
         return result
 
     def interpreter(self, path: Path) -> str:
-        """Write a program at ``path`` of this machine that is Python within: for Ansible, whose files both see."""
+        """Write a program to ``path`` on this machine that runs Python within, for Ansible. Both share its files."""
         path.write_text(f'#!/bin/sh\nexec {shlex.join(self.enter)} env -u PYTHONPATH /usr/bin/python3 "$@"\n')
         path.chmod(0o755)
         return str(path)

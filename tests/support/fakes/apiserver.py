@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fake kube-apiserver: lists, watches, writes and rights as a real one has been seen to have them, over real HTTP.
+"""Fake kube-apiserver: lists, watches, writes and permissions as observed at a real one, over real HTTP.
 
-It can page, bookmark, expire, stall, cut, send garbage and flood, as a test's script says. It knows nothing of our own
-code. What it says is in :mod:`.apiserver_answers`, how it says it in :mod:`.apiserver_http`.
+A test's script makes it page, bookmark, expire, stall, cut, send garbage and flood. It uses no code of the agent. Its
+documents are in :mod:`.apiserver_answers`, its HTTP in :mod:`.apiserver_http`.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ NODE_PROXIER = {
 
 
 BOOKMARK_BEFORE = 2.0  # seconds before a watch's end
-# changes that a watch may begin before: more have expired, and hours of churn must not fill the memory
+# changes that are kept for new watches: older ones expire, so that hours of changes do not fill the memory
 HISTORY = 20_000
 
 
 class Change(NamedTuple):
-    """Something that happened: version, kind, type of event, object, and the object as it was before."""
+    """Change of an object: version, kind, type of event, object, and the object before it."""
 
     version: int
     kind: str
@@ -74,14 +74,13 @@ class Change(NamedTuple):
 
 
 class FakeApiServer:
-    """Serves until :meth:`close`. What a test may set or read:
+    """Serves until :meth:`close`. Attributes for tests:
 
-    ``users``: token to name of those who are accepted (None: nobody is asked, and everybody may everything; so may the
-        user "admin");
-    ``script``: answers to the next requests for a path, each used once; ``stalled``: paths whose answers do not come
-        (watches: no
-    events) while they are in it; ``requests``: all that was asked; ``sizes``: bytes of what was answered;
-    ``events``: what was posted.
+    ``users``: token to name of the accepted users (None: no authentication, every request is allowed). The user "admin"
+        has all permissions.
+    ``script``: answers to the next requests for a path, each used once.
+    ``stalled``: paths without answers, and without events on their watches.
+    ``requests``: all requests. ``sizes``: bytes of each answer. ``events``: posted events.
     """
 
     def __init__(self, context: ssl.SSLContext | None = None, version: int = 5000, port: int = 0) -> None:
@@ -140,10 +139,10 @@ class FakeApiServer:
             self.oldest = self.version
             self._history.clear()
 
-    # trouble
+    # faults
 
     def send(self, path: str, line: bytes) -> None:
-        """Send a line of whatever bytes to everybody who watches a path."""
+        """Send a line of any bytes to all watches of a path."""
         with self.lock:
             for watcher in self._watchers.get(path, ()):
                 watcher.put(line)
@@ -153,23 +152,23 @@ class FakeApiServer:
         self.send(path, self._bookmark(path))
 
     def cut(self, path: str = "") -> None:
-        """Cut the connections of those who watch a path (or any), without an end."""
+        """Cut the connections of the watches of a path (or all), without the end of the response."""
         with self.lock:
             for watched, watchers in self._watchers.items():
                 for watcher in watchers if path in ("", watched) else ():
                     watcher.put(None)
 
     def end(self, path: str) -> None:
-        """End the watches of a path in order, as an API server does that stops."""
+        """End the watches of a path properly, like an API server that stops."""
         self.send(path, b"")
 
     def watching(self, path: str) -> int:
-        """How many watch a path."""
+        """Return the number of watches of a path."""
         with self.lock:
             return len(self._watchers.get(path, ()))
 
     def asked(self, path: str, watch: bool = False) -> list[Request]:
-        """The requests for a path: lists that know no version yet, or watches."""
+        """Return the requests for a path: lists without a resource version, or watches."""
         found = [request for request in self.requests if request.path == path and ("watch" in request.query) is watch]
         return [request for request in found if watch or "resourceVersion" not in request.query]
 
@@ -194,7 +193,7 @@ class FakeApiServer:
             return page(chosen, query, kind, api_version, self.version, self.oldest)
 
     def refusal(self, request: Request) -> Object | None:
-        """Return why somebody may not do this; None if they may."""
+        """Return the refusal of a request; None if it is allowed."""
         if self.users is None:
             return None
         user = self.users.get(request.headers.get("authorization", "").partition(" ")[2])
@@ -208,7 +207,7 @@ class FakeApiServer:
         return None if asked in self._rights(user) else forbidden(user, asked[2], found)
 
     def watched(self, path: str, query: dict[str, str]) -> Generator[bytes, None, None]:
-        """Return the lines of a watch that begins now, whenever the first of them is asked for."""
+        """Return the lines of a watch that begins now, not at the first read of the generator."""
         return self._lines(path, query, self.version)
 
     def _lines(self, path: str, query: dict[str, str], begun: int) -> Generator[bytes, None, None]:
@@ -278,7 +277,7 @@ class FakeApiServer:
         return self.objects[found.kind][key]
 
     def _rights(self, user: str) -> set[tuple[str, str, str]]:
-        """What the roles that are bound to somebody allow: group, resource, verb."""
+        """Return the permissions of a user's roles: group, resource, verb."""
         bound = [
             binding["roleRef"]["name"]
             for binding in self.objects["ClusterRoleBinding"].values()
@@ -300,7 +299,7 @@ class FakeApiServer:
         return encode({"type": "BOOKMARK", "object": {**empty, **EMPTY_BOOKMARK.get(kind, {})}})
 
     def _after(self, version: int) -> list[Change]:
-        """Return the changes after a version, without looking at all history."""
+        """Return the changes after a version, without reading the whole history."""
         return list(takewhile(lambda change: change.version > version, reversed(self._history)))[::-1]
 
     def _note(self, change: Change) -> None:
@@ -310,4 +309,4 @@ class FakeApiServer:
         for path, (watched, _version) in KINDS.items():
             if watched == change.kind:
                 for watcher in self._watchers.get(path, ()):
-                    watcher.put(b"\0")  # look at the history
+                    watcher.put(b"\0")  # wakes the watch, which then reads the history

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of a kube-apiserver: pages of lists, Status documents, watch events of a client that selects objects.
+"""Answers of a kube-apiserver: pages of lists, Status documents, watch events for a selection of objects.
 
-The texts are those of a real one, recorded in tests/golden/api.
+The texts are those of a real API server, recorded in tests/golden/api.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Place(NamedTuple):
 
 
 def place(path: str) -> Place | None:
-    """Tell what a path names; None if there is nothing of that form."""
+    """Parse a path; return None for an unknown form."""
     parts = path.split("/")
     root = 3 if path.startswith("/api/") else 4
     version, rest = "/".join(parts[:root]), parts[root:]
@@ -95,7 +95,7 @@ def place(path: str) -> Place | None:
 
 
 def failure(code: int, reason: str, message: str, **more: Any) -> Object:
-    """A Status as the API server writes it."""
+    """Return a Status as the API server writes it."""
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -108,12 +108,12 @@ def failure(code: int, reason: str, message: str, **more: Any) -> Object:
 
 
 def encode(document: Object) -> bytes:
-    """One line, as the API server's own encoder writes it."""
+    """Return one line, as the API server's encoder writes it."""
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
 def _about(found: Place, code: int, reason: str, message: str) -> Object:
-    """A Status about a place, or an object there."""
+    """Return a Status about a path."""
     resource = f"{found.resource}.{found.group}" if found.group else found.resource
     named = f'{resource} "{found.name}"' if found.name else resource
     details = {"name": found.name, "group": found.group, "kind": found.resource}
@@ -123,17 +123,17 @@ def _about(found: Place, code: int, reason: str, message: str) -> Object:
 
 
 def not_found(found: Place) -> Object:
-    """A Status for an object that is not there."""
+    """Return the Status for a missing object."""
     return _about(found, 404, "NotFound", "not found")
 
 
 def already_exists(found: Place) -> Object:
-    """A Status for an object that is there already."""
+    """Return the Status for an object that exists already."""
     return _about(found, 409, "AlreadyExists", "already exists")
 
 
 def forbidden(user: str, verb: str, found: Place) -> Object:
-    """A Status for somebody who may not."""
+    """Return the Status for a user without permission."""
     scope = f'in the namespace "{found.namespace}"' if found.namespace else "at the cluster scope"
     message = (
         f'is forbidden: User "{user}" cannot {verb} resource "{found.resource}" in API group "{found.group}" {scope}'
@@ -142,7 +142,7 @@ def forbidden(user: str, verb: str, found: Place) -> Object:
 
 
 def too_large(asked: int, version: int) -> Object:
-    """A Status for a version that is not there yet, and does not come while the server waits for it."""
+    """Return the Status for a future version that the server does not reach while it waits."""
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     details = {"causes": causes, "retryAfterSeconds": 1}
     return failure(504, "Timeout", f"Timeout: Too large resource version: {asked}, current: {version}", details=details)
@@ -151,7 +151,7 @@ def too_large(asked: int, version: int) -> Object:
 def page(
     chosen: list[tuple[Key, Object]], query: dict[str, str], kind: str, api_version: str, version: int, oldest: int
 ) -> Object:
-    """One page of a list (or all of it), or the Status that says why not."""
+    """Return one page of a list (or the whole list), or the Status of its refusal."""
     start = ""
     asked = int(query.get("resourceVersion") or 0)
     if asked > version:
@@ -183,9 +183,9 @@ def page(
 
 
 def selected(obj: Object, query: dict[str, str]) -> bool:
-    """Tell whether selectors choose an object.
+    """Tell whether the selectors match an object.
 
-    They are ``!label``, ``metadata.name=NAME`` and kube-proxy's ``spec.clusterIP!=None``.
+    Supported are ``!label``, ``metadata.name=NAME`` and kube-proxy's ``spec.clusterIP!=None``.
     """
     labels = obj["metadata"].get("labels") or {}
     if any(term.lstrip("!") in labels for term in filter(None, query.get("labelSelector", "").split(","))):
@@ -197,7 +197,7 @@ def selected(obj: Object, query: dict[str, str]) -> bool:
 
 
 def told(what: str, obj: Object, before: Object | None, query: dict[str, str]) -> str:
-    """The type of event for somebody who only sees what is selected; "" for none."""
+    """Return the type of event for a watch with selectors; "" for no event."""
     is_in, was_in = what != "DELETED" and selected(obj, query), before is not None and selected(before, query)
     return {(True, True): "MODIFIED", (True, False): "ADDED", (False, True): "DELETED", (False, False): ""}[
         is_in, was_in

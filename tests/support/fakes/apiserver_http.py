@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """HTTP/1.1 server of the fake kube-apiserver.
 
-It answers with the headers of a real one, or with exactly the bytes of a test's script.
+It answers with the headers of a real API server, or with exactly the bytes of a test's script.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 USUAL = {"Cache-Control": "no-cache, private", "Content-Type": "application/json"}
 PLAIN = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
-PIECES_ABOVE = 2048  # bytes: what is longer has no Content-Length
+PIECES_ABOVE = 2048  # bytes: longer answers have no Content-Length
 GZIP_ABOVE = 128 * 1024  # bytes
 
 
 class Answer(NamedTuple):
-    """A scripted answer: sent as it is, in place of the right one."""
+    """Scripted answer, sent unchanged in place of the regular one."""
 
     status: int
     body: bytes
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What was asked: method, path, query (first values), headers."""
+    """Request: method, path, query (first values), headers."""
 
     method: str
     path: str
@@ -46,7 +46,7 @@ class Request(NamedTuple):
 
 
 class Server(ThreadingHTTPServer):
-    """Listens, a thread for each connection."""
+    """HTTP server with a thread for each connection."""
 
     daemon_threads = True
     block_on_close = False
@@ -74,7 +74,7 @@ class Server(ThreadingHTTPServer):
                 request.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # clients go away, and tests cut connections
+        pass  # clients disconnect, and tests cut connections
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -117,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
         return request
 
     def _scripted(self, request: Request) -> bool:
-        """Answer as the script says, or refuse; tell whether that is done."""
+        """Send the scripted answer or a refusal; tell whether one was sent."""
         scripted = self.server_of.script.get(request.path)
         if scripted:
             self._whole(*scripted.pop(0))
@@ -158,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _stream(self, request: Request) -> None:
-        lines = self.server_of.watched(request.path, request.query)  # begins before the client hears of it
+        lines = self.server_of.watched(request.path, request.query)  # begins before the client gets the headers
         self.send_response(200)
         for name, value in {**USUAL, "Transfer-Encoding": "chunked"}.items():
             self.send_header(name, value)

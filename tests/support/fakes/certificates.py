@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Certificates for tests: an authority that signs servers and clients, as a cluster's does."""
+"""Certificates for tests: an authority that signs servers and clients, like a cluster's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _name(text: str) -> x509.Name:
 
 
 class Authority:
-    """Signs. ``pem`` is its own certificate."""
+    """Certificate authority. ``pem`` is its own certificate."""
 
     def __init__(self, name: str = "test-ca") -> None:
         self._name = name
@@ -46,7 +46,7 @@ class Authority:
     def server_context(
         self, directory: Path, address: str = "127.0.0.1", *, ask_clients: bool = False
     ) -> ssl.SSLContext:
-        """TLS for a server; with ``ask_clients`` only clients with a certificate of ours get in."""
+        """Return TLS for a server; with ``ask_clients``, clients need a certificate of this authority."""
         certificate, key = self.issue("apiserver", address)
         file = directory / f"server-{self._name}.pem"
         file.write_bytes(certificate + key)
@@ -60,7 +60,7 @@ class Authority:
     def _sign(
         self, name: str, key: ec.EllipticCurvePrivateKey, address: str | None, hours: float = 1
     ) -> x509.Certificate:
-        """Sign; ``address`` None is the authority itself, "" a client."""
+        """Return a signed certificate; ``address`` is None for the authority itself, "" for a client."""
         now = datetime.datetime.now(datetime.UTC)
         builder = (
             x509.CertificateBuilder()

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fake kernel for faults that a real one does not have on demand.
+"""Fake kernel for faults that a real kernel does not show on demand.
 
-It has IPVS's services in a dictionary, and scripted refusals.
+It keeps IPVS services in a dictionary, and returns scripted errors.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _IDENTITY = (Service.AF, Service.PROTOCOL, Service.ADDR, Service.PORT, Service.F
 
 
 class FakeKernel:
-    """Stands for :class:`~kubenode.engine.kernel.genetlink.GenericSocket`: takes real messages, keeps services only.
+    """Replaces :class:`~kubenode.engine.kernel.genetlink.GenericSocket`: takes real messages, keeps services only.
 
     ``faults`` maps a command to the errno with which it fails; ``forgetful`` makes the list of services stay empty;
-    ``asked`` is every command that came.
+    ``asked`` has every received command.
     """
 
     def __init__(self) -> None:

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fake of kubeadm, and of kubectl when called by that name, that says what the real ones were recorded to say.
+"""Fake kubeadm, and kubectl when called by that name, with recorded answers of the real programs.
 
-A command line that is not among the recordings is refused, and so is a configuration that no real kubeadm was recorded
-to accept. The cluster are files in $FAKE_KUBERNETES. Every call is written to the file ``calls`` there, and what it was
-given to a file by the name of the recording. init and join succeed without a word, or fail with the recording that the
-file ``fail`` names.
+It refuses a command line without a recording, and a configuration that no real kubeadm was recorded to accept. The
+cluster's state is files in $FAKE_KUBERNETES. Every call is appended to the file ``calls`` there, and its input is
+written to a file with the name of the recording. init and join succeed without output, or fail with the recording named
+in the file ``fail``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import yaml
 from support.kubeadm.answers import Answer, read, recorded
 
 CLUSTER = Path(os.environ.get("FAKE_KUBERNETES", "."))
-# The file whose presence makes the answer another, which is recorded with the suffix -again; and the commands that make
-# it.
+# Recording -> file whose presence selects the recording with the suffix -again; and the commands that make such a file.
 CHANGED_BY = {
     "apply": "applied",
     "apply-dry-run": "applied",
@@ -33,7 +32,7 @@ MAKES = {"apply": "applied", "taint": "untainted"}
 
 
 def install(place: Path) -> None:
-    """Make the commands in a directory."""
+    """Write the commands into a directory."""
     for name in ("kubeadm", "kubectl"):
         path = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})"
         call = f"from support.fakes.kubeadm import main; sys.exit(main(['{name}', *sys.argv[1:]]))"
@@ -46,9 +45,9 @@ def main(argv: list[str]) -> int:
     with (CLUSTER / "calls").open("a") as calls:
         calls.write(" ".join(argv) + "\n")
     given = sys.stdin.read() if "/dev/stdin" in argv or "-" in argv else ""
-    # Where /etc/kubernetes is differs from test to test.
+    # Each test has another path in place of /etc/kubernetes.
     asked = ["/etc/kubernetes/admin.conf" if argument.endswith("/admin.conf") else argument for argument in argv]
-    # A kubeconfig was recorded for one user; each node asks for a user of its own.
+    # The kubeconfig was recorded for one user, but each node requests its own user.
     asked = ["system:kube-proxy" if argument.startswith("kubenode-agent:") else argument for argument in asked]
     possible = [name for name, answer in recorded().items() if answer.argv == asked]
     if not possible:
@@ -84,7 +83,7 @@ def run(command: str, configuration: str) -> int:
 
 
 def accepted(documents: list[dict[str, Any]]) -> bool:
-    """Whether a real kubeadm accepts these; of which version the cluster is does not matter."""
+    """Tell whether a real kubeadm accepts the documents, whatever the version of the cluster."""
     validated = read("validated.json")
     for document in documents:
         if document["kind"] == "ClusterConfiguration":
@@ -93,7 +92,7 @@ def accepted(documents: list[dict[str, Any]]) -> bool:
 
 
 def say(answer: Answer) -> int:
-    """Say what was recorded."""
+    """Print a recorded answer; return its exit status."""
     for stream, lines in ((sys.stdout, answer.stdout), (sys.stderr, answer.stderr)):
         stream.write("".join(f"{line}\n" for line in lines))
     return answer.rc

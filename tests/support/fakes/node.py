@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fake node: tables on paper, for what does not need a kernel (order, properties, undo).
+"""Fake node with tables in memory, for tests without a kernel (order, properties, undo).
 
 The same properties are tested against the real kernel in ``tests/kernel``.
 """
@@ -18,7 +18,7 @@ from kubenode.engine.plan import Step
 
 
 class PaperNode:
-    """Holds a state, applies steps to it, and can be told which keys to refuse."""
+    """Node with a state in memory; it applies steps, and refuses the keys that a test sets."""
 
     def __init__(self, state: dict[str, dict[Any, Any]]) -> None:
         self.state = {kind: dict(state.get(kind, {})) for kind in KINDS}
@@ -30,7 +30,7 @@ class PaperNode:
         return {kind: dict(items) for kind, items in self.state.items()}
 
     def reading(self, want: Any, owned: Any) -> Generator[None, None, dict[str, dict[Any, Any]]]:
-        """Read everything in the first of three slices: what is written in the others is unknown to it."""
+        """Read everything in the first of three slices, so that writes during the others are not in the result."""
         found = self.read(want, owned)
         yield
         yield

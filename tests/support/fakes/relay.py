@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A wire between a client and a server that can be cut, can fall silent, and can be missing.
+"""TCP relay between a client and a server that can cut, silence and refuse connections.
 
-It makes trouble for servers that are not ours.
+It adds network faults to servers without a switch for them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import struct
 import threading
 from contextlib import suppress
 
-_RESET = struct.pack("ii", 1, 0)  # close() sends RST and waits for nothing
+_RESET = struct.pack("ii", 1, 0)  # close() sends RST at once
 
 
 class Relay:
-    """Carries TCP connections to ``port`` here over to a server, until :meth:`close`.
+    """Forwards TCP connections from the local ``port`` to a server, until :meth:`close`.
 
-    ``carried`` counts the bytes that the server has sent.
+    ``carried`` counts the forwarded bytes of the server.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -31,25 +31,25 @@ class Relay:
         self._listen()
 
     def cut(self) -> None:
-        """Reset every connection that there is; new ones are fine."""
+        """Reset all present connections; new ones work."""
         for wire in list(self._wires):
             wire.reset()
 
     def silence(self) -> None:
-        """Let nothing through on any connection that there is, without a word; new ones are fine."""
+        """Silently stop the data on all present connections; new ones work."""
         for wire in list(self._wires):
             wire.flowing.clear()
 
     def down(self) -> None:
-        """Reset every connection, and refuse new ones."""
+        """Reset all connections, and refuse new ones."""
         with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes whoever accepts
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the accepting thread
         self._listener.close()
         self._thread.join()
         self.cut()
 
     def up(self) -> None:
-        """Take new connections again."""
+        """Accept new connections again."""
         self._listener = socket.create_server(("127.0.0.1", self.port))
         self._listen()
 

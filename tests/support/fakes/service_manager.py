@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The listening end of sd_notify(3): what systemd would show and know about an agent."""
+"""Receiver of sd_notify(3) messages: the state of an agent as systemd has it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class ServiceManager:
-    """Listens from when it is made until :meth:`close`; ``environment`` is for the agent."""
+    """Receives messages from its creation until :meth:`close`; ``environment`` is for the agent."""
 
     def __init__(self, directory: Path) -> None:
         path = str(directory / "notify")
@@ -22,7 +22,7 @@ class ServiceManager:
 
     @property
     def heard(self) -> list[str]:
-        """All that was said until now."""
+        """Return all messages until now."""
         while True:
             try:
                 self._heard.append(self._socket.recv(65536).decode())
@@ -31,14 +31,14 @@ class ServiceManager:
 
     @property
     def ready(self) -> bool:
-        """Whether what waits for the unit has begun."""
+        """Whether the unit has reported READY=1."""
         return "READY=1" in self.heard
 
     @property
     def status(self) -> str:
-        """The line that ``systemctl status`` would show now."""
+        """Line that ``systemctl status`` would show now."""
         return next((text.removeprefix("STATUS=") for text in reversed(self.heard) if text.startswith("STATUS=")), "")
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close the socket."""
         self._socket.close()

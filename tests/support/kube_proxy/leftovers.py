@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""kube-proxy's state put into a kernel: as it was recorded in ipvs mode, and as its iptables mode writes it."""
+"""Load kube-proxy's state into a kernel: as recorded in ipvs mode, and as its iptables mode writes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..processes.namespace import sh
 
 _USE = Path(__file__).parents[3] / "molecule/migrate/files/iptables_mode.py"
 
-# What the kubelet and somebody else keep in the same tables.
+# Rules of the kubelet and of another program in the same tables.
 FOREIGN = {
     "mangle": (":KUBE-IPTABLES-HINT -", ":KUBE-KUBELET-CANARY -"),
     "nat": (
@@ -89,7 +89,7 @@ _RULES = {
 
 
 def load(state: dict[str, Any]) -> None:
-    """Put a recorded state of the ipvs mode into this namespace; the node's own addresses are the caller's business."""
+    """Load a recorded state of the ipvs mode into this namespace, without the node's own addresses."""
     sh("ipset", "restore", text=state["ipset"])
     sh("iptables-restore", text=state["v4"])
     sh("ip6tables-restore", text=state["v6"])
@@ -101,19 +101,19 @@ def load(state: dict[str, Any]) -> None:
 
 
 def load_foreign() -> None:
-    """Write FOREIGN, and nothing else, into tables that lose what they have."""
+    """Replace the content of the tables by FOREIGN."""
     text = "".join(f"*{table}\n" + "\n".join(lines) + "\nCOMMIT\n" for table, lines in FOREIGN.items())
     sh("iptables-restore", text=text)
 
 
 def use_iptables_mode(made: dict[str, Any], directory: Path) -> None:
-    """Do what kube-proxy does in iptables mode."""
+    """Write the rules and jumps of kube-proxy's iptables mode, as kube-proxy does."""
     (directory / "made.json").write_text(json.dumps(made))
     sh(sys.executable, str(_USE), str(directory / "made.json"))
 
 
 def iptables_mode(vip: str, port: int, node_port: int, endpoints: Sequence[str], cluster_cidr: str) -> dict[str, Any]:
-    """Return what kube-proxy's iptables mode makes for one Service of type NodePort.
+    """Return the state of kube-proxy's iptables mode for one Service of type NodePort.
 
     ``rules`` is text for iptables-restore; ``jumps`` are pairs (table, jump), in order.
     """

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One full pass of kube-proxy 1.36's mode ipvs (``syncProxyRules``), written to be read from top to bottom.
+"""Model of one full pass of kube-proxy 1.36's mode ipvs (``syncProxyRules``), in the order of its steps.
 
-It converts objects to tables, one family at a time, without the engine and without regard to cost: a second opinion on
-the meaning of objects.
+It converts objects to tables, one family at a time, without the engine and without optimization. Tests compare the
+engine with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Server = tuple[str, str, int]  # protocol, address, port
 
 
 class ServicePort(NamedTuple):
-    """A port of a Service as one family sees it; ``cluster`` and ``local`` are its endpoints by traffic policy."""
+    """Port of a Service in one family; ``cluster`` and ``local`` are its endpoints by traffic policy."""
 
     name: str
     spec: Object
@@ -36,12 +36,12 @@ class ServicePort(NamedTuple):
     any_endpoint: bool
 
     def entry(self, ip: str) -> str:
-        """The member of a set of addresses and ports."""
+        """Return the member for a set of addresses and ports."""
         return f"{ip},{self.protocol}:{self.number}"
 
 
 class Pass:
-    """One pass of the proxier of one family; the attributes are its outcome."""
+    """One pass of the proxier of one family; the attributes are its result."""
 
     def __init__(self, family: int, objects: list[Object], config: Object, node: Object, addresses: list[str]) -> None:
         self.servers: dict[Server, tuple[str, int, int]] = {}  # scheduler, flags, timeout
@@ -81,7 +81,7 @@ class Pass:
         return [ip for ip in usable if any(ip_address(ip) in net for net in networks)]
 
     def _parsed(self, texts: list[str]) -> list[str]:
-        """Those of this family, as text of the parsed address (MapIPsByIPFamily)."""
+        """Return the addresses of this family, as text of the parsed address (MapIPsByIPFamily)."""
         return [ip for ip in (parse_ip(text) for text in texts) if ip and self._mine(ip)]
 
     def _has_ip(self, service: Object) -> bool:
@@ -91,7 +91,7 @@ class Pass:
         )
 
     def _cluster_ip(self, service: Object) -> str:
-        """GetClusterIPByFamily, and the parsed address."""
+        """Return the parsed cluster IP of this family (GetClusterIPByFamily)."""
         families = service["spec"].get("ipFamilies") or []
         for index, text in enumerate(service["spec"]["clusterIPs"]):
             if families[index:] and families[index] == f"IPv{self._family}":
@@ -116,7 +116,7 @@ class Pass:
                     if ip and self._mine(ip):
                         key = (ip, listed["port"])
                         earlier = found.get(key)
-                        # of two that terminate, kube-proxy takes the later one in the order of a Go map, which is any:
+                        # of two terminating endpoints, kube-proxy takes the later one in the random order of a Go map:
                         # here, the local one
                         both_end = earlier is not None and _is(earlier, "terminating") and self._here(endpoint)
                         if earlier is None or not _is(endpoint, "terminating") or both_end:
@@ -204,7 +204,7 @@ class Pass:
             self.sets["HEALTH-CHECK-NODE-PORT"].add(str(port.spec["healthCheckNodePort"]))
 
     def _serve(self, port: ServicePort, ip: str, at: int, only_local: bool) -> None:
-        """A virtual server of this address and port, with its real servers."""
+        """Add the virtual server of this address and port, with its real servers."""
         scheduler = self._config.get("ipvs", {}).get("scheduler") or "rr"
         flags, timeout = (0x10 if scheduler == "mh" else 0), 0
         if port.spec.get("sessionAffinity") == "ClientIP":
@@ -218,7 +218,7 @@ class Pass:
                     self.no_local[policy].add(port.name)
 
     def _source_ranges(self, spec: Object) -> list[Network]:
-        """The networks that may use a load balancer's address; none stand for all."""
+        """Return the networks that may use a load balancer's address; an empty list allows all."""
         texts = [net for net in map(parse_cidr, spec.get("loadBalancerSourceRanges") or []) if net and self._mine(net)]
         networks = [ip_network(net, strict=False) for net in texts]
         return [] if any(net.prefixlen == 0 for net in networks) else networks
@@ -254,12 +254,12 @@ class Pass:
 
 
 def _selected(item: Object, label: str) -> bool:
-    """The label selector of a watch: ``!service.kubernetes.io/LABEL``."""
+    """Tell whether the watch's label selector ``!service.kubernetes.io/LABEL`` matches."""
     return f"service.kubernetes.io/{label}" not in (item["metadata"].get("labels") or {})
 
 
 def _is(endpoint: Object, condition: str) -> bool:
-    """A condition that is not given counts as true; but for terminating."""
+    """Return a condition; a missing one is true, except terminating."""
     given = (endpoint.get("conditions") or {}).get(condition)
     return bool(given) if given is not None else condition != "terminating"
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The proxier's rules, in the spelling of ``iptables-save``: which chain matches which set, and what follows."""
+"""Rules of kube-proxy's proxier, in the spelling of ``iptables-save``: the set and the target of each rule."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NUMBERS = {"tcp": 6, "udp": 17, "sctp": 132}
 
 
 class Rules:
-    """The rules of one family for sets with these members."""
+    """Rules of one family for sets with these members."""
 
     def __init__(self, family: int, config: Object, node: Object, sets: dict[str, set[str]]) -> None:
         self._family, self._config, self._node = family, config, node
@@ -57,7 +57,7 @@ class Rules:
         }
 
     def filter(self, no_node_access: Iterable[tuple[str, str, int]]) -> dict[str, list[str]]:
-        """Return the chains of the table filter, which keep the node from some virtual servers (protocol, IP, port)."""
+        """Return the chains of the table filter, which deny the node some virtual servers (protocol, IP, port)."""
         match, mark = self._match, self._mark
         refuse = "icmp-port-unreachable" if self._family == 4 else "icmp6-port-unreachable"
         full = 32 if self._family == 4 else 128

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recorded states of kube-proxy (tests/golden), and text of the native tools without what carries no meaning."""
+"""Recorded states of kube-proxy (tests/golden), and parsers of the native tools' text that drop volatile parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def cluster(recording: dict[str, Any]) -> Cluster:
 
 
 def servers(text: str) -> dict[str, set[str]]:
-    """Virtual server line -> real server options, of ``ipvsadm -Sn``."""
+    """Parse ``ipvsadm -Sn``: line of a virtual server -> options of its real servers."""
     found: dict[str, set[str]] = {}
     for line in text.splitlines():
         if line.startswith("-A "):
@@ -62,7 +62,7 @@ def servers(text: str) -> dict[str, set[str]]:
 
 
 def sets(text: str) -> tuple[dict[str, str], dict[str, set[str]]]:
-    """Headers without volatile options, and members, of ``ipset save``."""
+    """Parse ``ipset save``: headers without volatile options, and members."""
     headers: dict[str, str] = {}
     members: dict[str, set[str]] = {}
     for line in text.splitlines():
@@ -76,7 +76,7 @@ def sets(text: str) -> tuple[dict[str, str], dict[str, set[str]]]:
 
 
 def rules(text: str) -> Chains:
-    """Table -> chain -> rules, of ``iptables-save``; without counters, policies, tables that hold nothing of ours."""
+    """Parse ``iptables-save``: table -> chain -> rules, without counters, policies and tables that have no rules."""
     found: Chains = {}
     for line in text.splitlines():
         if line.startswith("*"):
@@ -92,5 +92,5 @@ def rules(text: str) -> Chains:
 
 
 def addresses(text: str) -> set[str]:
-    """``address/prefix`` of kube-ipvs0, of ``ip -j addr``."""
+    """Parse ``ip -j addr``: ``address/prefix`` of kube-ipvs0."""
     return {f"{item['local']}/{item['prefixlen']}" for link in json.loads(text) for item in link["addr_info"]}

@@ -24,7 +24,7 @@ def parse_ip(text: str) -> str:
 
 
 def parse_cidr(text: str) -> str:
-    """ParseCIDRSloppy of the text without blanks around it, as text of the network; "" for what is none."""
+    """Return the network that ParseCIDRSloppy reads from the stripped text, as text; "" for none."""
     base, slash, length = text.strip().partition("/")
     if not slash or not parse_ip(base):
         return ""

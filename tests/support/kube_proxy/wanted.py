@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Questions about a desired state, in the words of kube-proxy's own tests."""
+"""Accessors of a desired state, in the terms of kube-proxy's own tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NODE = "test-node"
 
 
 def node(*node_ips: str, **more: Any) -> NodeFacts:
-    """kube-proxy's test node: its addresses on eth0, and loopback."""
+    """Return kube-proxy's test node: addresses on eth0, and loopback."""
     addresses = [("lo", "127.0.0.1"), ("lo", "::1"), *(("eth0", ip) for ip in node_ips)]
     firsts = [ip for ip in node_ips if ":" not in ip][:1] + [ip for ip in node_ips if ":" in ip][:1]
     return NodeFacts(NODE, tuple(addresses), tuple(firsts), **more)
@@ -33,7 +33,7 @@ def cluster(objects: Iterable[dict[str, Any]], facts: NodeFacts | None = None, c
 
 
 def servers(state: State, family: int = 4) -> dict[str, list[str]]:
-    """``tcp 10.0.0.1:80`` -> sorted real servers, of one family. Weight 1 and scheduler rr are checked on the way."""
+    """Return ``tcp 10.0.0.1:80`` -> sorted real servers, of one family. Assert weight 1 and scheduler rr."""
     found: dict[str, list[str]] = {}
     for key, value in state["virtual_server"].items():
         if key.family == family:
@@ -52,7 +52,7 @@ def members(state: State, name: str) -> list[str]:
 
 
 def chain(state: State, name: str, family: int = 4) -> list[str]:
-    """The rules of a chain, nat first, then filter, as ``TARGET SET`` (the set without KUBE- and KUBE-6-)."""
+    """Return the rules of a chain, nat first, then filter, as ``TARGET SET`` (the set without KUBE- and KUBE-6-)."""
     found = []
     for table in ("nat", "filter"):
         for key, rules in state["chain"].items():

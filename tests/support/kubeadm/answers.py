@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).parents[2] / "golden/kubeadm"
 
 
 class Answer(NamedTuple):
-    """A command line as the role has it, and what came of it; texts are lists of lines."""
+    """Command line of the role, with its exit status and output; texts are lists of lines."""
 
     argv: list[str]
     rc: int
@@ -35,11 +35,11 @@ def recorded() -> dict[str, Answer]:
 
 
 def said(name: str, stream: str = "stdout") -> str:
-    """Return what was written to a stream."""
+    """Return the recorded text of a stream."""
     return "".join(f"{line}\n" for line in getattr(recorded()[name], stream))
 
 
 def defaults(name: str, kind: str) -> dict[str, Any]:
-    """Return the document of a kind that kubeadm wrote out with its own defaults."""
+    """Return the document of a kind that kubeadm printed with its defaults."""
     documents = yaml.safe_load_all((GOLDEN / name).read_text(encoding="utf-8"))
     return next(document for document in documents if document["kind"] == kind)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of the role kubeadm whose documents a real kubeadm has judged: every setting, every shape of document."""
+"""Settings of the role kubeadm whose documents a real kubeadm has validated: every setting, every form of document."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ansible_collections.kubenode.ipvs.plugins.filter.kubeadm_config import Filt
 kubeadm_config = FilterModule().filters()["kubeadm_config"]
 
 VERSION = "v1.36.2"
-OLDER_FORMAT = "v1.30.0"  # the last that has no v1beta4
-# As the role's tests on this machine set it up.
+OLDER_FORMAT = "v1.30.0"  # the last version without v1beta4
+# Settings of the role's tests on this machine.
 SITE: dict[str, Any] = {"control_plane_endpoint": "192.0.2.10:6443"}
 OPEN_SITE: dict[str, Any] = {**SITE, "untaint_control_plane": True}
 EVERYTHING: dict[str, Any] = {
@@ -66,7 +66,7 @@ JOIN_CONTROL_PLANE = {**JOIN, "certificate_key": "0" * 64}
 
 
 class Case(NamedTuple):
-    """What is built, and a part of what kubeadm says if it refuses it."""
+    """Input of the documents, and with ``refused`` a part of kubeadm's error."""
 
     settings: dict[str, Any]
     join: dict[str, str] | None = None
@@ -75,9 +75,9 @@ class Case(NamedTuple):
     refused: str = ""
 
     def documents(self, version: str = VERSION) -> list[dict[str, Any]]:
-        """Return what the role gives to a kubeadm of a version.
+        """Return the role's documents for a kubeadm of a version.
 
-        That kubeadm makes a cluster of its own version, also from documents of the older format.
+        The cluster has kubeadm's version, also with documents of the older format.
         """
         built = kubeadm_config(
             self.settings,
@@ -92,7 +92,7 @@ def _version(document: dict[str, Any], version: str) -> dict[str, str]:
     return {"kubernetesVersion": version} if document["kind"] == "ClusterConfiguration" else {}
 
 
-# What any setting can make of the documents, one at a time.
+# Effects of single settings on the documents.
 _VALUES: dict[str, dict[str, Any]] = {
     "IPv6": {"pod_subnet": "fd00:32::/56", "service_subnet": "fd00:33::/112", "advertise_address": "2001:db8::1"},
     "both families, IPv6 first": {
@@ -128,14 +128,14 @@ _VALUES: dict[str, dict[str, Any]] = {
     },
     "MetalLB": {"arp_load_balancer": "metallb", "ipvs_strict_arp": True},
 }
-# What the older format has not.
+# Settings that the older format lacks.
 _NEWER: dict[str, dict[str, Any]] = {
     "an argument twice": {"kubelet_extra_args": {"node-labels": ["a=1", "b=2"]}, "api_server_extra_args": {"v": 2}},
     "timeouts": {
         "node_config": {"timeouts": {"kubernetesAPICall": "30s"}, "nodeRegistration": {"imagePullSerial": False}}
     },
 }
-# What the role lets through and kubeadm refuses.
+# Settings that the role accepts and kubeadm refuses.
 _REFUSED: dict[str, Case] = {
     "an unknown field of the node": Case(
         {"node_config": {"nodeRegistration": {"taint": []}}}, refused='unknown field "nodeRegistration.taint"'

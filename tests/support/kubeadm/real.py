@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Asks a real kubeadm, and the kubectl beside it, what the role kubeadm asks, for tests and to record it.
+"""Run the commands of the role kubeadm with a real kubeadm, and the kubectl beside it: for tests and recordings.
 
-$KUBENODE_TEST_KUBEADM names the kubeadm; with $KUBENODE_TEST_KUBECONFIG, which names an administrator's kubeconfig of a
-cluster for tests, what needs an API server is asked as well. To record everything in tests/golden/kubeadm, as root:
+$KUBENODE_TEST_KUBEADM is the path of the kubeadm. $KUBENODE_TEST_KUBECONFIG is an administrator's kubeconfig of a test
+cluster, for the commands that need an API server. To record everything in tests/golden/kubeadm, as root:
 
     PYTHONPATH=collection:tests KUBENODE_TEST_KUBEADM=… KUBENODE_TEST_KUBECONFIG=… .venv/bin/python -m
     support.kubeadm.real
@@ -41,7 +41,7 @@ case $1 in
 is-enabled | is-active) exit 1 ;;
 esac
 """
-# A kubeconfig's private key is not kept.
+# The private key of a kubeconfig is not recorded.
 KEY = re.compile(r"(?<=client-key-data: )\S+")
 NO_KEY = base64.b64encode(b"a key that was not recorded").decode()
 
@@ -58,12 +58,12 @@ DRY = "--dry-run=server"
 
 
 def text(documents: Sequence[dict[str, Any]]) -> str:
-    """Return documents as kubeadm reads them."""
+    """Return documents as YAML for kubeadm."""
     return yaml.safe_dump_all(documents)
 
 
 def ask(command: str, given: str = "", before: Sequence[str] = ()) -> Answer:
-    """Run a command of the role with the real program; what is recorded is the role's command line."""
+    """Run a command of the role with the real program; return the answer with the role's command line."""
     argv = shlex.split(command)
     real = [KUBECONFIG if argument == ADMIN_CONF else argument for argument in argv[1:]]
     program = KUBEADM if argv[0] == "kubeadm" else str(Path(KUBEADM).with_name(argv[0]))
@@ -77,12 +77,12 @@ def version() -> str:
 
 
 def validate(case: Case) -> Answer:
-    """Have it judge the documents of a case."""
+    """Validate the documents of a case."""
     return ask(f"kubeadm config validate {CONFIG}", text(case.documents(version())))
 
 
 def answers() -> dict[str, Answer]:
-    """Ask everything that can be asked."""
+    """Return all answers that can be recorded."""
     found = {
         "version": ask("kubeadm version --output short"),
         "validate": validate(Case(SITE)),
@@ -98,7 +98,7 @@ def answers() -> dict[str, Answer]:
 
 
 def print_kube_proxy(settings: dict[str, Any]) -> Answer:
-    """Have it print what it deploys for kube-proxy."""
+    """Print the objects that kubeadm deploys for kube-proxy."""
     return ask(
         f"kubeadm init phase addon kube-proxy --print-manifest {CONFIG}", text(Case(settings).documents(version()))
     )
@@ -110,9 +110,9 @@ def _cluster(certificates: str) -> str:
 
 
 def _in_a_cluster(certificates: str) -> dict[str, Answer]:
-    """Ask what an API server is asked, in an order in which each command has something to say.
+    """Run the commands that need an API server, in an order in which each has an effect.
 
-    Take away what the commands leave behind.
+    Remove the objects that the commands make.
     """
     manifest = (GOLDEN / "manifest.yaml").read_text(encoding="utf-8")
     found = {}
@@ -145,9 +145,9 @@ def _in_a_cluster(certificates: str) -> dict[str, Answer]:
 
 
 def _on_an_empty_machine() -> dict[str, Answer]:
-    """Ask what would change this machine, on one that is empty.
+    """Run the commands that would change this machine in an empty environment.
 
-    It has nothing but kubeadm and a kubelet that is not enabled, and no network.
+    The environment has only kubeadm and a kubelet that is not enabled, and no network.
     """
     init = f"kubeadm init {CONFIG} --skip-token-print"
     site = {**SITE, "advertise_address": "192.0.2.11", "node_name": "n1"}
@@ -186,7 +186,7 @@ def _alone(command: str, given: str) -> Answer:
 
 
 def main() -> None:
-    """Record."""
+    """Record all answers."""
     said = {name: without_key(answer)._asdict() for name, answer in {**recorded(), **answers()}.items()}
     write("answers.json", {"version": version(), "answers": said})
     judged = {name: {"documents": case.documents(), **validate(case)._asdict()} for name, case in CASES.items()}
@@ -194,7 +194,7 @@ def main() -> None:
 
 
 def without_key(answer: Answer) -> Answer:
-    """Return it without a private key."""
+    """Return the answer without its private key."""
     return answer._replace(stdout=[KEY.sub(NO_KEY, line) for line in answer.stdout])
 
 

@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Three nodes in a directory of this machine, for the tests of the role kubeadm from its first run to its reset.
+"""Three nodes in a directory of this machine, for tests of the role kubeadm from its first run to its reset.
 
-A fake stands in for kubeadm and kubectl, which says what the real ones were recorded to say, and an empty role for the
-agent's.
+A fake with recorded answers replaces kubeadm and kubectl, and a minimal role replaces the role agent.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ PLAY = """
 
 
 class Run(NamedTuple):
-    """How a run ended: its exit status, all that it printed, the changed tasks by host."""
+    """Result of a run: exit status, output, changed tasks by host."""
 
     status: int
     text: str
     changed: dict[str, int]
 
 
-# Stands in for the role agent: keeps what it was told, or takes it away with its kubeconfig.
+# Replaces the role agent: writes its variables to a file, or removes this file and the kubeconfig.
 AGENT = """
 - ansible.builtin.copy:
     content: "{{ {'proxy_config': agent_proxy_config, 'settings': agent_settings} | to_json }}"
@@ -87,7 +86,7 @@ class Site:
         (place / "roles/agent/tasks/main.yml").write_text(AGENT)
 
     def run(self, *options: str, play: str = "play.yml", **variables: Any) -> Run:
-        """Run the role on all nodes, or on those that the options say; ``check.yml`` is the play in check mode."""
+        """Run the role on all nodes, unless the options limit them; ``check.yml`` is the play in check mode."""
         given = {
             "root": str(self.directory),
             "kubeadm_directory": str(self.directory / "{{ inventory_hostname }}/kubernetes"),
@@ -115,29 +114,29 @@ class Site:
         done = subprocess.run(
             [*command, *options], cwd=self.directory, env=environment, check=False, capture_output=True, text=True
         )
-        text = " ".join((done.stdout + done.stderr).split())  # messages are wrapped
+        text = " ".join((done.stdout + done.stderr).split())  # Ansible wraps messages
         recap = [line.split() for line in done.stdout.partition("PLAY RECAP")[2].splitlines() if "changed=" in line]
         return Run(done.returncode, text, {words[0]: int(words[3].partition("=")[2]) for words in recap})
 
     def calls(self, node: str) -> list[str]:
-        """Take what the fakes were called with on behalf of a node, without questions for the version."""
+        """Return and remove the recorded calls of a node's fakes, without calls for the version."""
         path = self.directory / node / "calls"
         lines = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
         return [line for line in lines if " version " not in line]
 
     def documents(self, node: str, command: str) -> dict[str, dict[str, Any]]:
-        """What kubeadm was given, by kind."""
+        """Return the documents given to a command of kubeadm, by kind."""
         text = (self.directory / node / f"{command}.yaml").read_text()
         return {document["kind"]: document for document in yaml.safe_load_all(text)}
 
     def left(self) -> list[Path]:
-        """All files of nodes and of Ansible, without what the fakes keep of what they were given."""
+        """Return all files of nodes and of Ansible, except the fake's copy of the join configuration."""
         places = [self.directory / "temporary", *(self.directory / node for node in NODES)]
         return [path for place in places for path in place.rglob("*") if path.is_file() and path.name != "join.yaml"]
 
     def files(self) -> list[str]:
-        """The files that nodes have, without those of the fakes."""
+        """Return the files of the nodes, without those of the fakes."""
         kept = (path for path in self.directory.glob("[nw]*/**/*") if path.is_file())
         return sorted(
             str(path.relative_to(self.directory))

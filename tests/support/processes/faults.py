@@ -38,7 +38,7 @@ class Fault(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """How a process ended, what it wrote, and how often the fault happened."""
+    """Exit status of a process, its output, and the number of injected faults."""
 
     status: int
     output: str
@@ -47,10 +47,10 @@ class Finished(NamedTuple):
 
 
 def places(row: tuple[str, str, int], each: int, seed: int, *, lasting: bool = True) -> list[Fault]:
-    """Return up to ``each`` faults of a table's row.
+    """Return up to ``each`` faults for a row of a table.
 
-    The row has calls, error, and how many of the first calls are of interest. A fault happens once or, if ``lasting``,
-    by chance from then on.
+    The row has calls, error, and the number of first calls to choose from. A fault happens once or, if ``lasting``, at
+    random from then on.
     """
     calls, error, most = row
     chance = random.Random(f"{seed} {calls} {error}")
@@ -59,7 +59,7 @@ def places(row: tuple[str, str, int], each: int, seed: int, *, lasting: bool = T
 
 
 class Attached:
-    """A process that runs, and all that it starts, has a fault while this is entered; ``record`` is a file of ours."""
+    """Injects a fault into a running process and its children during a ``with`` block; strace writes to ``record``."""
 
     def __init__(self, fault: Fault, pid: int, record: Path) -> None:
         self._fault = fault
@@ -85,12 +85,12 @@ class Attached:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._strace.send_signal(signal.SIGINT)  # it lets the process go
+        self._strace.send_signal(signal.SIGINT)  # strace detaches from the process
         self._strace.wait(PATIENCE)
 
     @property
     def happened(self) -> int:
-        """How often it was injected until now."""
+        """Number of injected faults until now."""
         return self._record.read_text(errors="replace").count("INJECTED")
 
     def _traced(self) -> bool:
@@ -99,9 +99,9 @@ class Attached:
         return all("TracerPid:\t0\n" not in thread.read_text() for thread in threads)
 
 
-# What the manual's pages name (section 2, Linux man-pages 6), but for errors that only a wrong argument causes (EBADF,
-# EFAULT, EINVAL, ENOTSOCK, ...) and those of files that the call does not have. A call that the pages give no errors
-# has those of its relative.
+# Errors from the manual pages (section 2, Linux man-pages 6), without those that only a wrong argument causes (EBADF,
+# EFAULT, EINVAL, ENOTSOCK, ...) and those of other kinds of files. A call without errors in the pages has those of a
+# related call.
 ERRORS = {
     "sendto": ("EACCES", "EAGAIN", "ECONNRESET", "EINTR", "EMSGSIZE", "ENOBUFS", "ENOMEM", "EPIPE"),
     "recvfrom": ("EAGAIN", "ECONNREFUSED", "EINTR", "ENOMEM"),
@@ -109,7 +109,7 @@ ERRORS = {
     "sendmsg": ("EACCES", "EAGAIN", "ECONNRESET", "EINTR", "EMSGSIZE", "ENOBUFS", "ENOMEM", "EPIPE"),
     "socket": ("EACCES", "EAFNOSUPPORT", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EPROTONOSUPPORT"),
     "bind": ("EACCES", "EADDRINUSE", "ENOMEM"),
-    "setsockopt": ("ENOPROTOOPT", "ENOMEM", "EPERM", "EAGAIN"),  # ip(7) and netfilter's: the page names arguments only
+    "setsockopt": ("ENOPROTOOPT", "ENOMEM", "EPERM", "EAGAIN"),  # ip(7), netfilter: the page has argument errors only
     "getsockopt": ("ENOPROTOOPT", "ENOMEM", "EPERM"),
     "clone,clone3,vfork": ("EAGAIN", "ENOMEM", "EPERM"),
     "execve": (
@@ -143,7 +143,7 @@ ERRORS = {
 
 
 def counted(record: Path) -> dict[str, int]:
-    """Return how often each entry of ERRORS is called at the most in one process of a record."""
+    """Return the largest number of calls of each entry of ERRORS in one process of a record."""
     calls: Counter[tuple[str, str]] = Counter()
     entries = {call: entry for entry in ERRORS for call in entry.split(",")}
     for process, call in re.findall(r"^(\d+) +(\w+)\(", record.read_text(errors="replace"), re.MULTILINE):
@@ -169,7 +169,7 @@ def in_child(fault: Fault, directory: Path, function: Callable[[], int]) -> Fini
 
 
 def later_in_child(fault: Fault, directory: Path, function: Callable[[Callable[[], None]], int]) -> Finished:
-    """Do the same with a fault that counts only from where the function calls what it is given."""
+    """Do the same, with a fault that begins when the function calls its argument."""
     ready, say = os.pipe()
     wait, go = os.pipe()
     output, errors = directory / "output", directory / "errors"
@@ -179,7 +179,7 @@ def later_in_child(fault: Fault, directory: Path, function: Callable[[Callable[[
         try:
             for number, path in ((1, output), (2, errors)):
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-            # pytest's own do not end there
+            # pytest's own streams do not write to these files
             sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
             os.close(go)
             status = function(lambda: _begin(say, wait))
@@ -198,7 +198,7 @@ def later_in_child(fault: Fault, directory: Path, function: Callable[[Callable[[
 
 
 def _begin(say: int, wait: int) -> None:
-    # By a call that no fault strikes: the child may still be on its way to it when strace comes.
+    # With epoll, which has no faults: the child may still be before this call when strace attaches.
     waiting = select.epoll()
     waiting.register(wait, 0)
     os.write(say, b"1")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tasks with ``confirm_timeout``: files and processes that wait, and all that such a task can change on this node."""
+"""Helpers for tasks with ``confirm_timeout``: waiting files and processes, and the state that a task can change."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ SYSCTLS = (
 _CHANGING = {
     "create": re.compile(r" initval \S+"),
     "add": re.compile(r" timeout \d+"),
-}  # chance, and the time that is left
+}  # a random value, and the remaining time
 _TESTS = os.getpid()
 
 
 def wait(what: Callable[[], object]) -> None:
-    """Wait for something that will come; what does not is an error, not a hanging test."""
+    """Wait for a condition; fail if it does not come true."""
     eventually(what, pause=0.05)
 
 
 def guards() -> list[int]:
-    """The processes that wait to undo something: copies of this one."""
+    """Return the processes that wait to undo a change: forks of this process."""
     mine = Path("/proc/self/cmdline").read_bytes()
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
@@ -52,7 +52,7 @@ def guards() -> list[int]:
 
 
 def undone(path: str) -> dict[str, Any]:
-    """Wait until the node has undone a change, and return what it says about it, once."""
+    """Wait until the node has undone a change; return its record, and remove it."""
     record = Path(f"{path}.undone")
     wait(lambda: record.exists() and "undone" in json.loads(record.read_text()))
     found: dict[str, Any] = json.loads(record.read_text())
@@ -61,7 +61,7 @@ def undone(path: str) -> dict[str, Any]:
 
 
 def killed(function: Callable[[], object]) -> str:
-    """Call what kills its process, in a child; return the path of the file that waits then."""
+    """Call a function that kills its process, in a child; return the path of the pending change's file."""
     child = os.fork()
     if child == 0:
         try:
@@ -76,19 +76,19 @@ def killed(function: Callable[[], object]) -> str:
 def die(*_arguments: object) -> None:
     """Kill this process with SIGKILL if it is the child of the tests.
 
-    The child's guard has this function in memory, too, but is not a child of the tests: it goes on.
+    The child's guard has this function in memory, too. It goes on, because it is not a child of the tests.
     """
     if os.getppid() == _TESTS:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def claims() -> set[tuple[str, str]]:
-    """Owner and kind of all that is claimed."""
+    """Return owner and kind of all claims."""
     return {(row[2], row[0]) for rows in ledgers().values() for row in rows if len(row) == 3}
 
 
 def ledgers() -> dict[str, list[tuple[str, ...]]]:
-    """All rows of the ledgers' tables that have some."""
+    """Return the rows of the ledgers' tables that are not empty."""
     rows: dict[str, list[tuple[str, ...]]] = {}
     for path in LEDGERS:
         if path.exists():
@@ -100,7 +100,7 @@ def ledgers() -> dict[str, list[tuple[str, ...]]]:
 
 
 def node() -> dict[str, Any]:
-    """All that a task can change: kernel, files, ledgers; without what is another one when something is made anew."""
+    """Return all state that a task can change: kernel, files, ledgers; without values that a new creation changes."""
     ipvs, saved, v4, v6, addresses = each(
         "ipvsadm -Sn", "ipset save", "iptables-save", "ip6tables-save", "ip -json address"
     )
@@ -108,7 +108,7 @@ def node() -> dict[str, Any]:
     links = json.loads(addresses)
     paths = [Path("/proc/sys/net", name) for name in SYSCTLS]
     return {
-        "ipvs": sorted(ipvs.splitlines()),  # virtual servers stand in the order in which they were made
+        "ipvs": sorted(ipvs.splitlines()),  # the kernel lists virtual servers in the order of their creation
         "sets": sorted(sets),
         "lists": [line for line in sets if line.startswith("add list ")],
         "rules": [line.partition(" [")[0] for line in [*v4.splitlines(), *v6.splitlines()] if line[0] != "#"],

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks of another user on the agent's directory, in a process with that user's rights."""
+"""Run attacks of another user on the agent's directory, in a process with that user's rights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOBODY = 65534
 
 @contextmanager
 def acting(uid: int, act: Callable[[], object]) -> Iterator[int]:
-    """Run a function as a user, in a child that lives as long as the block; begin when the function has returned."""
+    """Run a function as a user, in a child that lives until the block's end; the block begins after its return."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -53,7 +53,7 @@ answers: dict[int, str] = {}
 
 
 def act(uid: int, function: Callable[[], object]) -> str:
-    """Run a function as a user; return "done", or the words of the error that stopped it."""
+    """Run a function as a user; return "done", or the text of its error."""
     with acting(uid, function) as child:
         return answers[child]
 

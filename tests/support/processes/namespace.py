@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Network namespace for one test.
 
-The kernel removes it, and all that is in it, when the next test or the process ends.
+The kernel removes it with its content when the next test moves on, or the process ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def fresh() -> None:
 
 
 def sh(*arguments: str, text: str | None = None) -> str:
-    """Run a command that must succeed and return what it prints."""
+    """Run a command that must succeed; return its output."""
     done = subprocess.run(arguments, input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         raise AssertionError(f"{' '.join(arguments)}: {done.stderr or done.stdout}")
@@ -32,9 +32,9 @@ def sh(*arguments: str, text: str | None = None) -> str:
 
 
 def each(*commands: str) -> list[str]:
-    """Run commands of a shell, each of which must succeed, and return what each prints.
+    """Run shell commands that must all succeed; return the output of each.
 
-    One process of this one starts all of them: a user-mode kernel takes the longer to start a process the more memory
-    its parent has.
+    One small process starts all of them: in a user-mode kernel, the start of a process takes longer the more memory its
+    parent has.
     """
     return sh("sh", "-ec", "\nprintf '\\0'\n".join(commands)).split("\0")

@@ -14,7 +14,7 @@ _NOBODY = 65534
 
 
 def said_to_nobody(*asked: Callable[[], object]) -> list[str]:
-    """Return, for each function, the text of the error that it raises in a child that is nobody, or what it returns."""
+    """Call each function in a child as the user nobody; return the text of its error or of its result."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:

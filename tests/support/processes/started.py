@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Record the tools that are started: a wrapper in front of each tool logs the call and executes the tool."""
+"""Record the started tools: a wrapper of each tool logs the call and executes the tool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOOLS = ("ipset", *(f"{program}{verb}" for program in ("iptables", "ip6tables") 
 
 
 class Started:
-    """Entered, it stands in front of the tools; ``words()`` are then their names and first arguments, sorted."""
+    """Records calls of tools during a ``with`` block; ``words()`` are their names and first arguments, sorted."""
 
     def __init__(self, directory: Path) -> None:
         self._log = directory / "started"
@@ -34,5 +34,5 @@ class Started:
         os.environ["PATH"] = self._path
 
     def words(self) -> list[str]:
-        """Return the calls."""
+        """Return the recorded calls, sorted."""
         return sorted(line.strip() for line in self._log.read_text().splitlines())

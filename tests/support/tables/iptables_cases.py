@@ -67,12 +67,12 @@ OWNED = {kind: set(items) for kind, items in WANT.items()}
 
 
 def dump() -> str:
-    """Everything that iptables holds, with counters, without the comments that have the time of day."""
+    """Return all tables of iptables with counters, without comments, which have the time of day."""
     return "\n".join(table for program in ("iptables", "ip6tables") for table in tables(program).values())
 
 
 def tables(program: str) -> dict[str, str]:
-    """The same by table; without the counters of policies if any change sets them to 0, as the legacy back end does."""
+    """Return a program's tables by name, without policy counters of the legacy back end: any change resets them."""
     saved = [line for line in sh(f"{program}-save", "-c").splitlines() if not line.startswith("#")]
     if iptables.version().backend == "legacy":
         saved = [line.partition(" [")[0] if line.startswith(":") else line for line in saved]
@@ -159,7 +159,7 @@ class IptablesCases:
         (failure,) = result.failed
         assert failure.step.key == ChainKey(4, "filter", "OURS-FORWARD")
         assert failure.message == "chain OURS-FORWARD is still used by: -A FORWARD -p icmp -j OURS-FORWARD"
-        # the kernel exchanges a table as a whole: this one is untouched
+        # the kernel replaces a table as a whole: this one is unchanged
         assert tables("iptables")["filter"] == before["filter"]
 
     def test_a_rule_that_cannot_be_fails_its_table_and_no_other(self) -> None:

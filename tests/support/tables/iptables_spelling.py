@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random rules in all spellings that the model claims to know, for comparison with iptables' own."""
+"""Random rules in all spellings that the model supports, for comparison with the output of iptables."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _target(draw: random.Random, table: str) -> str:
 
 
 def random_rule(draw: random.Random, family: int, table: str) -> str:
-    """Return a rule that iptables takes in a user-defined chain of this table."""
+    """Return a rule that iptables accepts in a user-defined chain of this table."""
     six = family == 6
     protocol = draw.choice(["", "", "tcp", "udp"])
     head = [
@@ -109,6 +109,6 @@ def random_rule(draw: random.Random, family: int, table: str) -> str:
 
 
 def examples(family: int, table: str, count: int) -> list[Any]:
-    """Return rules, the same ones in every run."""
+    """Return ``count`` rules, the same in every run."""
     draw = random.Random(f"{family} {table}")
     return [random_rule(draw, family, table) for _index in range(count)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules as people write them, one a line, by family and table: iptables-save prints most of them in other words."""
+"""Rules in the spelling of operators, one a line, by family and table. iptables-save spells most differently."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ _FILTER = (
 -j REJECT --reject-with port-unreach
 """
 )
-# What other programs take for the end of a line.
+# Characters that other programs treat as the end of a line.
 _ODD = [f'-m comment --comment "one{char}two" -j ACCEPT' for char in "\t\x0b\x0c\x1c\x85\u2028"]
 _FILTER_6 = """
 -s 2001:DB8::1 -j ACCEPT

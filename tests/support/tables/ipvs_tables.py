@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random IPVS tables: any value that the model can hold and the kernel takes."""
+"""Random IPVS tables: all values that the model supports and the kernel accepts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kubenode.engine.model.ipvs import (
 )
 from kubenode.engine.plan import Step
 
-# Those of Linux 6.1; twos came with 6.2.
+# Schedulers of Linux 6.1; twos came with 6.2.
 NOTHING: dict[str, dict[Any, Any]] = {"virtual_server": {}, "real_server": {}}
 WEB = VirtualServerKey("tcp", "10.96.0.10", 80, 4)
 DNS = VirtualServerKey("udp", "10.96.0.10", 53, 4)
@@ -90,19 +90,19 @@ def tables(draw: st.DrawFn) -> dict[str, dict[Any, Any]]:
 
 
 def create(key: Any, value: Any) -> Step:
-    """The step that makes one item."""
+    """Return the step that creates one item."""
     return Step("real_server" if isinstance(key, RealServerKey) else "virtual_server", key, None, value)
 
 
 def write(state: dict[str, dict[Any, Any]]) -> None:
-    """Make a table of nothing."""
+    """Create the table from an empty one."""
     result = ipvs.apply(creations(state))
     assert [failure.message for failure in result.failed] == []
     assert result.done == creations(state)
 
 
 def creations(state: dict[str, dict[Any, Any]]) -> list[Step]:
-    """The steps that make a table of nothing."""
+    """Return the steps that create a table from an empty one."""
     return [
         Step(kind, key, None, value) for kind in ("virtual_server", "real_server") for key, value in state[kind].items()
     ]

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A second opinion: what ``ipvsadm --save --numeric`` says, read by a parser that shares nothing with the engine's.
+"""Independent parser of ``ipvsadm --save --numeric``, which shares no code with the engine's.
 
-It does not say: thresholds, and the forwarding methods local and bypass (printed as direct routing); a netmask, a
-timeout and flags of the scheduler only where they matter.
+ipvsadm prints no thresholds, and the forwarding methods local and bypass as direct routing. It prints netmask, timeout
+and the scheduler's flags only where they matter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[str, str, int, int]
 
 
 def saved() -> tuple[dict[Key, dict[str, Any]], dict[tuple[Key, str, int], dict[str, Any]]]:
-    """Virtual servers by (protocol, address, port or mark, family) and real servers by (that, address, port)."""
+    """Return virtual servers by (protocol, address, port or mark, family), real servers by (that, address, port)."""
     done = subprocess.run(["ipvsadm", "-S", "-n"], check=True, capture_output=True, text=True)
     return parse(done.stdout)
 

@@ -13,11 +13,11 @@ from ..processes.namespace import sh
 
 
 def saved(name: str) -> list[str]:
-    """What ipset saves of one set: its header, and its members in the order of their texts."""
+    """Return the output of ipset save for one set: header, and members in the order of their texts."""
     lines = sh("ipset", "save", name).splitlines()
     return lines[:1] + sorted(lines[1:])
 
 
 def sets(*items: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-    """Converge these sets, as check mode foresees it, so that nothing is left to do."""
+    """Converge these sets. Check mode must predict the change, and a second run must change nothing."""
     return converge("ipsets", sets=list(items), **arguments)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random members of sets of every type, in the spellings that people use."""
+"""Random members of sets of every type, in the spellings of operators."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _options(draw: random.Random, kind: str) -> str:
 
 
 def member(draw: random.Random, kind: str, chosen: dict[str, Any]) -> str:
-    """Return a member of a set of this type and these options; it has some of its own if it can have all of them."""
+    """Return a member of a set of this type and these options; if the set has all of them, the member has some, too."""
     parts = [_DRAW[part](draw, chosen.get("family") == "inet6") for part in PARTS[kind]]
     if kind.startswith("bitmap:ip"):
         parts[0] = f"10.1.{draw.randrange(256)}.{draw.randrange(256)}"
@@ -92,7 +92,7 @@ def member(draw: random.Random, kind: str, chosen: dict[str, Any]) -> str:
 def cases() -> list[Any]:
     """Return parameters of a test: a type and options for ``header``.
 
-    Each type is there plain, and with all that members can have.
+    Each type comes without options, and with all options of members.
     """
     found = []
     for kind in PARTS:

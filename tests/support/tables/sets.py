@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets as text: those that the engine reads and writes without the tool, and some of those that it leaves to it."""
+"""Sets as text: those that the engine reads and writes by netlink, and some that it leaves to the tool ipset."""
 
 from __future__ import annotations
 

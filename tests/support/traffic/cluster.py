@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cluster to send traffic through: the network, a server in every pod, and a real agent on node1."""
+"""Cluster for tests with traffic: the network, a server in every pod, and a real agent on node1."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROTOCOLS = ("tcp", "udp", "sctp")
 
 
 def serve_pods(servers: Servers) -> None:
-    """Have a server for every protocol and family in every pod."""
+    """Add a server for every protocol and family in every pod."""
     for name in (*LOCAL_PODS, *REMOTE_PODS):
         host = HOSTS[name]
         for address in host.ip.values():
@@ -48,7 +48,7 @@ def serve_pods(servers: Servers) -> None:
 class Cluster:
     """node1 with an agent, which runs from :meth:`start` to :meth:`close`.
 
-    The network and the servers are there already.
+    The network and the servers exist before it.
     """
 
     def __init__(self, directory: Path, servers: Servers) -> None:
@@ -57,7 +57,7 @@ class Cluster:
         self.configure()
 
     def close(self) -> None:
-        """End the agent and remove what it has made; an error shows what the kernel had then."""
+        """End the agent and remove its items; an error shows the kernel's state."""
         if self.agent.process is not None and self.agent.process.poll() is None:
             self.agent.stop()
         with inside(NODE):
@@ -68,21 +68,21 @@ class Cluster:
                 raise AssertionError(f"{error}\n{self.agent.log.read_text()[-4000:]}\n{shown}") from None
 
     def node(self) -> dict[str, str]:
-        """Everything that the native tools say about node1."""
+        """Return the output of the native tools for node1."""
         with inside(NODE):
             return dump()
 
     def configure(self, kube_proxy: dict[str, Any] | None = None, **agent: Any) -> None:
-        """Write the agent's configuration: KubeProxyConfiguration over ours, and AgentConfiguration by keywords."""
+        """Write the configuration: KubeProxyConfiguration over the tests' defaults, AgentConfiguration by keywords."""
         self.agent.configure({"clusterCIDR": CLUSTER_CIDRS, **(kube_proxy or {})}, **agent)
 
     def start(self) -> None:
-        """Start the agent on node1, and wait until the node is as wanted."""
+        """Start the agent on node1; wait until the node is converged."""
         with inside(NODE):
             self.agent.start()
 
     def reconfigure(self, kube_proxy: dict[str, Any] | None = None, **agent: Any) -> None:
-        """Have the running agent take another configuration; return when it has."""
+        """Give the running agent another configuration; return when it uses it."""
         before = self._reloads()
         self.configure(kube_proxy, **agent)
         self.agent.kill(signal.SIGHUP)
@@ -93,11 +93,11 @@ class Cluster:
         return self.agent.log.read_text().count("reason=reload")
 
     def write(self, name: str, things: Iterable[Object]) -> None:
-        """Put manifests in place; a running agent notices by itself."""
+        """Write manifests; a running agent notices them by itself."""
         self.agent.write(f"{name}.json", things)
 
     def remove(self, name: str, *targets: Target) -> None:
-        """Take manifests away, and wait until these virtual servers take no new connections."""
+        """Remove manifests; wait until these virtual servers accept no new connections."""
         self.write(name, [])
         for target in targets:
             eventually(lambda target=target: not any(self.weights(target).values()))
@@ -113,7 +113,7 @@ class Cluster:
             return sh(*words)
 
     def weights(self, target: Target) -> dict[str, int]:
-        """The kernel's real servers of a virtual server, by the pod's name; those that are draining have weight 0."""
+        """Return the weights of a virtual server's real servers, by pod name; draining ones have weight 0."""
         names = {address: name for name, host in HOSTS.items() for address in host.ip.values()}
         found: dict[str, int] = {}
         option = {"tcp": "-t", "udp": "-u", "sctp": "--sctp-service"}[target.protocol]
@@ -126,14 +126,14 @@ class Cluster:
         return found
 
     def becomes(self, target: Target, wanted: dict[str, int], seconds: float = PATIENCE) -> None:
-        """Wait until a virtual server has these real servers and weights, and the agent is through with the change."""
+        """Wait until a virtual server has these real servers and weights, and the agent has finished the pass."""
         try:
             eventually(lambda: self.weights(target) == wanted, seconds)
         except AssertionError:
             raise AssertionError(
                 f"{target}: {self.weights(target)}, not {wanted}\n{self.agent.log.read_text()[-2000:]}"
             ) from None
-        self.agent.ask("status")  # it answers between two passes; what brings the traffic comes last in each
+        self.agent.ask("status")  # the agent answers between two passes: so the pass that changed the weights has ended
 
 
 def cluster_ip(number: int, family: int, port: int = 80, protocol: str = "tcp") -> Target:
@@ -153,7 +153,7 @@ def node_port(port: int, family: int, protocol: str = "tcp") -> Target:
 
 
 def pod(name: str, **more: Any) -> tuple[str, dict[str, Any]]:
-    """A pod as an endpoint in a certain condition (see :func:`objects.endpoint`)."""
+    """Return a pod as an endpoint with conditions (see :func:`objects.endpoint`)."""
     return name, more
 
 
@@ -166,13 +166,13 @@ def service(
     weights: dict[str, str] | None = None,
     **fields: Any,
 ) -> list[Object]:
-    """A dual-stack Service of port 80 in front of the pods' servers, with its EndpointSlices.
+    """Return a dual-stack Service of port 80 for the pods' servers, with its EndpointSlices.
 
     Args:
-        number: names it, and is the last part of its virtual addresses.
+        number: number in the Service's name, and last part of its virtual addresses.
         pods: its endpoints.
         protocols: one port for each.
-        node_port: of all protocols.
+        node_port: node port of all protocols.
         weights: pods with a weight of their own; each gets an EndpointSlice of its own.
         fields: more of the Service, as :func:`objects.service` takes it; ``external=True`` and ``balancer=True`` give
             it an external address and one of a load balancer.

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Servers that say who they are and whom they see, and clients that ask them; TCP, UDP and SCTP, in any namespace.
+"""Servers that answer with their name and the client's address, and clients; TCP, UDP and SCTP, in any namespace.
 
-All servers share one thread: a server's name is its pod's, and each line it is sent comes back as ``NAME CLIENT-ADDRESS
+All servers share one thread. A server has the name of its pod, and returns each line as ``NAME CLIENT-ADDRESS
 CLIENT-PORT LINE``.
 """
 
@@ -30,14 +30,14 @@ _KINDS = {
 }
 REFUSED = "refused"
 SILENCE = "no answer"
-ANSWER = 60.0  # seconds for an answer that comes; where none is expected, a test gives less
+ANSWER = 60.0  # seconds for an expected answer; for an unexpected one, a test gives less
 UNREACHABLE = "unreachable"
 _ECHOES = itertools.count(1)
-FORBIDDEN = "may not send"  # what this machine's own filter says to a program of this machine
+FORBIDDEN = "may not send"  # the local filter refuses to send (EPERM)
 
 
 class Target(NamedTuple):
-    """Where a client connects to."""
+    """Address, port and protocol to which a client connects."""
 
     address: str
     port: int
@@ -49,7 +49,7 @@ class Target(NamedTuple):
 
 
 class Servers:
-    """The servers; they answer from when they are added until :meth:`close`."""
+    """Servers that answer from :meth:`add` until :meth:`close`."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -125,7 +125,7 @@ class Servers:
             data, peer = found.recvfrom(4096)
             found.sendto(_said(name, peer, data), peer)
         except OSError:
-            pass  # an ICMP error of an earlier answer
+            pass  # an ICMP error for an earlier answer
 
 
 def _said(name: str, peer: tuple[str, int], data: bytes) -> bytes:
@@ -133,7 +133,7 @@ def _said(name: str, peer: tuple[str, int], data: bytes) -> bytes:
 
 
 class Said(NamedTuple):
-    """An answer: who gave it, and the client's address and port as they were seen there."""
+    """Answer: name of the server, and the client's address and port that the server saw."""
 
     name: str
     client: str
@@ -142,7 +142,7 @@ class Said(NamedTuple):
 
 
 class Talk:
-    """One client socket: a connection, or for UDP the one source port that datagrams are sent from."""
+    """One client socket: a connection, or for UDP one source port."""
 
     def __init__(self, namespace: str, target: Target, *, timeout: float = ANSWER, source: str = "") -> None:
         with inside(namespace):
@@ -157,7 +157,7 @@ class Talk:
             raise
 
     def say(self, line: str = "hello") -> Said:
-        """Send a line and return what the server says of it."""
+        """Send a line; return the server's answer."""
         self.socket.send(f"{line}\n".encode())
         answer = self.socket.recv(4096)
         if not answer:
@@ -166,17 +166,17 @@ class Talk:
         return Said(name, client, int(port), echo.rstrip("\n"))
 
     def close(self) -> None:
-        """End the connection as a program does."""
+        """Close the connection normally."""
         self.socket.close()
 
     def abort(self) -> None:
-        """End the connection by a reset, which leaves no TIME_WAIT behind."""
+        """Reset the connection, without a socket in TIME_WAIT."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
 
 def ask(namespace: str, target: Target, *, timeout: float = ANSWER, source: str = "") -> str:
-    """Ask once; return ``NAME sees CLIENT-ADDRESS``, or one of the constants for failures."""
+    """Send one request; return ``NAME sees CLIENT-ADDRESS``, or one of the constants for failures."""
     try:
         talk = Talk(namespace, target, timeout=timeout, source=source)
     except OSError as error:
@@ -193,7 +193,7 @@ def ask(namespace: str, target: Target, *, timeout: float = ANSWER, source: str 
 def asked(
     namespace: str, target: Target, times: int = 4, *, timeout: float = ANSWER, source: str = ""
 ) -> dict[str, int]:
-    """Ask several times, from a new port each; return how often each answer came."""
+    """Send several requests, each from a new port; return the number of each answer."""
     return dict(Counter(ask(namespace, target, timeout=timeout, source=source) for _time in range(times)))
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A little cluster's network: namespaces, each a machine or a pod, joined as a flannel host-gw cluster is.
+"""Network of a small cluster: a namespace for each machine and pod, in the layout of flannel's host-gw mode.
 
 ::
 
@@ -13,7 +13,7 @@
     ----+--------+---+----+-----------  its pod bridge, 10.244.1.0/24 and fd00:244:1::/64
        p1       p2       p3
 
-Everything is in the kernel that runs the test, and is gone with :meth:`Network.close` or with the kernel.
+Everything is in the kernel that runs the test, until :meth:`Network.close` or the end of the kernel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TENTATIVE = 0x40  # IFA_F_TENTATIVE
 
 
 class Host(NamedTuple):
-    """A machine or pod: the namespace it is in, and its address in each family."""
+    """Machine or pod: its namespace, and its address in each family."""
 
     namespace: str
     ip: dict[int, str]
@@ -49,7 +49,7 @@ def _pod(node: int, number: int, namespace: str) -> Host:
 
 NODE = "node1"
 CLUSTER_CIDRS = "10.244.0.0/16,fd00:244::/32"
-GATEWAY = _pod(1, 1, NODE).ip  # what a pod of the node sees of masqueraded traffic
+GATEWAY = _pod(1, 1, NODE).ip  # client address of masqueraded traffic in a pod of the node
 HOSTS = {
     NODE: _machine(NODE, 1),
     "node2": _machine("node2", 2),
@@ -66,7 +66,7 @@ LOCAL_PODS = ("p1", "p2", "p3")
 REMOTE_PODS = ("r1", "r2")
 MACHINES = (NODE, "node2", "balancer", "client1", "client2")
 
-# Where virtual addresses come from: the last part is a number that a test chooses.
+# Virtual addresses: the last part is a number that a test chooses.
 CLUSTER_IP = {4: "10.96.0.{}", 6: "fd00:96::{}"}
 EXTERNAL_IP = {4: "198.51.100.{}", 6: "2001:db8:51::{}"}
 BALANCER_IP = {4: "203.0.113.{}", 6: "2001:db8:113::{}"}
@@ -83,7 +83,7 @@ _WIRE = "wire"
 
 @contextmanager
 def inside(namespace: str) -> Iterator[None]:
-    """Have this thread, and the processes it starts, be in a namespace; sockets made there stay there."""
+    """Move this thread, and the processes that it starts, into a namespace; sockets made there stay there."""
     with open("/proc/thread-self/ns/net", "rb") as home, open(f"/run/netns/{namespace}", "rb") as there:
         _enter(there.fileno())
         try:
@@ -100,18 +100,18 @@ def _enter(descriptor: int) -> None:
 
 
 class Network:
-    """Makes the namespaces when it is made."""
+    """Namespaces, made by the constructor."""
 
     def __init__(self) -> None:
         names = {_WIRE, *(host.namespace for host in HOSTS.values())}
         self._names = sorted(names)
         _batch(None, [f"netns add {name}" for name in self._names])
         for name in self._names:
-            with inside(name):  # nobody else has these addresses
+            with inside(name):  # these addresses are unique: no duplicate address detection
                 Path("/proc/sys/net/ipv6/conf/default/dad_transmits").write_text("0")
         self._join(_WIRE, [(name, "eth0") for name in MACHINES])
         self._join(NODE, [(name, "eth0") for name in LOCAL_PODS], bridge="cni0")
-        # as CNI's hairpinMode: what a pod sends to itself through a Service leaves by the port it came in by
+        # as CNI's hairpinMode: traffic of a pod to itself through a Service leaves by the port by which it came
         _batch(NODE, [f"link set to-{name} type bridge_slave hairpin on" for name in LOCAL_PODS])
         for family in (4, 6):
             self._route(family)
@@ -120,15 +120,15 @@ class Network:
                 sh("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
         with inside(NODE):  # as the role prepare does: replies between pods of one bridge must pass IPVS too
             sh("sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=1", "net.bridge.bridge-nf-call-ip6tables=1")
-            # a refusal to every question: by default, the kernel sends one ICMP error a second to the same client
+            # an ICMP error for every packet: by default, the kernel sends one a second to the same client
             sh("sysctl", "-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")
-            for tool in ("iptables", "ip6tables"):  # a table that was used once stays, empty
+            for tool in ("iptables", "ip6tables"):  # a table stays after its first use, empty
                 sh(tool, "-t", "nat", "-S")
                 sh(tool, "-t", "filter", "-S")
         eventually(self._settled)
 
     def close(self) -> None:
-        """Remove the namespaces and all that is in them."""
+        """Remove the namespaces with their content."""
         _batch(None, [f"netns del {name}" for name in self._names])
 
     def _settled(self) -> bool:
@@ -147,7 +147,7 @@ class Network:
         return True
 
     def _join(self, namespace: str, members: Iterable[tuple[str, str]], bridge: str = "bridge") -> None:
-        """Make a bridge in a namespace and plug the others' interfaces into it."""
+        """Make a bridge in a namespace, with a port for the interface of each member."""
         lines = ["link set lo up", f"link add {bridge} type bridge", f"link set {bridge} up"]
         for name, link in members:
             lines += [

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A namespace full of pods: addresses behind a veth pair.
+"""Namespace with many pods: addresses behind a veth pair.
 
 Each has a TCP and a UDP server that answers with its address.
 """

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Traffic that goes on while something happens.
+"""Continuous traffic during a test's actions.
 
-It is new connections one after the other, and one connection that is kept.
+It consists of new connections, one after the other, and of one kept connection.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .network import inside
 
 
 class Steady:
-    """A client in a namespace, from when it is made to :meth:`close`.
+    """Client in a namespace, which runs from its creation until :meth:`close`.
 
-    ``failures`` has every request that was not answered.
+    ``failures`` has the error of every request without an answer.
     """
 
     def __init__(self, namespace: str, target: Target) -> None:
@@ -36,18 +36,18 @@ class Steady:
             thread.start()
 
     def more(self, count: int) -> None:
-        """Wait for so many more requests and exchanges."""
+        """Wait for ``count`` more requests and exchanges; fail if one has failed."""
         requests, exchanges = self.requests + count, self.exchanges + count
         eventually(lambda: self.failures or (self.requests >= requests and self.exchanges >= exchanges))
         assert self.failures == [], self.failures
 
     @property
     def retransmitted(self) -> int:
-        """How many first packets of connections had to be sent again in this namespace."""
+        """Number of retransmitted first packets of connections in this namespace."""
         return self._count() - self._retransmitted
 
     def close(self) -> None:
-        """End both."""
+        """End both kinds of traffic."""
         self._ending.set()
         for thread in self._threads:
             thread.join(60)
