@@ -50,7 +50,7 @@ ASK = {"tcp": ask_http, "udp": ask_udp}
 
 
 def run(job: dict) -> list:
-    """Send a job's requests one after the other; returns a line for each."""
+    """Send a job's requests one after the other; return a line for each."""
     ask, targets, interval = ASK[job["protocol"]], job["targets"], job["interval"]
     lines = []
     due = time.monotonic()
