@@ -53,10 +53,10 @@ class ActionModule(ActionBase):
             return result
         try:
             # exists already if modules are not pipelined
-            place = self._connection._shell.tmpdir or self._make_tmp_path()
-            arguments["bundle"] = self._connection._shell.join_path(place, "bundle.tar.gz")
+            temporary = self._connection._shell.tmpdir or self._make_tmp_path()
+            arguments["bundle"] = self._connection._shell.join_path(temporary, "bundle.tar.gz")
             self._transfer_file(source, arguments["bundle"])
-            self._fixup_perms2((place, arguments["bundle"]))
+            self._fixup_perms2((temporary, arguments["bundle"]))
             result.update(self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)

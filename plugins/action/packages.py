@@ -40,11 +40,11 @@ class ActionModule(ActionBase):
             return result
         try:
             # exists already if modules are not pipelined
-            place = self._connection._shell.tmpdir or self._make_tmp_path()
-            arguments["files"] = [self._connection._shell.join_path(place, source.name) for source in sources]
+            temporary = self._connection._shell.tmpdir or self._make_tmp_path()
+            arguments["files"] = [self._connection._shell.join_path(temporary, source.name) for source in sources]
             for source, path in zip(sources, arguments["files"]):
                 self._transfer_file(str(source), path)
-            self._fixup_perms2((place, *arguments["files"]))
+            self._fixup_perms2((temporary, *arguments["files"]))
             result.update(self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)

@@ -57,14 +57,16 @@ def ipset(sets: list[dict[str, Any]]) -> str:
     for index, item in enumerate(
         _checked({"sets": {"type": "list", "elements": "dict", "options": ipsets.SET}}, sets=sets)["sets"]
     ):
-        place, name, kind = f"sets[{index}]", item["name"], item["type"]
-        ipsets.check_name(place, name)
-        unique(seen, name, place, f"set {name}")
+        option_path, name, kind = f"sets[{index}]", item["name"], item["type"]
+        ipsets.check_name(option_path, name)
+        unique(seen, name, option_path, f"set {name}")
         if item["state"] == "absent":
             continue
         if item["src"] is not None:
-            raise InputError(f"{place} ({name})", "src", item["src"], "members (a file is read by the module alone)")
-        checked = ipsets.given(place, item)
+            raise InputError(
+                f"{option_path} ({name})", "src", item["src"], "members (a file is read by the module alone)"
+            )
+        checked = ipsets.given(option_path, item)
         chosen = {
             option: item[option] for option in _SET_OPTIONS if item[option] is not None and item[option] is not False
         }
@@ -94,20 +96,20 @@ def iptables(chains: list[dict[str, Any]], family: str) -> str:
     seen: dict[ChainKey, str] = {}
     tables: dict[str, tuple[list[str], list[str], dict[str, list[str]]]] = {}
     for index, chain in enumerate(found):
-        place = f"chains[{index}]"
-        check_name(place, chain["name"])
+        option_path = f"chains[{index}]"
+        check_name(option_path, chain["name"])
         key = ChainKey(FAMILIES[family], chain["table"], chain["name"])
         if family not in chain["families"] or chain["state"] == "absent":
             continue
-        unique(seen, key, place, f"chain {key}")
+        unique(seen, key, option_path, f"chain {key}")
         names, rules, jumps = tables.setdefault(key.table, ([], [], {where: [] for where in WHERE}))
         names.append(f":{key.chain} - [0:0]")
         for number, one in enumerate(chain["rules"] or ()):
-            rule = text(f"{place}.rules[{number}]", one).strip()
-            check_rule(f"{place}.rules[{number}]", "text", rule)
+            rule = text(f"{option_path}.rules[{number}]", one).strip()
+            check_rule(f"{option_path}.rules[{number}]", "text", rule)
             rules.append(f"-A {key.chain} {rule}")
         for number, jump in enumerate(chain["jumps"] or ()):
-            check_jump(f"{place}.jumps[{number}]", key, jump)
+            check_jump(f"{option_path}.jumps[{number}]", key, jump)
             there = jump_into(key, jump)
             jumps[jump["position"]].append(f"{there.chain} {there.rule}")
     lines = []

@@ -58,12 +58,12 @@ def check(params: Mapping[str, Any]) -> tuple[list[Alternatives], list[Alternati
     for option in ("modules", "optional", "absent"):
         lists[option] = []
         for index, text in enumerate(params[option]):
-            place = f"{option}[{index}]"
+            option_path = f"{option}[{index}]"
             names = tuple(canonical(name) for name in text.split("|"))
             for name in names:
                 if not _NAME.match(name):
-                    raise InputError(place, "name", text, "a kernel module's name, or several joined by '|'")
-                unique(seen, name, place, f"kernel module {name}")
+                    raise InputError(option_path, "name", text, "a kernel module's name, or several joined by '|'")
+                unique(seen, name, option_path, f"kernel module {name}")
             lists[option].append(names)
     if any(len(names) > 1 for names in lists["absent"]):
         raise InputError(

@@ -66,52 +66,54 @@ def check(given: Mapping[str, Any], absent: Iterable[str]) -> tuple[dict[str, st
     seen: dict[str, str] = {}
     values, bounds = {}, {}
     for name, value in given.items():
-        place = f"sysctls[{name}]"
-        key = _key(name, place)
-        unique(seen, key, place, f"sysctl {key}")
+        option_path = f"sysctls[{name}]"
+        key = _key(name, option_path)
+        unique(seen, key, option_path, f"sysctl {key}")
         if isinstance(value, dict):
-            bounds[key] = _bounds(place, value)
+            bounds[key] = _bounds(option_path, value)
         else:
-            values[key] = _value(place, "value", value)
+            values[key] = _value(option_path, "value", value)
     gone = [_key(name, f"absent[{index}]") for index, name in enumerate(absent)]
     for index, key in enumerate(gone):
         unique(seen, key, f"absent[{index}]", f"sysctl {key}")
     return values, bounds, gone
 
 
-def _key(name: str, place: str) -> str:
+def _key(name: str, option_path: str) -> str:
     key = sysctls.canonical(name)
     try:
         sysctls.path(key)
     except InputError:
         key = ""
     if not _NAME.match(key):
-        raise InputError(place, "name", name, "a sysctl's name, for example net.ipv4.ip_forward")
+        raise InputError(option_path, "name", name, "a sysctl's name, for example net.ipv4.ip_forward")
     return key
 
 
-def _value(place: str, field: str, value: Any) -> str:
+def _value(option_path: str, field: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise InputError(place, field, value, "a number or a text (YAML turns yes and on into booleans: quote them)")
+        raise InputError(
+            option_path, field, value, "a number or a text (YAML turns yes and on into booleans: quote them)"
+        )
     if "\n" in str(value):
-        raise InputError(place, field, value, "one line")
+        raise InputError(option_path, field, value, "one line")
     return sysctls.normal(str(value))
 
 
-def _bounds(place: str, given: dict[str, Any]) -> Bounds:
+def _bounds(option_path: str, given: dict[str, Any]) -> Bounds:
     if not given or set(given) - {"min", "max"}:
-        raise InputError(place, "value", given, "a value, or a dictionary of min, max or both")
+        raise InputError(option_path, "value", given, "a value, or a dictionary of min, max or both")
     found = {}
     for field, value in given.items():
         try:
-            found[field] = tuple(int(word) for word in _value(place, field, value).split())
+            found[field] = tuple(int(word) for word in _value(option_path, field, value).split())
         except ValueError:
-            raise InputError(place, field, value, "a number, or as many as the parameter has") from None
+            raise InputError(option_path, field, value, "a number, or as many as the parameter has") from None
         if not found[field]:
-            raise InputError(place, field, value, "a number, or as many as the parameter has")
+            raise InputError(option_path, field, value, "a number, or as many as the parameter has")
     low, high = found.get("min"), found.get("max")
     if low and high and (len(low) != len(high) or any(one > other for one, other in zip(low, high))):
-        raise InputError(place, "min", given["min"], f"not above max, {given['max']}")
+        raise InputError(option_path, "min", given["min"], f"not above max, {given['max']}")
     return Bounds(low, high)
 
 

@@ -42,15 +42,15 @@ def check_owner(owner: str) -> str:
     return owner
 
 
-def unique(seen: dict[Any, str], key: Any, place: str, text: str | None = None) -> None:
-    """Record in ``seen`` that ``key`` is at the option path ``place`` (for example ``services[3]``).
+def unique(seen: dict[Any, str], key: Any, option_path: str, text: str | None = None) -> None:
+    """Record in ``seen`` that ``key`` is at an option path (for example ``services[3]``).
 
     Raises:
         EngineError: the key is at another option path, too; the text names both.
     """
     if key in seen:
-        raise EngineError(f"{place} and {seen[key]} are both {text or key}; name each thing once")
-    seen[key] = place
+        raise EngineError(f"{option_path} and {seen[key]} are both {text or key}; name each thing once")
+    seen[key] = option_path
 
 
 def address(subject: str, field: str, value: str) -> str:

@@ -54,15 +54,15 @@ def ask(unclear: Collection[Given]) -> dict[str, Given] | None:
         return None
     return {
         each.name: each._replace(
-            members=Lines.of(found[each.name], _at(f"{each.place}.members")),
-            gone=Lines.of(found[_gone(index)], _at(f"{each.place}.absent_members")),
+            members=Lines.of(found[each.name], _at(f"{each.option_path}.members")),
+            gone=Lines.of(found[_gone(index)], _at(f"{each.option_path}.absent_members")),
         )
         for index, each in enumerate(unclear)
     }
 
 
-def _at(place: str) -> Callable[[int], str]:
-    return lambda _index: place
+def _at(option_path: str) -> Callable[[int], str]:
+    return lambda _index: option_path
 
 
 def try_out(made: Plan) -> None:
@@ -110,8 +110,8 @@ def make(making: list[Making]) -> None:
         raise EngineError(
             f"{which.lines.called(index)} and {which.lines.called(first)} are the same; name each thing once"
         )
-    text, place = which.lines.texts[index], which.lines.place(index)
-    raise EngineError(f"{place}: member {text!r} of set {which.name} ({which.header.type}): {why}")
+    text, option_path = which.lines.texts[index], which.lines.option_path(index)
+    raise EngineError(f"{option_path}: member {text!r} of set {which.name} ({which.header.type}): {why}")
 
 
 def _refusal(making: list[Making]) -> tuple[Making, int | None, str] | None:
@@ -139,7 +139,7 @@ def _same_as(which: Making, index: int) -> int:
     while high - low > 1:
         middle, probe = (low + high) // 2, probe + 1
         texts = [*lines[low:middle], lines[index]]
-        if _refusal([Making(f"probe-{probe}", which.header, Lines.of(texts, which.lines.place))]) is None:
+        if _refusal([Making(f"probe-{probe}", which.header, Lines.of(texts, which.lines.option_path))]) is None:
             low = middle
         else:
             high = middle

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 class Given(NamedTuple):
-    """Set as the task gives it, at the option path ``place``.
+    """Set as the task gives it, at its option path.
 
     ``header`` is the wanted header, or None if the set must be absent. ``members`` must be present, ``gone`` must be
     absent. With ``exact``, all other members must be absent, too.
     """
 
-    place: str
+    option_path: str
     name: str
     header: IPSet | None
     members: Lines
@@ -61,7 +61,7 @@ class Given(NamedTuple):
 
     def subject(self) -> str:
         """Return the set for an error: its option path and its name."""
-        return f"{self.place} ({self.name})"
+        return f"{self.option_path} ({self.name})"
 
 
 class Change(NamedTuple):
@@ -187,7 +187,7 @@ def _spelled(lines: Lines, index: int, text: str, spell: Spell) -> Member:
     try:
         found = spell(text)
     except InputError as error:
-        raise UnclearError(InputError(lines.place(index), error.field, error.value, error.expected)) from error
+        raise UnclearError(InputError(lines.option_path(index), error.field, error.value, error.expected)) from error
     if found is None:
         raise UnclearError
     return found
@@ -208,8 +208,10 @@ def _refuse_repetition(*named: tuple[Lines, Mapping[int, Member]]) -> None:
         for index, text in enumerate(lines.texts):
             member = spelled[index].member if index in spelled else _apart(text)[0]
             if member in seen:
-                first, place = seen[member]
-                raise EngineError(f"{lines.called(index)} and {first.called(place)} are the same; name each thing once")
+                first, first_index = seen[member]
+                raise EngineError(
+                    f"{lines.called(index)} and {first.called(first_index)} are the same; name each thing once"
+                )
             seen[member] = lines, index
 
 

@@ -22,16 +22,19 @@ _UNTIDY = tuple(sign.encode() for sign in ("#", '"', "  ", "\n\n", " \n", "\n ",
 
 
 class Lines:
-    """Members with their options, one to a line of ``text``; ``place(index)`` names a member's position in errors."""
+    """Members with their options, one to a line of ``text``.
 
-    def __init__(self, text: bytes, place: Callable[[int], str]) -> None:
+    ``option_path(index)`` names a member in errors: by its option path, or by its file and line.
+    """
+
+    def __init__(self, text: bytes, option_path: Callable[[int], str]) -> None:
         self._text = text
-        self.place = place
+        self.option_path = option_path
 
     @classmethod
-    def of(cls, texts: Iterable[str], place: Callable[[int], str]) -> Lines:
+    def of(cls, texts: Iterable[str], option_path: Callable[[int], str]) -> Lines:
         """Return Lines of a list of texts."""
-        return cls(encoded("".join(f"{text}\n" for text in texts)), place)
+        return cls(encoded("".join(f"{text}\n" for text in texts)), option_path)
 
     def __len__(self) -> int:
         return self._text.count(b"\n")
@@ -47,7 +50,7 @@ class Lines:
 
     def called(self, index: int) -> str:
         """Return a member for an error: its position and its text."""
-        return f"{self.place(index)} ({self.texts[index]})"
+        return f"{self.option_path(index)} ({self.texts[index]})"
 
 
 def encoded(text: str) -> bytes:
@@ -60,7 +63,7 @@ def decoded(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def inline(place: str, option: str, given: Iterable[str]) -> Lines:
+def inline(option_path: str, option: str, given: Iterable[str]) -> Lines:
     """Return the members in an option.
 
     Raises:
@@ -69,12 +72,12 @@ def inline(place: str, option: str, given: Iterable[str]) -> Lines:
     texts = []
     for index, text in enumerate(given):
         if not text.strip() or "\n" in text.strip():
-            raise InputError(f"{place}.{option}[{index}]", "text", text, "a member in the words of ipset add")
+            raise InputError(f"{option_path}.{option}[{index}]", "text", text, "a member in the words of ipset add")
         texts.append(_spaced(text.strip()))
-    return Lines.of(texts, lambda index: f"{place}.{option}[{index}]")
+    return Lines.of(texts, lambda index: f"{option_path}.{option}[{index}]")
 
 
-def from_file(place: str, path: str) -> Lines:
+def from_file(option_path: str, path: str) -> Lines:
     """Return the members in a file: one a line; ``#`` begins a comment, and empty lines are skipped.
 
     Raises:
@@ -84,7 +87,7 @@ def from_file(place: str, path: str) -> Lines:
         with open(path, "rb") as file:
             text = file.read()
     except OSError as error:
-        raise InputError(place, "src", path, f"a file that can be read ({error.strerror})") from error
+        raise InputError(option_path, "src", path, f"a file that can be read ({error.strerror})") from error
     if text and not text.endswith(b"\n"):
         text += b"\n"
     if text.isascii() and text[:1] not in (b" ", b"\n") and not any(sign in text for sign in _UNTIDY):

@@ -43,22 +43,22 @@ def arranged(given: Given, saved: Saved | None, types: Mapping[str, str]) -> tup
     plain = []
     for index, text in enumerate(given.members.texts):
         member, where, other, options = _apart(text)
-        _check(given.members.place(index), member, types)
+        _check(given.members.option_path(index), member, types)
         plain.append(f"{member} {options}".rstrip())
         if not where:
             if member not in wanted:
                 wanted.append(member)
             continue
         if other not in wanted or other == member:
-            raise InputError(given.members.place(index), where, other, "another set in this list")
+            raise InputError(given.members.option_path(index), where, other, "another set in this list")
         if member in wanted:
             wanted.remove(member)
         wanted.insert(wanted.index(other) + (where == "after"), member)
     if saved is None:
         order = sorted(range(len(plain)), key=lambda index: wanted.index(plain[index].partition(" ")[0]))
-        lines = Lines.of([plain[index] for index in order], lambda index: given.members.place(order[index]))
+        lines = Lines.of([plain[index] for index in order], lambda index: given.members.option_path(order[index]))
         return given._replace(members=lines), None
-    given = given._replace(members=Lines.of(plain, given.members.place))
+    given = given._replace(members=Lines.of(plain, given.members.option_path))
     kept = [member for member in present if member in wanted]
     appended = [member for member in (text.partition(" ")[0] for text in plain) if member not in present]
     if [*kept, *appended] == wanted:
@@ -69,7 +69,7 @@ def arranged(given: Given, saved: Saved | None, types: Mapping[str, str]) -> tup
     )
 
 
-def places(saved: Saved) -> dict[str, str]:
+def positioned_options(saved: Saved) -> dict[str, str]:
     """Return the options of a list's members, each with its position, from :class:`Saved`.
 
     With the position, an undo restores a removed member in its order. An undo runs backwards, so it restores the
@@ -78,8 +78,8 @@ def places(saved: Saved) -> dict[str, str]:
     texts = saved.members()
     following = [f"before {text.partition(' ')[0]}" for text in texts[1:]]
     return {
-        member: f"{place} {options}".strip()
-        for (member, _blank, options), place in zip((text.partition(" ") for text in texts), [*following, ""])
+        member: f"{position} {options}".strip()
+        for (member, _blank, options), position in zip((text.partition(" ") for text in texts), [*following, ""])
     }
 
 
@@ -91,8 +91,8 @@ def _apart(text: str) -> tuple[str, str, str, str]:
     return words[0], "", "", text.partition(" ")[2]
 
 
-def _check(place: str, member: str, types: Mapping[str, str]) -> None:
+def _check(option_path: str, member: str, types: Mapping[str, str]) -> None:
     if member not in types:
-        raise InputError(place, "member", member, "a set that is there or that the task makes")
+        raise InputError(option_path, "member", member, "a set that is there or that the task makes")
     if types[member] == "list:set":
-        raise InputError(place, "member", member, "a set of another type: a list cannot hold a list")
+        raise InputError(option_path, "member", member, "a set of another type: a list cannot hold a list")

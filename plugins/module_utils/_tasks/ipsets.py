@@ -67,30 +67,32 @@ SET: dict[str, Any] = {
 _SPARE = "kubenode-swap-"  # temporary sets while a set is replaced
 
 
-def check_name(place: str, name: str) -> None:
+def check_name(option_path: str, name: str) -> None:
     """Raise InputError unless ``name`` is a valid set name."""
     if (
         not 1 <= len(name.encode()) <= 31
         or any(char.isspace() or char == '"' for char in name)
         or name.startswith(_SPARE)
     ):
-        raise InputError(place, "name", name, f"1 to 31 characters without spaces and double quotes, and no {_SPARE}*")
+        raise InputError(
+            option_path, "name", name, f"1 to 31 characters without spaces and double quotes, and no {_SPARE}*"
+        )
 
 
-def given(place: str, item: Mapping[str, Any]) -> Given:
+def given(option_path: str, item: Mapping[str, Any]) -> Given:
     """Return one set as the task gives it.
 
     Raises:
         InputError: an option is invalid, or options exclude each other.
     """
     name = item["name"]
-    subject = f"{place} ({name})"
+    subject = f"{option_path} ({name})"
     if item["state"] == "absent":
         for option in ("members", "src", "absent_members"):
             if item[option]:
                 raise InputError(subject, option, "given", "nothing for a set that shall be absent")
-        nothing = inline(place, "members", ())
-        return Given(place, name, None, nothing, nothing, True)
+        nothing = inline(option_path, "members", ())
+        return Given(option_path, name, None, nothing, nothing, True)
     kind = item["type"]
     has_family = str(kind).startswith("hash:") and kind != "hash:mac"
     if item["family"] == "inet6" and not has_family:
@@ -98,14 +100,14 @@ def given(place: str, item: Mapping[str, Any]) -> Given:
     chosen = {option: item[option] for option in OPTIONS if item[option] is not None}
     if not has_family:
         chosen.pop("family")
-    members = from_file(subject, item["src"]) if item["src"] else inline(place, "members", item["members"] or ())
+    members = from_file(subject, item["src"]) if item["src"] else inline(option_path, "members", item["members"] or ())
     exact = item["purge_members"] and bool(item["src"] or item["members"] is not None)
     return Given(
-        place,
+        option_path,
         name,
         header(kind, chosen, subject),
         members,
-        inline(place, "absent_members", item["absent_members"]),
+        inline(option_path, "absent_members", item["absent_members"]),
         exact,
     )
 
@@ -137,10 +139,10 @@ class Task(ModuleTask):
         self._want: State = {"set": {}, "member": {}}
         seen: dict[str, str] = {}
         for index, item in enumerate(params["sets"]):
-            place, name = f"sets[{index}]", item["name"]
-            check_name(place, name)
-            unique(seen, name, place, f"set {name}")
-            self._sets[name] = given(place, item)
+            option_path, name = f"sets[{index}]", item["name"]
+            check_name(option_path, name)
+            unique(seen, name, option_path, f"set {name}")
+            self._sets[name] = given(option_path, item)
             self._needs_members |= (
                 item["state"] == "absent" or item["members"] is not None or bool(item["src"] or item["absent_members"])
             )
@@ -182,9 +184,11 @@ class Task(ModuleTask):
         """
         for name, there in have["set"].items():
             if there.type == "list:set" and not there.order:
-                from .ipset_order import places
+                from .ipset_order import positioned_options
 
-                placed = {MemberKey(name, member): options for member, options in places(saved[name]).items()}
+                placed = {
+                    MemberKey(name, member): options for member, options in positioned_options(saved[name]).items()
+                }
                 have["member"].update(
                     (key, placed[key]) for key in placed if key in have["member"] and key not in self._want["member"]
                 )

@@ -87,8 +87,8 @@ class Task(ModuleTask):
                 absent["chain"].add(key)
             else:
                 want["chain"][key] = have["chain"].get(key, ()) if chain.rules is None else chain.rules
-            for place, jump, position in chain.jumps or ():
-                unique(seen, jump, place, f"rule in {jump}")
+            for option_path, jump, position in chain.jumps or ():
+                unique(seen, jump, option_path, f"rule in {jump}")
                 spot = (jump[:3], position)
                 orders[spot] = orders.get(spot, 0) + 1
                 want["jump"][jump] = RulePosition(position, orders[spot])
@@ -122,22 +122,24 @@ def given_chains(given: Iterable[Mapping[str, Any]]) -> dict[ChainKey, Wanted]:
     chains: dict[ChainKey, Wanted] = {}
     seen: dict[ChainKey, str] = {}
     for index, chain in enumerate(given):
-        place = f"chains[{index}]"
-        check_name(place, chain["name"])
-        texts = [text(f"{place}.rules[{number}]", rule).strip() for number, rule in enumerate(chain["rules"] or ())]
+        option_path = f"chains[{index}]"
+        check_name(option_path, chain["name"])
+        texts = [
+            text(f"{option_path}.rules[{number}]", rule).strip() for number, rule in enumerate(chain["rules"] or ())
+        ]
         rules = [rule if _QUOTED.search(rule) else " ".join(rule.split()) for rule in texts]
         for number, rule in enumerate(rules):
-            check_rule(f"{place}.rules[{number}]", "text", rule)
+            check_rule(f"{option_path}.rules[{number}]", "text", rule)
         if chain["state"] == "absent" and (rules or chain["jumps"]):
-            raise InputError(place, "state", "absent", "present, with rules or jumps")
+            raise InputError(option_path, "state", "absent", "present, with rules or jumps")
         for family in chain["families"]:
             key = ChainKey(FAMILIES[family], chain["table"], chain["name"])
-            unique(seen, key, place, f"chain {key}")
-            jumps = [(f"{place}.jumps[{number}]", jump) for number, jump in enumerate(chain["jumps"] or ())]
+            unique(seen, key, option_path, f"chain {key}")
+            jumps = [(f"{option_path}.jumps[{number}]", jump) for number, jump in enumerate(chain["jumps"] or ())]
             for here, jump in jumps:
                 check_jump(here, key, jump)
             chains[key] = Wanted(
-                place,
+                option_path,
                 chain["state"] == "present",
                 None if chain["rules"] is None else tuple(rules),
                 None
@@ -152,10 +154,10 @@ class Expected(NamedTuple):
 
     warnings: list[str]
 
-    def sets(self, place: str, name: str) -> IPSet:
+    def sets(self, option_path: str, name: str) -> IPSet:
         """Warn that an earlier task must make the set; return any header in its place, as no rule needs its type."""
         self.warnings.append(
-            f"{place}: set {name} does not exist; a run would fail unless a task before this one makes it"
+            f"{option_path}: set {name} does not exist; a run would fail unless a task before this one makes it"
         )
         return IPSet("bitmap:port", (("range", "0-1"),))
 
@@ -163,7 +165,7 @@ class Expected(NamedTuple):
 class Wanted(NamedTuple):
     """Chain as the task wants it: option path, presence, rules and jumps (option path, key, rule position)."""
 
-    place: str
+    option_path: str
     present: bool
     rules: tuple[str, ...] | None
     jumps: list[tuple[str, JumpKey, Any]] | None
@@ -188,7 +190,7 @@ def respell(chains: Chains, have: ReadState, expected: Expected | None) -> dict[
     jumps = [
         given
         for key, chain in plain.items()
-        for (_place, given, _position), (_same, jump, _there) in zip(chains[key].jumps or (), chain.jumps or ())
+        for (_path, given, _position), (_same, jump, _there) in zip(chains[key].jumps or (), chain.jumps or ())
         if jump not in have["jump"]
     ]
     if not rules and not jumps:
@@ -201,8 +203,8 @@ def respell(chains: Chains, have: ReadState, expected: Expected | None) -> dict[
             rules=texts.get(key, chain.rules),
             jumps=chain.jumps
             and [
-                (place, keys.get(given, jump), position)
-                for (place, jump, position), (_same, given, _there) in zip(chain.jumps, chains[key].jumps or ())
+                (option_path, keys.get(given, jump), position)
+                for (option_path, jump, position), (_same, given, _there) in zip(chain.jumps, chains[key].jumps or ())
             ],
         )
         for key, chain in plain.items()
@@ -219,7 +221,10 @@ def plainly(chain: Wanted, family: int, there: tuple[str, ...]) -> Wanted:
         chain = chain._replace(rules=tuple(rule if rule in known else _plain(family, rule) for rule in chain.rules))
     return chain._replace(
         jumps=chain.jumps
-        and [(place, jump._replace(rule=_plain(family, jump.rule)), position) for place, jump, position in chain.jumps],
+        and [
+            (option_path, jump._replace(rule=_plain(family, jump.rule)), position)
+            for option_path, jump, position in chain.jumps
+        ],
     )
 
 
@@ -259,24 +264,29 @@ def mentioned_sets(
     """
     texts: list[tuple[ChainKey | JumpKey, str, str]]
     texts = [
-        (key, f"{chains[key].place}.rules[{index}]", rule) for key in rules for index, rule in enumerate(rules[key])
+        (key, f"{chains[key].option_path}.rules[{index}]", rule)
+        for key in rules
+        for index, rule in enumerate(rules[key])
     ]
     given = [
-        (place, jump) for chain in chains.values() for place, jump, _position in chain.jumps or () if jump in jumps
+        (option_path, jump)
+        for chain in chains.values()
+        for option_path, jump, _position in chain.jumps or ()
+        if jump in jumps
     ]
-    texts += [(jump, place, jump.rule) for place, jump in given]
-    named = [(key, place, name) for key, place, rule in texts for name in iptables.mentioned_sets([rule])]
+    texts += [(jump, option_path, jump.rule) for option_path, jump in given]
+    named = [(key, option_path, name) for key, option_path, rule in texts for name in iptables.mentioned_sets([rule])]
     if not named:
         return {}
     from ..engine.kernel import ipset
 
-    there = ipset.read({name for _key, _place, name in named}, members=False)["set"]
-    for key, place, name in named:
+    there = ipset.read({name for _key, _path, name in named}, members=False)["set"]
+    for key, option_path, name in named:
         if name not in there:
             if expected is None:
-                raise InputError(place, "set", name, "a set that exists")
-            there[name] = expected.sets(place, name)
+                raise InputError(option_path, "set", name, "a set that exists")
+            there[name] = expected.sets(option_path, name)
         kind, options = there[name].type, there[name]
         if _SET_FAMILIES.get(options.option("family", kind), key.family) != key.family:
-            raise InputError(place, "set", name, f"a set with IPv{key.family} addresses (it is {options.text()})")
+            raise InputError(option_path, "set", name, f"a set with IPv{key.family} addresses (it is {options.text()})")
     return there

@@ -58,11 +58,11 @@ _ONE_PORT = {"--sports": "--sport", "--dports": "--dport"}
 _WITH_PORTS = ("tcp", "udp", "udplite", "sctp", "dccp")
 
 
-def text(place: str, given: object) -> str:
+def text(option_path: str, given: object) -> str:
     """Return a rule as text, in the order of the table.
 
     Args:
-        place: the rule's option path.
+        option_path: the rule's option path.
         given: text, which is returned as it is, or fields by name.
 
     Raises:
@@ -71,20 +71,20 @@ def text(place: str, given: object) -> str:
     if isinstance(given, str):
         return given
     if not isinstance(given, dict):
-        raise InputError(place, "rule", given, "text or fields")
+        raise InputError(option_path, "rule", given, "text or fields")
     for name in given:
         if name not in FIELDS:
-            raise InputError(place, "field", name, f"one of {', '.join(FIELDS)}")
+            raise InputError(option_path, "field", name, f"one of {', '.join(FIELDS)}")
     given = {name: value for name, value in given.items() if value is not None}
     if "jump" in given and "goto" in given:
-        raise InputError(place, "goto", given["goto"], "nothing beside jump")
+        raise InputError(option_path, "goto", given["goto"], "nothing beside jump")
     if "target_options" in given and "jump" not in given:
-        raise InputError(place, "target_options", given["target_options"], "the jump that they belong to")
-    return " ".join(_spelled(place, name, field, given) for name, field in FIELDS.items() if name in given)
+        raise InputError(option_path, "target_options", given["target_options"], "the jump that they belong to")
+    return " ".join(_spelled(option_path, name, field, given) for name, field in FIELDS.items() if name in given)
 
 
-def _spelled(place: str, name: str, field: Field, given: dict[str, Any]) -> str:
-    value = _value(place, name, field, given[name])
+def _spelled(option_path: str, name: str, field: Field, given: dict[str, Any]) -> str:
+    value = _value(option_path, name, field, given[name])
     if name == "comment":
         return f"-m comment --comment {quoted(value)}"
     if not field.option:
@@ -95,59 +95,61 @@ def _spelled(place: str, name: str, field: Field, given: dict[str, Any]) -> str:
     if option in _ONE_PORT:
         protocol = str(given.get("protocol", "")).lower()
         if protocol not in _WITH_PORTS:
-            raise InputError(place, name, given[name], f"a protocol with ports beside it ({', '.join(_WITH_PORTS)})")
+            raise InputError(
+                option_path, name, given[name], f"a protocol with ports beside it ({', '.join(_WITH_PORTS)})"
+            )
         if "," not in value:
             match, option = protocol, _ONE_PORT[option]
     return " ".join(part for part in (f"-m {match}" if match else "", "!" if inverted else "", option, value) if part)
 
 
-def _value(place: str, name: str, field: Field, value: Any) -> str:
+def _value(option_path: str, name: str, field: Field, value: Any) -> str:
     """Return a value as text."""
     parts = value if field.many and isinstance(value, list) else [value]
     if not parts or any(
         isinstance(part, (bool, dict, list)) or not str(part).strip() or "\n" in str(part) for part in parts
     ):
-        raise InputError(place, name, value, "text or a number" + (", or a list of them" if field.many else ""))
+        raise InputError(option_path, name, value, "text or a number" + (", or a list of them" if field.many else ""))
     if len(parts) > 1 and any(str(part).strip().startswith("!") for part in parts):
         raise InputError(
-            place, name, value, "'!' before one value or one text ('!80,443'), since it is about all of them"
+            option_path, name, value, "'!' before one value or one text ('!80,443'), since it is about all of them"
         )
     joined = ",".join(str(part).strip() for part in parts)
     count = len(joined.lstrip("! ").split())
     if field.words and count != field.words:
-        raise InputError(place, name, value, "one word" if field.words == 1 else f"{field.words} words")
+        raise InputError(option_path, name, value, "one word" if field.words == 1 else f"{field.words} words")
     return joined
 
 
-def check_name(place: str, name: str) -> None:
+def check_name(option_path: str, name: str) -> None:
     """Raise InputError unless ``name`` is valid for a chain that is not built in."""
     if not _NAME.match(name) or any(name in chains for chains in BUILT_IN.values()):
         raise InputError(
-            place,
+            option_path,
             "name",
             name,
             "a chain of your own: 1 to 28 characters without spaces and quotes, not a built-in chain",
         )
 
 
-def check_rule(place: str, field: str, rule: str) -> None:
+def check_rule(option_path: str, field: str, rule: str) -> None:
     """Raise InputError unless ``rule`` is one rule, or a part of one."""
     if "\n" in rule or rule != rule.strip() or _COMMAND.match(rule):
-        raise InputError(place, field, rule, "one rule without '-A CHAIN', in the spelling of iptables-save")
+        raise InputError(option_path, field, rule, "one rule without '-A CHAIN', in the spelling of iptables-save")
     if _NO_RULE.search(rule):
-        raise InputError(place, field, rule, "one rule, without options that make iptables do something else")
+        raise InputError(option_path, field, rule, "one rule, without options that make iptables do something else")
 
 
-def check_jump(place: str, chain: ChainKey, jump: Mapping[str, Any]) -> None:
+def check_jump(option_path: str, chain: ChainKey, jump: Mapping[str, Any]) -> None:
     """Raise InputError unless ``jump`` is a valid jump into ``chain``."""
     if jump["chain"] not in BUILT_IN[chain.table]:
         raise InputError(
-            place,
+            option_path,
             "chain",
             jump["chain"],
             f"a built-in chain of table {chain.table}: {', '.join(BUILT_IN[chain.table])}",
         )
-    check_rule(place, "match", jump["match"].strip())
+    check_rule(option_path, "match", jump["match"].strip())
 
 
 def jump_into(chain: ChainKey, jump: Mapping[str, Any]) -> JumpKey:

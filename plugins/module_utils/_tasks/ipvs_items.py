@@ -76,17 +76,17 @@ def desired_items(services: Iterable[Mapping[str, Any]]) -> tuple[State, dict[st
     keep_unlisted = set()
     seen: dict[Any, str] = {}
     for index, service in enumerate(services):
-        place = f"services[{index}]"
-        key = server_key(place, service)
-        unique(seen, key, place)
+        option_path = f"services[{index}]"
+        key = server_key(option_path, service)
+        unique(seen, key, option_path)
         if service["state"] == "absent":
             absent["virtual_server"].add(key)
             continue
-        want["virtual_server"][key] = virtual_server(f"{place} ({key})", key, service)
+        want["virtual_server"][key] = virtual_server(f"{option_path} ({key})", key, service)
         if service["real_servers"] is None or not service["purge_real_servers"]:
             keep_unlisted.add(key)
         for number_, real in enumerate(service["real_servers"] or ()):
-            here = f"{place}.real_servers[{number_}]"
+            here = f"{option_path}.real_servers[{number_}]"
             real_key = real_server_key(here, key, real)
             unique(seen, real_key, here)
             if real["state"] == "absent":
@@ -96,22 +96,24 @@ def desired_items(services: Iterable[Mapping[str, Any]]) -> tuple[State, dict[st
     return want, absent, keep_unlisted
 
 
-def server_key(place: str, service: Mapping[str, Any]) -> VirtualServerKey:
+def server_key(option_path: str, service: Mapping[str, Any]) -> VirtualServerKey:
     """Return the key of a virtual server."""
     mark = service["fwmark"]
     given = [field for field in ("protocol", "address", "port") if service[field] is not None]
     if mark is not None:
         if given:
-            raise InputError(place, given[0], service[given[0]], f"nothing beside fwmark {mark}")
-        return VirtualServerKey("fwmark", "", number(place, "fwmark", mark, 1, _UINT32), FAMILIES[service["family"]])
+            raise InputError(option_path, given[0], service[given[0]], f"nothing beside fwmark {mark}")
+        return VirtualServerKey(
+            "fwmark", "", number(option_path, "fwmark", mark, 1, _UINT32), FAMILIES[service["family"]]
+        )
     for field in ("protocol", "address", "port"):
         if service[field] is None:
-            raise InputError(place, field, None, "a value, unless fwmark is given")
-    where = address(place, "address", service["address"])
+            raise InputError(option_path, field, None, "a value, unless fwmark is given")
+    where = address(option_path, "address", service["address"])
     if service["family"] == "ipv6" and net.family(where) == 4:
-        raise InputError(place, "family", "ipv6", f"ipv4 or nothing, as the address {where} is")
+        raise InputError(option_path, "family", "ipv6", f"ipv4 or nothing, as the address {where} is")
     return VirtualServerKey(
-        service["protocol"], where, number(place, "port", service["port"], 0, 65535), net.family(where)
+        service["protocol"], where, number(option_path, "port", service["port"], 0, 65535), net.family(where)
     )
 
 
@@ -165,13 +167,13 @@ def prefix(subject: str, family: int, text: str) -> int:
     )
 
 
-def real_server_key(place: str, server: VirtualServerKey, real: Mapping[str, Any]) -> RealServerKey:
+def real_server_key(option_path: str, server: VirtualServerKey, real: Mapping[str, Any]) -> RealServerKey:
     """Return the key of a real server."""
-    where = host(place, "address", real["address"])
-    port = server.port if real["port"] is None else number(place, "port", real["port"], 0, 65535)
+    where = host(option_path, "address", real["address"])
+    port = server.port if real["port"] is None else number(option_path, "port", real["port"], 0, 65535)
     if net.family(where) != server.family and real["forwarding_method"] != "tunnel":
         expected = f"an IPv{server.family} address, or forwarding_method tunnel"
-        raise InputError(f"{place} of {server}", "address", where, expected)
+        raise InputError(f"{option_path} of {server}", "address", where, expected)
     return RealServerKey(server, where, 0 if server.protocol == "fwmark" and real["port"] is None else port)
 
 

@@ -73,13 +73,13 @@ def _sync_daemons(given: Iterable[Mapping[str, Any]]) -> tuple[Items, set[Any]]:
     absent: set[Any] = set()
     seen: dict[str, str] = {}
     for index, options in enumerate(given):
-        place = f"sync_daemons[{index}]"
+        option_path = f"sync_daemons[{index}]"
         role = options["role"]
-        unique(seen, role, place)
+        unique(seen, role, option_path)
         if options["state"] == "absent":
             absent.add(role)
         else:
-            want[role] = _daemon(f"{place} ({role})", role, options)
+            want[role] = _daemon(f"{option_path} ({role})", role, options)
     return want, absent
 
 

@@ -57,14 +57,16 @@ class Task(ModuleTask):
         self._links: dict[str, dict[str, Any]] = {}
         seen: dict[Any, str] = {}
         for index, link in enumerate(params["links"]):
-            place = f"links[{index}]"
-            unique(seen, check_link(place, link["name"]), place, f"link {link['name']}")
+            option_path = f"links[{index}]"
+            unique(seen, check_link(option_path, link["name"]), option_path, f"link {link['name']}")
             self._links[link["name"]] = {
                 **link,
                 "addresses": None
                 if link["addresses"] is None
-                else keys(f"{place}.addresses", link["name"], link["addresses"], seen),
-                "absent_addresses": keys(f"{place}.absent_addresses", link["name"], link["absent_addresses"], seen),
+                else keys(f"{option_path}.addresses", link["name"], link["addresses"], seen),
+                "absent_addresses": keys(
+                    f"{option_path}.absent_addresses", link["name"], link["absent_addresses"], seen
+                ),
             }
 
     def read(self, view: LedgerView) -> State:
@@ -110,22 +112,24 @@ class Task(ModuleTask):
         return addresses.read(sorted({key if kind == "link" else key.link for kind, key in items}))
 
 
-def check_link(place: str, link: str) -> str:
+def check_link(option_path: str, link: str) -> str:
     """Return the name of a link.
 
     Raises:
         InputError: the kernel does not accept the name.
     """
     if not 1 <= len(link.encode()) <= 15 or any(char in "/:%" or char.isspace() for char in link) or link in _NO_NAMES:
-        raise InputError(place, "name", link, "a link's name: 1 to 15 characters without '/', ':', '%' and spaces")
+        raise InputError(
+            option_path, "name", link, "a link's name: 1 to 15 characters without '/', ':', '%' and spaces"
+        )
     return link
 
 
-def keys(place: str, link: str, texts: Iterable[str], seen: dict[Any, str]) -> dict[AddressKey, bool]:
+def keys(option_path: str, link: str, texts: Iterable[str], seen: dict[Any, str]) -> dict[AddressKey, bool]:
     """Return the keys of addresses on a link, in their order."""
     found = {}
     for index, text in enumerate(texts):
-        here = f"{place}[{index}]"
+        here = f"{option_path}[{index}]"
         plain, slash, length = text.partition("/")
         where = host(here, "address", plain)
         full = net.full_prefix(net.family(where))

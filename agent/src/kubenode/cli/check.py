@@ -83,11 +83,11 @@ def _rights(directory: str) -> Iterator[Finding]:
         yield "ok", "the capability CAP_NET_ADMIN"
     else:
         yield "FAIL", "the capability CAP_NET_ADMIN is missing: run as root"
-    place = directory if os.path.isdir(directory) else os.path.dirname(directory) or "/"
-    if os.access(place, os.W_OK):
+    parent = directory if os.path.isdir(directory) else os.path.dirname(directory) or "/"
+    if os.access(parent, os.W_OK):
         yield "ok", f"{directory} can be written"
     else:
-        yield "FAIL", f"{place} cannot be written, expected a writable directory for the ledger"
+        yield "FAIL", f"{parent} cannot be written, expected a writable directory for the ledger"
 
 
 def _modules(scheduler: str) -> Iterator[Finding]:

@@ -28,8 +28,8 @@ def tables(state: ReadState, family: int) -> dict[str, dict[str, list[str]]]:
     """
     rules_of: dict[str, dict[str, list[str]]] = {}
     jumps: dict[tuple[str, str], list[JumpKey]] = {}
-    places = state.get("jump", {})
-    for key in places:
+    positions = state.get("jump", {})
+    for key in positions:
         if key.family == family:
             jumps.setdefault((key.table, key.chain), []).append(key)
     chains = state.get("chain", {})
@@ -38,7 +38,7 @@ def tables(state: ReadState, family: int) -> dict[str, dict[str, list[str]]]:
         rules_of[table] = {}
         for chain in BUILT_IN[table]:
             ordered = sorted(
-                jumps.get((table, chain), ()), key=lambda key: (WHERE.index(places[key].where), places[key].order)
+                jumps.get((table, chain), ()), key=lambda key: (WHERE.index(positions[key].where), positions[key].order)
             )
             rules_of[table][chain] = [key.rule for key in ordered]
         for chain in own:

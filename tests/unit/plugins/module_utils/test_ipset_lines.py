@@ -21,7 +21,7 @@ LINES = st.lists(st.text(st.sampled_from('ab1 \t\r"#\x0c\u00a0é'), max_size=6),
 def read(path: Path, text: str) -> list[tuple[str, str]]:
     path.write_text(text, encoding="utf-8", newline="")
     lines = from_file("sets[0]", str(path))
-    return [(lines.place(index).rpartition(":")[2], member) for index, member in enumerate(lines.texts)]
+    return [(lines.option_path(index).rpartition(":")[2], member) for index, member in enumerate(lines.texts)]
 
 
 @given(lines=LINES, end=st.sampled_from(["", "\n"]))

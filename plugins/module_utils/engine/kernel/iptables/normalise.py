@@ -84,15 +84,15 @@ def normalise(
                 )
         spelled.chains.update({key: tuple(own[key.table, key.chain]) for key in chains if key.family == family})
         given = [key for key in jumps if key.family == family]
-        for place in {(key.table, key.chain) for key in given}:
-            asked = [key for key in given if (key.table, key.chain) == place]
-            if len(asked) != len(built_in[place]):
+        for chain in {(key.table, key.chain) for key in given}:
+            asked = [key for key in given if (key.table, key.chain) == chain]
+            if len(asked) != len(built_in[chain]):
                 raise EngineError(
-                    f"IPv{family} {' '.join(place)}: {' and '.join(f'`{key.rule}`' for key in asked)} become"
-                    f" {len(built_in[place])} rules, since a source or destination means several addresses; give each"
+                    f"IPv{family} {' '.join(chain)}: {' and '.join(f'`{key.rule}`' for key in asked)} become"
+                    f" {len(built_in[chain])} rules, since a source or destination means several addresses; give each"
                     " address a jump of its own"
                 )
-            spelled.jumps.update({key: key._replace(rule=rule) for key, rule in zip(asked, built_in[place])})
+            spelled.jumps.update({key: key._replace(rule=rule) for key, rule in zip(asked, built_in[chain])})
     return spelled
 
 
@@ -125,8 +125,8 @@ def _restore(family: int, lines: list[str]) -> None:
             table = line[1:]
     line = lines[number - 1] if number else ""
     chain = line.split(" ")[1] if line.startswith("-A ") else ""
-    place = " ".join(part for part in (f"IPv{family}", table, chain) if part)
-    raise EngineError(f"{place}: {explain(family, table, line, words)}")
+    subject = " ".join(part for part in (f"IPv{family}", table, chain) if part)
+    raise EngineError(f"{subject}: {explain(family, table, line, words)}")
 
 
 def _bisect(family: int, lines: list[str], refused: Complaint) -> Complaint:
