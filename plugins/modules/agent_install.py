@@ -161,7 +161,11 @@ lines:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._host.agent_releases import STATES, Places, link_target
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host.agent_releases import (
+    STATES,
+    ReleasePaths,
+    link_target,
+)
 
 
 def main() -> None:
@@ -183,10 +187,10 @@ def main() -> None:
         required_by={"bundle": ("sha256",)},
         supports_check_mode=True,
     )
-    places = Places(module.params["directory"], module.params["command"])
-    current = link_target(places.current)
+    paths = ReleasePaths(module.params["directory"], module.params["command"])
+    current = link_target(paths.current)
     try:
-        lines, before, after, result = STATES[module.params["state"]](module, places)
+        lines, before, after, result = STATES[module.params["state"]](module, paths)
     except OSError as error:
         module.fail_json(msg=f"the agent's files cannot be read: {error}; nothing was changed")
     changed_files = [path for path in after if after[path] != before[path]]

@@ -9,7 +9,7 @@
 A release is unpacked aside. Before the switch, its own ``kubenode check`` must accept configuration and node.
 
 The release and files before a change are recorded until the new release has proven itself, so that a rollback is
-possible after any interruption. Each function of STATES takes the module and the places. It returns lines of the
+possible after any interruption. Each function of STATES takes the module and the paths. It returns lines of the
 changes (in check mode: the changes that a run would make), files before and after, and the release with the action that
 a running agent needs.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Done = tuple[list[str], Texts, Texts, dict[str, Any]]  # lines, before, after, release
 
 
-class Places:
+class ReleasePaths:
     """Paths of the releases, the link to the current one, the command's link and the last working release's record."""
 
     def __init__(self, directory: str, command: str) -> None:
@@ -107,10 +107,10 @@ def unpack(module: AnsibleModule, bundle: str, release: str) -> None:
         os.umask(umask)
 
 
-def damage(places: Places, digest: str) -> str:
+def damage(paths: ReleasePaths, digest: str) -> str:
     """Return the damage of an unpacked release, "" if it matches its manifest."""
     try:
-        _agent_bundle.verify(places.release(digest))
+        _agent_bundle.verify(paths.release(digest))
     except _agent_bundle.BundleError as error:
         return str(error)
     return ""
@@ -125,31 +125,31 @@ def preflight(module: AnsibleModule, release: str, config: str | None) -> None:
     command += ["--beside-kube-proxy"] if module.params["beside_kube_proxy"] else []
     code, out, err = module.run_command(command)
     if code != 0:
-        said = (out + err).replace(temporary, module.params["config"]).strip().splitlines()
-        reasons = [line.strip() for line in said if not line.startswith(("ok ", "note "))]
-        module.fail_json(msg="the agent cannot work here: " + "; ".join(reasons), checks=said)
+        checks = (out + err).replace(temporary, module.params["config"]).strip().splitlines()
+        reasons = [line.strip() for line in checks if not line.startswith(("ok ", "note "))]
+        module.fail_json(msg="the agent cannot work here: " + "; ".join(reasons), checks=checks)
 
 
-def remove_old_releases(module: AnsibleModule, places: Places, current: str) -> list[str]:
+def remove_old_releases(module: AnsibleModule, paths: ReleasePaths, current: str) -> list[str]:
     """Remove the oldest releases beyond the option ``keep``, and the leftovers of an interrupted run."""
     try:
-        names = os.listdir(places.releases)
+        names = os.listdir(paths.releases)
     except OSError:
         return []
     others = [name for name in names if name != current and not name.startswith(".")]
-    others.sort(key=lambda name: os.stat(places.release(name)).st_mtime, reverse=True)
+    others.sort(key=lambda name: os.stat(paths.release(name)).st_mtime, reverse=True)
     too_old = others[module.params["keep"] :] + [name for name in names if name.startswith(".unpack-")]
     for name in too_old if not module.check_mode else ():
         try:
-            shutil.rmtree(places.release(name))
+            shutil.rmtree(paths.release(name))
         except OSError as error:
             module.fail_json(msg=f"release {name} cannot be removed: {error}; release {current} is proven and goes on")
     return [f"remove release {name}" for name in too_old]
 
 
-def recorded(module: AnsibleModule, places: Places) -> dict[str, Any] | None:
+def recorded(module: AnsibleModule, paths: ReleasePaths) -> dict[str, Any] | None:
     """Return the release and files that worked before the unproven changes, None without such changes."""
-    text = _files.text_of(places.unproven)
+    text = _files.text_of(paths.unproven)
     if text is None:
         return None
     try:
@@ -157,32 +157,32 @@ def recorded(module: AnsibleModule, places: Places) -> dict[str, Any] | None:
         return {"release": str(found["release"]), "files": dict(found["files"])}
     except (ValueError, KeyError, TypeError):
         module.fail_json(
-            msg=f"{places.unproven} is not as this module wrote it, expected release and files; nothing was changed"
+            msg=f"{paths.unproven} is not as this module wrote it, expected release and files; nothing was changed"
         )
 
 
-def switch(module: AnsibleModule, places: Places, release: str, before: Texts, after: Texts) -> list[str]:
+def switch(module: AnsibleModule, paths: ReleasePaths, release: str, before: Texts, after: Texts) -> list[str]:
     """Switch to a release and write files; return lines of the changes, in check mode of the planned ones."""
     lines = {
         path: f"{'remove' if after[path] is None else 'write'} {path}" for path in after if after[path] != before[path]
     }
-    if link_target(places.current) != release:
-        lines[places.current] = f"switch to release {release}"
-    if not os.path.islink(places.command) or os.readlink(places.command) != places.program:
-        lines[places.command] = f"link {places.command}"
+    if link_target(paths.current) != release:
+        lines[paths.current] = f"switch to release {release}"
+    if not os.path.islink(paths.command) or os.readlink(paths.command) != paths.program:
+        lines[paths.command] = f"link {paths.command}"
     _files.refuse_read_only(lines)
     if not module.check_mode:
         for path in after:
             if after[path] != before[path]:
                 _files.write(module, path, after[path])
-        if places.current in lines:
-            replace_link(places.current, os.path.join("releases", release))
-        if places.command in lines:
-            replace_link(places.command, places.program)
+        if paths.current in lines:
+            replace_link(paths.current, os.path.join("releases", release))
+        if paths.command in lines:
+            replace_link(paths.command, paths.program)
     return list(lines.values())
 
 
-def switch_back(module: AnsibleModule, places: Places, release: str, after: Iterable[str], before: Texts) -> None:
+def switch_back(module: AnsibleModule, paths: ReleasePaths, release: str, after: Iterable[str], before: Texts) -> None:
     """Undo a switch that failed part way.
 
     A file that could not be written still has its earlier content. ``release`` is "" if there was no release.
@@ -192,18 +192,18 @@ def switch_back(module: AnsibleModule, places: Places, release: str, after: Iter
             if _files.text_of(path) != before[path]:
                 _files.write(module, path, before[path])
     with contextlib.suppress(OSError):
-        if release and link_target(places.current) != release:
-            replace_link(places.current, os.path.join("releases", release))
-        elif not release and os.path.islink(places.current):
-            os.unlink(places.current)
+        if release and link_target(paths.current) != release:
+            replace_link(paths.current, os.path.join("releases", release))
+        elif not release and os.path.islink(paths.current):
+            os.unlink(paths.current)
 
 
-def install(module: AnsibleModule, places: Places) -> Done:
+def install(module: AnsibleModule, paths: ReleasePaths) -> Done:
     """Switch to the wanted release and files, if the preflight check of the release accepts them."""
     params, digest = module.params, module.params["digest"]
-    current, record = link_target(places.current), recorded(module, places)
-    present = os.path.isdir(places.release(digest))
-    damaged = damage(places, digest) if present else ""
+    current, record = link_target(paths.current), recorded(module, paths)
+    present = os.path.isdir(paths.release(digest))
+    damaged = damage(paths, digest) if present else ""
     lines = [] if present and not damaged else [f"unpack release {digest}" + (f" again: {damaged}" if damaged else "")]
     if lines and params["bundle"] is None and not module.check_mode:
         module.exit_json(changed=True, bundle_needed=True, lines=lines)
@@ -211,52 +211,52 @@ def install(module: AnsibleModule, places: Places) -> Done:
     after = params["files"]
     before = {path: _files.text_of(path) for path in after}
     changed_files = [path for path in after if after[path] != before[path]]
-    former = record["release"] if record else current
+    previous = record["release"] if record else current
     fresh = current != digest or bool(changed_files) or bool(damaged)
     try:
-        _files.refuse_read_only(([places.release(digest)] if unpacked else []) + ([places.unproven] if fresh else []))
+        _files.refuse_read_only(([paths.release(digest)] if unpacked else []) + ([paths.unproven] if fresh else []))
         if unpacked and not module.check_mode:
-            unpack(module, params["bundle"], places.release(digest))
+            unpack(module, params["bundle"], paths.release(digest))
         if not module.check_mode and (unpacked or current != digest or params["config"] in changed_files):
-            preflight(module, places.release(digest), after.get(params["config"], _files.text_of(params["config"])))
+            preflight(module, paths.release(digest), after.get(params["config"], _files.text_of(params["config"])))
         if fresh and not module.check_mode:
             files = {**{path: before[path] for path in changed_files}, **(record["files"] if record else {})}
-            _files.write(module, places.unproven, json.dumps({"release": former, "files": files}), 0o600)
-        lines += switch(module, places, digest, before, after)
+            _files.write(module, paths.unproven, json.dumps({"release": previous, "files": files}), 0o600)
+        lines += switch(module, paths, digest, before, after)
     except OSError as error:
-        switch_back(module, places, current, after, before)
+        switch_back(module, paths, current, after, before)
         with contextlib.suppress(OSError):
-            if record is None and os.path.lexists(places.unproven):
-                os.unlink(places.unproven)
+            if record is None and os.path.lexists(paths.unproven):
+                os.unlink(paths.unproven)
         if unpacked and not damaged:
-            shutil.rmtree(places.release(digest), ignore_errors=True)
+            shutil.rmtree(paths.release(digest), ignore_errors=True)
         module.fail_json(msg=f"the agent cannot be installed: {error}; files and release are as they were")
     if record is None and not damaged and fresh and current == digest and changed_files == [params["config"]]:
         needs = "reload"
     else:
         needs = "restart" if record or fresh else "nothing"
-    lines += ["have it prove itself"] if needs != "nothing" else remove_old_releases(module, places, digest)
-    return lines, before, after, {"release": digest, "former": former, "needs": needs}
+    lines += ["have it prove itself"] if needs != "nothing" else remove_old_releases(module, paths, digest)
+    return lines, before, after, {"release": digest, "former": previous, "needs": needs}
 
 
-def go_back(module: AnsibleModule, places: Places) -> Done:
+def go_back(module: AnsibleModule, paths: ReleasePaths) -> Done:
     """Roll back to the release and files that worked last."""
-    record = recorded(module, places)
+    record = recorded(module, paths)
     if record is None:
-        release = link_target(places.current)
+        release = link_target(paths.current)
         return [], {}, {}, {"release": release, "former": release, "needs": "nothing"}
-    if not os.path.isdir(places.release(record["release"] or "none")):
+    if not os.path.isdir(paths.release(record["release"] or "none")):
         module.fail_json(
-            msg=f"there is no release to go back to: {places.unproven} names {record['release']!r}; nothing was changed"
+            msg=f"there is no release to go back to: {paths.unproven} names {record['release']!r}; nothing was changed"
         )
-    before, current = {path: _files.text_of(path) for path in record["files"]}, link_target(places.current)
+    before, current = {path: _files.text_of(path) for path in record["files"]}, link_target(paths.current)
     try:
-        _files.refuse_read_only([places.unproven])
-        lines = switch(module, places, record["release"], before, record["files"])
+        _files.refuse_read_only([paths.unproven])
+        lines = switch(module, paths, record["release"], before, record["files"])
         if not module.check_mode:
-            os.unlink(places.unproven)
+            os.unlink(paths.unproven)
     except OSError as error:
-        switch_back(module, places, current, record["files"], before)
+        switch_back(module, paths, current, record["files"], before)
         module.fail_json(msg=f"the agent cannot go back: {error}; files and release are as they were")
     return (
         [*lines, "forget what did not prove itself"],
@@ -266,21 +266,21 @@ def go_back(module: AnsibleModule, places: Places) -> Done:
     )
 
 
-def prove(module: AnsibleModule, places: Places) -> Done:
+def prove(module: AnsibleModule, paths: ReleasePaths) -> Done:
     """Record that the installed release works."""
-    release = link_target(places.current)
-    lines = [f"release {release} has proven itself"] if os.path.lexists(places.unproven) else []
+    release = link_target(paths.current)
+    lines = [f"release {release} has proven itself"] if os.path.lexists(paths.unproven) else []
     try:
-        _files.refuse_read_only([places.unproven] if lines else [])
+        _files.refuse_read_only([paths.unproven] if lines else [])
         if lines and not module.check_mode:
-            os.unlink(places.unproven)
+            os.unlink(paths.unproven)
     except OSError as error:
         module.fail_json(msg=f"the agent's release cannot be noted as proven: {error}; it is as it was")
-    lines += remove_old_releases(module, places, release)
+    lines += remove_old_releases(module, paths, release)
     return lines, {}, {}, {"release": release, "former": release, "needs": "nothing"}
 
 
-def remove(module: AnsibleModule, places: Places) -> Done:
+def remove(module: AnsibleModule, paths: ReleasePaths) -> Done:
     """Remove the agent: its files, releases and links.
 
     The directories of the configuration and its manifests are removed only if they hold no other files.
@@ -288,34 +288,34 @@ def remove(module: AnsibleModule, places: Places) -> Done:
     before = {path: _files.text_of(path) for path in module.params["files"]}
     after = dict.fromkeys(before)
     going = [path for path in before if before[path] is not None]
-    going += [path for path in (places.command, places.directory) if os.path.lexists(path)]
+    going += [path for path in (paths.command, paths.directory) if os.path.lexists(path)]
     configuration = os.path.dirname(module.params["config"])
     emptied = set(before)
     for path in (os.path.join(configuration, "manifests"), configuration):
         if os.path.isdir(path) and emptied.issuperset(os.path.join(path, name) for name in os.listdir(path)):
             going.append(path)
             emptied.add(path)
-    aside = f"{places.directory}.removed"
-    current = link_target(places.current)
+    aside = f"{paths.directory}.removed"
+    current = link_target(paths.current)
     try:
-        _files.refuse_read_only([*going, *([places.current] if places.directory in going else [])])
+        _files.refuse_read_only([*going, *([paths.current] if paths.directory in going else [])])
         if not module.check_mode:
             # Operations that may fail come first, and a rename can be undone; a tree that is removed file by file
             # cannot be restored.
             shutil.rmtree(aside, ignore_errors=True)
-            if os.path.lexists(places.directory):
-                os.rename(places.directory, aside)
+            if os.path.lexists(paths.directory):
+                os.rename(paths.directory, aside)
             for path in before:
                 _files.write(module, path, None)
-            if os.path.islink(places.command):
-                os.unlink(places.command)
+            if os.path.islink(paths.command):
+                os.unlink(paths.command)
             for path in sorted(emptied - set(before), reverse=True):
                 os.rmdir(path)
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         if os.path.lexists(aside):
-            os.rename(aside, places.directory)
-        switch_back(module, places, current, after, before)
+            os.rename(aside, paths.directory)
+        switch_back(module, paths, current, after, before)
         module.fail_json(msg=f"the agent cannot be removed: {error}; files and release are as they were")
     return [f"remove {path}" for path in going], before, after, {"release": "", "former": "", "needs": "nothing"}
 
