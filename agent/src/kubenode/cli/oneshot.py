@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from ..engine.apply import Outcome, execute
+from ..engine.desired.vip_allocator import VipHolders
 from ..engine.kernel import sysctls
 from ..engine.ledger import Ledger
 from ..engine.model import State
@@ -21,7 +22,7 @@ from ..engine.node_lock import node_lock
 from ..engine.plan import Plan, plan
 from ..engine.proxy import saved_sysctls
 from ..engine.proxy.drain.policy import Drain
-from ..engine.proxy.drain.store import Holders, recall, recall_holders, remember, remember_holders
+from ..engine.proxy.drain.store import recall, recall_holders, remember, remember_holders
 from ..engine.proxy.node import Node
 from ..engine.proxy.planning import Claims, make_plan
 from ..engine.proxy.takeover import keys_to_read
@@ -60,7 +61,7 @@ class Pass:
     ) -> None:
         self._open.close()
 
-    def holders(self) -> Holders:
+    def holders(self) -> VipHolders:
         """Return the Services that hold virtual servers, from the ledger."""
         return recall_holders(self._ledger, OWNER)
 

@@ -24,7 +24,7 @@ from .service_vips import NOTHING, AddressPort, Contribution, Name, Origin, cont
 from .settings import Config
 from .static_state import StaticState
 from .union import Item, Union, shared_items
-from .vip_allocator import NEVER, Age, VipAllocator, Vips
+from .vip_allocator import NEVER, Age, VipAllocator, VipHolders
 
 _MANY = 500
 _MOST_REASON = 300  # characters
@@ -141,12 +141,12 @@ class Cluster(ObjectStore):
                 serving_of[key] = self._contributions[holder].claims[key].serving
         return serving_of
 
-    def resume(self, former: Vips) -> None:
+    def resume(self, saved_holders: VipHolders) -> None:
         """Rank the claims of these holders first, each in its class.
 
         The holders are those that :meth:`take_holders` gave before a restart.
         """
-        self._allocator.resume(former)
+        self._allocator.resume(saved_holders)
 
     def take_holders(self) -> dict[VirtualServerKey, Name | None]:
         """Return the changed holders of external IPs and load balancer addresses since the last call.

@@ -21,7 +21,7 @@ from .union import Union
 
 Age = tuple[str, str, str]  # creation time, then namespace and name
 NEVER: Age = ("", "", "")
-Vips = Mapping[VirtualServerKey, Name]
+VipHolders = Mapping[VirtualServerKey, Name]  # virtual server -> the Service that holds it
 _Rank = tuple[int, int, Age]
 _EARLIER = 0  # the turn of a holder that held the virtual server before the present turn
 _REMEMBERED = (Origin.LOAD_BALANCER, Origin.EXTERNAL_IP)  # the API server assigns the others only once
@@ -45,7 +45,7 @@ class VipAllocator:
         self._new: set[VirtualServerKey] = set()  # held by a claim of the present turn
         self._waiting: dict[VirtualServerKey, dict[Name, int]] = {}  # with the turn in which each claim was first seen
         self._contested: dict[Name, set[VirtualServerKey]] = {}
-        self._former: dict[VirtualServerKey, Name] = {}
+        self._resumed_holders: dict[VirtualServerKey, Name] = {}
         self._remembered: dict[VirtualServerKey, Name] = {}
         self._unwritten: set[VirtualServerKey] = set()  # whose remembered holder may have changed
 
@@ -81,17 +81,17 @@ class VipAllocator:
         """End the turn: new claims rank after all known ones."""
         self._turn += 1
         self._new.clear()
-        self._unwritten.update(key for key in self._former if key not in self._holders)
-        self._former = {}
+        self._unwritten.update(key for key in self._resumed_holders if key not in self._holders)
+        self._resumed_holders = {}
 
-    def resume(self, former: Vips) -> None:
+    def resume(self, saved_holders: VipHolders) -> None:
         """Rank the claims of these holders before all claims of the present turn.
 
         The holders are those that :meth:`take_holders` gave before a restart.
         """
-        self._former = dict(former)
-        self._remembered = dict(former)
-        for key, name in former.items():
+        self._resumed_holders = dict(saved_holders)
+        self._remembered = dict(saved_holders)
+        for key, name in saved_holders.items():
             part = self._contributions.get(name)
             if part is not None and key in part.claims:
                 self.release(name, key, part.claims[key])
@@ -120,7 +120,7 @@ class VipAllocator:
 
     def request(self, name: Name, key: VirtualServerKey, claim: ServiceVip) -> None:
         """Add a claim; the Service gets the virtual server if no claim ranks before this one."""
-        since = _EARLIER if self._former.get(key) == name else self._turn
+        since = _EARLIER if self._resumed_holders.get(key) == name else self._turn
         if key in self._holders:
             self._compete(name, key, claim, since)
         else:

@@ -13,6 +13,7 @@ from ...configuration import ConfigurationError, load
 from ...engine.desired.cluster import Cluster
 from ...engine.desired.object_store import ObjectName
 from ...engine.desired.settings import Config
+from ...engine.desired.vip_allocator import VipHolders
 from ...engine.errors import EngineError
 from ...engine.kernel.ipv6 import possible
 from ...engine.model.ipvs import VirtualServerKey
@@ -28,7 +29,6 @@ _NOTHING = Changes([], [])
 _UNUSABLE = "object cannot be used as it is"
 _RESPELLED = "object is used, but not as it is written"
 _MENDED = "object problem resolved"
-Holders = Mapping[VirtualServerKey, tuple[str, str]]  # virtual server -> namespace and name of a Service
 
 
 class Options(NamedTuple):
@@ -197,7 +197,7 @@ class DesiredState:
         """Work out changes in slices, yielding how many Services are left: :meth:`take` costs little then."""
         return iter(()) if self.cluster is None else self.cluster.settling()
 
-    def take(self, holders: Callable[[], Holders] = dict) -> tuple[Mapping[str, Mapping[Any, Any]], bool]:
+    def take(self, holders: Callable[[], VipHolders] = dict) -> tuple[Mapping[str, Mapping[Any, Any]], bool]:
         """Return the changes of the desired state since the last call, and whether they are all of it.
 
         ``holders`` returns the persisted holders of virtual servers, which still hold them.

@@ -16,6 +16,7 @@ from collections.abc import Collection, Generator, Mapping
 from typing import Any, Callable
 
 from ...engine.apply import execute
+from ...engine.desired.vip_allocator import VipHolders
 from ...engine.kernel import finished
 from ...engine.ledger import Ledger
 from ...engine.model import State
@@ -25,7 +26,7 @@ from ...engine.proxy import saved_sysctls
 from ...engine.proxy.diff import Differences, differing
 from ...engine.proxy.drain import policy as termination
 from ...engine.proxy.drain.policy import Drain
-from ...engine.proxy.drain.store import Holders, recall, recall_holders, remember, remember_holders
+from ...engine.proxy.drain.store import recall, recall_holders, remember, remember_holders
 from ...engine.proxy.planning import Claims, make_plan
 from ...engine.proxy.scope import deserving, only, spots, together
 from ...engine.proxy.takeover import keys_to_read
@@ -99,7 +100,7 @@ class Reconciler:
                 else:
                     wanted[key] = value
 
-    def holders(self) -> Holders:
+    def holders(self) -> VipHolders:
         """Return which Services held virtual servers when the ledger was written last.
 
         Raises:

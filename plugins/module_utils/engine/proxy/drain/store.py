@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from ...desired.service_vips import Name
+from ...desired.vip_allocator import VipHolders
 from ...ledger import Ledger
 from ...ledger_rows import readable
 from ...model.ipvs import RealServerKey, VirtualServerKey
@@ -15,7 +17,6 @@ from .policy import Since
 
 _KIND = "real_server"
 _HELD = "virtual_server"
-Holders = dict[VirtualServerKey, tuple[str, str]]  # namespace and name of the Service
 
 
 def recall(ledger: Ledger, owner: str) -> dict[RealServerKey, float]:
@@ -39,9 +40,9 @@ def remember(ledger: Ledger, owner: str, before: Since, now: Since) -> None:
     ledger.note(owner, _KIND, [*texts, *((key, "") for key in before if key not in now)])
 
 
-def recall_holders(ledger: Ledger, owner: str) -> Holders:
+def recall_holders(ledger: Ledger, owner: str) -> VipHolders:
     """Return the Services that held virtual servers; unusable notes are ignored and named in ``ledger.problems``."""
-    holders: Holders = {}
+    holders: dict[VirtualServerKey, Name] = {}
     for key, text in ledger.notes(owner, _HELD).items():
         namespace, _slash, name = text.partition("/")
         if namespace and name and isinstance(key, VirtualServerKey):
@@ -51,6 +52,6 @@ def recall_holders(ledger: Ledger, owner: str) -> Holders:
     return holders
 
 
-def remember_holders(ledger: Ledger, owner: str, changes: Mapping[VirtualServerKey, tuple[str, str] | None]) -> None:
+def remember_holders(ledger: Ledger, owner: str, changes: Mapping[VirtualServerKey, Name | None]) -> None:
     """Persist the Services that hold virtual servers; None means no holder."""
     ledger.note(owner, _HELD, [(key, "/".join(name) if name else "") for key, name in changes.items()])
