@@ -29,8 +29,9 @@ from ..engine.kernel.ipv6 import possible
 from ..engine.kernel.tables import TABLES
 from ..engine.model import kinds as model
 from ..engine.plan.order import rules_last
-from ..engine.proxy import node as proxy_node
 from ..engine.proxy import saved_sysctls
+from ..engine.proxy.node import Node, facts
+from ..engine.proxy.node import name as host_name
 from ..engine.proxy.takeover import balanced_by_rules, keys_to_read, left_behind, superseded
 from ..manifests import documents
 from ..manifests.directory import Manifests
@@ -73,7 +74,7 @@ class Task(ModuleTask):
         self._want = {} if self._leaves else desired(params)
         self._takes_over = self.adopt and not self._leaves
         self._by_rules = False
-        self._node = proxy_node.Node(precise=True)
+        self._node = Node(precise=True)
 
     def read(self, view: LedgerView) -> State:
         owned = view.owned
@@ -103,7 +104,7 @@ class Task(ModuleTask):
             if parent:
                 above, above_of = parent
                 asked.setdefault(above, {})[above_of(key)] = None
-        return proxy_node.Node(precise=True).read(asked, {})
+        return Node(precise=True).read(asked, {})
 
     def refine(self, made: Plan) -> Plan:
         if self._leaves:  # sysctls change last, when no item needs them any more
@@ -131,8 +132,8 @@ def desired(params: dict[str, Any]) -> State:
         warn(f"config: {warning}")
     if any((config.tcp_timeout, config.tcp_fin_timeout, config.udp_timeout)):
         warn("config: this module sets no IPVS timeouts; kubenode.ipvs.ipvs_services has the option timeouts")
-    name = params["node_name"] or config.hostname_override or proxy_node.name()
-    cluster = Cluster(config, proxy_node.facts(name))
+    name = params["node_name"] or config.hostname_override or host_name()
+    cluster = Cluster(config, facts(name))
     if config.source == "kubernetes":
         from ..manifests.api_servers import named
 

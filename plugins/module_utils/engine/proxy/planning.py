@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..model import State
 from ..plan import Plan, Step, plan
 from ..plan.order import RULES, rules_last
-from .drain import policy as termination
+from .drain import policy as drain_policy
 from .takeover import balanced_by_rules, left_behind, superseded
 
 
@@ -27,7 +27,7 @@ class Claims(NamedTuple):
 
 
 def make_plan(
-    have: State, want: State, claims: Claims, drain: termination.Drain, *, hold: bool = False
+    have: State, want: State, claims: Claims, drain: drain_policy.Drain, *, hold: bool = False
 ) -> tuple[Plan, dict[Any, float]]:
     """Plan with graceful termination.
 
@@ -63,18 +63,18 @@ def make_plan(
 
 
 def _retained(
-    have: State, want: State, claims: Claims, left: Mapping[str, Collection[Any]], drain: termination.Drain
-) -> termination.Verdict:
+    have: State, want: State, claims: Claims, left: Mapping[str, Collection[Any]], drain: drain_policy.Drain
+) -> drain_policy.Verdict:
     """Return the items that stay while real servers drain; ``left`` are the items that kube-proxy has left behind."""
     servers: set[Any] = {*claims.owned.get("virtual_server", ())}
     if claims.adopt:
         servers.update(want.get("virtual_server", ()), left["virtual_server"])
-    candidates = termination.unwanted(have, want, servers)
+    candidates = drain_policy.unwanted(have, want, servers)
     if drain.connections is None or not (candidates or drain.elsewhere):
-        return termination.Verdict({}, {})
-    counted = termination.counted(have, candidates)
+        return drain_policy.Verdict({}, {})
+    counted = drain_policy.counted(have, candidates)
     counts = drain.connections(counted) if counted else {}
-    return termination.retain(have, want, candidates, counts, drain)
+    return drain_policy.retain(have, want, candidates, counts, drain)
 
 
 def _fallback_last(steps: list[Step]) -> list[Step]:
@@ -82,5 +82,5 @@ def _fallback_last(steps: list[Step]) -> list[Step]:
 
     Until then the hash table names that real server.
     """
-    last = [step for step in steps if termination.ends_fallback(step)]
+    last = [step for step in steps if drain_policy.ends_fallback(step)]
     return [*(step for step in steps if step not in last), *last] if last else steps

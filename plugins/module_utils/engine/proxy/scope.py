@@ -15,7 +15,7 @@ from ..model import ReadState, State
 from ..model.ipvs import RealServerKey, VirtualServerKey
 from ..model.kinds import KINDS
 from .diff import Differences
-from .drain import policy as termination
+from .drain import policy as drain_policy
 
 KeySets = dict[str, set[Any]]  # by kind
 
@@ -31,7 +31,7 @@ def spots(have: ReadState, want: ReadState, servers: Iterable[VirtualServerKey])
     Bindings of wanted virtual servers are wanted, and left out.
     """
     wanted = want.get("virtual_server", {})
-    return termination.bindings(have, {server.address for server in servers if server not in wanted})
+    return drain_policy.bindings(have, {server.address for server in servers if server not in wanted})
 
 
 def together(
@@ -51,7 +51,7 @@ def together(
     for kind, bindings in spots(have, want, (key.server for key in kept)).items():
         chosen.setdefault(kind, set()).update(bindings)
     # the same address may be kept for another virtual server
-    bound = {whose(key) for kind, whose in termination.BINDINGS.items() for key in chosen[kind]}
+    bound = {whose(key) for kind, whose in drain_policy.BINDINGS.items() for key in chosen[kind]}
     kept.update(key for key in keeping if key.server.address in bound)
     chosen["real_server"].update(kept)
     chosen.setdefault("virtual_server", set()).update(key.server for key in kept)

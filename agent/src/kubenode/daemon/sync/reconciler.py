@@ -24,7 +24,7 @@ from ...engine.model.kinds import KINDS
 from ...engine.plan import Plan, Step
 from ...engine.proxy import saved_sysctls
 from ...engine.proxy.diff import Differences, differing
-from ...engine.proxy.drain import policy as termination
+from ...engine.proxy.drain import policy as drain_policy
 from ...engine.proxy.drain.policy import Drain
 from ...engine.proxy.drain.store import recall, recall_holders, remember, remember_holders
 from ...engine.proxy.planning import Claims, make_plan
@@ -190,7 +190,7 @@ class Reconciler:
         parent = KINDS[step.kind].parent
         asked = step.key in self.pending.get(step.kind, ()) or step.key in self.failing.get(step.kind, ())
         waited = parent is not None and parent[1](step.key) in self.failing.get(parent[0], ())
-        ends = step.after is None or termination.ends_fallback(step)
+        ends = step.after is None or drain_policy.ends_fallback(step)
         return asked or waited or (ends and step.key in kept.get(step.kind, ()))
 
     def bound(self) -> float:
@@ -216,7 +216,7 @@ class Reconciler:
         if not self.draining or not self.known:
             return None
         until = self._clock() - self.policy.max_drain if self.policy.max_drain else -math.inf
-        chosen = termination.turn(self.draining, self._drained, A_TURN, until)
+        chosen = drain_policy.turn(self.draining, self._drained, A_TURN, until)
         self._drained = chosen[-1]
         part = together(self._with_servers(set(chosen)), self._believed.items, self.want, self.draining)
         return None if self._fails(part) else self._noticed(self._partial(part))
