@@ -135,8 +135,8 @@ def carry_out(module: AnsibleModule, command: list[str], done: tuple[int, ...], 
         for removal in _packages.removals(out + error):
             module.run_command(removal)
         words = (out + error).partition("\nProblem repository:")[0]  # dnf prints all its settings after this
-        said = [line.strip() for line in words.splitlines() if line.strip()]
-        module.fail_json(msg=f"{failure}: {' '.join(said[-8:])}", command=command)
+        lines = [line.strip() for line in words.splitlines() if line.strip()]
+        module.fail_json(msg=f"{failure}: {' '.join(lines[-8:])}", command=command)
 
 
 def main() -> None:

@@ -64,7 +64,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._host import swap as
 from ansible_collections.kubenode.ipvs.plugins.module_utils._module import files as _files
 
 
-def wishes(state: str, fstab: str) -> tuple[dict[str, str | None], list[str], list[str]]:
+def changes(state: str, fstab: str) -> tuple[dict[str, str | None], list[str], list[str]]:
     """Return the files to write with their text (None: remove), the units to block or release, and lines about both."""
     before = _files.text_of(fstab) or ""
     if state == "off":
@@ -150,7 +150,7 @@ def main() -> None:
     )
     state, fstab = module.params["state"], module.params["fstab"]
     try:
-        files, units, lines = wishes(state, fstab)
+        files, units, lines = changes(state, fstab)
         before = {path: _files.text_of(path) for path in files}
     except OSError as error:
         module.fail_json(msg=f"file {error.filename} cannot be read: {error.strerror}; nothing was changed")

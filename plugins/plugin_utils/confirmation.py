@@ -73,19 +73,19 @@ class ConfirmingAction(ActionBase):
                     "confirmed": False,
                     "msg": f"the change could not be confirmed: {refused['stderr']}",
                 }
-            told = json.loads(answer["stdout"])
-            if "undone" in told:
+            report = json.loads(answer["stdout"])
+            if "undone" in report:
                 self._low_level_execute_command(f"rm {record}")
                 message = f"the node was not reached anew within {seconds} seconds after the change and has undone it"
-                if told["problems"]:
-                    message += f", but for: {'; '.join(told['problems'])}"
-                changed = bool(told["problems"])
+                if report["problems"]:
+                    message += f", but for: {'; '.join(report['problems'])}"
+                changed = bool(report["problems"])
                 return {
                     "failed": True,
                     "changed": changed,
                     "confirmed": False,
                     "msg": message,
-                    "undone": told["undone"],
+                    "undone": report["undone"],
                 }
             time.sleep(_PAUSE)
         return {"failed": True, "confirmed": False, "msg": "the node is undoing the change and does not come to an end"}

@@ -109,8 +109,8 @@ def _share(counts: dict[str, int]) -> str:
             width = 100 * count / total
             parts.append(f'<rect class="{verdict}" x="{begin:.2f}%" width="{width:.2f}%" height="12"/>')
             begin += width
-    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) or "none"
-    return f'<svg width="100%" height="12" role="img" aria-label="{said}">{"".join(parts)}</svg>'
+    label = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) or "none"
+    return f'<svg width="100%" height="12" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
 def _article(report: NodeReport) -> str:

@@ -42,12 +42,12 @@ def test_every_change_is_heard_once(events: RuleEvents, tool: str) -> None:
         assert not told(events)
         sh(*([tool + words[0], *words[1:]] if text else [tool, *words]), text=text)
         assert told(events), words
-        assert events.heard()
+        assert events.rules_changed()
 
 
 def test_who_only_looks_is_not_heard(events: RuleEvents) -> None:
     sh("iptables-nft", "-t", "nat", "-N", "OURS")
-    assert events.heard()
+    assert events.rules_changed()
     sh("iptables-nft-save")
     assert not told(events)
 
@@ -56,4 +56,4 @@ def test_other_tables_are_others_business(events: RuleEvents) -> None:
     for words in (("-N", "THEIRS"), ("-A", "THEIRS", "-j", "ACCEPT"), ("-F", "THEIRS"), ("-X", "THEIRS")):
         sh("iptables-nft", "-t", "mangle", *words)
         assert told(events)
-        assert not events.heard()
+        assert not events.rules_changed()

@@ -38,7 +38,7 @@ class _Quota:
         self.since = since
         self.lines = 0
         self.held = 0
-        self.said = False
+        self.suppression_logged = False
 
 
 class Log:
@@ -91,13 +91,13 @@ class Log:
         now = self._clock()
         quota = self._quotas.setdefault(message, _Quota(now))
         if now - quota.since >= _WINDOW:
-            quota.since, quota.lines, quota.said = now, 0, False
+            quota.since, quota.lines, quota.suppression_logged = now, 0, False
         chosen = things[: max(0, _MOST - quota.lines)]
         quota.held += len(things) - len(chosen)
-        if quota.held and not quota.said:
+        if quota.held and not quota.suppression_logged:
             fields = {"all": quota.held + len(chosen), "reason": f"line limit reached; {len(chosen)} lines follow"}
             self._line("warning", message, fields)
-            quota.held, quota.said = 0, True
+            quota.held, quota.suppression_logged = 0, True
         return chosen
 
     def _repeated(self, level: str, message: str, fields: dict[str, object]) -> bool:

@@ -203,19 +203,19 @@ def undo(orders: Orders, tables: Tables, read: Reread, directory: str) -> None:
             os.rename(orders.path, f"{orders.path}.undone")
         except FileNotFoundError:
             return
-        told: dict[str, Any] = {"owner": orders.owner, "undone": [], "problems": []}
+        report: dict[str, Any] = {"owner": orders.owner, "undone": [], "problems": []}
         try:
             steps, problems = back(orders.steps, read([(step.kind, step.key) for step in orders.steps]))
             ledger = Ledger(directory)
             outcome = execute(Plan(steps, [], {}), tables, ledger, orders.owner, keep_going=True)
-            told["undone"] = few(outcome.done, Step.describe)
+            report["undone"] = few(outcome.done, Step.describe)
             problems += [f"{failure.step.describe()}: {failure.message}" for failure in outcome.failed]
-            told["problems"] = few(problems)
+            report["problems"] = few(problems)
             _restore(ledger, orders, {(failure.step.kind, failure.step.key) for failure in outcome.failed})
             ledger.close()
         except (EngineError, OSError) as error:
-            told["problems"].append(str(error))
-        write(f"{orders.path}.undone", told)
+            report["problems"].append(str(error))
+        write(f"{orders.path}.undone", report)
 
 
 def back(steps: Sequence[Step], have: ReadState) -> tuple[list[Step], list[str]]:

@@ -213,15 +213,15 @@ def container_kind(root: str = "/") -> str | None:
     environment = dict(
         entry.partition("=")[::2] for entry in foreign_text(os.path.join(root, "proc/1/environ")).split("\0")
     )
-    told = [
+    kinds = [
         foreign_text(os.path.join(root, "run", name)).strip()
         for name in ("host/container-manager", "systemd/container")
     ]
-    told.append(environment.get("container", ""))
-    told += [kind for mark, kind in CONTAINER_MARKS.items() if os.path.exists(os.path.join(root, mark))]
-    told += ["kubernetes"] if "KUBERNETES_SERVICE_HOST" in environment else []
-    told += [] if _first_processes(root) else ["unknown"]
-    return next(filter(None, told), None)
+    kinds.append(environment.get("container", ""))
+    kinds += [kind for mark, kind in CONTAINER_MARKS.items() if os.path.exists(os.path.join(root, mark))]
+    kinds += ["kubernetes"] if "KUBERNETES_SERVICE_HOST" in environment else []
+    kinds += [] if _first_processes(root) else ["unknown"]
+    return next(filter(None, kinds), None)
 
 
 def _first_processes(root: str) -> bool:
@@ -238,10 +238,10 @@ def hypervisor(root: str = "/") -> str:
     if "User Mode Linux" in processor:
         return "uml"
     firmware = os.path.join(root, "sys/class/dmi/id")
-    said = " ".join(
+    firmware_names = " ".join(
         foreign_text(os.path.join(firmware, name)) for name in ("product_name", "sys_vendor", "bios_vendor")
     )
-    named = next((word for mark, word in HYPERVISORS if mark in said), None)
+    named = next((word for mark, word in HYPERVISORS if mark in firmware_names), None)
     return named or ("unknown" if " hypervisor" in processor else "none")
 
 

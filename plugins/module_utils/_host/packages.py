@@ -147,25 +147,25 @@ def _options(path: str) -> str:
 
 
 @contextlib.contextmanager
-def unchanged(directory: str, place: str) -> Iterator[None]:
-    """Restore a directory, which may be absent, at the end; ``place`` holds the copy meanwhile."""
+def unchanged(directory: str, copy: str) -> Iterator[None]:
+    """Restore a directory, which may be absent, at the end; ``copy`` is the path of the copy meanwhile."""
     there = os.path.isdir(directory)
     if there:
-        shutil.copytree(directory, place)
+        shutil.copytree(directory, copy)
     try:
         yield
     finally:
         shutil.rmtree(directory, ignore_errors=True)
         if there:
-            shutil.move(place, directory)
+            shutil.move(copy, directory)
 
 
-def removals(said: str) -> list[list[str]]:
+def removals(output: str) -> list[list[str]]:
     """Return the commands that remove each package that pacman failed to install.
 
     After a failure for lack of space, pacman records the package as installed.
     """
-    names = re.findall(r"^error: problem occurred while installing (\S+)$", said, re.MULTILINE)
+    names = re.findall(r"^error: problem occurred while installing (\S+)$", output, re.MULTILINE)
     return [["pacman", "--remove", "--nodeps", "--nodeps", "--noconfirm", name] for name in names]
 
 

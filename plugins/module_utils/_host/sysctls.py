@@ -220,14 +220,14 @@ def survey(patterns: Iterable[str] | None, owners: Owners) -> list[dict[str, Any
     found = []
     for name in names:
         owner = owners("sysctl", name)
-        former = owners.notes(owner, "sysctl").get(name)
+        saved = owners.notes(owner, "sysctl").get(name)
         value, path = at_boot.get(name, (None, None))
         found.append(
             {
                 "name": name,
                 "value": _live(name),
                 "owner": owner,
-                "former": None if former is None else former_value(former),
+                "former": None if saved is None else former_value(saved),
                 "boot": None if path is None else {"value": value, "path": path},
             }
         )

@@ -141,9 +141,9 @@ def write(module: AnsibleModule, path: str, text: str | None, mode: int = 0o644)
         os.chmod(temporary, mode)
         there = os.path.exists(path)
         if there:
-            former = os.stat(path)
-            os.chmod(temporary, stat.S_IMODE(former.st_mode))
-            os.chown(temporary, former.st_uid, former.st_gid)
+            status = os.stat(path)
+            os.chmod(temporary, stat.S_IMODE(status.st_mode))
+            os.chown(temporary, status.st_uid, status.st_gid)
         if module.selinux_enabled():
             context = module.selinux_context(path) if there else module.selinux_default_context(path)
             module.set_context_if_different(temporary, context, False)

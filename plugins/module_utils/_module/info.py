@@ -41,9 +41,9 @@ def run(
     module.exit_json(changed=False, **result)
 
 
-def beside(as_options: bool, **told: Any) -> dict[str, Any]:
+def beside(as_options: bool, **fields: Any) -> dict[str, Any]:
     """Return the fields of an item that are not options; none if only options are asked for."""
-    return {} if as_options else told
+    return {} if as_options else fields
 
 
 def services(owners: Owners, as_options: bool) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..engine.ledger import Item
     from ..engine.model import ReadState, State
 
-    Chains = Mapping[ChainKey, "Wanted"]
+    Chains = Mapping[ChainKey, "WantedChain"]
     Texts = Mapping[ChainKey, tuple[str, ...]]
 
 _QUOTED = re.compile(r"[\"'\\]")
@@ -113,13 +113,13 @@ class Task(ModuleTask):
         return {}
 
 
-def given_chains(given: Iterable[Mapping[str, Any]]) -> dict[ChainKey, Wanted]:
+def given_chains(given: Iterable[Mapping[str, Any]]) -> dict[ChainKey, WantedChain]:
     """Return the chains that the task names.
 
     Raises:
         EngineError: an option is invalid, or a chain is listed twice.
     """
-    chains: dict[ChainKey, Wanted] = {}
+    chains: dict[ChainKey, WantedChain] = {}
     seen: dict[ChainKey, str] = {}
     for index, chain in enumerate(given):
         option_path = f"chains[{index}]"
@@ -138,7 +138,7 @@ def given_chains(given: Iterable[Mapping[str, Any]]) -> dict[ChainKey, Wanted]:
             jumps = [(f"{option_path}.jumps[{number}]", jump) for number, jump in enumerate(chain["jumps"] or ())]
             for here, jump in jumps:
                 check_jump(here, key, jump)
-            chains[key] = Wanted(
+            chains[key] = WantedChain(
                 option_path,
                 chain["state"] == "present",
                 None if chain["rules"] is None else tuple(rules),
@@ -162,7 +162,7 @@ class Expected(NamedTuple):
         return IPSet("bitmap:port", (("range", "0-1"),))
 
 
-class Wanted(NamedTuple):
+class WantedChain(NamedTuple):
     """Chain as the task wants it: option path, presence, rules and jumps (option path, key, rule position)."""
 
     option_path: str
@@ -176,7 +176,7 @@ def target(rule: str) -> str:
     return rule.partition(" # ")[0].rpartition(" ")[2]
 
 
-def respell(chains: Chains, have: ReadState, expected: Expected | None) -> dict[ChainKey, Wanted]:
+def respell(chains: Chains, have: ReadState, expected: Expected | None) -> dict[ChainKey, WantedChain]:
     """Return the chains with rules and jumps as iptables-save spells them.
 
     iptables runs only if a rule or a jump is not in the kernel.
@@ -211,7 +211,7 @@ def respell(chains: Chains, have: ReadState, expected: Expected | None) -> dict[
     }
 
 
-def plainly(chain: Wanted, family: int, there: tuple[str, ...]) -> Wanted:
+def plainly(chain: WantedChain, family: int, there: tuple[str, ...]) -> WantedChain:
     """Return a chain with rules and jumps respelled as far as possible without iptables.
 
     ``there`` are its rules in the kernel.

@@ -76,9 +76,9 @@ class Task(ModuleTask):
     def change(self, have: ReadState, view: LedgerView) -> TaskChange:
         want: State = {"link": {}, "address": {}}
         absent: dict[str, set[Any]] = {"link": set(), "address": set()}
-        for link, wish in self._links.items():
+        for link, options in self._links.items():
             mine = {key for key in view.owned.get("address", ()) if key.link == link}
-            if wish["state"] == "absent":
+            if options["state"] == "absent":
                 absent["link"].add(link)
                 absent["address"].update(mine)
                 for key, owner in view.others.get("address", {}).items():
@@ -88,19 +88,21 @@ class Task(ModuleTask):
                         )
                 continue
             there = have["link"].get(link)
-            value = Link("dummy", bool(wish["up"])) if there is None else there
-            if there is not None and wish["up"] is not None:
-                value = there._replace(up=wish["up"])
+            value = Link("dummy", bool(options["up"])) if there is None else there
+            if there is not None and options["up"] is not None:
+                value = there._replace(up=options["up"])
             # A link that is not a dummy belongs to another program, claimed or not: the task owns only its addresses.
             foreign = there is not None and (there.type != "dummy" or link in view.others.get("link", ()))
             if value != there or not foreign:
                 want["link"][link] = value
-            want["address"].update(wish["addresses"] or {})
-            absent["address"].update(wish["absent_addresses"])
-            if wish["addresses"] is not None and wish["purge_addresses"]:
+            want["address"].update(options["addresses"] or {})
+            absent["address"].update(options["absent_addresses"])
+            if options["addresses"] is not None and options["purge_addresses"]:
                 absent["address"].update(mine - set(want["address"]))
-        present = {link: wish for link, wish in self._links.items() if wish["state"] == "present"}
-        left = {link for link, wish in present.items() if wish["addresses"] is None or not wish["purge_addresses"]}
+        present = {link: options for link, options in self._links.items() if options["state"] == "present"}
+        left = {
+            link for link, options in present.items() if options["addresses"] is None or not options["purge_addresses"]
+        }
         # The kernel assigns fe80:: addresses: never purge them.
         scope = {
             "address": {key for key in have["address"] if key.link not in left and not key.address.startswith("fe80:")},

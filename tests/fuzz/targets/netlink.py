@@ -190,7 +190,7 @@ def _link_events(data: bytes) -> None:
 def _rule_events(data: bytes) -> None:
     listening = rule_events.RuleEvents.__new__(rule_events.RuleEvents)
     listening._socket = _Channel([data])
-    assert isinstance(listening.heard(), bool)
+    assert isinstance(listening.rules_changed(), bool)
 
 
 def _counters(wide: Struct) -> bytes:

@@ -134,8 +134,8 @@ def parse(documents: Sequence[Mapping[str, Any]]) -> tuple[Config, list[str]]:
     if not problems:
         problems.extend(_contradictions(config))
         if config.mode != "ipvs":
-            said = config.mode or "iptables, the default"
-            warnings.append(f"KubeProxyConfiguration: mode is {said}; this agent works as mode ipvs does")
+            mode = config.mode or "iptables, the default"
+            warnings.append(f"KubeProxyConfiguration: mode is {mode}; this agent works as mode ipvs does")
     if problems:
         raise ConfigError(problems)
     return config, warnings

@@ -49,9 +49,9 @@ def test_rule_events_of_another_process_are_thrown_away(data: bytes) -> None:
         closing(RuleEvents()) as events,
         socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as attacker,
     ):
-        events.heard()
+        events.rules_changed()
         attacker.sendto(data, (events._socket.getsockname()[0], 0))
-        assert not events.heard()
+        assert not events.rules_changed()
 
 
 @pytest.mark.parametrize("kind", [NEW_LINK, NEW_ADDRESS, GONE_ROUTE])

@@ -63,7 +63,7 @@ class KernelWatcher(PassSubscriber):
         agent = self._agent
         if self._events is None:
             self._events = Events()
-            agent.loop.watch(self._events, self._heard)
+            agent.loop.watch(self._events, self._network_changed)
         self._events.follow_routes(agent.desired.config.vip_binding == "routes")
         if self._rule_events is None:
             self._rule_events = RuleEvents()
@@ -72,11 +72,11 @@ class KernelWatcher(PassSubscriber):
     def _cost(self) -> float:
         return self._agent.record.last.seconds if self._agent.record.last is not None else 0.0
 
-    def _heard(self) -> None:
+    def _network_changed(self) -> None:
         """Links, addresses or routes changed: repair the agent's at once, track the node's."""
         if self._events is None:
             return
-        self._agent.loop.rest(self._events, self._heard, _REST)
+        self._agent.loop.rest(self._events, self._network_changed, _REST)
         events = self._events.read()
         if events is None:
             self._events_lost = True
@@ -124,7 +124,7 @@ class KernelWatcher(PassSubscriber):
         if self._rule_events is None:
             return
         self._agent.loop.rest(self._rule_events, self._rules_changed, _CALM)
-        if self._rule_events.heard():
+        if self._rule_events.rules_changed():
             self._look.soon()
 
 

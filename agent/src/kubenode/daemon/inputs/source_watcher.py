@@ -41,7 +41,7 @@ class SourceWatcher:
         self.close()
         self._source = source
         if hasattr(source, "fileno"):
-            self._loop.watch(source, self._told)
+            self._loop.watch(source, self._source_changed)
             self._gather(None)
         elif source is not None:
             self._watch_directory()
@@ -58,8 +58,8 @@ class SourceWatcher:
             self._loop.forget(self._source)
         self._source = None
 
-    def _told(self) -> None:
-        self._source.heard()  # or the loop would call this again and again until the changes are gathered
+    def _source_changed(self) -> None:
+        self._source.acknowledge()  # or the loop would call this again and again until the changes are gathered
         self._gather(None)
 
     def _watch_directory(self) -> None:
@@ -74,10 +74,10 @@ class SourceWatcher:
             self._log.warning("manifests are not watched", reason=str(error))
             self._retry = self._loop.after(_RETRY, self._watch_directory)
             return
-        self._loop.watch(self._watch, self._heard)
+        self._loop.watch(self._watch, self._files_changed)
         self._gather(None)
 
-    def _heard(self) -> None:
+    def _files_changed(self) -> None:
         if self._watch is None:
             return
         names = self._watch.read()

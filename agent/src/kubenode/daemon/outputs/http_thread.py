@@ -93,7 +93,7 @@ class HttpThread:
         for end in (*self._wake, *self._tell):
             os.set_blocking(end, False)
         self.loop.watch(self._wake[0], self._run_calls)
-        self._agent_loop.watch(self._tell[0], self._heard)
+        self._agent_loop.watch(self._tell[0], self._report_errors)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._thread.start()
 
@@ -115,7 +115,7 @@ class HttpThread:
         except BlockingIOError:
             pass  # the agent's thread has not read the ones before it yet
 
-    def _heard(self) -> None:
+    def _report_errors(self) -> None:
         """Report errors; an end of file says that the thread has ended."""
         if not os.read(self._tell[0], 4096):
             self._agent_loop.forget(self._tell[0])

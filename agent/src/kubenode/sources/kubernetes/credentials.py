@@ -90,11 +90,11 @@ def _run(plugin: Plugin) -> bytes:
     spec: dict[str, Any] = {"interactive": False}
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
-    told = json.dumps({"apiVersion": version, "kind": "ExecCredential", "spec": spec})
+    exec_info = json.dumps({"apiVersion": version, "kind": "ExecCredential", "spec": spec})
     try:
         process = subprocess.Popen(
             [plugin.command, *plugin.arguments],
-            env={**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": told},
+            env={**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": exec_info},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             start_new_session=True,

@@ -19,7 +19,7 @@ from .errors import AccessError, UnusableError
 _UNSUPPORTED = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
 # Fields of the cluster that a plugin gets, beside the cluster's extension for plugins (client-go: ExecCredential's
 # spec.cluster).
-_TOLD = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
+_CLUSTER_INFO = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
 _AUTHORITY_EXPECTED = "expected the cluster's authority in PEM (without the field, the system's authorities count)"
 _FOR_PLUGINS = "client.authentication.k8s.io/exec"
 
@@ -156,28 +156,28 @@ class Kubeconfig:
             environment=environment,
             version=self._field(given, "apiVersion", ""),
             hint=self._field(given, "installHint", ""),
-            cluster=self._told(cluster) if given.get("provideClusterInfo") else None,
+            cluster=self._cluster_info(cluster) if given.get("provideClusterInfo") else None,
             where=where,
         )
 
-    def _told(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
+    def _cluster_info(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
         """Return the cluster's fields for a plugin.
 
         ``server`` is the address in use. The authority is given as text, also where the kubeconfig names a file.
         """
-        told = {field: cluster[field] for field in _TOLD if field in cluster}
+        info = {field: cluster[field] for field in _CLUSTER_INFO if field in cluster}
         if self._server:
-            told["server"] = self._server
+            info["server"] = self._server
         authority = self._path(self._field(cluster, "certificate-authority", ""))
-        if authority and not told.get("certificate-authority-data"):
-            told["certificate-authority-data"] = base64.b64encode(
+        if authority and not info.get("certificate-authority-data"):
+            info["certificate-authority-data"] = base64.b64encode(
                 read_file(authority, "certificate authority")
             ).decode()
         extensions = cluster.get("extensions")
         for item in extensions if isinstance(extensions, list) else ():
             if isinstance(item, Mapping) and item.get("name") == _FOR_PLUGINS:
-                told["config"] = item.get("extension")
-        return told
+                info["config"] = item.get("extension")
+        return info
 
     def _named(self, config: Mapping[str, Any], section: str, inner: str, name: str) -> Mapping[str, Any]:
         items = config.get(section)

@@ -131,7 +131,7 @@ class Kubernetes:
         """Return the descriptor that becomes readable when :meth:`scan` has changes."""
         return self._reader
 
-    def heard(self) -> None:
+    def acknowledge(self) -> None:
         """Drain the descriptor, so that it waits for the next change."""
         try:
             while os.read(self._reader, 4096):
@@ -216,7 +216,7 @@ class Kubernetes:
 
     def scan(self, names: object = None) -> Changes:
         """Return the changes since the last call; ``names`` is ignored."""
-        self.heard()
+        self.acknowledge()
         self._warn()
         if not self._complete:
             needed = self._needed()

@@ -28,7 +28,7 @@ class Store:
         self._lock = threading.Lock()
         self._known: dict[ObjectKey, bytes] = {}
         self._pending: dict[ObjectKey, Object | None] = {}
-        self._untold: set[ObjectKey] = set()  # new since the last take(): removed before the next, they are no change
+        self._unreported: set[ObjectKey] = set()  # new since the last changes: their removal needs no report
 
     def put(self, key: ObjectKey, item: Object) -> None:
         """Add or replace an object."""
@@ -66,7 +66,7 @@ class Store:
         """Return the changes since the last call."""
         with self._lock:
             pending, self._pending = self._pending, {}
-            self._untold.clear()
+            self._unreported.clear()
         changes = Changes([], [])
         for key, item in pending.items():
             if item is None:
@@ -96,14 +96,14 @@ class Store:
 
     def _note(self, key: ObjectKey, text: bytes, item: Object) -> None:
         if key not in self._known and key not in self._pending:
-            self._untold.add(key)
+            self._unreported.add(key)
         self._known[key] = text
         self._pending[key] = item
 
     def _forget(self, key: ObjectKey) -> None:
         del self._known[key]
-        if key in self._untold:
-            self._untold.remove(key)
+        if key in self._unreported:
+            self._unreported.remove(key)
             del self._pending[key]
         else:
             self._pending[key] = None

@@ -44,7 +44,7 @@ class RuleEvents:
         """Unsubscribe."""
         self._socket.close()
 
-    def heard(self) -> bool:
+    def rules_changed(self) -> bool:
         """Tell whether rules in the tables nat and filter may have changed.
 
         Afterwards the descriptor is quiet until the next transaction.

@@ -74,7 +74,7 @@ def test_bursts_of_kernel_events_are_read_together(agent: Agent) -> None:
     hearing = agent.lifecycle.parts.kernel_watcher
     assert hearing._events is not None
     assert hearing._rule_events is not None
-    ears = {hearing._events.fileno(): hearing._heard, hearing._rule_events.fileno(): hearing._rules_changed}
+    ears = {hearing._events.fileno(): hearing._network_changed, hearing._rule_events.fileno(): hearing._rules_changed}
     for number, hear in ears.items():
         assert number in agent.passes.loop._selector.get_map()
         hear()
@@ -91,7 +91,7 @@ def test_lost_events_cause_one_comparison(agent: Agent, monkeypatch: pytest.Monk
     hearing = KernelWatcher(agent.passes)
     monkeypatch.setattr(hearing, "_events", Deaf())
     for _time in range(100):
-        hearing._heard()
+        hearing._network_changed()
     assert done == []
     (mending,) = [timer for timer in due(agent) if timer.callback == hearing._mend._now]
     assert mending.callback is not None
