@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
 FAILED = re.compile(r"^fatal: \[(\w+)\]: (FAILED|UNREACHABLE)! => (\{.*\})$", re.MULTILINE)
-WISHES = {"kubenode_owner": "edge", "kubenode_kernel_modules": ["ip_vs"]}
+VARIABLES = {"kubenode_owner": "edge", "kubenode_kernel_modules": ["ip_vs"]}
 PLAIN = "kubenode_owner: edge\nkubenode_kernel_modules: [ip_vs]\n"
 
 
@@ -55,7 +55,7 @@ def test_state_file_is_found_and_may_be_vaulted(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret")
     for name in ("edge.yml", "states/edge.yaml", "sealed.yml"):
         (tmp_path / name).write_text(PLAIN)
-    (tmp_path / "edge.json").write_text(json.dumps(WISHES))
+    (tmp_path / "edge.json").write_text(json.dumps(VARIABLES))
     vault(tmp_path, "encrypt", "sealed.yml")
     owner = vault(tmp_path, "encrypt_string", "--name", "kubenode_owner", "edge")
     (tmp_path / "inline.yml").write_text(f"{owner}\nkubenode_kernel_modules: [ip_vs]\n")

@@ -30,7 +30,7 @@ SYSCTLS, LOADED, PARAMETERS = "/etc/sysctl.d", "/etc/modules-load.d", "/etc/modp
 # nf_nat_tftp needs other modules, which are loaded with it.
 LOADING = {"modules": ["nf_nat_tftp", "dummy"], "parameters": {"dummy": {"numdummies": 0}}}
 QUIET = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}}
-# Arguments of each module, and a different wish of another owner for the same item.
+# Arguments of each module, and a different value of another owner for the same item.
 RUNNING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ipvs_services": (
         {"services": [{"protocol": "tcp", "address": "192.0.2.80", "port": 80}]},

@@ -24,7 +24,7 @@ OPTIONS = Path("/etc/modprobe.d/kubenode-ansible.conf")
 KEEP = Path("/etc/sysctl.d/90-kubenode-ansible.conf")
 FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 CONNTRACK = Path("/proc/sys/net/ipv4/vs/conntrack")
-WISHES = {"modules": ["ip_vs", "ip_vs_rr"], "sysctls": {"net.ipv4.ip_forward": 1, "net.ipv4.vs.conntrack": 1}}
+SETTINGS = {"modules": ["ip_vs", "ip_vs_rr"], "sysctls": {"net.ipv4.ip_forward": 1, "net.ipv4.vs.conntrack": 1}}
 
 
 @pytest.fixture(autouse=True)
@@ -43,9 +43,9 @@ def loaded() -> set[str]:
 
 def test_parameters_of_modules_that_are_not_loaded_yet() -> None:
     assert "ip_vs" not in loaded()
-    foreseen = run("kernel_settings", check=True, **WISHES)
+    foreseen = run("kernel_settings", check=True, **SETTINGS)
     assert "ip_vs" not in loaded()
-    result = run("kernel_settings", **WISHES)
+    result = run("kernel_settings", **SETTINGS)
     assert {"ip_vs", "ip_vs_rr"} <= loaded()
     assert (FORWARD.read_text(), CONNTRACK.read_text()) == ("1\n", "1\n")
     assert LOAD.read_text().splitlines()[1:] == ["ip_vs", "ip_vs_rr"]
@@ -62,17 +62,17 @@ def test_parameters_of_modules_that_are_not_loaded_yet() -> None:
         f"file {LOAD}",
         f"file {KEEP}",
     }
-    again = run("kernel_settings", **WISHES)
+    again = run("kernel_settings", **SETTINGS)
     assert (again["changed"], again["lines"], again["diff"]) == (False, [], {"before": {}, "after": {}})
 
 
 def test_either_half_alone_and_all_taken_back() -> None:
     converge("kernel_settings", modules=["ip_vs", "ip_vs_rr"])
-    converge("kernel_settings", sysctls=WISHES["sysctls"])
-    assert run("kernel_settings", **WISHES)["changed"] is False
+    converge("kernel_settings", sysctls=SETTINGS["sysctls"])
+    assert run("kernel_settings", **SETTINGS)["changed"] is False
     # All three modules share the owner's claims.
-    assert run("sysctls", sysctls=WISHES["sysctls"])["changed"] is False
-    assert run("kernel_modules", modules=WISHES["modules"])["changed"] is False
+    assert run("sysctls", sysctls=SETTINGS["sysctls"])["changed"] is False
+    assert run("kernel_modules", modules=SETTINGS["modules"])["changed"] is False
     converge("kernel_settings", absent_sysctls=["net.ipv4.ip_forward"], absent_modules=["ip_vs_rr"])
     assert FORWARD.read_text() == "0\n"
     assert "ip_vs_rr" not in loaded()
@@ -84,7 +84,7 @@ def test_either_half_alone_and_all_taken_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "said"),
+    ("settings", "message"),
     [
         ({"sysctls": {"net.ipv4.no_such": 1}}, "sysctl net.ipv4.no_such does not exist in this kernel"),
         (
@@ -94,24 +94,24 @@ def test_either_half_alone_and_all_taken_back() -> None:
         ({"modules": ["ip_vs", "no_such_module"]}, "has no module no_such_module"),
     ],
 )
-def test_what_cannot_be_leaves_both_as_they_were(wishes: dict[str, object], said: str) -> None:
+def test_what_cannot_be_leaves_both_as_they_were(settings: dict[str, object], message: str) -> None:
     for check in (True, False):
-        with pytest.raises(ModuleError, match=said.replace("[", r"\[").replace("]", r"\]")):
-            run("kernel_settings", check=check, **{**WISHES, **wishes})
+        with pytest.raises(ModuleError, match=message.replace("[", r"\[").replace("]", r"\]")):
+            run("kernel_settings", check=check, **{**SETTINGS, **settings})
         assert "ip_vs" not in loaded()
         assert FORWARD.read_text() == "0\n"
         assert not LOAD.exists()
         assert not KEEP.exists()
 
 
-REFUSED = {**WISHES, "sysctls": {**WISHES["sysctls"], "net.ipv4.vs.sync_threshold": "9 3"}}
+REFUSED = {**SETTINGS, "sysctls": {**SETTINGS["sysctls"], "net.ipv4.vs.sync_threshold": "9 3"}}
 
 
 def test_a_refused_value_takes_back_the_modules_too() -> None:
     """The undo also unloads the dependencies, whatever the order of names, and restores the files."""
     run("kernel_settings", modules=["dummy"], parameters={"dummy": {"numdummies": 0}})
     before = (sorted(loaded()), LOAD.read_text(), OPTIONS.read_text(), ours())
-    modules = [*WISHES["modules"], "dummy", "ip_set_hash_ip", "ip_set"]
+    modules = [*SETTINGS["modules"], "dummy", "ip_set_hash_ip", "ip_set"]
     given = {**REFUSED, "modules": modules, "parameters": {"ip_vs": {"conn_tab_bits": 9}}, "purge": "owned"}
     with pytest.raises(
         ModuleError, match=r"net\.ipv4\.vs\.sync_threshold: the kernel refused the value '9 3'"
@@ -142,12 +142,12 @@ def test_what_somebody_began_to_use_stays_and_is_named(monkeypatch: pytest.Monke
     monkeypatch.setattr(_sysctls_task.Task, "converge", refused)
     try:
         with pytest.raises(ModuleError) as error:
-            run("kernel_settings", **WISHES)
-        said = (
+            run("kernel_settings", **SETTINGS)
+        message = (
             r"a table is closed; \d+ earlier step\(s\) were undone; could not be undone: - kernel module ip_vs_rr:"
             r" kernel module ip_vs_rr: "
         )
-        assert re.match(said, str(error.value))
+        assert re.match(message, str(error.value))
         assert {"ip_vs", "ip_vs_rr"} <= loaded()
         assert not LOAD.exists()
         assert ours() == {"kernel_module": {"ip_vs", "ip_vs_rr"}}

@@ -21,10 +21,10 @@ def test_kernel_events_are_repaired_at_a_bounded_share(
     done: list[str] = []
     monkeypatch.setattr(agent.passes, does, lambda *_reason: done.append(does))
     agent.passes.record.last = NOTHING._replace(seconds=3.0)
-    hearing = KernelWatcher(agent.passes)
+    watcher = KernelWatcher(agent.passes)
     for pause in pauses:  # two comparisons of three seconds each, in a row
         for _time in range(100):
-            getattr(hearing, pace).soon()
+            getattr(watcher, pace).soon()
         (timer,) = due(agent)
         assert timer.when - clock.now == pytest.approx(pause)
         callback = timer.callback
@@ -44,12 +44,12 @@ def test_node_addresses_are_read_at_a_bounded_share(
     agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Listing the addresses of a node with thousands of virtual addresses takes time."""
-    hearing = KernelWatcher(agent.passes)
+    watcher = KernelWatcher(agent.passes)
     monkeypatch.setattr(agent.passes.desired, "use_node", lambda: setattr(clock, "now", clock.now + 0.03))
     monkeypatch.setattr(agent.passes, "changed", lambda: None)
     for pause in (0.2, 0.57):  # the last listing began 0.6 s ago
         for _time in range(100):
-            hearing._follow.soon()
+            watcher._follow.soon()
         (timer,) = due(agent)
         assert timer.when - clock.now == pytest.approx(pause)
         callback = timer.callback
@@ -71,13 +71,16 @@ class Deaf:
 def test_bursts_of_kernel_events_are_read_together(agent: Agent) -> None:
     """A wakeup for each of hundreds of events a second costs more than one read of all."""
     assert agent.lifecycle.parts is not None
-    hearing = agent.lifecycle.parts.kernel_watcher
-    assert hearing._events is not None
-    assert hearing._rule_events is not None
-    ears = {hearing._events.fileno(): hearing._network_changed, hearing._rule_events.fileno(): hearing._rules_changed}
-    for number, hear in ears.items():
+    watcher = agent.lifecycle.parts.kernel_watcher
+    assert watcher._events is not None
+    assert watcher._rule_events is not None
+    handlers = {
+        watcher._events.fileno(): watcher._network_changed,
+        watcher._rule_events.fileno(): watcher._rules_changed,
+    }
+    for number, handler in handlers.items():
         assert number in agent.passes.loop._selector.get_map()
-        hear()
+        handler()
         assert number not in agent.passes.loop._selector.get_map()
         timer = due(agent)[-1]
         assert timer.callback is not None
@@ -88,12 +91,12 @@ def test_bursts_of_kernel_events_are_read_together(agent: Agent) -> None:
 def test_lost_events_cause_one_comparison(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     monkeypatch.setattr(agent.passes, "full", done.append)
-    hearing = KernelWatcher(agent.passes)
-    monkeypatch.setattr(hearing, "_events", Deaf())
+    watcher = KernelWatcher(agent.passes)
+    monkeypatch.setattr(watcher, "_events", Deaf())
     for _time in range(100):
-        hearing._network_changed()
+        watcher._network_changed()
     assert done == []
-    (mending,) = [timer for timer in due(agent) if timer.callback == hearing._mend._now]
+    (mending,) = [timer for timer in due(agent) if timer.callback == watcher._mend._now]
     assert mending.callback is not None
     mending.callback()
     assert done == ["events lost"]
