@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 import pytest
-from support.agent.following import NODES, SERVICES
 from support.agent.process import NODE, AgentProcess, eventually
 from support.agent.served import SLOW, place, problems, real_servers, serve, start, virtual_servers
+from support.agent.watched_source import NODES, SERVICES
 from support.clusters.cluster import Cluster, node, piece, service
 from support.clusters.kube_apiserver import PROXY, ROLE, KubeApiServer
 

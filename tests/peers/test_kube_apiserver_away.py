@@ -13,9 +13,9 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from support.agent.following import SERVICES
 from support.agent.process import AgentProcess, eventually
 from support.agent.served import SLOW, problems, real_servers, serve, start, steps, steps_since
+from support.agent.watched_source import SERVICES
 from support.clusters.cluster import Cluster
 from support.clusters.kube_apiserver import ROLE, KubeApiServer
 from support.processes.namespace import sh

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.agent.following import FAST, Following
+from support.agent.watched_source import FAST, Following
 from support.fakes.apiserver import FakeApiServer
 
 

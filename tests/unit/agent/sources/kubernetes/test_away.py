@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.agent.following import FAST, NODES, SERVICES, SLICES, Following, fill, service_names, services
+from support.agent.watched_source import FAST, NODES, SERVICES, SLICES, Following, fill, service_names, services
 from support.clusters import objects
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.apiserver_http import Answer

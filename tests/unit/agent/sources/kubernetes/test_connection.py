@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.agent.following import FAST, NODE, Fixed
 from support.agent.process import eventually
+from support.agent.watched_source import FAST, NODE, Fixed
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.certificates import Authority
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from support.agent.following import NODES, SERVICES, SLICES
+from support.agent.watched_source import NODES, SERVICES, SLICES
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.apiserver_answers import encode
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.agent.following import NODE, SERVICES, SLICES, Following, fill, service_names
+from support.agent.watched_source import NODE, SERVICES, SLICES, Following, fill, service_names
 from support.clusters import objects
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.apiserver_http import Answer

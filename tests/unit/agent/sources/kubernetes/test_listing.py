@@ -16,7 +16,18 @@ import zlib
 from collections.abc import Callable
 
 import pytest
-from support.agent.following import FAST, NODE, NODES, SERVICES, SLICES, Fixed, Following, fill, service_names, services
+from support.agent.watched_source import (
+    FAST,
+    NODE,
+    NODES,
+    SERVICES,
+    SLICES,
+    Fixed,
+    Following,
+    fill,
+    service_names,
+    services,
+)
 from support.clusters import objects
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.apiserver_answers import encode, failure

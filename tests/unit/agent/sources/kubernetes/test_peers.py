@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.agent.following import Fixed, Following, fill
+from support.agent.watched_source import Fixed, Following, fill
 from support.fakes.apiserver import FakeApiServer
 
 from kubenode.sources.kubernetes.peers import Peers

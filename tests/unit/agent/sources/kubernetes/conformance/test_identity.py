@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.agent.following import NODES, SERVICES, SLICES, Following
+from support.agent.watched_source import NODES, SERVICES, SLICES, Following
 from support.clusters.cluster import Cluster, node, service
 from support.fakes.apiserver_answers import Object
 from support.fakes.certificates import Authority

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.agent.following import FAST, SERVICES, SLICES, Following
+from support.agent.watched_source import FAST, SERVICES, SLICES, Following
 from support.clusters.cluster import Cluster, service
 
 from kubenode.manifests.documents import ObjectKey

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from support.agent.following import NODES, SERVICES, SLICES, Following
+from support.agent.watched_source import NODES, SERVICES, SLICES, Following
 from support.clusters.cluster import Cluster, node, piece, service
 
 from kubenode.manifests.documents import ObjectKey
