@@ -41,10 +41,10 @@ class Fixed:
         return self._access
 
 
-class Following:
+class WatchedSource:
     """Source with the changes that it has returned, and the objects after them.
 
-    ``held`` has the objects of a consumer that applies these changes.
+    ``held`` holds the objects of that consumer.
     """
 
     def __init__(self, url: str, state: Path, timing: Any = FAST, accessor: Any = None, node: str = NODE) -> None:
@@ -53,8 +53,8 @@ class Following:
         accessor = accessor or Fixed(url)
         self.source = Kubernetes(ApiOfNode("", url, node), str(state), log, timing=timing, accessor=accessor)
         self.held: dict[ObjectKey, dict[str, Any]] = {}
-        self.told: list[Changes] = []
-        self.holding: list[bool] = []  # for each change, whether the consumer must not remove items yet
+        self.changes: list[Changes] = []
+        self.holding: list[bool] = []  # at every change, whether removals had to be held back
         self._closed = False
 
     @property
@@ -66,12 +66,12 @@ class Following:
         """Apply the source's changes."""
         changes = self.source.scan()
         for key in changes.removed:
-            del self.held[key]  # KeyError: the source removes an object twice, or an unknown one
+            del self.held[key]  # a removal is reported once, and only for a known object
         for item in changes.put:
             metadata = item["metadata"]
             self.held[ObjectKey(item["kind"], metadata.get("namespace", ""), metadata["name"])] = item
         if changes.put or changes.removed:
-            self.told.append(changes)
+            self.changes.append(changes)
             self.holding.append(bool(self.source.waiting or self.source.unknown))
         return changes
 
@@ -91,7 +91,7 @@ class Following:
                 raise AssertionError(f"not within {seconds} s; {state}; log: {''.join(self.lines)}")
             select.select([self.source], [], [], min(left, 0.05))
 
-    def complete(self) -> Following:
+    def complete(self) -> WatchedSource:
         """Apply changes until all lists are complete."""
         self.until(lambda: not self.source.waiting and not self.source.unknown)
         self.scan()
@@ -119,6 +119,6 @@ def service_names(count: int) -> set[str]:
     return {f"Service web{number}" for number in range(count)}
 
 
-def services(following: Following) -> set[str]:
+def services(watched: WatchedSource) -> set[str]:
     """Return the names of the held Services."""
-    return {name for name in following.names if name.startswith("Service ")}
+    return {name for name in watched.names if name.startswith("Service ")}

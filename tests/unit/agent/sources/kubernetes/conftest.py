@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.agent.watched_source import FAST, Following
+from support.agent.watched_source import FAST, WatchedSource
 from support.fakes.apiserver import FakeApiServer
 
 
@@ -21,17 +21,17 @@ def fake() -> Iterator[FakeApiServer]:
 
 
 @pytest.fixture
-def follow(fake: FakeApiServer, tmp_path: Path) -> Iterator[Callable[..., Following]]:
+def follow(fake: FakeApiServer, tmp_path: Path) -> Iterator[Callable[..., WatchedSource]]:
     """Start sources; stop all of them after the test."""
-    started: list[Following] = []
+    started: list[WatchedSource] = []
 
-    def start(url: str = "", *, begin: bool = True, timing: object = FAST, accessor: object = None) -> Following:
-        found = Following(url or fake.url, tmp_path / "objects.snapshot", timing, accessor)
+    def start(url: str = "", *, begin: bool = True, timing: object = FAST, accessor: object = None) -> WatchedSource:
+        found = WatchedSource(url or fake.url, tmp_path / "objects.snapshot", timing, accessor)
         started.append(found)
         if begin:
             found.source.start()
         return found
 
     yield start
-    for following in started:
-        following.close()
+    for watched in started:
+        watched.close()

@@ -14,37 +14,37 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.agent.watched_source import FAST, NODES, SERVICES, SLICES, Following, fill, service_names, services
+from support.agent.watched_source import FAST, NODES, SERVICES, SLICES, WatchedSource, fill, service_names, services
 from support.clusters import objects
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.apiserver_http import Answer
 
-Follow = Callable[..., Following]
+Follow = Callable[..., WatchedSource]
 
 
-def stored(path: Path, following: Following) -> None:
-    following.until(lambda: path.exists() and path.read_bytes().count(b"\n") == len(following.held) + 1)
+def stored(path: Path, watched: WatchedSource) -> None:
+    watched.until(lambda: path.exists() and path.read_bytes().count(b"\n") == len(watched.held) + 1)
 
 
 def test_the_api_goes_away_and_comes_back(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 3)
-    following = follow().complete()
+    watched = follow().complete()
     port, kept = fake.port, fake.objects
     fake.close()
-    following.until(lambda: "cannot be reached: connection refused" in following.source.problems.get(SERVICES, ""))
-    assert "what is known of it stays in place" in following.source.problems[SERVICES]
-    assert services(following) == service_names(3)
-    assert following.source.waiting == ""
-    assert following.source.unknown == set()
+    watched.until(lambda: "cannot be reached: connection refused" in watched.source.problems.get(SERVICES, ""))
+    assert "what is known of it stays in place" in watched.source.problems[SERVICES]
+    assert services(watched) == service_names(3)
+    assert watched.source.waiting == ""
+    assert watched.source.unknown == set()
     again = FakeApiServer(version=fake.version, port=port)
     again.objects = kept
     again.put(objects.service("new"))
     try:
-        following.until(lambda: "Service new" in following.names)
-        assert not any(changes.removed for changes in following.told)
-        following.until(lambda: not following.source.problems)
+        watched.until(lambda: "Service new" in watched.names)
+        assert not any(changes.removed for changes in watched.changes)
+        watched.until(lambda: not watched.source.problems)
     finally:
-        following.close()
+        watched.close()
         again.close()
 
 
@@ -55,36 +55,36 @@ def test_the_api_comes_back_as_it_was_before(fake: FakeApiServer, follow: Follow
     """
     fill(fake, 3)
     backup, version, port = {kind: dict(found) for kind, found in fake.objects.items()}, fake.version, fake.port
-    following = follow(timing=FAST._replace(silence=60.0, watch=60.0)).complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow(timing=FAST._replace(silence=60.0, watch=60.0)).complete()
+    watched.until(lambda: fake.watching(SERVICES))
     fake.put(objects.service("lost"))
-    following.until(lambda: "Service lost" in following.names)
+    watched.until(lambda: "Service lost" in watched.names)
     fake.version += 10
     fake.bookmark(SERVICES)
-    reflector = following.source._reflectors[0]
-    following.until(lambda: reflector._version == str(fake.version))
+    reflector = watched.source._reflectors[0]
+    watched.until(lambda: reflector._version == str(fake.version))
     fake.close()
-    following.until(lambda: "cannot be reached" in following.source.problems.get(SERVICES, ""))
+    watched.until(lambda: "cannot be reached" in watched.source.problems.get(SERVICES, ""))
     again = FakeApiServer(version=version, port=port)
     again.objects = backup
     again.put(objects.service("new"))
     try:
-        following.until(lambda: services(following) == {*service_names(3), "Service new"})
-        following.until(lambda: again.watching(SERVICES) and not following.source.problems)
+        watched.until(lambda: services(watched) == {*service_names(3), "Service new"})
+        watched.until(lambda: again.watching(SERVICES) and not watched.source.problems)
     finally:
-        following.close()
+        watched.close()
         again.close()
 
 
 def test_ends_promptly_while_watching_and_while_nobody_answers(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
-    following = follow(timing=FAST._replace(silence=60.0)).complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow(timing=FAST._replace(silence=60.0)).complete()
+    watched.until(lambda: fake.watching(SERVICES))
     stalled = follow(begin=False)
     fake.stalled.add(SERVICES)
     stalled.source.start()
     time.sleep(0.1)
-    following.close()
+    watched.close()
     stalled.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(("watch", "snapshot", "events"))]
     fake.stalled.clear()
@@ -104,7 +104,7 @@ def test_a_start_while_the_api_is_away_restores(fake: FakeApiServer, follow: Fol
     assert second.source.unknown == {SERVICES, SLICES}  # changes since then are unknown: nothing may be removed
     assert "are restored from" in second.source.problems["snapshot"]
     assert any("are restored from" in line for line in second.lines)
-    told = len(second.told)
+    seen = len(second.changes)
     with fake.lock:
         del fake.objects["Service"]["ns1", "web2"]
         fake.put(objects.service("new"))
@@ -112,7 +112,7 @@ def test_a_start_while_the_api_is_away_restores(fake: FakeApiServer, follow: Fol
         fake.script.clear()
     second.complete()
     second.until(lambda: services(second) == {"Service web0", "Service web1", "Service new"})
-    changes = second.told[told:]
+    changes = second.changes[seen:]
     assert [item["metadata"]["name"] for change in changes for item in change.put] == ["new"]
     assert [str(key) for change in changes for key in change.removed] == ["Service ns1/web2"]
     second.until(lambda: not second.source.problems)
@@ -153,19 +153,17 @@ def test_unusable_snapshot_is_reported_and_nothing_restored(
 ) -> None:
     (tmp_path / "objects.snapshot").write_bytes(b"{}\n")
     fake.script = {path: [Answer(503, b"")] * 1000 for path in (SERVICES, SLICES, NODES)}
-    following = follow()
-    following.until(lambda: any("is not a snapshot" in line for line in following.lines))
-    assert "answers 503" in following.source.waiting
+    watched = follow()
+    watched.until(lambda: any("is not a snapshot" in line for line in watched.lines))
+    assert "answers 503" in watched.source.waiting
 
 
 def test_unwritable_snapshot_is_only_a_problem(fake: FakeApiServer, follow: Follow, tmp_path: Path) -> None:
     fill(fake, 1)
     (tmp_path / "objects.snapshot.new").mkdir()
-    following = follow().complete()
-    following.until(
-        lambda: "cannot be written" in following.source.problems.get(str(tmp_path / "objects.snapshot"), "")
-    )
-    assert services(following) == service_names(1)
+    watched = follow().complete()
+    watched.until(lambda: "cannot be written" in watched.source.problems.get(str(tmp_path / "objects.snapshot"), ""))
+    assert services(watched) == service_names(1)
     (tmp_path / "objects.snapshot.new").rmdir()
     fake.put(objects.service("new"))
-    following.until(lambda: not following.source.problems)
+    watched.until(lambda: not watched.source.problems)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.agent.watched_source import NODE, Fixed, Following
+from support.agent.watched_source import NODE, Fixed, WatchedSource
 from support.clusters import objects
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.apiserver_http import Answer
@@ -157,14 +157,14 @@ def test_ends_promptly_while_nobody_answers(fake: FakeApiServer) -> None:
     assert not events.is_alive()
 
 
-def test_the_source_tells_when_it_knows_everything(fake: FakeApiServer, follow: Callable[..., Following]) -> None:
+def test_the_source_tells_when_it_knows_everything(fake: FakeApiServer, follow: Callable[..., WatchedSource]) -> None:
     fake.put({**objects.service("bad"), "metadata": {"name": "bad", "namespace": "ns1", "uid": "u-7"}})
-    following = follow()
-    following.source.report({BAD: ("wrong",)})
+    watched = follow()
+    watched.source.report({BAD: ("wrong",)})
     assert fake.events == []
-    following.complete()
-    following.source.report({BAD: ("wrong",)})
-    following.source.report({BAD: ("wrong",)})
+    watched.complete()
+    watched.source.report({BAD: ("wrong",)})
+    watched.source.report({BAD: ("wrong",)})
     eventually(lambda: len(fake.events) == 2)
     assert [(event["reason"], event["regarding"]["uid"]) for event in fake.events] == [
         ("Starting", NODE),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.agent.watched_source import NODE, SERVICES, SLICES, Following, fill, service_names
+from support.agent.watched_source import NODE, SERVICES, SLICES, WatchedSource, fill, service_names
 from support.clusters import objects
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.apiserver_http import Answer
@@ -22,16 +22,16 @@ from kubenode.manifests.documents import key_of
 from kubenode.sources.kubernetes import snapshot
 from kubenode.sources.kubernetes.objects import encode, understood
 
-Follow = Callable[..., Following]
+Follow = Callable[..., WatchedSource]
 POISON = objects.piece(
     "web1", [objects.endpoint("10.244.0.9")], name="poison", annotations={"kubenode.ipvs/weight": "9" * 5000}
 )
 VALUES = {"digits": "9" * 5000, "nested": '{"a":' * 5000 + "1" + "}" * 5000, "lists": "[" * 60_000 + "]" * 60_000}
 
 
-def served(following: Following) -> set[str]:
+def served(watched: WatchedSource) -> set[str]:
     """Return the virtual servers of the held objects; check that only the hostile object has problems."""
-    built = cluster(following.held.values())
+    built = cluster(watched.held.values())
     assert {name for _kind, name in built.problems} <= {"ns1/poison"}
     return {str(key) for key in built.state()["virtual_server"]}
 
@@ -39,21 +39,21 @@ def served(following: Following) -> set[str]:
 def test_poison_in_a_list(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 3)
     fake.put(POISON)
-    following = follow().complete()
-    assert "EndpointSlice poison" in following.names
-    assert served(following) == {f"tcp 10.96.0.{number}:80" for number in (1, 2, 3)}
+    watched = follow().complete()
+    assert "EndpointSlice poison" in watched.names
+    assert served(watched) == {f"tcp 10.96.0.{number}:80" for number in (1, 2, 3)}
 
 
 def test_poison_in_a_watch(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 3)
-    following = follow().complete()
-    following.until(lambda: fake.watching(SLICES))
+    watched = follow().complete()
+    watched.until(lambda: fake.watching(SLICES))
     fake.put(POISON)
-    following.until(lambda: "EndpointSlice poison" in following.names)
+    watched.until(lambda: "EndpointSlice poison" in watched.names)
     fake.put(objects.piece("after"))
-    following.until(lambda: "EndpointSlice after-4" in following.names)
+    watched.until(lambda: "EndpointSlice after-4" in watched.names)
     assert len(fake.asked(SLICES)) == 1  # one list suffices
-    assert served(following) == {f"tcp 10.96.0.{number}:80" for number in (1, 2, 3)}
+    assert served(watched) == {f"tcp 10.96.0.{number}:80" for number in (1, 2, 3)}
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
@@ -65,24 +65,24 @@ def test_value_out_of_bounds_in_a_list_costs_only_its_object(fake: FakeApiServer
     ]
     page = json.dumps({"kind": "ServiceList", "metadata": {"resourceVersion": str(fake.version)}, "items": items})
     fake.script[SERVICES] = [Answer(200, page.replace("4711", value, 1).encode())]
-    following = follow().complete()
-    assert following.source.problems == {}
-    assert served(following) == {"tcp 10.96.0.1:80"}
+    watched = follow().complete()
+    assert watched.source.problems == {}
+    assert served(watched) == {"tcp 10.96.0.1:80"}
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
 def test_value_out_of_bounds_in_a_watch_costs_only_its_object(fake: FakeApiServer, follow: Follow, value: str) -> None:
     fill(fake, 3)
-    following = follow().complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow().complete()
+    watched.until(lambda: fake.watching(SERVICES))
     item = objects.service("poison", ["10.96.0.9"], [objects.port(4711)])
     item["metadata"]["resourceVersion"] = str(fake.version)
     line = json.dumps({"type": "ADDED", "object": item}).replace("4711", value, 1) + "\n"
     fake.script[SERVICES] = [Answer(200, line.encode())]
     fake.cut(SERVICES)
-    following.until(lambda: "Service poison" in following.names)
+    watched.until(lambda: "Service poison" in watched.names)
     assert len(fake.asked(SERVICES)) == 1  # only the first list
-    assert served(following) == {f"tcp 10.96.0.{number}:80" for number in (1, 2, 3)}
+    assert served(watched) == {f"tcp 10.96.0.{number}:80" for number in (1, 2, 3)}
 
 
 def fake_item(item: dict[str, Any]) -> dict[str, Any]:
@@ -95,9 +95,9 @@ def test_object_without_a_name_costs_only_itself(fake: FakeApiServer, follow: Fo
     items = [{"metadata": metadata}, fake_item(objects.service("web0", ["10.96.0.1"]))]
     page = json.dumps({"kind": "ServiceList", "metadata": {"resourceVersion": str(fake.version)}, "items": items})
     fake.script[SERVICES] = [Answer(200, page.encode())]
-    following = follow().complete()
-    assert {text for text in following.source.problems.values() if "metadata.name is missing" in text}
-    assert {"Service web0"} == {name for name in following.names if name.startswith("Service ")}
+    watched = follow().complete()
+    assert {text for text in watched.source.problems.values() if "metadata.name is missing" in text}
+    assert {"Service web0"} == {name for name in watched.names if name.startswith("Service ")}
 
 
 def test_poison_in_a_snapshot(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from support.agent.watched_source import (
     SERVICES,
     SLICES,
     Fixed,
-    Following,
+    WatchedSource,
     fill,
     service_names,
     services,
@@ -37,28 +37,28 @@ from kubenode.sources.kubernetes.api import Session
 from kubenode.sources.kubernetes.credentials import Credentials
 from kubenode.sources.kubernetes.errors import RefusedError, TooLargeError
 
-Follow = Callable[..., Following]
+Follow = Callable[..., WatchedSource]
 
 
 def test_nothing_is_known_before_it_began(fake: FakeApiServer, follow: Follow) -> None:
-    following = follow(begin=False)
-    assert following.source.waiting == "the Kubernetes API: its lists are being read"
-    assert following.source.unknown == {SERVICES, SLICES}
-    assert following.scan() == ([], [])
+    watched = follow(begin=False)
+    assert watched.source.waiting == "the Kubernetes API: its lists are being read"
+    assert watched.source.unknown == {SERVICES, SLICES}
+    assert watched.scan() == ([], [])
 
 
 def test_lists_page_by_page_then_watches_from_there(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 8)
-    following = follow().complete()
-    assert services(following) == service_names(8)
-    assert len(following.names) == 17
+    watched = follow().complete()
+    assert services(watched) == service_names(8)
+    assert len(watched.names) == 17
     assert [request.query.get("limit") for request in fake.asked(SERVICES)] == ["3", "3", "3"]
-    following.until(lambda: fake.watching(SERVICES))
+    watched.until(lambda: fake.watching(SERVICES))
     watch = fake.asked(SERVICES, watch=True)[0].query
     assert watch["resourceVersion"] == str(fake.version)
     assert watch["allowWatchBookmarks"] == "true"
     assert 20 <= int(watch["timeoutSeconds"]) <= 40
-    assert following.source.problems == {}
+    assert watched.source.problems == {}
 
 
 def test_asks_for_what_kube_proxy_asks_for(fake: FakeApiServer, follow: Follow) -> None:
@@ -70,32 +70,32 @@ def test_asks_for_what_kube_proxy_asks_for(fake: FakeApiServer, follow: Follow) 
     fake.put(objects.piece("foreign", labels=other))
     fake.put(objects.piece("headless", labels=headless))
     fake.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "somebody-else"}})
-    following = follow().complete()
-    assert {name for name in following.names if "Slice" not in name} == {
+    watched = follow().complete()
+    assert {name for name in watched.names if "Slice" not in name} == {
         "Service web0",
         "Service labelled",
         f"Node {NODE}",
     }
-    assert {"EndpointSlice foreign-4"} == {name for name in following.names if "Slice" in name and "web" not in name}
+    assert {"EndpointSlice foreign-4"} == {name for name in watched.names if "Slice" in name and "web" not in name}
     for path, label in ((SERVICES, "service-proxy-name"), (SLICES, "headless")):
         selectors = {request.query["labelSelector"] for request in fake.requests if request.path == path}
         assert selectors == {f"!service.kubernetes.io/{label}"}
     assert {request.query["fieldSelector"] for request in fake.requests if request.path == NODES} == {
         f"metadata.name={NODE}"
     }
-    following.until(lambda: fake.watching(SERVICES))
+    watched.until(lambda: fake.watching(SERVICES))
     fake.put(objects.service("web0", labels=other))  # given to another proxy: the selector excludes it
-    following.until(lambda: services(following) == {"Service labelled"})
+    watched.until(lambda: services(watched) == {"Service labelled"})
 
 
 def test_objects_say_what_they_are_and_keep_only_what_matters(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
-    following = follow().complete()
-    held = {item["kind"]: item for item in following.held.values()}
+    watched = follow().complete()
+    held = {item["kind"]: item for item in watched.held.values()}
     assert held["Service"]["apiVersion"] == "v1"
     assert held["Node"]["status"] == {"addresses": []}
     assert all("resourceVersion" not in item["metadata"] for item in held.values())
-    assert {json.dumps(item, sort_keys=True) for item in following.source.objects()} == {
+    assert {json.dumps(item, sort_keys=True) for item in watched.source.objects()} == {
         json.dumps(item, sort_keys=True) for item in held.values()
     }
 
@@ -105,8 +105,8 @@ def test_a_page_that_has_expired_begins_again(fake: FakeApiServer, follow: Follo
     expired = Answer(410, encode(failure(410, "Expired", "The provided continue parameter is too old")))
     page = encode(fake.listed(SERVICES, {"limit": "3"}))
     fake.script[SERVICES] = [Answer(200, page), expired, Answer(200, page), expired]
-    following = follow().complete()
-    assert services(following) == service_names(7)
+    watched = follow().complete()
+    assert services(watched) == service_names(7)
     assert [("continue" in request.query, request.query["limit"]) for request in fake.asked(SERVICES)] == [
         (False, "3"), (True, "3"), (False, "3"), (True, "3"), (False, "0"),
     ]  # fmt: skip
@@ -140,12 +140,12 @@ def test_a_continue_token_that_the_api_does_not_take(fake: FakeApiServer, follow
 def test_a_list_that_fails_is_tried_again(fake: FakeApiServer, follow: Follow, answer: Answer, words: str) -> None:
     fill(fake, 2)
     fake.script[SERVICES] = [answer] * 3
-    following = follow()
-    following.until(lambda: words in following.source.waiting)
-    assert words in following.source.problems[SERVICES]
-    following.complete()
-    assert services(following) == service_names(2)
-    following.until(lambda: not following.source.problems)
+    watched = follow()
+    watched.until(lambda: words in watched.source.waiting)
+    assert words in watched.source.problems[SERVICES]
+    watched.complete()
+    assert services(watched) == service_names(2)
+    watched.until(lambda: not watched.source.problems)
 
 
 def test_waits_as_long_as_the_api_asks_for(fake: FakeApiServer, follow: Follow) -> None:
@@ -154,10 +154,10 @@ def test_waits_as_long_as_the_api_asks_for(fake: FakeApiServer, follow: Follow) 
     plain = {"Content-Type": "text/plain; charset=utf-8", "Retry-After": "1"}
     fake.script[SERVICES] = [Answer(429, b"Too many requests, please try again later.\n", plain)]
     begun = time.monotonic()
-    following = follow()
-    following.until(lambda: following.source.problems)
-    assert "the API answers 429: Too Many Requests" in following.source.problems[SERVICES]
-    following.complete()
+    watched = follow()
+    watched.until(lambda: watched.source.problems)
+    assert "the API answers 429: Too Many Requests" in watched.source.problems[SERVICES]
+    watched.complete()
     assert time.monotonic() - begun >= 1
 
 
@@ -172,8 +172,8 @@ def test_nobody_is_waited_for_all_day(fake: FakeApiServer, asked: str, waits: fl
 def test_backs_off(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     fake.script[SERVICES] = [Answer(500, b"")] * 1000
-    following = follow(timing=FAST._replace(first_backoff=0.05, most_backoff=0.4))
-    following.until(lambda: following.source.problems)
+    watched = follow(timing=FAST._replace(first_backoff=0.05, most_backoff=0.4))
+    watched.until(lambda: watched.source.problems)
     time.sleep(1.0)
     assert 3 <= len(fake.asked(SERVICES)) <= 9
 
@@ -182,8 +182,8 @@ def test_a_large_page_comes_packed(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 3)
     many = [objects.endpoint(f"10.244.{number // 250}.{number % 250 + 1}") for number in range(3000)]
     fake.put(objects.piece("web0", many))
-    following = follow().complete()
-    (large,) = [item for item in following.held.values() if len(item.get("endpoints", "")) > 1]
+    watched = follow().complete()
+    (large,) = [item for item in watched.held.values() if len(item.get("endpoints", "")) > 1]
     assert len(large["endpoints"]) == 3000
     assert 4 * max(fake.sizes) < len(json.dumps(large))
     assert "gzip" not in "".join(request.headers["accept-encoding"] for request in fake.asked(SLICES, watch=True))
@@ -193,36 +193,36 @@ def test_a_list_without_end_is_not_a_reason_to_remove(fake: FakeApiServer, follo
     """The source knows its objects only when both lists are complete."""
     fill(fake, 4)
     fake.stalled.add(SLICES)
-    following = follow()
-    following.until(lambda: services(following) == service_names(4))
+    watched = follow()
+    watched.until(lambda: services(watched) == service_names(4))
     for _number in range(5):
-        following.scan()
+        watched.scan()
         time.sleep(0.02)
-    assert following.source.waiting != ""
-    assert following.source.unknown == {SLICES}
+    assert watched.source.waiting != ""
+    assert watched.source.unknown == {SLICES}
     fake.stalled.clear()
-    following.complete()
+    watched.complete()
 
 
 def test_without_a_node_object_it_goes_on_and_says_so(fake: FakeApiServer, follow: Follow) -> None:
     fake.put(objects.service("web"))
-    following = follow().complete()
-    following.until(lambda: "hostnameOverride" in following.source.problems.get(NODES, ""))
+    watched = follow().complete()
+    watched.until(lambda: "hostnameOverride" in watched.source.problems.get(NODES, ""))
 
 
 def test_a_node_that_may_not_be_read_is_not_waited_for(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     fake.script[NODES] = [Answer(403, encode(failure(403, "Forbidden", "no")))] * 1000
-    following = follow().complete()
-    assert "answers 403" in following.source.problems[NODES]
+    watched = follow().complete()
+    assert "answers 403" in watched.source.problems[NODES]
 
 
 def test_an_object_without_a_name_stops_nobody_else(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 2)
     fake.objects["Service"]["ns1", "odd"] = {**objects.service("odd"), "metadata": {"name": "", "namespace": "ns1"}}
-    following = follow().complete()
-    assert services(following) == service_names(2)
-    assert any("metadata.name is missing" in text for text in following.source.problems.values())
+    watched = follow().complete()
+    assert services(watched) == service_names(2)
+    assert any("metadata.name is missing" in text for text in watched.source.problems.values())
 
 
 def large(fake: FakeApiServer, name: str, mebibytes: int) -> None:
@@ -237,20 +237,20 @@ def test_a_page_that_is_too_large_is_asked_for_in_halves(fake: FakeApiServer, fo
         large(fake, f"a{number}", 6)
     for number in range(20):
         fake.put(objects.service(f"b{number:02}"))
-    following = follow(timing=FAST._replace(page=8, silence=60.0))
-    following.until(lambda: not following.source.waiting and not following.source.unknown, 60.0)
-    assert len(services(following)) == 26
+    watched = follow(timing=FAST._replace(page=8, silence=60.0))
+    watched.until(lambda: not watched.source.waiting and not watched.source.unknown, 60.0)
+    assert len(services(watched)) == 26
     limits = [request.query["limit"] for request in fake.asked(SERVICES)]
     assert limits == ["8", "4", "2", "2", "2", "2", "4", "8", "8"]
-    assert SERVICES not in following.source.problems
+    assert SERVICES not in watched.source.problems
 
 
 def test_an_object_larger_than_any_page_is_an_error(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 3)
     large(fake, "large", 17)
-    following = follow(timing=FAST._replace(page=4, silence=60.0))
+    watched = follow(timing=FAST._replace(page=4, silence=60.0))
     wanted = "the API's answer is larger than 16 MiB, though it was asked for one Service only"
-    following.until(lambda: wanted in following.source.problems.get(SERVICES, ""), 60.0)
+    watched.until(lambda: wanted in watched.source.problems.get(SERVICES, ""), 60.0)
     assert {request.query["limit"] for request in fake.asked(SERVICES)} >= {"4", "2", "1"}
 
 

@@ -13,19 +13,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.agent.watched_source import Fixed, Following, fill
+from support.agent.watched_source import Fixed, WatchedSource, fill
 from support.fakes.apiserver import FakeApiServer
 
 from kubenode.sources.kubernetes.peers import Peers
 
-Follow = Callable[..., Following]
+Follow = Callable[..., WatchedSource]
 
 
 def test_connected_peer_is_known_when_the_server_is_a_name(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     named = Fixed(fake.url.replace("127.0.0.1", "localhost"))
-    following = follow(accessor=named).complete()
-    assert following.source.servers & {"127.0.0.1", "::1"}
+    watched = follow(accessor=named).complete()
+    assert watched.source.servers & {"127.0.0.1", "::1"}
 
 
 def test_configured_address_is_known_before_any_connection(follow: Follow) -> None:

@@ -12,35 +12,45 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support.agent.watched_source import FAST, NODE, NODES, SERVICES, SLICES, Following, fill, service_names, services
+from support.agent.watched_source import (
+    FAST,
+    NODE,
+    NODES,
+    SERVICES,
+    SLICES,
+    WatchedSource,
+    fill,
+    service_names,
+    services,
+)
 from support.clusters import objects
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.apiserver_answers import encode, failure
 from support.fakes.apiserver_http import Answer
 
-Follow = Callable[..., Following]
+Follow = Callable[..., WatchedSource]
 
 
 def test_follows_changes(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
-    following = follow().complete()
-    following.until(lambda: fake.watching(SERVICES) and fake.watching(SLICES))
+    watched = follow().complete()
+    watched.until(lambda: fake.watching(SERVICES) and fake.watching(SLICES))
     fake.put(objects.service("new"))
-    following.until(lambda: "Service new" in following.names)
+    watched.until(lambda: "Service new" in watched.names)
     fake.put(objects.service("new", ["10.96.9.9"]))
-    following.until(
-        lambda: {"10.96.9.9"} & {item["spec"].get("clusterIP") for item in following.held.values() if "spec" in item}
+    watched.until(
+        lambda: {"10.96.9.9"} & {item["spec"].get("clusterIP") for item in watched.held.values() if "spec" in item}
     )
     fake.delete("Service", "ns1", "new")
-    following.until(lambda: "Service new" not in following.names)
+    watched.until(lambda: "Service new" not in watched.names)
     assert len(fake.asked(SERVICES)) == 1
 
 
 def test_nothing_changes_if_only_others_fields_do(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
-    following = follow().complete()
-    following.until(lambda: fake.watching(NODES))
-    told = len(following.told)
+    watched = follow().complete()
+    watched.until(lambda: fake.watching(NODES))
+    seen = len(watched.changes)
     node = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -49,23 +59,23 @@ def test_nothing_changes_if_only_others_fields_do(fake: FakeApiServer, follow: F
     }
     fake.put(node)  # a heartbeat
     fake.bookmark(NODES)
-    reflector = following.source._reflectors[-1]
-    following.until(lambda: reflector._version == str(fake.version))
-    assert len(following.told) == told
+    reflector = watched.source._reflectors[-1]
+    watched.until(lambda: reflector._version == str(fake.version))
+    assert len(watched.changes) == seen
     fake.put({**node, "metadata": {"name": NODE, "labels": {"topology.kubernetes.io/zone": "z1"}}})
-    following.until(
-        lambda: any(item["metadata"].get("labels") for item in following.held.values() if item["kind"] == "Node")
+    watched.until(
+        lambda: any(item["metadata"].get("labels") for item in watched.held.values() if item["kind"] == "Node")
     )
-    assert len(following.told) == told + 1
+    assert len(watched.changes) == seen + 1
 
 
 @pytest.mark.parametrize("end", ["ends", "is cut", "falls silent"])
 def test_a_watch_goes_on_where_it_was(fake: FakeApiServer, follow: Follow, end: str) -> None:
     fill(fake, 1)
-    following = follow().complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow().complete()
+    watched.until(lambda: fake.watching(SERVICES))
     fake.put(objects.service("before"))
-    following.until(lambda: "Service before" in following.names)
+    watched.until(lambda: "Service before" in watched.names)
     version = str(fake.version)
     if end == "is cut":
         fake.cut(SERVICES)
@@ -74,44 +84,44 @@ def test_a_watch_goes_on_where_it_was(fake: FakeApiServer, follow: Follow, end: 
         fake.cut(SERVICES)
     else:
         fake.stalled.add(SERVICES)
-        following.until(lambda: len(fake.asked(SERVICES, watch=True)) > 1)
+        watched.until(lambda: len(fake.asked(SERVICES, watch=True)) > 1)
         fake.stalled.clear()
     fake.put(objects.service("after"))
-    following.until(lambda: "Service after" in following.names)
+    watched.until(lambda: "Service after" in watched.names)
     assert fake.asked(SERVICES, watch=True)[1].query["resourceVersion"] == version
     assert len(fake.asked(SERVICES)) == 1
-    assert not any(changes.removed for changes in following.told)
-    following.until(lambda: not following.source.problems)
+    assert not any(changes.removed for changes in watched.changes)
+    watched.until(lambda: not watched.source.problems)
 
 
 def test_a_bookmark_moves_the_place_to_go_on_from(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
-    following = follow().complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow().complete()
+    watched.until(lambda: fake.watching(SERVICES))
     fake.version += 100  # other resources changed
     version = str(fake.version)
     fake.bookmark(SERVICES)
     fake.cut(SERVICES)
-    following.until(lambda: len(fake.asked(SERVICES, watch=True)) > 1)
+    watched.until(lambda: len(fake.asked(SERVICES, watch=True)) > 1)
     assert fake.asked(SERVICES, watch=True)[1].query["resourceVersion"] == version
 
 
 def test_an_expired_watch_lists_again_and_tells_only_differences(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 4)
-    following = follow().complete()
-    following.until(lambda: fake.watching(SERVICES))
-    told = len(following.told)
+    watched = follow().complete()
+    watched.until(lambda: fake.watching(SERVICES))
+    seen = len(watched.changes)
     with fake.lock:  # without a watch: one object goes, one comes, and the history expires
         fake.cut(SERVICES)
         del fake.objects["Service"]["ns1", "web1"]
         fake.objects["Service"]["ns1", "new"] = objects.service("new")
         fake.expire()
-    following.until(lambda: "Service new" in following.names and "Service web1" not in following.names)
-    changes = following.told[told:]
+    watched.until(lambda: "Service new" in watched.names and "Service web1" not in watched.names)
+    changes = watched.changes[seen:]
     assert [item["metadata"]["name"] for change in changes for item in change.put] == ["new"]
     assert [str(key) for change in changes for key in change.removed] == ["Service ns1/web1"]
     assert len(fake.asked(SERVICES)) > 1
-    following.until(lambda: not following.source.problems)
+    watched.until(lambda: not watched.source.problems)
 
 
 def test_watches_ended_early_by_the_api_back_off(
@@ -119,14 +129,14 @@ def test_watches_ended_early_by_the_api_back_off(
 ) -> None:
     """All nodes would reconnect at once when an API server stops."""
     fill(fake, 1)
-    following = follow(timing=FAST._replace(first_backoff=0.07)).complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow(timing=FAST._replace(first_backoff=0.07)).complete()
+    watched.until(lambda: fake.watching(SERVICES))
     waits: list[tuple[float, float]] = []
     monkeypatch.setattr("random.uniform", lambda least, most: waits.append((least, most)) or most)
     fake.end(SERVICES)
-    following.until(lambda: len(fake.asked(SERVICES, watch=True)) == 2)
+    watched.until(lambda: len(fake.asked(SERVICES, watch=True)) == 2)
     assert (0.0, 0.07) in waits
-    assert not following.source.problems
+    assert not watched.source.problems
 
 
 @pytest.mark.parametrize(
@@ -141,13 +151,13 @@ def test_nodes_with_expired_version_delay_the_next_list(
     fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch, answer: Answer
 ) -> None:
     fill(fake, 1)
-    following = follow(timing=FAST._replace(spread=0.07)).complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow(timing=FAST._replace(spread=0.07)).complete()
+    watched.until(lambda: fake.watching(SERVICES))
     waits: list[tuple[float, float]] = []
     monkeypatch.setattr("random.uniform", lambda least, most: waits.append((least, most)) or most)
     fake.script[SERVICES] = [answer]
     fake.cut(SERVICES)
-    following.until(lambda: len(fake.asked(SERVICES)) == 2)
+    watched.until(lambda: len(fake.asked(SERVICES)) == 2)
     assert 0.07 in [most for _least, most in waits]
 
 
@@ -186,94 +196,92 @@ def test_nodes_with_expired_version_delay_the_next_list(
 )
 def test_a_watch_that_makes_no_sense_lists_again(fake: FakeApiServer, follow: Follow, answer: Answer) -> None:
     fill(fake, 2)
-    following = follow().complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow().complete()
+    watched.until(lambda: fake.watching(SERVICES))
     fake.script[SERVICES] = [answer]
     fake.cut(SERVICES)
-    following.until(lambda: len(fake.asked(SERVICES)) == 2 and fake.watching(SERVICES))
+    watched.until(lambda: len(fake.asked(SERVICES)) == 2 and fake.watching(SERVICES))
     fake.put(objects.service("after"))
-    following.until(lambda: "Service after" in following.names)
-    assert services(following) == {*service_names(2), "Service after"}
-    assert not any(changes.removed for changes in following.told)
+    watched.until(lambda: "Service after" in watched.names)
+    assert services(watched) == {*service_names(2), "Service after"}
+    assert not any(changes.removed for changes in watched.changes)
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
 def test_a_refusal_says_nothing_about_where_we_were(fake: FakeApiServer, follow: Follow, status: int) -> None:
     """An API server that just started lacks its roles and answers 403 for a moment. The source keeps its version."""
     fill(fake, 2)
-    following = follow().complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow().complete()
+    watched.until(lambda: fake.watching(SERVICES))
     fake.script[SERVICES] = [Answer(status, encode(failure(status, "Reason", "words")))] * 2
     fake.cut(SERVICES)
-    following.until(lambda: f"answers {status} Reason: words" in following.source.problems.get(SERVICES, ""))
+    watched.until(lambda: f"answers {status} Reason: words" in watched.source.problems.get(SERVICES, ""))
     fake.put(objects.service("after"))
-    following.until(lambda: "Service after" in following.names)
+    watched.until(lambda: "Service after" in watched.names)
     assert len(fake.asked(SERVICES)) == 1
-    assert not any(changes.removed for changes in following.told)
+    assert not any(changes.removed for changes in watched.changes)
 
 
 def test_a_watch_that_is_cut_is_told_in_words(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
-    following = follow(timing=FAST._replace(first_backoff=1.0)).complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow(timing=FAST._replace(first_backoff=1.0)).complete()
+    watched.until(lambda: fake.watching(SERVICES))
     fake.cut(SERVICES)
-    following.until(lambda: SERVICES in following.source.problems)
-    assert "the API's stream broke off: the connection was closed;" in following.source.problems[SERVICES]
+    watched.until(lambda: SERVICES in watched.source.problems)
+    assert "the API's stream broke off: the connection was closed;" in watched.source.problems[SERVICES]
 
 
 def test_a_proxy_that_ends_what_is_quiet_is_no_trouble(fake: FakeApiServer, follow: Follow) -> None:
     """Load balancers end idle connections, some after half a minute; later changes must not wait longer and longer."""
     fill(fake, 1)
-    following = follow(timing=FAST._replace(first_backoff=0.05, most_backoff=60.0, steady=0.1, silence=60.0)).complete()
+    watched = follow(timing=FAST._replace(first_backoff=0.05, most_backoff=60.0, steady=0.1, silence=60.0)).complete()
     for number in range(1, 10):
-        following.until(
-            lambda number=number: len(fake.asked(SERVICES, watch=True)) == number and fake.watching(SERVICES)
-        )
-        assert not following.source.problems
+        watched.until(lambda number=number: len(fake.asked(SERVICES, watch=True)) == number and fake.watching(SERVICES))
+        assert not watched.source.problems
         time.sleep(0.15)
         fake.cut(SERVICES)
     fake.put(objects.service("after"))
-    following.until(lambda: "Service after" in following.names)
+    watched.until(lambda: "Service after" in watched.names)
     assert len(fake.asked(SERVICES)) == 1
-    assert not any("broke off" in line for line in following.lines)
+    assert not any("broke off" in line for line in watched.lines)
 
 
 def test_garbage_in_the_midst_of_a_stream(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 2)
-    following = follow().complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow().complete()
+    watched.until(lambda: fake.watching(SERVICES))
     fake.send(SERVICES, b'{"type":"DELETED","obj\n')
     fake.put(objects.service("after"))
-    following.until(lambda: "Service after" in following.names)
-    assert services(following) == {*service_names(2), "Service after"}
+    watched.until(lambda: "Service after" in watched.names)
+    assert services(watched) == {*service_names(2), "Service after"}
 
 
 def test_a_flood_costs_what_the_objects_are_worth(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 2)
-    following = follow(timing=FAST._replace(silence=5.0)).complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow(timing=FAST._replace(silence=5.0)).complete()
+    watched.until(lambda: fake.watching(SERVICES))
     for number in range(2000):
         fake.put(objects.service("web0", [f"10.96.{number // 250}.{number % 250 + 1}"]))
     last = fake.objects["Service"]["ns1", "web0"]["spec"]["clusterIP"]
     fake.put(objects.service("last"))
     time.sleep(1.0)  # no scan
-    changes = following.scan()
-    following.until(lambda: "Service last" in following.names)
+    changes = watched.scan()
+    watched.until(lambda: "Service last" in watched.names)
     assert len(changes.put) <= 2
-    assert [item["spec"]["clusterIP"] for key, item in following.held.items() if key.name == "web0"] == [last]
+    assert [item["spec"]["clusterIP"] for key, item in watched.held.items() if key.name == "web0"] == [last]
 
 
 def test_what_came_and_went_while_nobody_looked_is_not_told(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
-    following = follow().complete()
-    following.until(lambda: fake.watching(SERVICES))
+    watched = follow().complete()
+    watched.until(lambda: fake.watching(SERVICES))
     fake.put(objects.service("brief"))
     fake.delete("Service", "ns1", "brief")
     fake.delete("Service", "ns1", "web0")
     fake.put(objects.service("web0", ["10.96.7.7"]))
-    reflector = following.source._reflectors[0]
+    reflector = watched.source._reflectors[0]
     while reflector._version != str(fake.version):
         time.sleep(0.01)
-    changes = following.scan()
+    changes = watched.scan()
     assert [item["metadata"]["name"] for item in changes.put] == ["web0"]
     assert changes.removed == []

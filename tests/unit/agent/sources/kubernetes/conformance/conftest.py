@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.agent.watched_source import FAST, Following
+from support.agent.watched_source import FAST, WatchedSource
 from support.clusters.cluster import Cluster
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.certificates import Authority
@@ -60,16 +60,16 @@ def cluster(kubeconfig: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def follow(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Following]]:
+def follow(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., WatchedSource]]:
     """Start sources that connect through the cluster's relay; stop all of them after the test."""
-    started: list[Following] = []
+    started: list[WatchedSource] = []
 
-    def start(node: str = "kubenode-test-none", timing: object = PATIENT) -> Following:
-        found = Following("", tmp_path / "objects", timing, cluster.accessor, node)
+    def start(node: str = "kubenode-test-none", timing: object = PATIENT) -> WatchedSource:
+        found = WatchedSource("", tmp_path / "objects", timing, cluster.accessor, node)
         started.append(found)
         found.source.start()
         return found
 
     yield start
-    for following in started:
-        following.close()
+    for watched in started:
+        watched.close()

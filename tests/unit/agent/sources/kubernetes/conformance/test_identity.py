@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.agent.watched_source import NODES, SERVICES, SLICES, Following
+from support.agent.watched_source import NODES, SERVICES, SLICES, WatchedSource
 from support.clusters.cluster import Cluster, node, service
 from support.fakes.apiserver_answers import Object
 from support.fakes.certificates import Authority
@@ -24,7 +24,7 @@ from kubenode.manifests.documents import ObjectKey
 from kubenode.sources.kubernetes.access import Identity
 from kubenode.sources.kubernetes.credentials import Plugin
 
-Follow = Callable[..., Following]
+Follow = Callable[..., WatchedSource]
 MANIFEST = Path(__file__).resolve().parents[6] / "roles/agent/files/rbac.yaml"
 PLUGIN = "client.authentication.k8s.io/v1"
 
@@ -66,13 +66,13 @@ def test_a_role_is_enough(cluster: Cluster, follow: Follow, role: str) -> None:
     cluster.create(node(name))
     cluster.create(service(name))
     cluster.accessor.identity = Identity(token=cluster.token("default", name))
-    following = follow(name).complete()
-    assert following.source.problems == {}
-    assert ObjectKey("Node", "", name) in following.held
-    following.source.report({("Service", f"default/{name}"): ("spec.ports is wrong",)})
-    following.until(lambda: len(cluster.events("default", name)) == 2, 20)
-    assert following.source._events is not None
-    assert following.source._events.dropped == 0
+    watched = follow(name).complete()
+    assert watched.source.problems == {}
+    assert ObjectKey("Node", "", name) in watched.held
+    watched.source.report({("Service", f"default/{name}"): ("spec.ports is wrong",)})
+    watched.until(lambda: len(cluster.events("default", name)) == 2, 20)
+    assert watched.source._events is not None
+    assert watched.source._events.dropped == 0
     by_kind: dict[str, Object] = {event["regarding"]["kind"]: event for event in cluster.events("default", name)}
     assert (by_kind["Service"]["reason"], by_kind["Service"]["note"]) == ("CannotServe", "spec.ports is wrong")
     assert (
@@ -86,21 +86,21 @@ def test_a_role_is_enough(cluster: Cluster, follow: Follow, role: str) -> None:
 def test_somebody_without_rights(cluster: Cluster, follow: Follow) -> None:
     name = account(cluster)
     cluster.accessor.identity = Identity(token=cluster.token("default", name))
-    following = follow()
+    watched = follow()
     for path in (SERVICES, SLICES, NODES):
-        following.until(lambda path=path: "answers 403 Forbidden" in following.source.problems.get(path, ""), 20)
+        watched.until(lambda path=path: "answers 403 Forbidden" in watched.source.problems.get(path, ""), 20)
     user, where = f'User "system:serviceaccount:default:{name}"', 'in API group "" at the cluster scope'
-    assert f'services is forbidden: {user} cannot list resource "services" {where}' in following.source.waiting
+    assert f'services is forbidden: {user} cannot list resource "services" {where}' in watched.source.waiting
     bind(cluster, "system:node-proxier")
-    following.until(lambda: not following.source.waiting, 20)
+    watched.until(lambda: not watched.source.waiting, 20)
 
 
 @pytest.mark.parametrize("identity", [Identity(), Identity(token="nobodys-token")], ids=["nobody", "unknown"])
 def test_nobody_and_somebody_unknown(cluster: Cluster, follow: Follow, identity: Identity) -> None:
     cluster.accessor.identity = identity
-    following = follow()
-    following.until(lambda: "answers 40" in following.source.waiting, 20)
-    assert "nobodys-token" not in "".join([*following.lines, *following.source.problems.values()])
+    watched = follow()
+    watched.until(lambda: "answers 40" in watched.source.waiting, 20)
+    assert "nobodys-token" not in "".join([*watched.lines, *watched.source.problems.values()])
 
 
 def test_a_token_that_rotates(cluster: Cluster, follow: Follow, tmp_path: Path) -> None:
@@ -108,29 +108,29 @@ def test_a_token_that_rotates(cluster: Cluster, follow: Follow, tmp_path: Path) 
     file = tmp_path / "token"
     file.write_text(f"{good}\n")
     cluster.accessor.identity = Identity(token_file=str(file))
-    following = follow().complete()
+    watched = follow().complete()
     file.write_text("expired")
     cluster.relay.cut()
-    following.until(lambda: "answers 401 Unauthorized" in following.source.problems.get(SERVICES, ""), 20)
+    watched.until(lambda: "answers 401 Unauthorized" in watched.source.problems.get(SERVICES, ""), 20)
     cluster.create(service(cluster.run))
     file.write_text(cluster.token("default", cluster.run))
-    following.until(lambda: ObjectKey("Service", "default", cluster.run) in following.held, 20)
-    assert not any(changes.removed for changes in following.told)
+    watched.until(lambda: ObjectKey("Service", "default", cluster.run) in watched.held, 20)
+    assert not any(changes.removed for changes in watched.changes)
 
 
 def test_a_plugin_whose_token_is_refused_is_asked_again(cluster: Cluster, follow: Follow, tmp_path: Path) -> None:
     good, answer = one_with_rights(cluster), tmp_path / "answer"
-    told = {"apiVersion": PLUGIN, "kind": "ExecCredential", "status": {"token": "expired"}}
-    answer.write_text(json.dumps(told))
+    exec_credential = {"apiVersion": PLUGIN, "kind": "ExecCredential", "status": {"token": "expired"}}
+    answer.write_text(json.dumps(exec_credential))
     plugin = Plugin(str(shutil.which("cat")), (str(answer),), {}, PLUGIN, "", None, "kubeconfig: user x: exec")
     cluster.accessor.identity = Identity(plugin=plugin)
-    following = follow()
-    following.until(lambda: "answers 401 Unauthorized" in following.source.waiting, 20)
-    answer.write_text(json.dumps({**told, "status": {"token": good}}))
-    following.until(lambda: not following.source.waiting, 20)
+    watched = follow()
+    watched.until(lambda: "answers 401 Unauthorized" in watched.source.waiting, 20)
+    answer.write_text(json.dumps({**exec_credential, "status": {"token": good}}))
+    watched.until(lambda: not watched.source.waiting, 20)
 
 
 def test_a_server_of_somebody_elses_gets_no_token(cluster: Cluster, follow: Follow) -> None:
     cluster.accessor.authority = Authority("somebody-else").pem.decode()
-    following = follow()
-    following.until(lambda: "its certificate is not good" in following.source.waiting, 20)
+    watched = follow()
+    watched.until(lambda: "its certificate is not good" in watched.source.waiting, 20)

@@ -9,13 +9,13 @@ import json
 from collections.abc import Callable
 
 import pytest
-from support.agent.watched_source import NODES, SERVICES, SLICES, Following
+from support.agent.watched_source import NODES, SERVICES, SLICES, WatchedSource
 from support.clusters.cluster import Cluster, node, piece, service
 
 from kubenode.manifests.documents import ObjectKey
 from kubenode.sources.kubernetes.errors import RefusedError
 
-Follow = Callable[..., Following]
+Follow = Callable[..., WatchedSource]
 OTHERS = {"service.kubernetes.io/service-proxy-name": "other"}
 HEADLESS = {"service.kubernetes.io/headless": ""}
 
@@ -28,21 +28,21 @@ def test_all_pages_of_a_list(cluster: Cluster, follow: Follow) -> None:
     names = cluster.names(8)
     for name in names:
         cluster.create(service(name))
-    following = follow().complete()
-    assert {key("Service", name) for name in names} <= following.held.keys()
-    assert following.held[key("Service", names[0])]["spec"]["ports"][0]["port"] == 80
+    watched = follow().complete()
+    assert {key("Service", name) for name in names} <= watched.held.keys()
+    assert watched.held[key("Service", names[0])]["spec"]["ports"][0]["port"] == 80
 
 
 def test_objects_that_come_change_and_go(cluster: Cluster, follow: Follow) -> None:
     (name,) = cluster.names(1)
-    following = follow().complete()
+    watched = follow().complete()
     cluster.create(service(name))
     cluster.create(piece(name))
-    following.until(lambda: {key("Service", name), key("EndpointSlice", name)} <= following.held.keys(), 20)
+    watched.until(lambda: {key("Service", name), key("EndpointSlice", name)} <= watched.held.keys(), 20)
     cluster.label(key("Service", name), {"x": "y"})
-    following.until(lambda: following.held[key("Service", name)]["metadata"].get("labels") == {"x": "y"}, 20)
+    watched.until(lambda: watched.held[key("Service", name)]["metadata"].get("labels") == {"x": "y"}, 20)
     cluster.delete(key("EndpointSlice", name))
-    following.until(lambda: key("EndpointSlice", name) not in following.held, 20)
+    watched.until(lambda: key("EndpointSlice", name) not in watched.held, 20)
 
 
 def test_what_needs_no_proxy_or_has_another(cluster: Cluster, follow: Follow) -> None:
@@ -52,67 +52,65 @@ def test_what_needs_no_proxy_or_has_another(cluster: Cluster, follow: Follow) ->
         "Service": (OTHERS, HEADLESS),
         "EndpointSlice": (HEADLESS, OTHERS),
     }  # the first label excludes an object, the second does not
-    following = follow().complete()
+    watched = follow().complete()
     for kind, make in (("Service", service), ("EndpointSlice", piece)):
         cluster.create(make(others, labels[kind][0]))
         cluster.create(make(mine))
     ours = {key("Service", mine), key("EndpointSlice", mine)}
-    following.until(lambda: ours <= following.held.keys(), 20)
-    assert not {key("Service", others), key("EndpointSlice", others)} & following.held.keys()
+    watched.until(lambda: ours <= watched.held.keys(), 20)
+    assert not {key("Service", others), key("EndpointSlice", others)} & watched.held.keys()
     for found in ours:
         cluster.label(found, labels[found.kind][1])
-    following.until(lambda: all(_labels(following, found) == labels[found.kind][1] for found in ours), 20)
+    watched.until(lambda: all(_labels(watched, found) == labels[found.kind][1] for found in ours), 20)
     for found in ours:
         cluster.label(found, labels[found.kind][0])  # the selector no longer matches it
-    following.until(lambda: not ours & following.held.keys(), 20)
+    watched.until(lambda: not ours & watched.held.keys(), 20)
     for found in ours:
         cluster.label(found, {})
-    following.until(lambda: ours <= following.held.keys(), 20)
+    watched.until(lambda: ours <= watched.held.keys(), 20)
     assert not {key("Service", others), key("EndpointSlice", others)} & follow().complete().held.keys()
 
 
-def _labels(following: Following, name: ObjectKey) -> object:
-    return following.held[name]["metadata"].get("labels")
+def _labels(watched: WatchedSource, name: ObjectKey) -> object:
+    return watched.held[name]["metadata"].get("labels")
 
 
 def test_our_node_and_no_other(cluster: Cluster, follow: Follow) -> None:
     mine, others = cluster.names(2)
     cluster.create(node(others))
-    following = follow(mine).complete()
-    following.until(lambda: "hostnameOverride" in following.source.problems.get(NODES, ""), 20)
+    watched = follow(mine).complete()
+    watched.until(lambda: "hostnameOverride" in watched.source.problems.get(NODES, ""), 20)
     cluster.create(node(mine))
-    following.until(lambda: key("Node", mine) in following.held, 20)
-    assert NODES not in following.source.problems
+    watched.until(lambda: key("Node", mine) in watched.held, 20)
+    assert NODES not in watched.source.problems
     cluster.label(key("Node", mine), {"topology.kubernetes.io/zone": "z1"})
     zone = {"topology.kubernetes.io/zone": "z1"}
-    following.until(
-        lambda: zone.items() <= (following.held[key("Node", mine)]["metadata"].get("labels") or {}).items(), 20
-    )
-    assert key("Node", others) not in following.held
+    watched.until(lambda: zone.items() <= (watched.held[key("Node", mine)]["metadata"].get("labels") or {}).items(), 20)
+    assert key("Node", others) not in watched.held
 
 
 def test_a_second_list_has_the_same_text_as_the_watch(cluster: Cluster, follow: Follow) -> None:
     """A different text would make every list look like a change of all objects."""
     (name,) = cluster.names(1)
-    following = follow(name).complete()
+    watched = follow(name).complete()
     for make in (service, piece, node):
         cluster.create(make(name))
     kinds = {key(kind, name) for kind in ("Service", "EndpointSlice", "Node")}
-    following.until(lambda: kinds <= following.held.keys(), 20)
-    watched = {text for text in following.source._store.texts() if name.encode() in text}
+    watched.until(lambda: kinds <= watched.held.keys(), 20)
+    texts = {text for text in watched.source._store.texts() if name.encode() in text}
     listed = {text for text in follow(name).complete().source._store.texts() if name.encode() in text}
-    assert watched == listed
-    assert len(watched) == 3
+    assert texts == listed
+    assert len(texts) == 3
 
 
 def test_a_flood(cluster: Cluster, follow: Follow) -> None:
     (name,) = cluster.names(1)
     cluster.create(service(name))
-    following = follow().complete()
+    watched = follow().complete()
     for number in range(100):
         cluster.label(key("Service", name), {"number": str(number)})
-    following.until(lambda: following.held[key("Service", name)]["metadata"]["labels"] == {"number": "99"}, 20)
-    assert not any(changes.removed for changes in following.told)
+    watched.until(lambda: watched.held[key("Service", name)]["metadata"]["labels"] == {"number": "99"}, 20)
+    assert not any(changes.removed for changes in watched.changes)
 
 
 def test_a_continue_token_that_is_none(cluster: Cluster) -> None:
