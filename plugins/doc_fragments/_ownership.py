@@ -48,7 +48,7 @@ options:
     default: none
   adopt:
     description:
-      - Whether to take over things that are named in the task, exist already and are in nobody's name.
+      - Whether to take over things that are named in the task, exist already and are unowned.
       - By default, a task that would have to change such a thing fails and names it, and nothing is changed.
       - What another owner of the ledger claims is never taken over.
     type: bool

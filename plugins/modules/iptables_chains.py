@@ -201,7 +201,7 @@ lines:
   elements: str
   sample: ['+ chain IPv4 filter NODE-PORTS: 1 rule']
 adopted:
-  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or
+  description: Items that existed as wanted, were unowned, and belong to the owner now (only with O(adopt) or
     O(purge=all)).
   returned: success
   type: list

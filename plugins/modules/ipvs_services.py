@@ -296,7 +296,7 @@ lines:
   elements: str
   sample: ['~ real server 198.51.100.11:8080 of tcp 192.0.2.80:80: weight 1 masquerade -> weight 2 masquerade']
 adopted:
-  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or
+  description: Items that existed as wanted, were unowned, and belong to the owner now (only with O(adopt) or
     O(purge=all)).
   returned: success
   type: list

@@ -172,7 +172,7 @@ lines:
   elements: str
   sample: ['+ virtual server tcp 10.96.0.10:80: scheduler rr']
 adopted:
-  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt)).
+  description: Items that existed as wanted, were unowned, and belong to the owner now (only with O(adopt)).
   returned: success
   type: list
   elements: str

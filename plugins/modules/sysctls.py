@@ -152,7 +152,7 @@ lines:
   elements: str
   sample: ['~ sysctl net.ipv4.ip_forward: 0 -> 1']
 adopted:
-  description: What was there as wanted already, and belongs to the owner now.
+  description: Items that existed as wanted already, and belong to the owner now.
   returned: success
   type: list
   elements: str

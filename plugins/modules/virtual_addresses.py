@@ -138,7 +138,7 @@ lines:
   elements: str
   sample: ['+ address 192.0.2.80/32 on vips']
 adopted:
-  description: What was there as wanted, in nobody's name, and belongs to the owner now (only with O(adopt) or
+  description: Items that existed as wanted, were unowned, and belong to the owner now (only with O(adopt) or
     O(purge=all)).
   returned: success
   type: list

@@ -12,7 +12,7 @@ from . import settings_values as values
 
 
 class Field(NamedTuple):
-    """Where a field goes: the attribute of Config, and the function that turns its value into the setting.
+    """Attribute of Config for a field, and the function that converts its value into the setting.
 
     The function raises ValueError with what was expected. A value that means "not given" (null always; "", 0 or "0s"
     where ``zero`` says so, as in kube-proxy's defaulting) leaves the default.
