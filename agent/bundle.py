@@ -95,7 +95,7 @@ def contents() -> dict[str, bytes]:
     source = AGENT / "src"
     # Packages that the collection has, too, are links here; rglob does not enter those.
     links = sorted(path for path in (source / "kubenode").iterdir() if path.is_symlink())
-    for path in [found for root in (source, *links) for found in sorted(root.rglob("*.py"))]:
+    for path in [file for root in (source, *links) for file in sorted(root.rglob("*.py"))]:
         files[f"lib/{path.relative_to(source)}"] = path.read_bytes()
     packages = wheels()
     for wheel in packages:
@@ -154,7 +154,7 @@ def wheels() -> list[Path]:
         BundleError: a wheel's digest differs from its pin, or pip gets no wheel with the pinned digest.
     """
     CACHE.mkdir(parents=True, exist_ok=True)
-    found = []
+    paths = []
     for pin in pins():
         wheel = _cached(pin)
         if wheel is None:
@@ -181,8 +181,8 @@ def wheels() -> list[Path]:
             raise BundleError(
                 f"{wheel}: SHA-256 is {digest}, expected {pin.digest} ({PINS}); remove the file to fetch it again"
             )
-        found.append(wheel)
-    return found
+        paths.append(wheel)
+    return paths
 
 
 def _cached(pin: Pin) -> Path | None:

@@ -65,8 +65,8 @@ class ActionModule(ActionBase):
 
 def sha256(path: str) -> str:
     """Return the SHA-256 of a file in hexadecimal digits."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
-            found.update(block)
-    return found.hexdigest()
+            digest.update(block)
+    return digest.hexdigest()

@@ -93,19 +93,19 @@ class LookupModule(LookupBase):
         kubeconfig = self.get_option("kubeconfig")
         if not terms and not kubeconfig:
             raise AnsibleLookupError("objects: expected files or directories, or a kubeconfig")
-        found: dict[ObjectKey, dict[str, Any]] = {}
+        by_key: dict[ObjectKey, dict[str, Any]] = {}
         for term in terms:
             path = self.find_file_in_search_path(variables or {}, "files", term, ignore_missing=True)
             if path is None:
                 raise AnsibleLookupError(f"objects: there is no {term} on the controller")
-            _add(found, read(path), term)
+            _add(by_key, read(path), term)
         if kubeconfig:
             _add(
-                found,
+                by_key,
                 ask(self.get_option("kubectl"), kubeconfig, self.get_option("context")),
                 f"the cluster of {kubeconfig}",
             )
-        return list(found.values())
+        return list(by_key.values())
 
 
 def _add(found: dict[ObjectKey, dict[str, Any]], more: dict[ObjectKey, dict[str, Any]], where: str) -> None:

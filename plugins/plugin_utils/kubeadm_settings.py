@@ -92,10 +92,10 @@ def version(value: Any) -> Any:
 
 def subnets(value: Any) -> str:
     """Accept one network, or two of different families, joined by a comma."""
-    found = networks(text(value))
-    if not 1 <= len(found) <= 2 or len({network.version for network in found}) != len(found):
+    parsed = networks(text(value))
+    if not 1 <= len(parsed) <= 2 or len({network.version for network in parsed}) != len(parsed):
         raise ValueError("a network, or one of each family joined by a comma")
-    return ",".join(str(network) for network in found)
+    return ",".join(str(network) for network in parsed)
 
 
 def networks(value: str) -> list[Network]:

@@ -47,10 +47,10 @@ def parse_version(text: str) -> Version:
     Raises:
         ValueError: with what was expected.
     """
-    found = _VERSION.fullmatch(text)
-    if found is None:
+    match = _VERSION.fullmatch(text)
+    if match is None:
         raise ValueError("a version such as v1.36.0")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def api_version(kubeadm: Version) -> str:

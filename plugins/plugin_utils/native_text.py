@@ -90,12 +90,12 @@ def iptables(chains: list[dict[str, Any]], family: str) -> str:
     """
     if family not in FAMILIES:
         raise InputError("to_iptables", "family", family, " or ".join(FAMILIES))
-    found = _checked({"chains": {"type": "list", "elements": "dict", "options": iptables_chains.CHAIN}}, chains=chains)[
-        "chains"
-    ]
+    checked = _checked(
+        {"chains": {"type": "list", "elements": "dict", "options": iptables_chains.CHAIN}}, chains=chains
+    )["chains"]
     seen: dict[ChainKey, str] = {}
     tables: dict[str, tuple[list[str], list[str], dict[str, list[str]]]] = {}
-    for index, chain in enumerate(found):
+    for index, chain in enumerate(checked):
         option_path = f"chains[{index}]"
         check_name(option_path, chain["name"])
         key = ChainKey(FAMILIES[family], chain["table"], chain["name"])

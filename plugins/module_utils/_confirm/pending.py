@@ -30,12 +30,12 @@ def pending() -> list[dict[str, Any]]:
         names = os.listdir(PENDING)
     except OSError:
         return []
-    found = []
+    changes = []
     for name in sorted(name for name in names if not name.endswith((".undone", ".new"))):
         path = os.path.join(PENDING, name)
         with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-            found.append({"path": path, **json.load(file)})
-    return found
+            changes.append({"path": path, **json.load(file)})
+    return changes
 
 
 def prepare() -> None:

@@ -153,8 +153,8 @@ def recorded(module: AnsibleModule, paths: ReleasePaths) -> dict[str, Any] | Non
     if text is None:
         return None
     try:
-        found = json.loads(text)
-        return {"release": str(found["release"]), "files": dict(found["files"])}
+        record = json.loads(text)
+        return {"release": str(record["release"]), "files": dict(record["files"])}
     except (ValueError, KeyError, TypeError):
         module.fail_json(
             msg=f"{paths.unproven} is not as this module wrote it, expected release and files; nothing was changed"

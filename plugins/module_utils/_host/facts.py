@@ -63,7 +63,7 @@ def survey(wanted_modules: Collection[str], wanted_commands: Iterable[str], fsta
     commands = {command: which(command) for command in wanted_commands}
     states = modules.states([name for entry in wanted_modules for name in entry.split("|")])
     container = container_kind()
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "commands": commands,
         "modules": states,
         "lacks": {
@@ -84,9 +84,9 @@ def survey(wanted_modules: Collection[str], wanted_commands: Iterable[str], fsta
         "swap": {"active": _swap.active(), "fstab": _swap.in_fstab(fstab), "units": _swap.units()},
     }
     unwritable = [path for path in WRITTEN if not os.access(path, os.W_OK)]
-    refused = refusals(found, os.geteuid(), sys.version_info, unwritable, [path for path in WRITTEN if is_full(path)])
-    problems = refused + lacking(found, os.path.isdir(os.path.join("/lib/modules", found["kernel"])))
-    return {"fit": not problems, "problems": problems, "refused": refused, **found}
+    refused = refusals(facts, os.geteuid(), sys.version_info, unwritable, [path for path in WRITTEN if is_full(path)])
+    problems = refused + lacking(facts, os.path.isdir(os.path.join("/lib/modules", facts["kernel"])))
+    return {"fit": not problems, "problems": problems, "refused": refused, **facts}
 
 
 def absent(wanted_modules: Iterable[str], states: Mapping[str, str], container: bool) -> list[str]:

@@ -132,12 +132,12 @@ def parse_load(text: str) -> list[str]:
 
 def parse_options(text: str) -> dict[str, str]:
     """Return the parameters in a modprobe.d file by module name."""
-    found = {}
+    by_module = {}
     for line in text.splitlines():
         words = line.split(None, 2)
         if len(words) == 3 and words[0] == "options":
-            found[canonical(words[1])] = words[2].strip()
-    return found
+            by_module[canonical(words[1])] = words[2].strip()
+    return by_module
 
 
 def overridden(path: str, names: Collection[str], wanted: Mapping[str, str]) -> list[tuple[str, str, str]]:
@@ -152,7 +152,7 @@ def overridden(path: str, names: Collection[str], wanted: Mapping[str, str]) -> 
         names: the modules that are to be loaded at boot.
         wanted: parameters ("a=1 b=2") by module name.
     """
-    found = {}
+    overriding = {}
     given = {
         f"{name}.{pair.partition('=')[0]}": pair.partition("=")[2] for name in wanted for pair in wanted[name].split()
     }
@@ -161,12 +161,14 @@ def overridden(path: str, names: Collection[str], wanted: Mapping[str, str]) -> 
             word, name, *rest = [*line.split(), "", ""]  # modprobe.d(5)
             name = canonical(name)
             if word == "blacklist" and name in names:
-                found[name] = ("blacklist", file)
+                overriding[name] = ("blacklist", file)
             elif word == "options" and os.path.basename(file) > os.path.basename(path):
                 settings = (pair.partition("=") for pair in rest if pair)
-                found.update((f"{name}.{key}", (value, file)) for key, _equals, value in settings)
+                overriding.update((f"{name}.{key}", (value, file)) for key, _equals, value in settings)
     last = (
-        (name, value, file) for name, (value, file) in sorted(found.items()) if name in given or value == "blacklist"
+        (name, value, file)
+        for name, (value, file) in sorted(overriding.items())
+        if name in given or value == "blacklist"
     )
     return [(name, value, file) for name, value, file in last if name not in given or not _same(value, given[name])]
 

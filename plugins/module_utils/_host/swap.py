@@ -97,16 +97,16 @@ def units(directories: Sequence[str] = UNIT_DIRECTORIES) -> list[str]:
     Swap units come from administrators, zram-generator and systemd-gpt-auto-generator. Units that no other unit wants,
     masked units (a link to ``/dev/null``) and units with the drop-in are left out.
     """
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for directory in directories:
         for name in _names(directory):
             if name.endswith(".swap") or name in SERVICES:
-                found.setdefault(name, os.path.join(directory, name))
+                paths.setdefault(name, os.path.join(directory, name))
     kept = set(blocked(directories[0]))
     enabled = _enabled(directories)
     return [
         name
-        for name, path in found.items()
+        for name, path in paths.items()
         if name in enabled
         and name not in kept
         and os.path.realpath(path) != "/dev/null"

@@ -103,15 +103,15 @@ def _value(option_path: str, field: str, value: Any) -> str:
 def _bounds(option_path: str, given: dict[str, Any]) -> Bounds:
     if not given or set(given) - {"min", "max"}:
         raise InputError(option_path, "value", given, "a value, or a dictionary of min, max or both")
-    found = {}
+    limits = {}
     for field, value in given.items():
         try:
-            found[field] = tuple(int(word) for word in _value(option_path, field, value).split())
+            limits[field] = tuple(int(word) for word in _value(option_path, field, value).split())
         except ValueError:
             raise InputError(option_path, field, value, "a number, or as many as the parameter has") from None
-        if not found[field]:
+        if not limits[field]:
             raise InputError(option_path, field, value, "a number, or as many as the parameter has")
-    low, high = found.get("min"), found.get("max")
+    low, high = limits.get("min"), limits.get("max")
     if low and high and (len(low) != len(high) or any(one > other for one, other in zip(low, high))):
         raise InputError(option_path, "min", given["min"], f"not above max, {given['max']}")
     return Bounds(low, high)
@@ -124,13 +124,13 @@ def own_file(owner: str) -> str:
 
 def parse(text: str) -> dict[str, str]:
     """Return the settings of a sysctl.d file in their order, names canonical (patterns included)."""
-    found = {}
+    settings = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")
         name = name.strip()
         if equals and name and name[0] not in "#;":
-            found[sysctls.canonical(name.lstrip("-").strip())] = sysctls.normal(value)
-    return found
+            settings[sysctls.canonical(name.lstrip("-").strip())] = sysctls.normal(value)
+    return settings
 
 
 def render(owner: str, values: Mapping[str, str]) -> str | None:
@@ -152,16 +152,16 @@ def bounded_at_boot(
     default, which is the live value at first.
     """
     before = spoken(before_ours(path), bounds)
-    found = {}
+    values = {}
     for key, limits in bounds.items():
         if key in before:
             value = limits.within(key, before[key][0])
-            found[key] = None if value == before[key][0] else value
+            values[key] = None if value == before[key][0] else value
         elif key in kept and limits.within(key, kept[key]) == kept[key]:
-            found[key] = kept[key]
+            values[key] = kept[key]
         else:
-            found[key] = limits.within(key, live[key]) if key in live else limits.nearest()
-    return found
+            values[key] = limits.within(key, live[key]) if key in live else limits.nearest()
+    return values
 
 
 def overridden(path: str, wanted: Mapping[str, str | Bounds]) -> list[tuple[str, str, str]]:
@@ -171,12 +171,12 @@ def overridden(path: str, wanted: Mapping[str, str | Bounds]) -> list[tuple[str,
         path: the owner's file.
         wanted: values or :class:`Bounds` by name.
     """
-    found = []
+    settings = []
     for name, (value, file) in spoken(after_ours(path), wanted).items():
         want = wanted[name]
         if value != (want.within(name, value) if isinstance(want, Bounds) else sysctls.settled(value, want)):
-            found.append((name, value, file))
-    return found
+            settings.append((name, value, file))
+    return settings
 
 
 def spoken(files: Iterable[str], names: Collection[str]) -> dict[str, tuple[str, str]]:
@@ -184,11 +184,11 @@ def spoken(files: Iterable[str], names: Collection[str]) -> dict[str, tuple[str,
 
     Patterns do not count: they do not change a sysctl that any file sets by its full name, in any order (sysctl.d(5)).
     """
-    found: dict[str, tuple[str, str]] = {}
+    last_settings: dict[str, tuple[str, str]] = {}
     for file in files if names else ():
         settings = parse(foreign_text(file))
-        found.update((name, (settings[name], file)) for name in names if name in settings)
-    return found
+        last_settings.update((name, (settings[name], file)) for name in names if name in settings)
+    return last_settings
 
 
 def before_ours(path: str) -> list[str]:
@@ -217,12 +217,12 @@ def survey(patterns: Iterable[str] | None, owners: Owners) -> list[dict[str, Any
         keys = [_key(pattern, f"names[{index}]") for index, pattern in enumerate(patterns)]
         names = sorted({name for key in keys for name in sysctls.matching(key)})
     at_boot = spoken([*boot_order(DIRECTORIES), LAST], set(names))
-    found = []
+    rows = []
     for name in names:
         owner = owners("sysctl", name)
         saved = owners.notes(owner, "sysctl").get(name)
         value, path = at_boot.get(name, (None, None))
-        found.append(
+        rows.append(
             {
                 "name": name,
                 "value": _live(name),
@@ -231,7 +231,7 @@ def survey(patterns: Iterable[str] | None, owners: Owners) -> list[dict[str, Any
                 "boot": None if path is None else {"value": value, "path": path},
             }
         )
-    return found
+    return rows
 
 
 def former_value(text: str) -> str | None:

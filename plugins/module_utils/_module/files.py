@@ -34,13 +34,13 @@ def read(*paths: str) -> dict[Any, str]:
     Raises:
         KernelError: a file exists and cannot be read.
     """
-    found = {}
+    texts = {}
     for path in paths:
         try:
-            found[path] = text_of(path)
+            texts[path] = text_of(path)
         except OSError as error:
             raise KernelError(f"file {path} cannot be read: {error.strerror}; nothing was changed") from error
-    return {path: there for path, there in found.items() if there is not None}
+    return {path: there for path, there in texts.items() if there is not None}
 
 
 def text_of(path: str) -> str | None:

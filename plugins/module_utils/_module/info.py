@@ -55,7 +55,7 @@ def services(owners: Owners, as_options: bool) -> list[dict[str, Any]]:
     have = ipvs.read(precise=True)
     connections = ipvs.read_connections()
     checksums = {value: name for name, value in TUNNEL_CHECKSUMS.items()}
-    found = {}
+    by_key = {}
     for key, value in have["virtual_server"].items():
         mark = key.protocol == "fwmark"
         flags = [
@@ -63,7 +63,7 @@ def services(owners: Owners, as_options: bool) -> list[dict[str, Any]]:
             for index, bit in enumerate((words.SCHED1, words.SCHED2, words.SCHED3), 1)
             if value.flags & bit
         ]
-        found[key] = {
+        by_key[key] = {
             **({"fwmark": key.port} if mark else {"protocol": key.protocol, "address": key.address, "port": key.port}),
             "family": FAMILY_NAMES[key.family],
             "scheduler": value.scheduler,
@@ -77,7 +77,7 @@ def services(owners: Owners, as_options: bool) -> list[dict[str, Any]]:
         }
     for key, value in have["real_server"].items():
         active, inactive = connections.get(key, (0, 0))
-        found[key.server]["real_servers"].append(
+        by_key[key.server]["real_servers"].append(
             {
                 "address": key.address,
                 "port": key.port,
@@ -91,7 +91,7 @@ def services(owners: Owners, as_options: bool) -> list[dict[str, Any]]:
                 **beside(as_options, active_connections=active, inactive_connections=inactive),
             }
         )
-    return list(found.values())
+    return list(by_key.values())
 
 
 def ipvs_settings(owners: Owners, as_options: bool) -> tuple[dict[Any, Any], list[dict[str, Any]]]:
@@ -120,15 +120,15 @@ def sets(owners: Owners, names: Collection[str] | None, members: bool, as_option
     from ..engine.kernel import ipset
 
     have = ipset.read(names, members=members)
-    found = {}
+    by_name = {}
     for name, value in have["set"].items():
         options = {key: True if text == "" else int(text) if text.isdigit() else text for key, text in value.options}
-        found[name] = {"name": name, "type": value.type, **options, **beside(as_options, owner=owners("set", name))}
+        by_name[name] = {"name": name, "type": value.type, **options, **beside(as_options, owner=owners("set", name))}
         if members:
-            found[name]["members"] = []
+            by_name[name]["members"] = []
     for key, options in have.get("member", {}).items():
-        found[key.set]["members"].append(f"{key.member} {options}".rstrip())
-    return list(found.values())
+        by_name[key.set]["members"].append(f"{key.member} {options}".rstrip())
+    return list(by_name.values())
 
 
 def chains(
@@ -171,7 +171,7 @@ def links(owners: Owners, names: list[str] | None, as_options: bool) -> list[dic
         if names is not None
         else addresses.read(sorted({link for link, _a, _p in addresses.node_addresses()}))
     )
-    found = {
+    by_name = {
         name: {
             "name": name,
             "up": value.up,
@@ -182,5 +182,7 @@ def links(owners: Owners, names: list[str] | None, as_options: bool) -> list[dic
     }
     for key in have["address"]:
         text = f"{key.address}/{key.prefix}"
-        found[key.link]["addresses"].append(text if as_options else {"address": text, "owner": owners("address", key)})
-    return list(found.values())
+        by_name[key.link]["addresses"].append(
+            text if as_options else {"address": text, "owner": owners("address", key)}
+        )
+    return list(by_name.values())

@@ -141,7 +141,7 @@ def desired(params: dict[str, Any]) -> State:
         cluster.use_api_servers(servers)
         if trouble:
             warn(f"config: {trouble}")
-    for item in found_objects(params["objects"], params["src"]):
+    for item in given_objects(params["objects"], params["src"]):
         cluster.put(item)
     problems = [text for texts in cluster.problems.values() for text in texts]
     if problems and params["invalid_objects"] == "fail":
@@ -154,14 +154,14 @@ def desired(params: dict[str, Any]) -> State:
     return possible(cluster.state())
 
 
-def found_objects(given: list[Any] | None, path: str | None) -> Collection[dict[str, Any]]:
+def given_objects(given: list[Any] | None, path: str | None) -> Collection[dict[str, Any]]:
     """Return the Services, EndpointSlices and Nodes in a list of objects and in files.
 
     Raises:
         EngineError: an object cannot be read, or is listed twice.
     """
     try:
-        found = documents.objects(json.dumps(given)) if given else {}
+        objects = documents.objects(json.dumps(given)) if given else {}
     except documents.DocumentError as error:
         raise EngineError(f"objects{error.what}; nothing was changed") from None
     if path:
@@ -171,10 +171,10 @@ def found_objects(given: list[Any] | None, path: str | None) -> Collection[dict[
         if problems:
             raise EngineError("src: " + "; ".join(problems))
         read = {key: item for item in source.objects() if (key := documents.key_of(item)) is not None}
-        doubled = [str(key) for key in read if key in found]
+        doubled = [str(key) for key in read if key in objects]
         if doubled:
             raise EngineError(
                 f"in objects and in {path}: {', '.join(doubled)}; name each object once; nothing was changed"
             )
-        found.update(read)
-    return found.values()
+        objects.update(read)
+    return objects.values()

@@ -129,7 +129,7 @@ def check_link(option_path: str, link: str) -> str:
 
 def keys(option_path: str, link: str, texts: Iterable[str], seen: dict[Any, str]) -> dict[AddressKey, bool]:
     """Return the keys of addresses on a link, in their order."""
-    found = {}
+    address_keys = {}
     for index, text in enumerate(texts):
         here = f"{option_path}[{index}]"
         plain, slash, length = text.partition("/")
@@ -139,5 +139,5 @@ def keys(option_path: str, link: str, texts: Iterable[str], seen: dict[Any, str]
             raise InputError(here, "address", text, f"a prefix length between 0 and {full}")
         key = AddressKey(link, where, int(length) if slash else full)
         unique(seen, (link, where), here, f"address {where} of link {link}")
-        found[key] = True
-    return found
+        address_keys[key] = True
+    return address_keys

@@ -49,13 +49,13 @@ class Manifests:
     @property
     def problems(self) -> dict[str, str]:
         """Return one sentence for each file that cannot be used as it is."""
-        found = {
+        sentences = {
             name: f"{self._file(name)}: {key} is also in {names[0]}, which counts"
             for key in self._doubled
             for names in (self._holders[key],)
             for name in names[1:]
         }
-        return {**found, **self._broken}
+        return {**sentences, **self._broken}
 
     def objects(self) -> Iterator[Object]:
         """Yield every object, from the file that counts."""

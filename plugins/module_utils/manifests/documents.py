@@ -52,8 +52,8 @@ def documents(text: str) -> list[tuple[int, Any]]:
     Raises:
         DocumentError: the text is neither YAML nor JSON.
     """
-    found = _json(text) if text.lstrip()[:1] in ("{", "[") else _yaml(text)
-    return [(line, document) for line, document in found if document is not None]
+    numbered = _json(text) if text.lstrip()[:1] in ("{", "[") else _yaml(text)
+    return [(line, document) for line, document in numbered if document is not None]
 
 
 def objects(text: str) -> dict[ObjectKey, Object]:
@@ -63,18 +63,18 @@ def objects(text: str) -> dict[ObjectKey, Object]:
         DocumentError: a document is not an object of the Kubernetes API, lacks its kind or name, has an unknown API
             version, or is listed twice.
     """
-    found: dict[ObjectKey, Object] = {}
+    by_key: dict[ObjectKey, Object] = {}
     for line, document in documents(text):
         for where, item in _every(line, document):
             try:
                 key = key_of(item)
-                if key in found:
+                if key in by_key:
                     raise ValueError(f"{key} is there twice")
             except ValueError as error:
                 raise DocumentError(line, f"{where}: {error}" if where else str(error)) from None
             if key is not None:
-                found[key] = lean(item)
-    return found
+                by_key[key] = lean(item)
+    return by_key
 
 
 def _every(line: int, document: Any) -> Iterator[tuple[str, Any]]:

@@ -36,10 +36,10 @@ def run(options: argparse.Namespace) -> int:
     from .desired import complain, this_node, wanted
     from .oneshot import Pass, show
 
-    found, _source = this_node(options)
-    with Pass(options.run_dir, found.config.graceful_max_duration, options.adopt) as work:
-        found.resume(work.holders())
-        want = wanted(found)
+    cluster, _source = this_node(options)
+    with Pass(options.run_dir, cluster.config.graceful_max_duration, options.adopt) as work:
+        cluster.resume(work.holders())
+        want = wanted(cluster)
         prepared = work.plan(want)
         show(prepared, "text")
         conflicts = prepared.conflicts
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
             complain(conflict.describe())
         if options.check:
             return 2 if prepared.steps or prepared.adopted else 0
-        work.remember_holders(found.take_holders())
+        work.remember_holders(cluster.take_holders())
         failed = work.execute(prepared).failed
         if work.draining and not failed:
             # these accept no new connections, so those without connections can be removed

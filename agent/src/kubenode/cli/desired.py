@@ -51,17 +51,17 @@ def usual_objects(config: Config) -> str:
 
 def cluster(config: Config, facts: NodeFacts, source: Manifests) -> Cluster:
     """Return the cluster of all objects; problems of single objects go to standard error."""
-    found = Cluster(config, facts)
-    found.use_api_servers(_api_servers(config, source.path))
+    desired = Cluster(config, facts)
+    desired.use_api_servers(_api_servers(config, source.path))
     for item in source.objects():
         try:
-            found.put(item)
+            desired.put(item)
         except InputError as error:
             complain(str(error))
-    for texts in (*found.problems.values(), *found.warnings.values()):
+    for texts in (*desired.problems.values(), *desired.warnings.values()):
         for text in texts:
             complain(text)
-    return found
+    return desired
 
 
 def _api_servers(config: Config, objects: str) -> frozenset[str]:

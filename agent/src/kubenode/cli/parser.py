@@ -29,15 +29,15 @@ class Parser(argparse.ArgumentParser):
 def parser(command: str) -> tuple[Parser, Any]:
     """Return a command's parser and its module."""
     module = importlib.import_module(f".{command}", __package__)
-    found = Parser(
+    command_parser = Parser(
         prog=f"kubenode {command}",
         description=f"{COMMANDS[command]}.",
         epilog=(module.__doc__ or "").partition("\n\n")[2],
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    module.arguments(found)
-    return found, module
+    module.arguments(command_parser)
+    return command_parser, module
 
 
 def execute(command: str, words: Sequence[str]) -> int:
@@ -46,8 +46,8 @@ def execute(command: str, words: Sequence[str]) -> int:
     Raises:
         OSError: the output cannot be written.
     """
-    found, module = parser(command)
-    options = found.parse_args(words)
+    command_parser, module = parser(command)
+    options = command_parser.parse_args(words)
     try:
         return int(module.run(options))
     except EngineError as error:

@@ -39,10 +39,10 @@ def run(options: argparse.Namespace) -> int:
     from .desired import complain, this_node, wanted
     from .oneshot import Pass, show
 
-    found, _source = this_node(options)
-    with Pass(options.run_dir, found.config.graceful_max_duration, options.adopt) as work:
-        found.resume(work.holders())
-        prepared = work.plan(wanted(found))
+    cluster, _source = this_node(options)
+    with Pass(options.run_dir, cluster.config.graceful_max_duration, options.adopt) as work:
+        cluster.resume(work.holders())
+        prepared = work.plan(wanted(cluster))
         show(prepared, options.format)
     for conflict in prepared.conflicts:
         complain(conflict.describe())

@@ -76,8 +76,8 @@ def run(options: argparse.Namespace) -> int:
         primary.setdefault(family(address), address)
     addresses = tuple(("node", address) for address in given)
     facts = NodeFacts(options.node, addresses, tuple(primary.values()), random_fully=not options.no_random_fully)
-    found = cluster(config, facts, source)
-    if not given and found.node is not None:
-        found.set_facts(facts._replace(addresses=tuple(("node", address) for address in found.node.addresses)))
-    sys.stdout.write(render(found.state(), options.format))
+    desired = cluster(config, facts, source)
+    if not given and desired.node is not None:
+        desired.set_facts(facts._replace(addresses=tuple(("node", address) for address in desired.node.addresses)))
+    sys.stdout.write(render(desired.state(), options.format))
     return 0

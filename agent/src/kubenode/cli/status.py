@@ -70,10 +70,10 @@ def run(options: argparse.Namespace) -> int:
 
 def seconds(text: str) -> float:
     """Parse a duration; argparse names this function in its error message."""
-    found = float(text)
-    if not found >= 0:
-        raise ValueError  # float() takes "nan", too
-    return found
+    duration = float(text)
+    if not duration >= 0:
+        raise ValueError  # "not a number" is a number of Python's
+    return duration
 
 
 def _lines(answer: dict[str, Any]) -> list[str]:

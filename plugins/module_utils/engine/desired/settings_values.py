@@ -29,10 +29,10 @@ def text(value: Any) -> str:
 
 def host_name(value: Any) -> str:
     """Return the name of a node: without white space around it, in lower case; "" if not given."""
-    found = text(value).strip().lower()
-    if value and not found:
+    name = text(value).strip().lower()
+    if value and not name:
         raise ValueError("the name of a node")
-    return found
+    return name
 
 
 def boolean(value: Any) -> bool:
@@ -83,34 +83,34 @@ def seconds(value: Any) -> float:
         return 0.0
     if not isinstance(rest, str) or not re.fullmatch(f"({_PART})+", rest):
         raise ValueError("a duration such as 30s, 1m0s or 24h0m0s")
-    found = sum(float(count) * _UNITS[unit] for count, unit in re.findall(_PART, rest))
-    if found >= _LONGEST:
+    total = sum(float(count) * _UNITS[unit] for count, unit in re.findall(_PART, rest))
+    if total >= _LONGEST:
         raise ValueError(f"a duration of less than {_LONGEST / 3600:.0f}h")
-    return sign * found
+    return sign * total
 
 
 def duration(value: Any) -> float:
     """Return the seconds of a duration that is not negative."""
-    found = seconds(value)
-    if found < 0:
+    parsed = seconds(value)
+    if parsed < 0:
         raise ValueError("a duration that is not negative")
-    return found
+    return parsed
 
 
 def positive_duration(value: Any) -> float:
     """Return the seconds of a duration greater than zero."""
-    found = seconds(value)
-    if found <= 0:
+    parsed = seconds(value)
+    if parsed <= 0:
         raise ValueError("a duration greater than 0")
-    return found
+    return parsed
 
 
 def ipvs_timeout(value: Any) -> float:
     """Return the seconds of a duration that IPVS can wait."""
-    found = duration(value)
-    if found > LONGEST_TIMEOUT:
+    parsed = duration(value)
+    if parsed > LONGEST_TIMEOUT:
         raise ValueError(f"a duration of at most {LONGEST_TIMEOUT}s, which the kernel can count")
-    return found
+    return parsed
 
 
 def ip(value: Any) -> str:
@@ -149,31 +149,31 @@ def networks(value: Any) -> tuple[str, ...]:
     """Return canonical networks; host bits are cleared."""
     if not isinstance(value, list):
         raise ValueError("a list of networks")
-    found = []
+    parsed = []
     for item in value:
         try:
             if "/" not in item:
                 raise ValueError
-            found.append(network(item))
+            parsed.append(network(item))
         except (ValueError, TypeError):
             raise ValueError(f"a list of networks such as 10.0.0.0/8; {item!r} is not one") from None
-    return tuple(found)
+    return tuple(parsed)
 
 
 def cluster_cidrs(value: Any) -> tuple[str, ...]:
     """Return the networks of ``A`` or ``A,B``: at most one per family."""
     if not isinstance(value, str):
         raise ValueError("a network, or two of different families with a comma between them")
-    found = networks([part.strip() for part in value.split(",")])
-    if len({family(net) for net in found}) < len(found):
+    cidrs = networks([part.strip() for part in value.split(",")])
+    if len({family(net) for net in cidrs}) < len(cidrs):
         raise ValueError("at most one network of each family")
-    return found
+    return cidrs
 
 
 def service_cidrs(value: Any) -> tuple[str, ...]:
     """Return the networks of cluster IPs: canonical, of more than one address, without the loopback addresses."""
-    found = networks(value)
-    for given, net in zip(value, found):
+    cidrs = networks(value)
+    for given, net in zip(value, cidrs):
         fam = family(net)
         try:
             network(given, strict=True)
@@ -181,7 +181,7 @@ def service_cidrs(value: Any) -> tuple[str, ...]:
             raise ValueError(f"networks without host bits; {given!r} is in {net}") from None
         if net.endswith(f"/{full_prefix(fam)}") or contains(net, _LOOPBACK[fam]):
             raise ValueError(f"networks of cluster IPs such as 10.96.0.0/12; {given!r} is not one")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(cidrs))
 
 
 def node_port_addresses(value: Any) -> tuple[str, ...]:

@@ -70,9 +70,9 @@ def parse_slice(obj: Fields) -> tuple[EndpointSlice | None, list[Remark]]:
         )
     endpoints = read(subject, obj, "endpoints", list, [])
     remarks: list[Remark] = []
-    found = _endpoints(subject, endpoints, family, remarks)
+    usable = _endpoints(subject, endpoints, family, remarks)
     ports = _ports(subject, read(subject, obj, "ports", list, []))
-    return EndpointSlice(namespace, name, service, family, ports, found, _weight(subject, obj)), remarks
+    return EndpointSlice(namespace, name, service, family, ports, usable, _weight(subject, obj)), remarks
 
 
 def _ports(subject: str, items: list[Any]) -> dict[tuple[str, str], int]:

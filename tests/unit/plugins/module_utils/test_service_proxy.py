@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from support.clusters import objects as make
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.service_proxy import found_objects
+from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.service_proxy import given_objects
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
 
 
 def test_from_the_task_and_from_files(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(make.service("a")))
     listed = [{"kind": "List", "apiVersion": "v1", "items": [make.service("b")]}, make.service("c")]
-    assert [item["metadata"]["name"] for item in found_objects(listed, str(tmp_path))] == ["b", "c", "a"]
+    assert [item["metadata"]["name"] for item in given_objects(listed, str(tmp_path))] == ["b", "c", "a"]
 
 
 def test_each_object_once(tmp_path: Path) -> None:
@@ -30,4 +30,4 @@ def test_each_object_once(tmp_path: Path) -> None:
     with pytest.raises(
         EngineError, match=r"^in objects and in .*: Service ns1/a, EndpointSlice ns1/a-4; name each object once"
     ):
-        found_objects(both, str(tmp_path))
+        given_objects(both, str(tmp_path))

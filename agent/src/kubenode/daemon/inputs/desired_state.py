@@ -107,8 +107,8 @@ class DesiredState:
         """Return the labels (``nodeSelector``) whose lack leaves this node to another proxy, "" if none is missing."""
         if not self.config.node_selector or self.cluster is None:
             return ""
-        found = dict(self.cluster.node.labels) if self.cluster.node is not None else {}
-        lacking = [f"{key}={value}" for key, value in self.config.node_selector if found.get(key) != value]
+        labels = dict(self.cluster.node.labels) if self.cluster.node is not None else {}
+        lacking = [f"{key}={value}" for key, value in self.config.node_selector if labels.get(key) != value]
         return f"the label {' and '.join(lacking)} on Node {self.cluster.facts.name} (nodeSelector)" if lacking else ""
 
     @property
@@ -257,8 +257,8 @@ class DesiredState:
         The field is ``object``: the Services that the item exists for. It is absent if there are none.
         """
         items = [(each.kind, each.key) for each in about]
-        found = self.cluster.whose(items) if self.cluster is not None else {}
-        return [{"object": found[item]} if item in found else {} for item in items]
+        services = self.cluster.whose(items) if self.cluster is not None else {}
+        return [{"object": services[item]} if item in services else {} for item in items]
 
     def use_node(self) -> None:
         """Read the node's addresses again.

@@ -72,15 +72,15 @@ class Health:
         """Return the JSON of ``/healthz`` (``with_node``) or ``/livez``."""
         now = self._wall()
         healthy = self.healthy if with_node else self.alive
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "lastUpdated": _rfc3339(now if self.healthy else self._updated),
             "currentTime": _rfc3339(now),
         }
         if with_node:
-            found["nodeEligible"] = self.eligible
+            fields["nodeEligible"] = self.eligible
         family = {"lastUpdated": _rfc3339(self._updated), "healthy": healthy}
-        found.update(healthy=healthy, status=dict.fromkeys(FAMILIES.values(), family))
-        return json.dumps(found, separators=(",", ":"))
+        fields.update(healthy=healthy, status=dict.fromkeys(FAMILIES.values(), family))
+        return json.dumps(fields, separators=(",", ":"))
 
 
 class Servers:

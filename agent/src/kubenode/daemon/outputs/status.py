@@ -20,32 +20,32 @@ def problems(agent: AgentView) -> list[dict[str, str]]:
 
     Each has ``about``, ``name`` ("" for none) and ``text``.
     """
-    found = [{"about": "configuration", "name": "", "text": text} for text in agent.desired.problems]
+    rows = [{"about": "configuration", "name": "", "text": text} for text in agent.desired.problems]
     if agent.desired.source is not None:
         if agent.desired.source.waiting:
-            found.append(
+            rows.append(
                 {
                     "about": agent.desired.source.about,
                     "name": agent.desired.source.path,
                     "text": agent.desired.source.waiting,
                 }
             )
-        found.extend(
+        rows.extend(
             {"about": agent.desired.source.about, "name": name, "text": text}
             for name, text in sorted(agent.desired.source.problems.items())
         )
     if agent.desired.cluster is not None:
-        found.extend(
+        rows.extend(
             {"about": kind, "name": name, "text": text}
             for (kind, name), texts in sorted(agent.desired.cluster.problems.items())
             for text in texts
         )
     if agent.record.trouble:
-        found.append({"about": "node", "name": "", "text": agent.record.trouble})
-    found.extend({"about": "kernel", "name": step, "text": text} for step, text in agent.record.failures.items())
-    found.extend({"about": "ledger", "name": "", "text": text} for text in agent.reconciler.ledger.problems())
-    found.extend({"about": "conflict", "name": "", "text": text} for text in agent.record.conflicts)
-    return found
+        rows.append({"about": "node", "name": "", "text": agent.record.trouble})
+    rows.extend({"about": "kernel", "name": step, "text": text} for step, text in agent.record.failures.items())
+    rows.extend({"about": "ledger", "name": "", "text": text} for text in agent.reconciler.ledger.problems())
+    rows.extend({"about": "conflict", "name": "", "text": text} for text in agent.record.conflicts)
+    return rows
 
 
 def warnings(agent: AgentView) -> list[str]:
@@ -57,10 +57,10 @@ def warnings(agent: AgentView) -> list[str]:
 
 def counts(agent: AgentView) -> dict[str, int]:
     """Return the number of problems by subject."""
-    found: dict[str, int] = {}
+    by_subject: dict[str, int] = {}
     for problem in problems(agent):
-        found[problem["about"]] = found.get(problem["about"], 0) + 1
-    return found
+        by_subject[problem["about"]] = by_subject.get(problem["about"], 0) + 1
+    return by_subject
 
 
 def status(agent: AgentView) -> dict[str, Any]:

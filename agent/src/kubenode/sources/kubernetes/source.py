@@ -188,7 +188,7 @@ class Kubernetes:
 
         Problems are failing lists and watches, unusable objects, a missing Node and the snapshot.
         """
-        found: dict[str, str] = {}
+        sentences: dict[str, str] = {}
         for reflector in self._reflectors:
             name = reflector.resource.path
             if reflector.trouble:
@@ -197,18 +197,18 @@ class Kubernetes:
                     if reflector.listed or self._restored
                     else "nothing of it is known"
                 )
-                found[name] = f"{name}: {reflector.trouble}; {stays}"
-            found.update({f"{name}: {what}": f"{name}: {why}" for what, why in reflector.odd.items()})
+                sentences[name] = f"{name}: {reflector.trouble}; {stays}"
+            sentences.update({f"{name}: {what}": f"{name}: {why}" for what, why in reflector.odd.items()})
             if reflector.resource.kind == "Node" and reflector.listed and self._own_node() is None:
-                found[name] = (
+                sentences[name] = (
                     f"the API has no Node {self.node!r} (is it the node's name in the cluster? hostnameOverride"
                     " sets it)"
                 )
         if self._restored and not self._complete:
-            found["snapshot"] = self._restored
+            sentences["snapshot"] = self._restored
         if self._keeper.trouble:
-            found[self._state] = f"{self._state}: {self._keeper.trouble}"
-        return found
+            sentences[self._state] = f"{self._state}: {self._keeper.trouble}"
+        return sentences
 
     def objects(self) -> Iterator[Object]:
         """Yield every object."""

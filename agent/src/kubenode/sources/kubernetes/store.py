@@ -78,8 +78,8 @@ class Store:
     def find(self, key: ObjectKey) -> Object | None:
         """Return one object."""
         text = self._known.get(key)
-        found: Object | None = None if text is None else decode(text.decode())
-        return found
+        item: Object | None = None if text is None else decode(text.decode())
+        return item
 
     def objects(self) -> Iterator[Object]:
         """Yield every object."""

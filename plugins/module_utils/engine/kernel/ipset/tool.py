@@ -114,8 +114,8 @@ def blamed(lines: Sequence[str]) -> int:
 def complaint(errors: str) -> Complaint:
     """Parse ``ipset v7.17: Error in line 3: Hash is full, cannot add more elements``."""
     for text in errors.splitlines():
-        head, found, rest = text.partition(_LINE)
-        if found:
+        head, separator, rest = text.partition(_LINE)
+        if separator:
             number, _colon, words = rest.partition(": ")
             if number.isascii() and number.isdigit() and len(number) < _MOST_DIGITS:
                 return Complaint(int(number) - 1, words)

@@ -35,14 +35,14 @@ class Spelled(NamedTuple):
 
 def mentioned_sets(rules: Iterable[str]) -> set[str]:
     """Return the names of the sets that rules refer to."""
-    found: set[str] = set()
+    names: set[str] = set()
     for rule in rules:
         try:
             words = split(rule)
         except AskError:  # iptables refuses it later
             continue
-        found.update(after for word, after in zip(words, words[1:]) if word in _SET_OPTIONS)
-    return found
+        names.update(after for word, after in zip(words, words[1:]) if word in _SET_OPTIONS)
+    return names
 
 
 def normalise(
