@@ -15,29 +15,31 @@ class ServiceManager:
     def __init__(self, directory: Path) -> None:
         path = str(directory / "notify")
         self.environment = {"NOTIFY_SOCKET": path}
-        self._heard: list[str] = []
+        self._messages: list[str] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._socket.bind(path)
 
     @property
-    def heard(self) -> list[str]:
+    def messages(self) -> list[str]:
         """Return all messages until now."""
         while True:
             try:
-                self._heard.append(self._socket.recv(65536).decode())
+                self._messages.append(self._socket.recv(65536).decode())
             except BlockingIOError:
-                return self._heard
+                return self._messages
 
     @property
     def ready(self) -> bool:
-        """Whether the unit has reported READY=1."""
-        return "READY=1" in self.heard
+        """Whether what waits for the unit has begun."""
+        return "READY=1" in self.messages
 
     @property
     def status(self) -> str:
-        """Line that ``systemctl status`` would show now."""
-        return next((text.removeprefix("STATUS=") for text in reversed(self.heard) if text.startswith("STATUS=")), "")
+        """The line that ``systemctl status`` would show now."""
+        return next(
+            (text.removeprefix("STATUS=") for text in reversed(self.messages) if text.startswith("STATUS=")), ""
+        )
 
     def close(self) -> None:
         """Close the socket."""

@@ -25,14 +25,14 @@ class Node(confirmation.ConfirmingAction):
     """A node with scripted answers to requests, each after a new connection."""
 
     def __init__(self, *answers: Any) -> None:
-        self.answers, self.told = list(answers), []
+        self.answers, self.commands = list(answers), []
         self._connection = self
 
     def reset(self) -> None:
-        self.told.append("reset")
+        self.commands.append("reset")
 
     def _low_level_execute_command(self, cmd: str, *_arguments: Any, **_options: Any) -> Any:
-        self.told.append(cmd)
+        self.commands.append(cmd)
         given = self.answers.pop(0)
         if isinstance(given, Exception):
             raise given
@@ -47,19 +47,19 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_new_connection_confirms() -> None:
     node = Node(answer(0))
     assert node._confirm(PATH, 5) == {"confirmed": True}
-    assert node.told == ["reset", f"rm '{PATH}'"]
+    assert node.commands == ["reset", f"rm '{PATH}'"]
 
 
 def test_it_is_tried_again_with_a_new_connection_each_time() -> None:
     node = Node(DOWN, DOWN, answer(0))
     assert node._confirm(PATH, 5) == {"confirmed": True}
-    assert node.told == ["reset", f"rm '{PATH}'"] * 3
+    assert node.commands == ["reset", f"rm '{PATH}'"] * 3
 
 
 def test_a_change_that_was_undone_is_told_and_its_record_goes() -> None:
     begun = json.dumps({"owner": "ansible", "lines": ["+ x"]})
-    told = json.dumps({"owner": "ansible", "undone": ["- x"], "problems": []})
-    node = Node(DOWN, answer(1, stderr="no such file"), answer(0, begun), answer(0, told), answer(0))
+    report = json.dumps({"owner": "ansible", "undone": ["- x"], "problems": []})
+    node = Node(DOWN, answer(1, stderr="no such file"), answer(0, begun), answer(0, report), answer(0))
     assert node._confirm(PATH, 5) == {
         "failed": True,
         "changed": False,
@@ -67,12 +67,12 @@ def test_a_change_that_was_undone_is_told_and_its_record_goes() -> None:
         "msg": "the node was not reached anew within 5 seconds after the change and has undone it",
         "undone": ["- x"],
     }
-    assert node.told[-3:] == [f"cat '{PATH}.undone'", f"cat '{PATH}.undone'", f"rm '{PATH}.undone'"]
+    assert node.commands[-3:] == [f"cat '{PATH}.undone'", f"cat '{PATH}.undone'", f"rm '{PATH}.undone'"]
 
 
 def test_what_could_not_be_undone_is_named() -> None:
-    told = json.dumps({"owner": "ansible", "undone": [], "problems": ["sysctl a.b: not as the change left it"]})
-    found = Node(answer(1), answer(0, told), answer(0))._confirm(PATH, 5)
+    report = json.dumps({"owner": "ansible", "undone": [], "problems": ["sysctl a.b: not as the change left it"]})
+    found = Node(answer(1), answer(0, report), answer(0))._confirm(PATH, 5)
     assert found["changed"]
     assert found["msg"].endswith("and has undone it, but for: sysctl a.b: not as the change left it")
 
