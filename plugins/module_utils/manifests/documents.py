@@ -163,8 +163,10 @@ def smaller_endpoint(item: Object) -> Object:
         item.pop("targetRef", None)
         if len(_conditions) > _MOST_CONDITIONS:
             _conditions.clear()
+        # Equal is not enough: 0 == False, and an invalid slice must not change the conditions of a valid one.
+        key = (*conditions.items(), *map(type, conditions.values()))
         try:
-            item["conditions"] = _conditions.setdefault(tuple(conditions.items()), conditions)
+            item["conditions"] = _conditions.setdefault(key, conditions)
         except TypeError:  # malformed conditions: the reader of the slice reports them
             pass
         node = item.get("nodeName")

@@ -111,6 +111,15 @@ def test_one_clear_problem(text: str, line: int, words: str) -> None:
     assert words in caught.value.what
 
 
+@pytest.mark.parametrize(("invalid", "valid"), [("0", "false"), ("1", "true"), ("1.0", "true")])
+def test_conditions_of_an_invalid_slice_stay_its_own(invalid: str, valid: str) -> None:
+    """In Python ``0 == False``: slices with equal conditions share them (found by fuzzing)."""
+    text = json.dumps(make.piece("web", [make.endpoint("10.244.1.5", ready=True)]))
+    for value in (invalid, valid):
+        (written,) = objects(text.replace('"ready": true', f'"ready": {value}')).values()
+        assert repr(written["endpoints"][0]["conditions"]) == repr({"ready": json.loads(value)})
+
+
 @given(st.text(max_size=200) | st.from_regex(r"[\[\]{}:,\"a1 \n&*!-]{0,60}", fullmatch=True))
 def test_no_text_at_all_raises_anything_else(text: str) -> None:
     try:
