@@ -115,7 +115,7 @@ def show(screen: Screen, lab: Lab) -> None:
     said = places.at_once(lambda node: lab.run(places.node(node), "kubenode status"), NODES)  # fails if not converged
     screen.text(said[0])
     screen.text(lab.run(places.node(NODES[0]), "kubenode show"))
-    screen.passed("all nodes are as wanted")
+    screen.passed("all nodes have converged")
 
 
 def scaled(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:

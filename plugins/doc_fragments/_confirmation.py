@@ -24,7 +24,7 @@ options:
       - The controller confirms by itself as soon as it has the task's result. The time should be longer than two
         connections take, and the connection's own timeout. The result of a hundred thousand changes is some 15 MB, and
         takes ten seconds by itself.
-      - What somebody else changed in the meantime is left as it is. As long as a change waits, other tasks of its
+      - What another process changed in the meantime is left as it is. As long as a change waits, other tasks of its
         O(owner) are refused.
       - If the node reboots before it was confirmed, what the task wrote to files stays.
     type: int

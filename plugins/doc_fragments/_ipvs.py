@@ -96,7 +96,7 @@ options:
     description:
       - Whether real servers that are there already keep their weights, whatever O(services[].real_servers[].weight)
         says. It is then only the weight of new ones.
-      - This is for nodes on which somebody else sets weights, for example a health checker that gives V(0) to a real
+      - This is for nodes on which another program sets weights, for example a health checker that gives V(0) to a real
         server that does not answer.
     type: bool
     default: false

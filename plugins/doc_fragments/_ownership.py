@@ -40,8 +40,8 @@ options:
       - What happens to things that this task does not name.
       - V(none) leaves all of them.
       - V(owned) removes those that the same O(owner) made earlier.
-      - V(all) removes everything in the table that no other owner claims in the ledger, whoever made it (kube-proxy's,
-        an administrator's). This is dangerous on a node that somebody else uses, too. What another owner of the ledger
+      - V(all) removes everything in the table that no other owner claims in the ledger, also items of kube-proxy
+        and of administrators. This is dangerous on a node that others use, too. What another owner of the ledger
         claims is never touched.
     type: str
     choices: [none, owned, all]

@@ -15,8 +15,8 @@ description:
   - A set whose options change is replaced by swapping in a new one. There is no moment at which the set is missing or
     incomplete. So is a set whose type changes, unless rules or other sets refer to it and the new type holds other
     sorts of things. The kernel does not exchange those, and the task fails.
-  - In check mode, new and changed sets are made in a network namespace of its own, where nobody sees them. For that the
-    kernel may load the modules of their types.
+  - In check mode, new and changed sets are made in a network namespace of its own, where no other process sees
+    them. For that the kernel may load the modules of their types.
   - If the kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -260,7 +260,7 @@ lines:
   elements: str
   sample: ['+ member 192.0.2.0/24 of set trusted']
 adopted:
-  description: Items that existed as wanted, were unowned, and belong to the owner now (only with O(adopt) or
+  description: Unowned items that were in the desired state, and belong to the owner now (only with O(adopt) or
     O(purge=all)).
   returned: success
   type: list
@@ -274,7 +274,7 @@ failed_steps:
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the task failed on its way, or nobody confirmed the change in time
+  returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str
 """

@@ -129,7 +129,7 @@ sets:
       type: list
       elements: str
     owner:
-      description: Who made it by the ledger, empty if the ledger knows nobody.
+      description: Its owner by the ledger, empty if it has none.
       returned: unless O(as_options)
       type: str
   sample:

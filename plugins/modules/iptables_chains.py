@@ -201,7 +201,7 @@ lines:
   elements: str
   sample: ['+ chain IPv4 filter NODE-PORTS: 1 rule']
 adopted:
-  description: Items that existed as wanted, were unowned, and belong to the owner now (only with O(adopt) or
+  description: Unowned items that were in the desired state, and belong to the owner now (only with O(adopt) or
     O(purge=all)).
   returned: success
   type: list
@@ -215,7 +215,7 @@ failed_steps:
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the task failed on its way, or nobody confirmed the change in time
+  returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str
 """

@@ -77,7 +77,7 @@ chains:
       type: list
       elements: str
     owner:
-      description: Who made it by the ledger, empty if the ledger knows nobody.
+      description: Its owner by the ledger, empty if it has none.
       returned: unless O(as_options)
       type: str
   sample:
@@ -103,7 +103,7 @@ rules:
       description: The rule, as C(iptables-save) spells it.
       type: str
     owner:
-      description: Who made it by the ledger, empty if the ledger knows nobody.
+      description: Its owner by the ledger, empty if it has none.
       type: str
     position:
       description: Its place in the chain, from 1.

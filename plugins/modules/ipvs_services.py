@@ -296,7 +296,7 @@ lines:
   elements: str
   sample: ['~ real server 198.51.100.11:8080 of tcp 192.0.2.80:80: weight 1 masquerade -> weight 2 masquerade']
 adopted:
-  description: Items that existed as wanted, were unowned, and belong to the owner now (only with O(adopt) or
+  description: Unowned items that were in the desired state, and belong to the owner now (only with O(adopt) or
     O(purge=all)).
   returned: success
   type: list
@@ -330,7 +330,7 @@ failed_steps:
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the task failed on its way, or nobody confirmed the change in time
+  returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str
 """

@@ -93,7 +93,7 @@ services:
       description: As O(kubenode.ipvs.ipvs_services#module:services[].one_packet).
       type: bool
     owner:
-      description: Who made it by the ledger, empty if the ledger knows nobody.
+      description: Its owner by the ledger, empty if it has none.
       returned: unless O(as_options)
       type: str
     real_servers:
@@ -204,7 +204,7 @@ sync_daemons:
       description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].ttl).
       type: int
     owner:
-      description: Who started it by the ledger, empty if the ledger knows nobody.
+      description: Its owner by the ledger, empty if it has none.
       returned: unless O(as_options)
       type: str
   sample:

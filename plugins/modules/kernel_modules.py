@@ -166,7 +166,7 @@ lines:
   elements: str
   sample: ['+ kernel module ip_vs: loaded conn_tab_bits=15']
 adopted:
-  description: Items that existed as wanted already, and belong to the owner now.
+  description: Unowned items that were in the desired state, and belong to the owner now.
   returned: success
   type: list
   elements: str

@@ -71,7 +71,7 @@ modules:
       type: list
       elements: str
     owner:
-      description: Whom M(kubenode.ipvs.kernel_modules) loaded it for, empty if the ledger knows nobody.
+      description: The owner for whom M(kubenode.ipvs.kernel_modules) loaded it, empty if it has none.
       type: str
     boot:
       description: The file in C(modules-load.d) that names it, null if there is none.

@@ -11,10 +11,10 @@ short_description: Converge kernel modules and kernel parameters in one task
 version_added: 0.1.0
 description:
   - Does what M(kubenode.ipvs.kernel_modules) and then M(kubenode.ipvs.sysctls) do, in one execution on the node. On a
-    node that is as wanted already, that is half the time.
+    node that has converged already, that is half the time.
   - What both are asked for is checked before either changes anything. Parameters that a kernel module brings, such as
     C(net.ipv4.vs.conntrack), are read after it is loaded. In check mode, those of modules that can be loaded are shown
-    as new, as nobody knows their values yet.
+    as new, as their values are not known yet.
   - If the kernel refuses a parameter, or a file cannot be written, all is as before. Modules that this task has loaded
     are unloaded again, with those that came along. One that something has begun to use stays, and the error says so.
 author:
@@ -140,7 +140,7 @@ lines:
   elements: str
   sample: ['+ kernel module ip_vs: loaded', '~ sysctl net.ipv4.ip_forward: 0 -> 1']
 adopted:
-  description: Items that existed as wanted already, and belong to the owner now.
+  description: Unowned items that were in the desired state, and belong to the owner now.
   returned: success
   type: list
   elements: str

@@ -15,7 +15,7 @@ description:
     task, and without an agent.
   - What the same O(owner) made earlier and the objects do not ask for any more is removed.
   - Nothing is changed if the configuration or, by default, an object cannot be used (O(invalid_objects)), or if
-    something that is needed is somebody else's. If the
+    something that is needed has another owner. If the
     kernel refuses something, everything that this task did before is undone and the message names the object.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -74,7 +74,7 @@ options:
     description:
       - With V(present) the node becomes as the objects say.
       - With V(absent) everything that the O(owner) has on the node is removed. Sysctls that this task changed since the
-        last boot have their former values again, unless somebody changed them since or a task
+        last boot have their former values again, unless another process changed them since or a task
         (M(kubenode.ipvs.sysctls)) wants them for good.
     type: str
     choices: [present, absent]
@@ -99,7 +99,7 @@ notes:
   - UDP flows that connection tracking remembers go on to a removed real server until they time out. The agent removes
     them.
   - IPVS's timeouts are not set. M(kubenode.ipvs.ipvs_services) has an option for them.
-  - Health check node ports are let in, but nobody answers on them.
+  - Health check node ports are let in, but no server answers on them.
 seealso:
   - plugin: kubenode.ipvs.objects
     plugin_type: lookup
@@ -172,7 +172,7 @@ lines:
   elements: str
   sample: ['+ virtual server tcp 10.96.0.10:80: scheduler rr']
 adopted:
-  description: Items that existed as wanted, were unowned, and belong to the owner now (only with O(adopt)).
+  description: Unowned items that were in the desired state, and belong to the owner now (only with O(adopt)).
   returned: success
   type: list
   elements: str
@@ -185,7 +185,7 @@ failed_steps:
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the task failed on its way, or nobody confirmed the change in time
+  returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str
 """

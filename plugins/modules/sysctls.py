@@ -152,7 +152,7 @@ lines:
   elements: str
   sample: ['~ sysctl net.ipv4.ip_forward: 0 -> 1']
 adopted:
-  description: Items that existed as wanted already, and belong to the owner now.
+  description: Unowned items that were in the desired state, and belong to the owner now.
   returned: success
   type: list
   elements: str
@@ -165,7 +165,7 @@ failed_steps:
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the task failed on its way, or nobody confirmed the change in time
+  returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str
 """

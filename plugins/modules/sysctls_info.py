@@ -63,10 +63,10 @@ sysctls:
       description: The live value, words separated by one blank. Null if it cannot be read.
       type: str
     owner:
-      description: Who set it by the ledger, empty if the ledger knows nobody.
+      description: Its owner by the ledger, empty if it has none.
       type: str
     former:
-      description: What it was before the owner set it, null if nobody remembers.
+      description: Its value before the owner set it, null if the ledger has none.
       type: str
     boot:
       description: The file that has the last word at the next boot, and what it says. Null if no file names the

@@ -73,8 +73,8 @@ options:
         choices: [present, absent]
         default: present
 notes:
-  - With O(purge=all), all addresses of the named links that nobody else claims are removed unless they are named. Links
-    of others are never removed by it.
+  - With O(purge=all), all addresses of the named links that no other owner claims are removed unless they are named.
+    Links of others are never removed by it.
   - A link of this O(owner) that carries addresses of another owner is not purged.
 seealso:
   - module: kubenode.ipvs.virtual_addresses_info
@@ -138,7 +138,7 @@ lines:
   elements: str
   sample: ['+ address 192.0.2.80/32 on vips']
 adopted:
-  description: Items that existed as wanted, were unowned, and belong to the owner now (only with O(adopt) or
+  description: Unowned items that were in the desired state, and belong to the owner now (only with O(adopt) or
     O(purge=all)).
   returned: success
   type: list
@@ -152,7 +152,7 @@ failed_steps:
   elements: dict
 undone:
   description: The lines of the steps that were taken back.
-  returned: if the task failed on its way, or nobody confirmed the change in time
+  returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str
 """

@@ -62,7 +62,7 @@ links:
       description: Whether it is up.
       type: bool
     owner:
-      description: Who made it by the ledger, empty if the ledger knows nobody.
+      description: Its owner by the ledger, empty if it has none.
       returned: unless O(as_options)
       type: str
     addresses:
@@ -74,7 +74,7 @@ links:
           description: The address with its prefix length.
           type: str
         owner:
-          description: Who added it by the ledger, empty if the ledger knows nobody.
+          description: Its owner by the ledger, empty if it has none.
           type: str
   sample:
     - {name: vips, type: dummy, up: false, owner: ansible, addresses: [{address: 192.0.2.80/32, owner: ansible}]}

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _POLL = 0.2  # seconds between two looks at the file
-_NOBODY = "no process could be started that would undo the change; nothing was changed"
+_NO_PROCESS = "no process could be started that would undo the change; nothing was changed"
 # A process that writes itself into these files leaves its login session. Otherwise a session manager that kills the
 # processes of an ended session would kill the guard.
 _ROOT_GROUPS = (
@@ -84,7 +84,7 @@ class Guard:
         try:
             child = os.fork()
         except OSError as error:
-            raise KernelError(_NOBODY) from error
+            raise KernelError(_NO_PROCESS) from error
         if child == 0:
             try:
                 if os.fork() == 0:  # twice, so that the module is not its parent
@@ -141,7 +141,7 @@ class Guard:
         """
         try:
             if not self._ready.read(1):
-                raise KernelError(_NOBODY)
+                raise KernelError(_NO_PROCESS)
             prepare()
             pickle.dump(orders, self._orders)
             self._orders.flush()

@@ -18,11 +18,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..engine.model.net import canonical
+from ..engine.model.net import canonical, unmapped
 from .documents import DocumentError, documents
 
 _MOST = 1 << 20  # bytes that are read of a file
-_MAPPED = "::ffff:"
 
 
 def host(url: str) -> str:
@@ -102,8 +101,7 @@ def _value(mapping: Any, field: str) -> Any:
 
 
 def _address(text: str) -> str:
-    bare = text.partition("%")[0]
     try:
-        return canonical(bare[len(_MAPPED) :] if bare.startswith(_MAPPED) and "." in bare else bare)
+        return unmapped(canonical(text.partition("%")[0]))
     except ValueError:
         return ""

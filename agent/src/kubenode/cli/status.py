@@ -82,7 +82,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         lines.append(f"waiting: {answer['waiting']}")
     if answer.get("blocked"):
         lines.append(f"blocked: {answer['blocked']}; fix it; waiting does not help")
-    lines.append(("as wanted: " if answer["converged"] else "not as wanted: ") + answer["summary"])
+    lines.append(("converged: " if answer["converged"] else "not converged: ") + answer["summary"])
     last = answer["last_full_sync"]
     if last:
         lines.append(

@@ -76,7 +76,7 @@ KUBE_PROXY_FIELDS: dict[str, Field | None] = {
     "logging": _IGNORED,
     "showHiddenMetricsForVersion": _IGNORED,
 }
-# The ignored ones that do something in another mode, with the values that kube-proxy writes out if nobody has set them.
+# The ignored ones that do something in another mode, with kube-proxy's defaults.
 OTHER_MODES: dict[str, tuple[Any, ...]] = {
     "iptables.localhostNodePorts": (None, True),
     "iptables.syncPeriod": (None, "0s", "30s"),
@@ -178,7 +178,7 @@ class Reader:
 
 
 def _is_set(value: Any, unset: tuple[Any, ...]) -> bool:
-    """Tell whether somebody has set a field, or something in a section."""
+    """Tell whether a field is set, or a field of a section."""
     if isinstance(value, Mapping):
         return any(_is_set(item, unset) for item in value.values())
     return value not in unset

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The kernel's tables: one module each, with the functions ``read`` and ``apply``.
 
-``read(...)`` returns the table's kinds of items as a :data:`~..model.State`, whoever made them.
+``read(...)`` returns the table's kinds of items as a :data:`~..model.State`, of any owner.
 
 ``apply(steps, keep_going)`` executes steps in batches and returns a :class:`Result`: the steps that are done, and those
 that failed with a reason each. Without ``keep_going`` it stops at the first failure; only then may steps be missing in

@@ -21,7 +21,7 @@ OPTIONS = {
 
 
 def same_options(have: str, want: str) -> bool:
-    """Tell whether a member's options are as wanted, except for the kernel's counters.
+    """Tell whether a member's options equal the desired ones, except for the kernel's counters.
 
     The counters are packets, bytes and the remaining time.
 

@@ -65,7 +65,7 @@ def plan(
         owned: the keys per kind that the ledger says are this owner's. What is owned and not wanted is removed. An item
             with a parent (a member, a real server) is owned through its parent.
         others: the keys per kind that other owners claim, with their names.
-        adopt: take over what stands there and nobody claims.
+        adopt: take over unowned items.
     """
     others = others or {}
     steps: list[Step] = []

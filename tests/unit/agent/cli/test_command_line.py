@@ -281,7 +281,7 @@ def test_status_can_be_read_whatever_happened(tmp_path: Path) -> None:
     assert asking.returncode == 3
     assert said[:3] == [
         "node n1, agent 1, pid 7",
-        "not as wanted: 2 virtual servers",
+        "not converged: 2 virtual servers",
         "last full comparison: 9 steps done, 0 failed, in 0.1 s",
     ]
     assert said[3:24] == ["  drift healed: + x"] * 20 + ["  ... and 1 more (--format json has all)"]
