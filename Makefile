@@ -32,8 +32,9 @@ help: ## this list
 ##### see it, test it
 
 .PHONY: demo test
-demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, checked
-	@molecule/demo/run
+KERNEL ?= uml
+demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, checked; KERNEL=stock: Debian's own
+	@KERNEL=$(KERNEL) molecule/demo/run
 
 # Three lanes: the two long ones from the beginning, and the others beside them.
 test: venv $(ARTIFACT) ## everything: lint, unit, fuzz, kernel, lab, sanity, units, matrix, molecule

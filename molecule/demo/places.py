@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from lab import access, lifecycle
+from lab import access, kernel_kinds, lifecycle
 from lab.progress import Progress
 
 from .screen import fail
@@ -25,6 +26,7 @@ NAME = "demo"
 NODES = ("node1", "node2", "node3")
 CLIENT = "client"
 MEMORY = "512M"
+KERNEL = os.environ.get("KERNEL") or kernel_kinds.DEFAULT  # kind of the nodes' kernels, as in `lab up --kernel`
 ON_NODE = Path(__file__).resolve().parent / "onnode"
 DIRECTORY = "/opt/demo"  # on the nodes
 
@@ -61,7 +63,7 @@ class Lab:
     def __init__(self) -> None:
         progress = Progress()
         lifecycle.down(NAME, progress)  # left by an earlier demo
-        self.lab = lifecycle.up(NAME, NODES, [CLIENT], MEMORY, progress)
+        self.lab = lifecycle.up(NAME, NODES, [CLIENT], KERNEL, MEMORY, progress)
         self.inventory = self.lab.directory / "inventory.yml"
         self.inventory.write_text(access.as_yaml(access.inventory(self.lab)))
 

@@ -93,6 +93,7 @@ def inventory(lab: Lab) -> dict[str, Any]:
             "lab_ipv4": node.addresses.ipv4,
             "lab_ipv6": node.addresses.ipv6,
             "lab_release": node.release,
+            "lab_kernel": node.kernel,
         }
         for node in lab.nodes
     }

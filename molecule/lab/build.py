@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import host, mirror
-from .command import run, run_contained
-from .paths import IMAGES
+from . import mirror
+from .command import run_contained
+from .paths import DISK, IMAGES
 from .recipe import (
-    ALTERNATIVES,
     DISK_SIZE,
     ENABLED,
     FILES,
@@ -29,11 +28,8 @@ from .recipe import (
 from .repository import write_index
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .progress import Progress
 
-DISK = "disk.ext4"  # file system that nodes use as the base of their copy-on-write disk
 PACKAGES_DIRECTORY = "packages"  # package repository for nodes of this release
 
 
@@ -51,7 +47,8 @@ def build(wanted: Recipe, building: Path, progress: Progress) -> None:
     """
     release = wanted.release
     sources = mirror.sources_for(release, mirror.host_sources(), mirror.host_release())
-    progress(f"{release}: installing {len(PACKAGES)} packages from {', '.join(source.suite for source in sources)}")
+    suites = ", ".join(source.suite for source in sources)
+    progress(f"{release}: installing {len(PACKAGES + wanted.kernel.packages)} packages from {suites}")
     root, packages, disk = building / "root", building / "image" / PACKAGES_DIRECTORY, building / "image" / DISK
     packages.mkdir(parents=True)
     log = IMAGES / f"{release}.log"
@@ -66,10 +63,8 @@ def build(wanted: Recipe, building: Path, progress: Progress) -> None:
         _mmdebstrap(wanted, root, packages, sources), log, what=f"image {release}: mmdebstrap", env=environment
     )
 
-    progress(f"{release}: kernel modules {wanted.kernel} and settings")
-    modules = root / "lib/modules" / wanted.kernel
-    shutil.copytree(host.KERNEL_MODULES / wanted.kernel, modules, symlinks=True)
-    run(["depmod", "--basedir", str(root), wanted.kernel])
+    progress(f"{release}: kernel and settings")
+    wanted.kernel.install(root, building / "image")
     _write_settings(root)
 
     count = write_index(packages)
@@ -96,7 +91,7 @@ def _mmdebstrap(wanted: Recipe, root: Path, packages: Path, sources: list[mirror
         f"{apt}{shlex.quote(str(packages))} install --download-only --reinstall {served}",
         f"rm -rf {shlex.quote(str(packages))}/partial {shlex.quote(str(packages))}/lock",
         'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
-        *(f'chroot "$1" update-alternatives --set {name} {path}' for name, path in ALTERNATIVES),
+        *(f'chroot "$1" update-alternatives --set {name} {path}' for name, path in wanted.kernel.alternatives),
         f'chroot "$1" systemctl --quiet enable {shlex.join(ENABLED)}',
         f'chroot "$1" systemctl --quiet mask {shlex.join(MASKED)}',
         f'chroot "$1" rm -f {shlex.join(REMOVED)}',
@@ -107,16 +102,22 @@ def _mmdebstrap(wanted: Recipe, root: Path, packages: Path, sources: list[mirror
         "--format=directory",
         "--variant=minbase",
         "--hook-dir=/usr/share/mmdebstrap/hooks/maybe-merged-usr",
-        f"--include={','.join(PACKAGES)}",
+        f"--include={','.join(PACKAGES + wanted.kernel.packages)}",
         *(f"--aptopt={option}" for option in mirror.apt_options()),
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/doc/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",
+        *(f"--essential-hook={_write(path, text)}" for path, text in wanted.kernel.files),
         *(f"--customize-hook={hook}" for hook in hooks),
         wanted.release,
         str(root),
         *(mirror.source_line(source) for source in sources),
     ]
+
+
+def _write(path: str, text: str) -> str:
+    """Return the shell command that writes a file of the tree."""
+    return f'mkdir -p "$1"{Path(path).parent} && printf %s {shlex.quote(text)} > "$1"{path}'
 
 
 def _write_settings(root: Path) -> None:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import access, host, lifecycle, naming, netns, recipe, repository, state
+from . import access, host, kernel_kinds, lifecycle, naming, netns, recipe, repository, state
 from .errors import HostError, LabError, UsageError
 from .progress import Progress
 
@@ -21,19 +21,22 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-def _check(_: argparse.Namespace) -> None:
-    host.check(tuple(dict.fromkeys(host.TO_RUN + host.TO_BUILD)), disk=host.MIN_FREE_DISK)
-    print(f"this machine can run the lab (kernel {host.kernel_version()})")
+def _check(arguments: argparse.Namespace) -> None:
+    kind = kernel_kinds.kernel_kind(arguments.kernel)
+    needs = host.TO_RUN + host.TO_BUILD + kind.to_run + kind.to_build
+    host.check(tuple(dict.fromkeys(needs)), disk=host.MIN_FREE_DISK)
+    print(f"this machine can run the lab: {kind.summary()}")
 
 
 def _image(arguments: argparse.Namespace) -> None:
     releases = arguments.release or recipe.RELEASES[:1]
-    for built in lifecycle.build_images(releases, Progress(), rebuild=arguments.rebuild).values():
+    kind = kernel_kinds.kernel_kind(arguments.kernel)
+    for built in lifecycle.build_images(releases, kind, Progress(), rebuild=arguments.rebuild).values():
         print(built.directory)
 
 
 def _up(arguments: argparse.Namespace) -> None:
-    lifecycle.up(arguments.lab, arguments.node, arguments.client, arguments.mem, Progress())
+    lifecycle.up(arguments.lab, arguments.node, arguments.client, arguments.kernel, arguments.mem, Progress())
 
 
 def _down(arguments: argparse.Namespace) -> None:
@@ -53,7 +56,8 @@ def _ls(_: argparse.Namespace) -> None:
         print(f"{name}: {'up' if lab.whole else 'damaged'}, namespace {lab.namespace}")
         for node in lab.nodes:
             addresses = " ".join(node.addresses)
-            print(f"  node {node.name} {node.release} {addresses} {'running' if node.running else 'down'}")
+            running = "running" if node.running else "down"
+            print(f"  node {node.name} {node.release} {node.kernel} {addresses} {running}")
         for client in lab.clients:
             print(f"  client {client} {' '.join(lab.hosts[client])}")
 
@@ -120,15 +124,21 @@ def _parser() -> argparse.ArgumentParser:
             added.add_argument(argument, metavar=argument.upper())
         return added
 
-    command("check", _check, "check that this machine can run the lab")
+    def add_kernel(parser: argparse.ArgumentParser) -> None:
+        known = f"{', '.join(kernel_kinds.KERNELS)}; the first if none is given"
+        parser.add_argument("--kernel", default=kernel_kinds.DEFAULT, metavar="KIND", help=f"kind of kernel: {known}")
+
+    add_kernel(command("check", _check, "check that this machine can run the lab"))
     one = command("image", _image, "build the disk image of a release, unless it is there")
     one.add_argument(
         "release", nargs="*", metavar="RELEASE", help=f"{', '.join(recipe.RELEASES)}; the first if none is given"
     )
+    add_kernel(one)
     one.add_argument("--rebuild", action="store_true", help="build it even if it is there, for newer packages")
     one = command("up", _up, "bring a lab up and wait until all its nodes answer", "lab")
     one.add_argument("--node", action="append", default=[], metavar="NAME[:RELEASE]", help="a node; may be repeated")
     one.add_argument("--client", action="append", default=[], metavar="NAME", help="a client; may be repeated")
+    add_kernel(one)
     one.add_argument("--mem", default="512M", metavar="SIZE", help="memory of each node (512M)")
     command("down", _down, "remove a lab, or what an interrupted run left of it", "lab")
     one = command("clean", _clean, "remove all labs of this clone")
@@ -136,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     command("ls", _ls, "list the labs of this clone")
     one = command("wait", _wait, "wait until nodes answer", "lab")
     one.add_argument("node", nargs="*", metavar="NODE", help="all if none is given")
-    one.add_argument("--timeout", type=float, default=lifecycle.BOOT_TIMEOUT, metavar="SECONDS")
+    one.add_argument("--timeout", type=float, metavar="SECONDS", help="as long as a boot may take, if not given")
     command("crash", _crash, "end a node as a power cut would", "lab", "node")
     command("start", _start, "boot a node that crashed or powered off, from its own disk", "lab", "node")
     command("console", _console, "print all that a node wrote to its console", "lab", "node")

@@ -12,12 +12,9 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from .command import run
 from .errors import HostError
 from .paths import CACHE
 
-KERNEL = "linux.uml"
-KERNEL_MODULES = Path("/usr/lib/uml/modules")
 MIN_FREE_DISK = 3 * 1024**3  # one image, its building tree and a few nodes
 _SHARED_MEMORY = Path("/dev/shm")
 
@@ -30,17 +27,13 @@ class Need(NamedTuple):
 
 
 TO_RUN = (
-    Need(KERNEL, "user-mode-linux"),
-    Need("cc", "gcc libc6-dev"),
     Need("ip", "iproute2"),
     Need("ssh", "openssh-client"),
     Need("ssh-keygen", "openssh-client"),
 )
 TO_BUILD = (
-    Need(KERNEL, "user-mode-linux"),
     Need("mmdebstrap", "mmdebstrap"),
     Need("mkfs.ext4", "e2fsprogs"),
-    Need("depmod", "kmod"),
     Need("unshare", "util-linux"),
     Need("apt-get", "apt"),
 )
@@ -52,7 +45,7 @@ def _machine_problems() -> list[str]:
         problems.append("root: network namespaces and disk images need it; run this as root (sudo)")
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         problems.append(
-            f"Linux on x86-64: this is {platform.system()} on {platform.machine()}, and user-mode Linux has only that"
+            f"Linux on x86-64: this is {platform.system()} on {platform.machine()}, the lab's kernels are for that"
         )
     tun = Path("/dev/net/tun")
     if not tun.exists() or not stat.S_ISCHR(tun.stat().st_mode):
@@ -91,18 +84,6 @@ def check(needs: tuple[Need, ...], disk: int = 0) -> None:
         raise HostError(
             "this machine cannot run the lab, it lacks\n" + "\n".join(f"  - {problem}" for problem in problems)
         )
-
-
-def kernel_version() -> str:
-    """Return the version of the user-mode kernel, such as ``6.1.176``.
-
-    Raises:
-        HostError: the kernel's modules are not installed.
-    """
-    version = run([KERNEL, "--version"]).strip()
-    if not (KERNEL_MODULES / version).is_dir():
-        raise HostError(f"{KERNEL_MODULES / version}: not there; apt-get install --reinstall user-mode-linux")
-    return version
 
 
 def memory_directory(memory: int) -> Path:

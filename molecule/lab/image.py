@@ -14,14 +14,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import build, host
+from . import build, host, kernel_kinds
 from .lock import locked
-from .paths import IMAGES
+from .paths import DISK, IMAGES
 from .recipe import RELEASES, recipe
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from .kernel_kind import KernelKind
     from .progress import Progress
 
 
@@ -32,8 +33,8 @@ class Image(NamedTuple):
 
     @property
     def disk(self) -> Path:
-        """ext4 file system that nodes use as the base of their copy-on-write disk."""
-        return self.directory / build.DISK
+        """ext4 file system that a node's disk begins with."""
+        return self.directory / DISK
 
     @property
     def packages(self) -> Path:
@@ -41,8 +42,8 @@ class Image(NamedTuple):
         return self.directory / build.PACKAGES_DIRECTORY
 
 
-def find_or_build(release: str, progress: Progress, *, rebuild: bool = False) -> Image:
-    """Return the image of a release; build it if it is missing.
+def find_or_build(release: str, kind: KernelKind, progress: Progress, *, rebuild: bool = False) -> Image:
+    """Return the image of a release with a kind of kernel; build it if it is missing.
 
     Of two builders at once, the second waits for the first and takes its image.
 
@@ -51,11 +52,11 @@ def find_or_build(release: str, progress: Progress, *, rebuild: bool = False) ->
         LabError: building failed; the error has the end of the log.
         UsageError: unknown release.
     """
-    wanted = recipe(release, host.kernel_version())
+    wanted = recipe(release, kind)
     image = Image(IMAGES / wanted.name)
     if image.directory.is_dir() and not rebuild:
         return image
-    host.check(host.TO_BUILD, disk=host.MIN_FREE_DISK)
+    host.check(host.TO_BUILD + kind.to_build, disk=host.MIN_FREE_DISK)
     with _locked(release, progress):
         _remove_unfinished(release)
         if image.directory.is_dir() and not rebuild:
@@ -103,8 +104,7 @@ def _remove_tree(directory: Path) -> None:
 
 def prune(keep: set[str]) -> list[str]:
     """Remove images of outdated recipes, except the directories in ``keep``; return the removed names."""
-    version = host.kernel_version()
-    current = {recipe(release, version).name for release in RELEASES}
+    current = {recipe(release, kind).name for release in RELEASES for kind in kernel_kinds.KERNELS.values()}
     removed = [path for path in IMAGES.glob("[a-z]*-*") if path.name not in current and str(path) not in keep]
     for path in removed:
         shutil.rmtree(path)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from . import access, host, image, naming, netns, network, node, seed, state
 from .errors import LabError, UsageError
+from .kernel_kinds import kernel_kind
 from .lock import locked
 from .paths import CACHE, IMAGES, ROOT, RUNS
 from .recipe import RELEASES
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
+    from .kernel_kind import KernelKind
     from .progress import Progress
 
-BOOT_TIMEOUT = 90.0
 _ENTRY = Path(__file__).resolve().parent / "lab"
 
 
@@ -54,7 +55,7 @@ def parse_node(text: str) -> tuple[str, str]:
     return naming.check_name("node", name), release
 
 
-def up(name: str, nodes: Sequence[str], clients: Sequence[str], memory: str, progress: Progress) -> Lab:
+def up(name: str, nodes: Sequence[str], clients: Sequence[str], kernel: str, memory: str, progress: Progress) -> Lab:
     """Bring a lab up, unless it is up already.
 
     Leftovers of an interrupted run are removed first. If the lab cannot be brought up, everything of it is removed.
@@ -63,6 +64,7 @@ def up(name: str, nodes: Sequence[str], clients: Sequence[str], memory: str, pro
         name: name of the lab.
         nodes: each ``NAME[:RELEASE]``.
         clients: names of namespaces to join to the lab's bridge.
+        kernel: kind of the nodes' kernels, such as ``uml``.
         memory: of each node, such as ``512M``.
         progress: prints each step.
 
@@ -80,12 +82,13 @@ def up(name: str, nodes: Sequence[str], clients: Sequence[str], memory: str, pro
         raise UsageError(
             f"lab {name}: {len(wanted)} nodes and {len(clients)} clients, expected 1 to {naming.MAX_HOSTS} nodes"
         )
-    host.check(host.TO_RUN)
+    kind = kernel_kind(kernel)
+    host.check(host.TO_RUN + kind.to_run)
     memory_directory = host.memory_directory(parse_memory(memory) * len(wanted))
 
-    images = build_images({release for _, release in wanted}, progress)
+    images = build_images({release for _, release in wanted}, kind, progress)
     members = tuple(
-        Node(node_name, index, release, str(images[release].directory), name)
+        Node(node_name, index, release, kernel, str(images[release].directory), name)
         for index, (node_name, release) in enumerate(wanted)
     )
     lab = Lab(name, members, tuple(clients), memory)
@@ -93,7 +96,8 @@ def up(name: str, nodes: Sequence[str], clients: Sequence[str], memory: str, pro
         before = state.load(name)
         if before is not None and before.whole:
             if before._replace(ready=False) != lab:
-                raise UsageError(f"lab {name}: up already, with other nodes, clients or memory; take it down first")
+                others = "with other nodes, clients, kernel or memory"
+                raise UsageError(f"lab {name}: up already, {others}; take it down first")
             progress(f"lab {name} is up already")
             return before
         if name in state.all_names():
@@ -106,9 +110,11 @@ def up(name: str, nodes: Sequence[str], clients: Sequence[str], memory: str, pro
             raise
 
 
-def build_images(releases: Iterable[str], progress: Progress, *, rebuild: bool = False) -> dict[str, image.Image]:
+def build_images(
+    releases: Iterable[str], kind: KernelKind, progress: Progress, *, rebuild: bool = False
+) -> dict[str, image.Image]:
     """Return the images of releases, and build missing ones; remove images that no recipe and no lab uses."""
-    images = {release: image.find_or_build(release, progress, rebuild=rebuild) for release in sorted(releases)}
+    images = {release: image.find_or_build(release, kind, progress, rebuild=rebuild) for release in sorted(releases)}
     labs = [state.load(name) for name in state.all_names()]
     for name in image.prune({each.image for lab in labs if lab for each in lab.nodes}):
         progress(f"removed the outdated image {name}")
@@ -125,8 +131,9 @@ def _make(lab: Lab, memory_directory: Path, progress: Progress) -> Lab:
         settings = seed.files(each.name, each.index, each.release, lab.hosts, keys)
         seed.write(each.directory / "settings.tar", settings)
         node.start(each, lab.namespace, lab.memory, memory_directory)
-    progress(f"lab {lab.name}: booting {', '.join(f'{each.name} ({each.release})' for each in lab.nodes)}")
-    wait(lab, lab.nodes, BOOT_TIMEOUT, progress)
+    booting = ", ".join(f"{each.name} ({each.release})" for each in lab.nodes)
+    progress(f"lab {lab.name}: booting {booting}; {kernel_kind(lab.nodes[0].kernel).summary()}")
+    wait(lab, lab.nodes, None, progress)
     lab = lab._replace(ready=True)
     lab.save()
     return lab
@@ -151,14 +158,23 @@ def _serve_packages(lab: Lab) -> None:
     child.returncode = 0  # the server outlives this process
 
 
-def wait(lab: Lab, nodes: Sequence[Node], timeout: float, progress: Callable[[str], None]) -> None:
+def wait(lab: Lab, nodes: Sequence[Node], timeout: float | None, progress: Callable[[str], None]) -> None:
     """Wait for all the given nodes at once.
+
+    Args:
+        lab: lab of the nodes.
+        nodes: at least one.
+        timeout: seconds; None: as long as a boot of their kind of kernel may take.
+        progress: prints each node that answers.
 
     Raises:
         LabError: error of the first node that did not come up.
     """
     with concurrent.futures.ThreadPoolExecutor(len(nodes)) as pool:
-        waiting = {pool.submit(node.wait, each, lab.namespace, timeout): each for each in nodes}
+        waiting = {
+            pool.submit(node.wait, each, lab.namespace, timeout or kernel_kind(each.kernel).boot_timeout): each
+            for each in nodes
+        }
         for done in concurrent.futures.as_completed(waiting):
             done.result()
             progress(f"{waiting[done].name} answers on {' and '.join(waiting[done].addresses)}")
@@ -172,7 +188,7 @@ def start(lab: Lab, name: str, progress: Progress) -> None:
             progress(f"{name} is running already")
         else:
             node.start(each, lab.namespace, lab.memory, host.memory_directory(parse_memory(lab.memory)))
-        wait(lab, [each], BOOT_TIMEOUT, progress)
+        wait(lab, [each], None, progress)
 
 
 def crash(lab: Lab, name: str, progress: Progress) -> None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BRIDGE = "lab0"
-NODE_LINK = "vec0"  # name of the interface in the user-mode kernel
 CLIENT_LINK = "eth0"
 REPOSITORY_PORT = 8000
 

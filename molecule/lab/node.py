@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Node of a lab: a user-mode Linux kernel as an ordinary process, on a copy-on-write disk."""
+"""Node of a lab: a kernel as an ordinary process, on a disk of its own."""
 
 from __future__ import annotations
 
@@ -12,49 +12,25 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import naming, netns
+from . import netns
 from .command import last_lines
 from .errors import LabError
-from .image import Image
+from .kernel_kinds import kernel_kind
 from .process import Recorded
 
 if TYPE_CHECKING:
     from .state import Node
 
 _POLL = 0.2
-# Relative to the node's directory: a clone's path may have spaces, the kernel's command line may not.
-_BASE = "base.ext4"
-_LAUNCHER = Path(__file__).resolve().parent / "kernel"
-
-
-def kernel_command(node: Node, memory: str) -> list[str]:
-    """Return the command that boots a node; its working directory is the node's."""
-    return [
-        str(_LAUNCHER),
-        f"mem={memory}",
-        "root=/dev/ubda",
-        "rootfstype=ext4",
-        "rw",
-        "init=/sbin/lab-init",
-        f"ubd0=disk.cow,{_BASE}",
-        "ubd1r=settings.tar",
-        f"vec0:transport=tap,ifname={naming.tap(node.index)},mac={naming.node_mac(node.index)},depth=128,gro=1",
-        "con=null",
-        "con0=null,fd:1",
-        "console=tty0",
-        f"umid={node.name}",
-        "uml_dir=.",  # relative, so that a clone with a long path does not make its socket's address too long
-    ]
 
 
 def start(node: Node, namespace: str, memory: str, memory_directory: Path) -> None:
     """Start a node's kernel in the lab's namespace, without waiting for it."""
-    base = node.directory / _BASE
-    if not base.is_symlink():
-        base.symlink_to(Image(Path(node.image)).disk)
+    kind = kernel_kind(node.kernel)
+    kind.make_disk(Path(node.image), node.directory)
     with netns.inside(namespace), open(node.console, "ab") as console:
         child = subprocess.Popen(
-            kernel_command(node, memory),
+            kind.command(node, memory, memory_directory),
             cwd=node.directory,
             env={"PATH": os.environ["PATH"], "HOME": str(node.directory), "TMPDIR": str(memory_directory)},
             stdin=subprocess.DEVNULL,

@@ -11,3 +11,5 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = ROOT / ".cache" / "lab"
 IMAGES = CACHE / "images"
 RUNS = CACHE / "run"
+
+DISK = "disk.ext4"  # in an image's directory: the file system that a node's disk begins with

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .kernel_kind import KernelKind
 
 BUILT_BY = ("recipe.py", "build.py", "repository.py")
 
@@ -38,12 +41,6 @@ PACKAGES = (
 
 # Served to the nodes by the lab's own package repository, with what they depend on.
 SERVED = ("ipset", "ipvsadm", "iptables", "conntrack", "kmod", "procps", "iproute2")
-
-# Kernel has no nf_tables for IPv4, so both commands must be the legacy ones.
-ALTERNATIVES = (
-    ("iptables", "/usr/sbin/iptables-legacy"),
-    ("ip6tables", "/usr/sbin/ip6tables-legacy"),
-)
 
 ENABLED = ("systemd-networkd.service", "ssh.service")
 
@@ -107,8 +104,10 @@ KEPT_GENERATORS = ("systemd-fstab-generator", "systemd-sysv-generator")
 _INIT = """\
 #!/bin/sh
 if [ ! -e /etc/lab-node ]; then
-    [ -b /dev/ubdb ] || mount -t devtmpfs dev /dev
-    tar -xf /dev/ubdb -C / || echo 'lab: no settings for this node on the second disk' > /dev/console
+    [ -b /dev/ubdb ] || [ -b /dev/vdb ] || mount -t devtmpfs dev /dev
+    [ -b /dev/vdb ] && disk=/dev/vdb || disk=/dev/ubdb
+    tar -xf $disk -C / || echo 'lab: no settings for this node on the second disk' > /dev/console
+    sync  # a power cut that follows at once must not take the host key with it
 fi
 exec /lib/systemd/systemd "$@"
 """
@@ -168,27 +167,30 @@ class Recipe(NamedTuple):
     """All that decides what is in an image, besides the files that say how it is built."""
 
     release: str  # Debian's code name
-    kernel: str  # version of the user-mode kernel, whose modules are in the image
+    kernel: KernelKind
+    version: str  # of the kernel; empty if the release's archive decides it
 
     @property
     def digest(self) -> str:
         """Names the image, 12 hexadecimal digits: equal as long as release, kernel and all that builds it are."""
         directory = Path(__file__).parent
-        parts = [self.release, self.kernel, *((directory / name).read_text() for name in BUILT_BY)]
+        texts = [(directory / name).read_text() for name in BUILT_BY]
+        parts = [self.release, self.kernel.name, self.version, self.kernel.source, *texts]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
     @property
     def name(self) -> str:
-        """Directory name of the image, such as ``bookworm-0123456789ab``."""
-        return f"{self.release}-{self.digest}"
+        """Directory name of the image, such as ``bookworm-uml-0123456789ab``."""
+        return f"{self.release}-{self.kernel.name}-{self.digest}"
 
 
-def recipe(release: str, kernel: str) -> Recipe:
-    """Return the recipe of a release.
+def recipe(release: str, kernel: KernelKind) -> Recipe:
+    """Return the recipe of a release with a kind of kernel.
 
     Raises:
-        UsageError: there is none.
+        HostError: this machine must have the kernel, and has it not.
+        UsageError: there is no such release.
     """
     if release not in RELEASES:
         raise UsageError(f"release {release!r}: expected one of {', '.join(RELEASES)}")
-    return Recipe(release, kernel)
+    return Recipe(release, kernel, kernel.version())

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _NETWORK = """\
 [Match]
-Name={link}
+MACAddress={mac}
+Type=ether
 [Network]
 {addresses}
 Gateway={bridge.ipv4}
@@ -45,7 +46,7 @@ def files(
     addresses = "\n".join(f"Address={address}" for address in naming.node_addresses(index).with_lengths)
     names = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
     names += [f"{address} {host}" for host, pair in hosts.items() for address in pair]
-    network = _NETWORK.format(link=naming.NODE_LINK, addresses=addresses, bridge=naming.bridge_addresses())
+    network = _NETWORK.format(mac=naming.node_mac(index), addresses=addresses, bridge=naming.bridge_addresses())
     return {
         "etc/hostname": (0o644, name + "\n"),
         "etc/hosts": (0o644, "\n".join(names) + "\n"),

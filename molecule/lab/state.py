@@ -30,6 +30,7 @@ class Node:
     name: str
     index: int  # decides addresses, tap and hardware address
     release: str  # Debian's code name
+    kernel: str  # kind of its kernel
     image: str  # directory of its image
     lab: str
 

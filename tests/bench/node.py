@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from lab import access, lifecycle
+from lab import access, kernel_kinds, lifecycle
 from lab.paths import ROOT
 from lab.progress import Progress
 
@@ -30,7 +30,7 @@ class Node:
     def __init__(self) -> None:
         progress = Progress()
         lifecycle.down(NAME, progress)
-        self.lab = lifecycle.up(NAME, [f"{self.name}:{self.release}"], [], self.memory, progress)
+        self.lab = lifecycle.up(NAME, [f"{self.name}:{self.release}"], [], kernel_kinds.DEFAULT, self.memory, progress)
         self.inventory = self.lab.directory / "inventory.yml"
         self.inventory.write_text(access.as_yaml(access.inventory(self.lab)))
         self.run(f"apt-get -qq update && apt-get -qq -y install {PACKAGES} && modprobe -a {MODULES}")

@@ -20,7 +20,10 @@ from lab.state import Lab, Node
 @pytest.fixture(params=["/srv/clone", "/srv/with space/100%"])
 def lab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setattr(state, "RUNS", Path(request.param))
-    nodes = (Node("node1", 0, "bookworm", "/images/x", "test"), Node("old", 1, "bullseye", "/images/y", "test"))
+    nodes = (
+        Node("node1", 0, "bookworm", "stock", "/images/x", "test"),
+        Node("old", 1, "bullseye", "uml", "/images/y", "test"),
+    )
     return Lab("test", nodes, ("client",), "512M")
 
 
@@ -55,6 +58,7 @@ def test_inventory(lab: Lab) -> None:
         "lab_ipv4": "10.77.0.12",
         "lab_ipv6": "fd77:6b6e::12",
         "lab_release": "bullseye",
+        "lab_kernel": "uml",
     }
     assert nodes["vars"]["ansible_user"] == "root"
     assert shlex.split(nodes["vars"]["ansible_ssh_args"])[:2] == ["-F", str(lab.directory / "ssh_config")]

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from lab import mirror, recipe
 from lab.errors import HostError, UsageError
+from lab.kernel_kinds import KERNELS
 from lab.mirror import Source
+from lab.recipe import Recipe
 
+STOCK = KERNELS["stock"]
 HOST = [
     Source("http://mirror/debian/", "bookworm"),
     Source("http://mirror/debian/", "bookworm-updates"),
@@ -25,23 +28,28 @@ HOST = [
 def test_digest_covers_release_kernel_and_build_files(
     changed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = recipe.recipe("bookworm", "6.1.1").digest
+    before = Recipe("bookworm", STOCK, "6.1.1").digest
     for name in recipe.BUILT_BY:
         shutil.copy(Path(recipe.__file__).with_name(name), tmp_path)
     monkeypatch.setattr(recipe, "__file__", str(tmp_path / "recipe.py"))
     if changed is None:
-        assert recipe.recipe("bookworm", "6.1.1").digest == before
-        assert recipe.recipe("bookworm", "6.1.2").digest != before
-        assert recipe.recipe("trixie", "6.1.1").digest != before
+        assert Recipe("bookworm", STOCK, "6.1.1").digest == before
+        others = (("trixie", STOCK, "6.1.1"), ("bookworm", KERNELS["uml"], "6.1.1"), ("bookworm", STOCK, "6.1.2"))
+        assert before not in {Recipe(*other).digest for other in others}
     else:
         with (tmp_path / changed).open("a") as file:
             file.write("# changed\n")
-        assert recipe.recipe("bookworm", "6.1.1").digest != before
+        assert Recipe("bookworm", STOCK, "6.1.1").digest != before
 
 
 def test_unknown_release() -> None:
     with pytest.raises(UsageError, match="release 'sarge': expected one of bookworm, bullseye, trixie"):
-        recipe.recipe("sarge", "6.1.1")
+        recipe.recipe("sarge", STOCK)
+
+
+def test_name_of_an_image() -> None:
+    wanted = recipe.recipe("bookworm", STOCK)
+    assert wanted.name == f"bookworm-stock-{wanted.digest}"
 
 
 def test_sources_of_the_running_release() -> None:

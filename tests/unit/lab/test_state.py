@@ -25,7 +25,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def lab() -> Lab:
-    nodes = tuple(Node(name, index, "bookworm", "/images/x", "test") for index, name in enumerate(("a", "b")))
+    nodes = tuple(Node(name, index, "bookworm", "uml", "/images/x", "test") for index, name in enumerate(("a", "b")))
     return Lab("test", nodes, ("client",), "512M", ready=True)
 
 

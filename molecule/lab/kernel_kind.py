@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kind of kernel that a node boots: what it asks of the machine and of the image, and the command that boots it."""
+
+from __future__ import annotations
+
+import abc
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from .host import Need
+    from .state import Node
+
+
+class KernelKind(abc.ABC):
+    """Kind of kernel: user-mode Linux, or a release's own in an emulated machine."""
+
+    name: ClassVar[str]  # as in --kernel
+    to_run: ClassVar[tuple[Need, ...]]  # programs that boot a node
+    to_build: ClassVar[tuple[Need, ...]]  # programs that put the kernel into an image
+    packages: ClassVar[tuple[str, ...]]  # Debian packages of an image, besides those of all images
+    files: ClassVar[tuple[tuple[str, str], ...]]  # files that the image's packages must see: path and text
+    alternatives: ClassVar[tuple[tuple[str, str], ...]]  # update-alternatives: name and path
+    boot_timeout: ClassVar[float]  # seconds until ssh answers, on a machine that has other work, too
+
+    @property
+    def source(self) -> str:
+        """Text of the file that describes this kind: a part of what names an image."""
+        return Path(inspect.getfile(type(self))).read_text()
+
+    @abc.abstractmethod
+    def version(self) -> str:
+        """Return the version of the kernel, empty if the release's archive decides it.
+
+        Raises:
+            HostError: this machine must have the kernel, and has it not.
+        """
+
+    @abc.abstractmethod
+    def summary(self) -> str:
+        """Return in a few words which kernel runs, and by what means."""
+
+    @abc.abstractmethod
+    def install(self, root: Path, image: Path) -> None:
+        """Put the kernel's modules into the tree of an image, and what boots it into the image's directory.
+
+        Raises:
+            LabError: the tree has no such kernel.
+        """
+
+    @abc.abstractmethod
+    def make_disk(self, image: Path, directory: Path) -> None:
+        """Make a node's disk from its image, unless it is there.
+
+        Args:
+            image: directory of the node's image.
+            directory: directory of the node's files.
+        """
+
+    @abc.abstractmethod
+    def command(self, node: Node, memory: str, memory_directory: Path) -> list[str]:
+        """Return the command that boots a node; its working directory is the node's, its standard output the console.
+
+        Args:
+            node: node to boot.
+            memory: its size, such as ``512M``.
+            memory_directory: directory for the unnamed file that holds it.
+        """

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stock kernel: the release's own cloud kernel in a machine that QEMU emulates, with virtio disks and network.
+
+The emulation is in software unless this machine has KVM. A guest's processor then needs about twice the time of
+user-mode Linux, but the kernel is the one that users run, with nf_tables for IPv4.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import naming
+from .command import run
+from .errors import LabError
+from .host import Need
+from .kernel_kind import KernelKind
+from .paths import DISK
+
+if TYPE_CHECKING:
+    from .state import Node
+
+_PROGRAM = "qemu-system-x86_64"
+_KVM = Path("/dev/kvm")
+# In the image's directory, and as links in the node's: a comma in a clone's path would end an option's value.
+_KERNEL, _INITRD = "vmlinuz", "initrd.img"
+_DISK = "disk.raw"
+_COMMAND_LINE = (
+    "root=/dev/vda",
+    "rootfstype=ext4",
+    "rw",
+    "init=/sbin/lab-init",
+    "console=ttyS0",
+    "net.ifnames=0",  # one name for the interface on all releases: eth0
+    "panic=-1",  # reboot at once, so that the console shows it, instead of a node that hangs
+    "mitigations=off",  # of faults that an emulated processor has not
+)
+
+
+def kvm_problem() -> str:
+    """Return why KVM cannot be used; empty if it can.
+
+    A machine that is itself virtual may have the device without a processor that can run a stock kernel in it.
+    """
+    if not os.access(_KVM, os.R_OK | os.W_OK):
+        return f"{_KVM} is not there or not writable"
+    with open("/proc/cpuinfo") as lines:
+        flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), [])
+    return "" if {"vmx", "svm"} & set(flags) else f"{_KVM} is there, but the processor has neither vmx nor svm"
+
+
+class StockKernel(KernelKind):
+    """Debian's linux-image-cloud-amd64 of the image's release, in QEMU."""
+
+    name = "stock"
+    to_run = (Need(_PROGRAM, "qemu-system-x86"),)
+    to_build = ()
+    packages = ("linux-image-cloud-amd64", "initramfs-tools")
+    # A small initial file system: the drivers of the disk and what it holds.
+    files = (
+        ("/etc/initramfs-tools/conf.d/lab", "MODULES=list\nCOMPRESS=gzip\nCOMPRESSLEVEL=1\n"),
+        ("/usr/share/initramfs-tools/modules.d/lab", "virtio_pci\nvirtio_blk\nvirtio_net\nvirtio_rng\next4\n"),
+    )
+    alternatives = ()
+    boot_timeout = 300.0
+
+    def version(self) -> str:
+        """Return an empty text: the release's archive decides."""
+        return ""
+
+    def summary(self) -> str:
+        """Return by what means the kernel runs, with the reason if it is software."""
+        problem = kvm_problem()
+        return "the release's own kernel in QEMU, " + (f"emulated in software: {problem}" if problem else "by KVM")
+
+    def install(self, root: Path, image: Path) -> None:
+        """Copy kernel and initial file system from the tree, where packages put them, beside the image's disk."""
+        for pattern, name in (("vmlinuz-*", _KERNEL), ("initrd.img-*", _INITRD)):
+            newest = max((root / "boot").glob(pattern), key=_numbers, default=None)
+            if newest is None:
+                raise LabError(f"/boot/{pattern}: not in the image; {', '.join(self.packages)} did not install it")
+            shutil.copyfile(newest, image / name)
+
+    def make_disk(self, image: Path, directory: Path) -> None:
+        """Copy the image's disk, which takes the room of its used blocks, and link kernel and initial file system."""
+        if not (directory / _DISK).exists():
+            run(["cp", "--sparse=always", "--reflink=auto", str(image / DISK), str(directory / _DISK)])
+        for name in (_KERNEL, _INITRD):
+            if not (directory / name).is_symlink():
+                (directory / name).symlink_to(image / name)
+
+    def command(self, node: Node, memory: str, memory_directory: Path) -> list[str]:
+        """Return the command of QEMU."""
+        accelerator = ["-accel", "tcg", "-cpu", "max"] if kvm_problem() else ["-accel", "kvm", "-cpu", "host"]
+        directory = str(memory_directory).replace(",", ",,")  # a comma ends an option's value, two do not
+        return [
+            _PROGRAM,
+            *("-name", node.name),
+            *("-machine", "q35,memory-backend=ram"),
+            *accelerator,
+            *("-object", f"memory-backend-file,id=ram,size={memory},mem-path={directory},share=on"),
+            *("-m", memory),
+            *("-nodefaults", "-no-user-config", "-display", "none"),
+            *("-serial", "stdio"),
+            *("-kernel", _KERNEL, "-initrd", _INITRD, "-append", " ".join(_COMMAND_LINE)),
+            *("-drive", f"file={_DISK},format=raw,if=virtio,cache=writeback"),
+            *("-drive", "file=settings.tar,format=raw,if=virtio,readonly=on"),
+            *("-netdev", f"tap,id=lab,ifname={naming.tap(node.index)},script=no,downscript=no"),
+            *("-device", f"virtio-net-pci,netdev=lab,mac={naming.node_mac(node.index)},romfile="),
+            *("-device", "virtio-rng-pci"),
+        ]
+
+
+def _numbers(path: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", path.name)]

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kinds of kernels: their names, the commands that boot them, when KVM is used, and what an image must have."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from lab import qemu
+from lab.errors import LabError, UsageError
+from lab.kernel_kinds import DEFAULT, KERNELS, kernel_kind
+from lab.state import Node
+
+STOCK = KERNELS["stock"]
+NODE = Node("node1", 0, "bookworm", "stock", "/images/x", "test")
+
+
+def test_names() -> None:
+    assert DEFAULT == "uml"
+    assert kernel_kind("stock") is STOCK
+    with pytest.raises(UsageError, match="kernel 'xen': expected one of uml, stock"):
+        kernel_kind("xen")
+
+
+@pytest.mark.parametrize(
+    ("flags", "usable", "accelerator", "summary"),
+    [
+        ("fpu vmx", True, "kvm", "by KVM"),
+        ("svm fpu", True, "kvm", "by KVM"),
+        ("fpu", True, "tcg", "emulated in software: /dev/kvm is there, but the processor has neither vmx nor svm"),
+        ("fpu vmx", False, "tcg", "emulated in software: /dev/kvm is not there or not writable"),
+    ],
+)
+def test_kvm_is_used_where_it_works(
+    flags: str, usable: bool, accelerator: str, summary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: usable)
+    monkeypatch.setattr(qemu, "open", lambda _: io.StringIO(f"processor: 0\nflags\t\t: {flags}\n"), raising=False)
+    command = STOCK.command(NODE, "512M", Path("/dev/shm"))
+    assert command[command.index("-accel") + 1] == accelerator
+    assert STOCK.summary() == f"the release's own kernel in QEMU, {summary}"
+
+
+def test_the_machine_is_on_the_labs_tap_only() -> None:
+    command = STOCK.command(NODE, "512M", Path("/a,b"))
+    assert [command[index + 1] for index, word in enumerate(command) if word == "-netdev"] == [
+        "tap,id=lab,ifname=tap0,script=no,downscript=no"
+    ]
+    assert "memory-backend-file,id=ram,size=512M,mem-path=/a,,b,share=on" in command
+
+
+def test_the_newest_kernel_of_an_image_is_booted(tmp_path: Path) -> None:
+    (tmp_path / "root/boot").mkdir(parents=True)
+    (tmp_path / "image").mkdir()
+    with pytest.raises(LabError, match=r"/boot/vmlinuz-\*: not in the image; linux-image-cloud-amd64"):
+        STOCK.install(tmp_path / "root", tmp_path / "image")
+    for version in ("6.1.0-9-cloud-amd64", "6.1.0-56-cloud-amd64"):
+        for name in ("vmlinuz", "initrd.img"):
+            (tmp_path / f"root/boot/{name}-{version}").write_text(f"{name} {version}")
+    STOCK.install(tmp_path / "root", tmp_path / "image")
+    for name in ("vmlinuz", "initrd.img"):
+        assert (tmp_path / "image" / name).read_text() == f"{name} 6.1.0-56-cloud-amd64"
+
+
+def test_a_disk_is_made_once(tmp_path: Path) -> None:
+    image, directory = tmp_path / "image", tmp_path / "node"
+    image.mkdir()
+    directory.mkdir()
+    for name in ("disk.ext4", "vmlinuz", "initrd.img"):
+        (image / name).write_text(name)
+    STOCK.make_disk(image, directory)
+    (directory / "disk.raw").write_text("changed by the node")
+    STOCK.make_disk(image, directory)
+    assert (directory / "disk.raw").read_text() == "changed by the node"
+    assert (image / "disk.ext4").read_text() == "disk.ext4"
+    assert (directory / "vmlinuz").read_text() == "vmlinuz"
