@@ -117,7 +117,8 @@ def clone_with_image() -> Iterator[Clone]:
     """Make the clone with this clone's images, built if need be; remove all of it at the end."""
     if os.geteuid() != 0:
         pytest.fail("the lab needs root: it makes network namespaces and taps")
-    subprocess.run([ROOT / "molecule/lab/lab", "image", "bookworm"], check=True)
+    for kernel in ("uml", "stock"):
+        subprocess.run([ROOT / "molecule/lab/lab", "image", "bookworm", "--kernel", kernel], check=True)
     (ROOT / ".cache").mkdir(exist_ok=True)
     _remove_stale()
     root = ROOT / f".cache/lab-test-{os.getpid()}"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from support.waiting import eventually
+
 if TYPE_CHECKING:
     from conftest import Clone
 
@@ -35,6 +37,19 @@ def test_disk_outlives_crash_and_reboot(clone: Clone) -> None:
     assert len(boots) == 4
 
 
+def test_stock_kernel_and_its_disk_outlive_a_power_cut(clone: Clone) -> None:
+    clone.lab("up", "test", "--node", "node1", "--kernel", "stock")
+    assert clone.lab("ssh", "test", "node1", "uname -r").endswith("-cloud-amd64\n")
+    assert "with other nodes, clients, kernel or memory" in clone.lab("up", "test", "--node", "node1", status=2)
+    clone.lab("ssh", "test", "node1", "echo kept > /root/kept; sync")
+    clone.lab("crash", "test", "node1")
+    clone.lab("start", "test", "node1")
+    clone.lab("ssh", "test", "node1", "cat /root/kept; (sleep 0.5; poweroff) > /dev/null 2>&1 &")
+    eventually(lambda: "node1 bookworm stock 10.77.0.11 fd77:6b6e::11 down" in clone.lab("ls"))
+    clone.lab("start", "test", "node1")
+    assert clone.lab("ssh", "test", "node1", "cat /root/kept") == "kept\n"
+
+
 def test_labs_and_clients(clone: Clone) -> None:
     clone.lab("up", "one", "--node", "left", "--client", "c1", "--client", "c2", "--mem", "256M")
     clone.lab("up", "two", "--node", "right", "--mem", "256M")
@@ -56,6 +71,8 @@ def test_arguments_that_make_no_sense(clone: Clone) -> None:
         (("up", "test", "--node", "a:sarge"), "release 'sarge', expected one of bookworm"),
         (("up", "test", "--node", "a", "--node", "a"), "'a' is there 2 times"),
         (("up", "test", "--node", "a", "--mem", "7"), "memory '7': expected"),
+        (("up", "test", "--node", "a", "--kernel", "xen"), "kernel 'xen': expected one of uml, stock"),
+        (("check", "--kernel", "xen"), "kernel 'xen': expected one of uml, stock"),
         (("ssh", "test", "a"), "lab test: not up"),
     ):
         assert text in clone.lab(*arguments, status=2)

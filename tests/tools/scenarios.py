@@ -6,7 +6,8 @@
     python tests/tools/scenarios.py [argument of molecule test …]    by default all
 
 All scenarios run in as many labs at a time as LABS has rows, since a scenario mostly waits for its nodes. Each lab has
-a name, nodes and a molecule directory of its own. With arguments, molecule runs once, in the first lab.
+a name, nodes and a molecule directory of its own. With arguments, molecule runs once, in the lab of the
+first scenario that they name.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ LABS: dict[str, list[str]] = {
     "molecule": [],
     "modules": ["modules", "prepare", "sandbox", "verify"],
     "migrate": ["migrate"],
+    "stock": ["stock"],
 }
+# Lab -> kind of its nodes' kernels; user-mode Linux if it has none.
+KERNELS = {"stock": "stock"}
 REPORT = Path(".cache/results/molecule/molecule.xml")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # A line of molecule's closing recap: default    : actions=9  successful=7  disabled=0  skipped=0  missing=2  failed=0
@@ -64,6 +68,7 @@ def run(lab: str, arguments: list[str]) -> tuple[int, dict[str, tuple[int, int]]
     environment = {
         **os.environ,
         "KUBENODE_LAB": lab,
+        "KUBENODE_KERNEL": KERNELS.get(lab, "uml"),
         "MOLECULE_EPHEMERAL_DIRECTORY": str(Path(".cache/molecule", lab).resolve()),
     }
     # Molecule skips `create` if an interrupted run recorded it as done. Then nodes may be missing or used.
@@ -83,7 +88,7 @@ def run(lab: str, arguments: list[str]) -> tuple[int, dict[str, tuple[int, int]]
 def main() -> int:
     """Run molecule in every lab; return 1 if any run failed."""
     given = sys.argv[1:]
-    wanted = {next(iter(LABS)): given} if given else {lab: _options(names) for lab, names in labs().items()}
+    wanted = {lab_for(given): given} if given else {lab: _options(names) for lab, names in labs().items()}
     with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
         ended = list(pool.map(lambda item: run(*item), wanted.items()))
     counts: dict[str, tuple[int, int]] = {}
@@ -95,6 +100,12 @@ def main() -> int:
         REPORT, cases(sorted(counts) if given else sorted(name for names in labs().values() for name in names), counts)
     )
     return max(status for status, _recapped in ended)
+
+
+def lab_for(arguments: list[str]) -> str:
+    """Return the lab of the first scenario that arguments of molecule name; the first lab if they name none."""
+    named = (lab for word in arguments for lab, scenarios in labs().items() if word in scenarios)
+    return next(named, next(iter(LABS)))
 
 
 def _options(scenarios: list[str]) -> list[str]:

@@ -117,6 +117,21 @@ def test_scenarios_are_read_from_what_molecule_prints(monkeypatch: pytest.Monkey
     assert cases == {"artifact": "did not run", "default": "1 of its actions failed", "modules": None}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "lab"),
+    [
+        (["--scenario-name", "stock"], "stock"),
+        (["--scenario-name", "sandbox", "--destroy=never"], "modules"),
+        (["--destroy=never"], "molecule"),
+    ],
+)
+def test_arguments_run_in_the_lab_of_their_scenario(
+    arguments: list[str], lab: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert scenarios.lab_for(arguments) == lab
+
+
 def test_matrix_and_dev_cover_every_ansible_core() -> None:
     """The list begins at the oldest version in meta/runtime.yml, and has no gap."""
     oldest = re.search(r"requires_ansible: '>=2\.(\d+)\.0'", (ROOT / "meta/runtime.yml").read_text())

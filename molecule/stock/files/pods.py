@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods of the node, as a CNI plugin makes them, and their servers: TCP, UDP and SCTP in both families, until killed.
+
+The pods are namespaces on the bridge ``cni0`` with hairpin ports; the namespace ``host`` is the node's own.
+"""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from support.processes.namespace import sh
+from support.traffic.conversation import Servers, Target
+
+PODS = {"p1": 11, "p2": 12}
+PORT = 8080
+ADDRESSES = ("10.244.3.{}", "fd00:244:3::{}")
+# A CNI plugin for both families forwards both; bridged replies must pass IPVS, too.
+SYSCTLS = ("net/ipv6/conf/all/forwarding", "net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables")
+
+
+def make_pods() -> None:
+    """Make bridge, namespaces and routes."""
+    sh("modprobe", "-a", "br_netfilter", "sctp")
+    for name in SYSCTLS:
+        Path("/proc/sys", name).write_text("1")
+    sh("ip", "netns", "attach", "host", "1")
+    lines = ["link add cni0 type bridge", "link set cni0 up"]
+    lines += [f"addr add {address.format(1)}/{length} dev cni0 {more}" for address, length, more in _families()]
+    _batch("host", lines)
+    for name, number in PODS.items():
+        sh("ip", "netns", "add", name)
+        lines = [f"link add to-{name} type veth peer name eth0 netns {name}", f"link set to-{name} master cni0 up"]
+        _batch("host", [*lines, f"link set to-{name} type bridge_slave hairpin on"])
+        lines = ["link set lo up", "link set eth0 up"]
+        for address, length, more in _families():
+            lines += [f"addr add {address.format(number)}/{length} dev eth0 {more}"]
+            lines += [f"route add default via {address.format(1)}"]
+        _batch(name, lines)
+
+
+def _families() -> list[tuple[str, int, str]]:
+    """Return address, prefix length and options for each family."""
+    return [(ADDRESSES[0], 24, ""), (ADDRESSES[1], 64, "nodad")]
+
+
+def _batch(namespace: str, lines: list[str]) -> None:
+    sh("ip", "-n", namespace, "-batch", "-", text="\n".join(lines) + "\n")
+
+
+def main() -> None:
+    """Make the pods and serve."""
+    make_pods()
+    servers = Servers()
+    for name, number in PODS.items():
+        for address in ADDRESSES:
+            for protocol in ("tcp", "udp", "sctp"):
+                servers.add(name, name, Target(address.format(number), PORT, protocol))
+    print("serving", flush=True)
+    signal.pause()
+
+
+if __name__ == "__main__":
+    main()
