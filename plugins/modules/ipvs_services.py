@@ -125,13 +125,15 @@ options:
             choices: [masquerade, direct, tunnel, local, bypass]
             default: masquerade
           upper_threshold:
-            description: The number of connections at which the real server gets no new ones. V(0) means no limit.
+            description:
+              - The number of connections at which the real server gets no new ones, up to 2147483647.
+              - V(0) means no limit.
             type: int
             default: 0
           lower_threshold:
             description:
               - The number of connections below which a real server that reached its upper threshold gets new ones
-                again.
+                again, up to O(services[].real_servers[].upper_threshold).
               - V(0) means three quarters of O(services[].real_servers[].upper_threshold).
             type: int
             default: 0

@@ -174,7 +174,7 @@ def test_every_flag_of_a_scheduler(scheduler: str, flags: list[str], printed: st
 
 
 def test_thresholds_come_change_and_go() -> None:
-    for upper, lower in ((100, 50), (2**32 - 1, 2**32 - 1), (7, 0), (0, 0)):
+    for upper, lower in ((100, 50), (2**31 - 1, 2**31 - 1), (7, 0), (0, 0)):
         services({**WEB, "real_servers": [{**REALS[0], "upper_threshold": upper, "lower_threshold": lower}]})
         (found,) = run("ipvs_services_info")["services"]
         assert [(real["upper_threshold"], real["lower_threshold"]) for real in found["real_servers"]] == [

@@ -127,6 +127,20 @@ def saved() -> str:
             ),
         ),
         (
+            [{**WEB, "real_servers": [{**REALS[0], "upper_threshold": 2**31}]}],
+            (
+                "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): upper_threshold is 2147483648,"
+                " expected a number between 0 and 2147483647"
+            ),
+        ),
+        (
+            [{**WEB, "real_servers": [{**REALS[0], "upper_threshold": 5, "lower_threshold": 2**31}]}],
+            (
+                "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): lower_threshold is 2147483648,"
+                " expected a number between 0 and 2147483647"
+            ),
+        ),
+        (
             [{**WEB, "real_servers": [{**REALS[0], "weight": -1}]}],
             (
                 "services[0].real_servers[0] (198.51.100.11:8080 of tcp 192.0.2.80:80): weight is -1, expected a number"

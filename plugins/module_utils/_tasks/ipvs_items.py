@@ -16,6 +16,7 @@ from ..engine.kernel.ipvs.limits import MAXIMUM_NAME, MAXIMUM_TIMEOUT
 from ..engine.model import net
 from ..engine.model.ipvs import (
     FORWARDING_METHODS,
+    LARGEST_THRESHOLD,
     ONE_PACKET,
     PERSISTENT,
     SCHEDULER_FLAGS,
@@ -179,8 +180,8 @@ def real_server_key(option_path: str, server: VirtualServerKey, real: Mapping[st
 
 def real_server(subject: str, real: Mapping[str, Any]) -> RealServer:
     """Return the value of a real server."""
-    upper = number(subject, "upper_threshold", real["upper_threshold"], 0, _UINT32)
-    lower = number(subject, "lower_threshold", real["lower_threshold"], 0, _UINT32)
+    upper = number(subject, "upper_threshold", real["upper_threshold"], 0, LARGEST_THRESHOLD)
+    lower = number(subject, "lower_threshold", real["lower_threshold"], 0, LARGEST_THRESHOLD)
     if lower > upper:
         raise InputError(subject, "lower_threshold", lower, f"at most upper_threshold, {upper}")
     tunnel = _tunnel(subject, real)

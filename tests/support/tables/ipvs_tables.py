@@ -13,6 +13,7 @@ from kubenode.engine.kernel import ipvs
 from kubenode.engine.model.ipvs import (
     FORWARDING_METHODS,
     HASHED,
+    LARGEST_THRESHOLD,
     TUNNEL_TYPES,
     RealServer,
     RealServerKey,
@@ -60,7 +61,7 @@ def virtual_servers(draw: st.DrawFn, family: int) -> VirtualServer:
 @st.composite
 def real_servers(draw: st.DrawFn, methods: tuple[str, ...] = FORWARDING_METHODS) -> RealServer:
     kind = draw(st.sampled_from(TUNNEL_TYPES))
-    upper = draw(st.integers(0, U32))
+    upper = draw(st.integers(0, LARGEST_THRESHOLD))
     return RealServer(
         draw(st.integers(0, 0x7FFFFFFF)),
         draw(st.sampled_from(methods)),

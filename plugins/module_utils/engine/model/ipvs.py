@@ -42,6 +42,9 @@ TUNNEL_CHECKSUMS = {
 # Longest timeout of a connection in seconds: the kernel counts in ticks, up to 1000 a second, in an int.
 LONGEST_TIMEOUT = 0x7FFFFFFF // 1000
 
+# Largest threshold that all kernels take: Linux >= 6.1.192 refuses larger ones, older kernels take 32 bits.
+LARGEST_THRESHOLD = 0x7FFFFFFF
+
 PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
 SCHEDULERS = ("rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "sed", "nq", "mh", "twos")
 

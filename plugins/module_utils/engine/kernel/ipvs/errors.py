@@ -12,7 +12,7 @@ import errno
 import os
 from typing import Any
 
-from ...model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from ...model.ipvs import LARGEST_THRESHOLD, RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from ...model.kinds import name
 from ...model.net import family, pack
 from .attributes import Command
@@ -57,6 +57,8 @@ _WORDS = {
 
 def explain(command: int, code: int, kind: str, key: Any, value: Any = None) -> str:
     """Return one sentence that names the item and says why the kernel refused ``command`` for it."""
+    if code == errno.ERANGE and isinstance(value, RealServer) and _is_in_range(value):
+        code = errno.EINVAL  # a kernel with limits that this module does not know
     text = (
         _WORDS[command].get(code)
         or _ANY.get(code)
@@ -91,6 +93,11 @@ def _suspect_server(key: VirtualServerKey, value: VirtualServer) -> str:
 
 def _suspect_real(key: RealServerKey, value: RealServer) -> str:
     other = family(key.address)
+    if _exceeds_thresholds(value) and _is_host(key.address):
+        return (
+            f"this kernel takes thresholds up to {LARGEST_THRESHOLD}; upper_threshold is {value.upper_threshold},"
+            f" lower_threshold is {value.lower_threshold}"
+        )
     if other != key.server.family and value.forward != "tunnel":
         return (
             f"an IPv{other} real server of an IPv{key.server.family} virtual server must be reached by the forwarding"
@@ -104,6 +111,16 @@ def _suspect_real(key: RealServerKey, value: RealServer) -> str:
         f"an IPv{other} real server of an IPv{key.server.family} virtual server and a synchronisation daemon exclude"
         " each other"
     )
+
+
+def _exceeds_thresholds(value: RealServer) -> bool:
+    """Tell whether Linux >= 6.1.192 refuses the thresholds, which older kernels take."""
+    return max(value.upper_threshold, value.lower_threshold) > LARGEST_THRESHOLD
+
+
+def _is_in_range(value: RealServer) -> bool:
+    """Tell whether all kernels before 6.1.192 take weight and thresholds, and later ones do not."""
+    return value.weight >= 0 and value.lower_threshold <= value.upper_threshold and _exceeds_thresholds(value)
 
 
 def _is_host(address: str) -> bool:
