@@ -14,7 +14,7 @@ import pytest
 from support.processes.namespace import fresh, sh
 
 from kubenode.engine.kernel.rtnetlink import addresses
-from kubenode.engine.model.link import STATIC, AddressKey, Link, RouteKey
+from kubenode.engine.model.link import STATIC, AddressKey, Link, Route, RouteKey
 from kubenode.engine.plan import Step
 
 KEYS = [RouteKey("lo", net) for net in ("10.96.0.0/12", "198.51.100.7/32", "fd00:96::/108", "2001:db8::7/128")]
@@ -74,15 +74,93 @@ def test_what_is_written_is_read_and_what_ip_shows() -> None:
 def test_a_route_of_somebody_else_is_seen_and_survives_ours() -> None:
     sh("ip", "route", "add", "local", "203.0.113.0/24", "dev", "lo")
     sh("ip", "-6", "route", "add", "local", "2001:db8:1::/64", "dev", "lo")
-    foreign = {RouteKey("lo", "203.0.113.0/24"): 3, RouteKey("lo", "2001:db8:1::/64"): 3}
+    foreign = {RouteKey("lo", "203.0.113.0/24"): Route(3), RouteKey("lo", "2001:db8:1::/64"): Route(3)}
     assert addresses.read_routes(["lo"]) == foreign
     steps = made(KEYS)
     assert addresses.apply(steps).failed == []
     assert addresses.apply([step.inverse() for step in steps]).failed == []
     assert addresses.read_routes(["lo"]) == foreign
     # after adoption they can be removed as well
-    assert addresses.apply([Step("route", key, protocol, None) for key, protocol in foreign.items()]).failed == []
+    assert addresses.apply([Step("route", key, route, None) for key, route in foreign.items()]).failed == []
     assert addresses.read_routes(["lo"]) == {}
+
+
+def counted(network: str) -> list[tuple[str, int]]:
+    """Return protocol and priority of each local route of a network on lo, as ip prints them, in the kernel's order."""
+    family = "-6" if ":" in network else "-4"
+    routes = ip(family, "-N", "-d", "route", "show", "table", "255", "type", "local", "dev", "lo", network)
+    return [(str(route["protocol"]), route.get("metric", 0)) for route in routes]
+
+
+FOREIGN = [
+    "proto boot metric 5",
+    "proto boot metric 4096",
+    "proto static metric 5",
+    "proto static metric 4096",
+    "proto bird metric 4096",
+]
+
+
+@pytest.mark.parametrize("foreign_first", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("foreign", FOREIGN)
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_route_beside_a_foreign_one_is_read_and_removed(key: RouteKey, foreign: str, foreign_first: bool) -> None:
+    """A foreign route of the same network on the same link differs by its protocol number or by its priority."""
+    family = "-6" if ":" in key.network else "-4"
+    add = ["ip", family, "route", "append", "local", key.network, "dev", "lo", "table", "local", *foreign.split()]
+    sh(*add)
+    alone = counted(key.network)
+    before = addresses.read_routes(["lo"])
+    assert before[key] != STATIC
+    if not foreign_first:
+        sh("ip", family, "route", "flush", "table", "local", "root", key.network, "type", "local", "dev", "lo")
+    (step,) = made([key])
+    assert addresses.apply([step]) == ([step], [])
+    if not foreign_first:
+        sh(*add)
+    assert len(counted(key.network)) == 2
+    assert addresses.read_routes(["lo"]) == {key: STATIC}
+    assert addresses.apply([step.inverse()]) == ([step.inverse()], [])
+    assert counted(key.network) == alone
+    assert addresses.read_routes(["lo"]) == before
+    # a second removal leaves the foreign route
+    assert addresses.apply([step.inverse()]) == ([step.inverse()], [])
+    assert counted(key.network) == alone
+    # after adoption it can be removed as well
+    assert addresses.apply([Step("route", key, before[key], None)]).failed == []
+    assert counted(key.network) == []
+
+
+def test_foreign_ipv4_route_of_the_same_priority_is_not_taken() -> None:
+    """IPv6 has one route of a priority on a link, IPv4 one of each protocol."""
+    key, *_rest = KEYS
+    (step,) = made([key])
+    foreign = ["local", key.network, "dev", "lo", "table", "local", "proto", "boot"]
+    for first in (True, False):
+        if first:
+            sh("ip", "route", "append", *foreign)
+        assert addresses.apply([step]).failed == []
+        if not first:
+            sh("ip", "route", "append", *foreign)
+        assert addresses.read_routes(["lo"]) == {key: STATIC}
+        assert addresses.apply([step.inverse()]).failed == []
+        assert counted(key.network) == [("3", 0)]
+        assert addresses.read_routes(["lo"]) == {key: Route(3)}
+        sh("ip", "route", "del", *foreign)
+
+
+def test_foreign_ipv4_route_of_a_type_of_service_is_not_taken() -> None:
+    key, *_rest = KEYS
+    (step,) = made([key])
+    foreign = ["local", key.network, "dev", "lo", "table", "local", "proto", "static", "tos", "0x10"]
+    sh("ip", "route", "add", *foreign)
+    assert addresses.read_routes(["lo"]) == {}
+    assert addresses.apply([step]).failed == []
+    assert addresses.read_routes(["lo"]) == {key: STATIC}
+    for _time in range(2):
+        assert addresses.apply([step.inverse()]).failed == []
+        assert counted(key.network) == [("4", 0)]
+    sh("ip", "route", "del", *foreign)
 
 
 def test_route_and_address_of_same_ip_coexist() -> None:

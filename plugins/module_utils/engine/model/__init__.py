@@ -19,7 +19,7 @@ kind                    key                                         value
 ``ipvs_timeout``        ``tcp``, ``tcp_fin`` or ``udp``             seconds
 ``sync_daemon``         ``master`` or ``backup``                    :class:`~.ipvs.SyncDaemon`
 ``address``             :class:`~.link.AddressKey`                  ``True``
-``route``               :class:`~.link.RouteKey`                    routing protocol, by its number
+``route``               :class:`~.link.RouteKey`                    :class:`~.link.Route`
 ======================  ==========================================  =========================================
 
 A :data:`State` maps kinds to their items. Keys and values are immutable, hashable and canonical: values that the kernel

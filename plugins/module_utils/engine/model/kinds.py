@@ -148,7 +148,7 @@ KINDS: dict[str, Kind] = {
     "ipvs_timeout": Kind("ipvs_settings", "IPVS timeout", str, _equal, lambda _key, value: f"{value} s"),
     "sync_daemon": Kind("ipvs_settings", "IPVS synchronisation daemon", str, _equal, _daemon_text),
     "address": Kind("addresses", "address", _address_key, _equal, lambda _key, _value: ""),
-    # a local route works the same under every routing protocol
+    # a local route works the same under every routing protocol and priority
     "route": Kind("addresses", "local route", _route_key, lambda _one, _other: True, lambda _key, _value: ""),
 }
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-STATIC = 4  # the routing protocol (RTPROT_STATIC) of new routes, which routing daemons ignore
-
 
 class Link(NamedTuple):
     """A network interface; kube-proxy's ``kube-ipvs0`` is a dummy that is never set up."""
@@ -27,6 +25,20 @@ class AddressKey(NamedTuple):
     def __str__(self) -> str:
         """Return for example ``10.96.0.10/32 on kube-ipvs0``."""
         return f"{self.address}/{self.prefix} on {self.link}"
+
+
+class Route(NamedTuple):
+    """Local route as the kernel identifies it beside others of the same network and link.
+
+    ``protocol`` is the number of the routing protocol. ``priority`` is 0 for the kernel's default, which is 1024 for
+    IPv6.
+    """
+
+    protocol: int
+    priority: int = 0
+
+
+STATIC = Route(4)  # new routes: their protocol is RTPROT_STATIC, which routing daemons ignore
 
 
 class RouteKey(NamedTuple):

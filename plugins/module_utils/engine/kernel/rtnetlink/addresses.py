@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ...errors import KernelError
 from ...model import Items
 from ...model.kinds import name
-from ...model.link import AddressKey, Link
+from ...model.link import STATIC, AddressKey, Link, Route, RouteKey
 from ...model.net import pack, unpack
 from ...model.step import Step
 from .. import Failure, Result
@@ -35,7 +35,7 @@ from ..netlink import (
     string_attribute,
 )
 from . import protocol
-from .routes import local_routes, route_message, routed_addresses
+from .routes import first_routes, has_wildcard, local_routes, route_message, routed_addresses
 
 _NO_QUEUE = bytes(4)  # kube-proxy gives kube-ipvs0 a queue of length 0; nothing is ever sent through it
 _PATIENCE = 200  # attempts, 5 ms apart
@@ -98,12 +98,13 @@ def read(links: Collection[str]) -> dict[str, dict[Any, Any]]:
 
 
 def read_routes(links: Collection[str]) -> Items:
-    """Return the local routes on these links with their routing protocols, without the kernel's own."""
+    """Return the local routes on these links, without the kernel's own.
+
+    Of several routes of a network, the engine's comes before those of other programs.
+    """
     with _conversation() as socket:
         names = {known.number: link for link, known in _links(socket).items() if link in links}
-        payloads = _dump(socket, protocol.RTM_GETROUTE, protocol.ALL_ROUTES, "routes")
-        with decoding("the kernel's routes"):
-            return dict(local_routes(payloads, names))
+        return first_routes(_local_routes(socket, names))
 
 
 def node_addresses() -> list[tuple[str, str, int]]:
@@ -136,7 +137,7 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
                 known = _links(socket)
                 flushed = _flushed(socket, known, run)
                 with _promoting(run):
-                    outcome = socket.request([_message(step, known) for step in run])
+                    outcome = _execute(socket, run, known)
                 if flushed:
                     socket.request([_message(step, known) for step in flushed])
                 other = _other_lengths(socket, known, run, outcome)
@@ -161,6 +162,23 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
             raise
         return Result([*dict.fromkeys([*done, *run])], [*failed, Failure(run[0], str(error))])
     return Result(done, failed)
+
+
+def _execute(socket: NetlinkSocket, steps: list[Step], known: dict[str, _Known]) -> list[int]:
+    """Return the outcome of each step; removals that would take a route of another priority are not sent."""
+    unsure = [step.kind == "route" and step.after is None and has_wildcard(step.key, step.before) for step in steps]
+    present: set[tuple[RouteKey, Route]] = set()
+    if any(unsure):
+        present = set(_local_routes(socket, {link.number: title for title, link in known.items()}))
+    absent = {
+        index
+        for index, (step, check) in enumerate(zip(steps, unsure))
+        if check and (step.key, step.before or STATIC) not in present
+    }
+    sent = [index for index in range(len(steps)) if index not in absent]
+    outcome = dict.fromkeys(absent, errno.ESRCH)
+    outcome.update(zip(sent, socket.request([_message(steps[index], known) for index in sent])))
+    return [outcome[index] for index in range(len(steps))]
 
 
 def _flushed(socket: NetlinkSocket, known: dict[str, _Known], steps: list[Step]) -> list[Step]:
@@ -239,6 +257,12 @@ def _links(socket: NetlinkSocket) -> dict[str, _Known]:
             kind = attributes(fields.get(protocol.IFLA_LINKINFO, b"")).get(protocol.IFLA_INFO_KIND, b"")
             links[string(fields[protocol.IFLA_IFNAME])] = _Known(index, Link(string(kind), is_up))
     return links
+
+
+def _local_routes(socket: NetlinkSocket, names: dict[int, str]) -> list[tuple[RouteKey, Route]]:
+    payloads = _dump(socket, protocol.RTM_GETROUTE, protocol.ALL_ROUTES, "routes")
+    with decoding("the kernel's routes"):
+        return list(local_routes(payloads, names))
 
 
 def _addresses(socket: NetlinkSocket) -> list[tuple[int, str, int]]:

@@ -26,7 +26,7 @@ IFA_ADDRESS, IFA_LOCAL = 1, 2
 IFA_F_NODAD = 0x2
 
 RTMSG = Struct("=BBBBBBBBI")  # family, prefix lengths (to, from), tos, table, protocol, scope, type, flags
-RTA_DST, RTA_OIF = 1, 4
+RTA_DST, RTA_OIF, RTA_PRIORITY = 1, 4, 6
 RT_TABLE_LOCAL = 255
 RT_SCOPE_HOST = 254
 RTN_LOCAL = 2
