@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyroute2 import IPRoute
 
 from kubenode.engine.kernel.rtnetlink import addresses
 from kubenode.engine.model.link import AddressKey, Link
@@ -55,21 +54,6 @@ def test_what_is_written_is_read_and_what_ip_shows() -> None:
     undone = addresses.apply([step.inverse() for step in reversed(steps)])
     assert undone.failed == []
     assert ip("addr") == before
-
-
-def test_pyroute2_agrees() -> None:
-    """pyroute2, an independent library, reads the same messages."""
-    steps = [Step("link", LINK, None, Link()), *(Step("address", key, None, True) for key in (KEYS[0], KEYS[-1]))]
-    assert addresses.apply(steps).failed == []
-    with IPRoute() as routes:
-        (index,) = routes.link_lookup(ifname=LINK)
-        (link,) = routes.get_links(index)
-        assert link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") == "dummy"
-        assert link["state"] == "down"
-        held = {(message.get_attr("IFA_ADDRESS"), message["prefixlen"]) for message in routes.get_addr(index=index)}
-        everything = {(message.get_attr("IFA_ADDRESS"), message["prefixlen"]) for message in routes.get_addr()}
-    assert held == {KEYS[0][1:], KEYS[-1][1:]}
-    assert everything == {(address, prefix) for _link, address, prefix in addresses.node_addresses()}
 
 
 def test_what_is_so_already_is_done() -> None:

@@ -31,10 +31,9 @@ def entries(draw: st.DrawFn) -> str:
     source, destination, port, to = draw(host), draw(host), draw(ports), draw(ports)
     server, server_port = draw(st.one_of(st.just((destination, to)), st.tuples(host, ports)))
     protocol = draw(st.sampled_from(("udp", "udp", "udp", "tcp --state ESTABLISHED")))
-    zone = draw(st.sampled_from(("", "", "-w 1", "-w 65535")))
     return (
         f"-I -p {protocol} -s {source} -d {destination} --sport {port} --dport {to} -r {server} -q {source}"
-        f" --reply-port-src {server_port} --reply-port-dst {port} -t 600 {zone}"
+        f" --reply-port-src {server_port} --reply-port-dst {port} -t 600"
     )
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 from typing import Any, NamedTuple
 
 from pyroute2 import Conntrack
@@ -14,15 +13,14 @@ from pyroute2 import Conntrack
 from kubenode.engine.kernel.netlink import ADDRESS_FAMILIES, attributes
 from kubenode.engine.kernel.nfnetlink.conntrack import Flow
 
-_CTA_ID, _CTA_ZONE = 12, 18
+_CTA_ID = 12
 
 
 class Entry(NamedTuple):
-    """A UDP flow: the fields of :class:`Flow`, and what its handle holds."""
+    """A UDP flow: the fields of :class:`Flow`, and the id in its handle."""
 
     flow: tuple[Any, ...]
     id: int
-    zone: int
 
 
 def udp_flows(family: int) -> set[Entry]:
@@ -35,8 +33,7 @@ def udp_flows(family: int) -> set[Entry]:
 def from_engine(flow: Flow) -> Entry:
     """Return the engine's flow with its handle decoded."""
     handle = attributes(flow.handle)
-    (zone,) = struct.unpack(">H", handle.get(_CTA_ZONE, b"\0\0"))
-    return Entry(flow[:-1], int.from_bytes(handle[_CTA_ID], "big"), zone)
+    return Entry(flow[:-1], int.from_bytes(handle[_CTA_ID], "big"))
 
 
 def _entry(family: int, message: Any) -> Entry | None:
@@ -55,4 +52,4 @@ def _entry(family: int, message: Any) -> Entry | None:
         replying.get(source),
         answering.get("CTA_PROTO_SRC_PORT"),
     )
-    return Entry(flow, message.get("CTA_ID"), message.get("CTA_ZONE") or 0)
+    return Entry(flow, message.get("CTA_ID"))

@@ -13,7 +13,10 @@ import socket
 from typing import Any
 
 from pyroute2 import IPSet as PyrouteIPSet
+from pyroute2.netlink.nfnetlink.ipset import ipset_msg
 
+from kubenode.engine.kernel.netlink import message as netlink_message
+from kubenode.engine.kernel.nfnetlink.protocol import NFNL_SUBSYS_IPSET
 from kubenode.engine.model.ipset import IPSet, MemberKey
 from kubenode.engine.syntax.ipset_header import PARTS
 
@@ -22,27 +25,41 @@ _PROTOCOLS = {6: "tcp", 17: "udp", 132: "sctp", 136: "udplite"}
 _PHYSICAL = 1 << 1  # IPSET_FLAG_PHYSDEV
 
 
-def read(names: list[str]) -> dict[str, dict[Any, Any]]:
+State = dict[str, dict[Any, Any]]
+
+
+def read(names: list[str]) -> State:
     """Return these sets and their members."""
-    sets, members = {}, {}
     with PyrouteIPSet() as table:
-        for name in names:
-            for message in table.list(name=name):
-                kind = message.get("IPSET_ATTR_TYPENAME")
-                if message.get("IPSET_ATTR_DATA") is not None:
-                    sets[name] = IPSet(kind, tuple(_options(kind, message)))
-                for entry in message.get("IPSET_ATTR_ADT")["attrs"]:
-                    members[MemberKey(name, _member(kind, entry[1]))] = ""
+        return state([message for name in names for message in table.list(name=name)])
+
+
+def decoded(payload: bytes, command: int) -> Any:
+    """Return pyroute2's message of a payload that answers ``command``."""
+    parsed = ipset_msg(netlink_message(NFNL_SUBSYS_IPSET << 8 | command, 0, payload))
+    parsed.decode()
+    return parsed
+
+
+def state(messages: list[Any]) -> State:
+    """Return the sets and members in answers to IPSET_CMD_LIST."""
+    sets, members = {}, {}
+    for message in messages:
+        name, kind = (message.get(f"IPSET_ATTR_{field}") for field in ("SETNAME", "TYPENAME"))
+        if message.get("IPSET_ATTR_DATA") is not None:
+            sets[name] = IPSet(kind, tuple(_options(kind, message)))
+        for entry in message.get("IPSET_ATTR_ADT")["attrs"]:
+            members[MemberKey(name, _member(kind, entry[1]))] = ""
     return {"set": sets, "member": members}
 
 
-def comparable(state: dict[str, dict[Any, Any]]) -> dict[str, dict[Any, Any]]:
+def comparable(given: State) -> State:
     """Return a state without the option that pyroute2 reads wrong."""
     sets = {
         name: header._replace(options=tuple(pair for pair in header.options if pair[0] != "markmask"))
-        for name, header in state["set"].items()
+        for name, header in given["set"].items()
     }
-    return {**state, "set": sets}
+    return {**given, "set": sets}
 
 
 def _options(kind: str, message: Any) -> list[tuple[str, str]]:
