@@ -6,11 +6,14 @@
 
 """Pattern of the converging modules: a module is a :class:`ModuleTask`, and ``run(Task)`` is its ``main``.
 
+A :class:`PlannedTask` plans all its items at once, a :class:`ConfirmableTask` also has the option ``confirm_timeout``.
+
 Check mode and diff mode use the plan of a real run, so that they report exactly what a real run does.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -36,11 +39,10 @@ if TYPE_CHECKING:
     from .planning import LedgerView, TaskChange
 
 
-class ModuleTask:
+class ModuleTask(ABC):
     """Task of a converging module, for one run on one node.
 
-    Every module defines ``spec``, ``tables``, :meth:`read` and :meth:`change`, and checks its options in ``__init__``.
-    A module with the option ``confirm_timeout`` also defines :meth:`reread`. The other methods are optional.
+    Every module defines ``spec`` and ``tables``, and checks its options in ``__init__``.
 
     Attributes:
         spec: the argument spec.
@@ -49,7 +51,6 @@ class ModuleTask:
         owner: the items' owner.
         purge: whether items in the change's scope are removed: ``none``, ``owned`` or ``all``.
         adopt: whether unowned items become the owner's.
-        plan: what :meth:`converge` planned.
 
     Raises:
         EngineError: wrong input.
@@ -58,7 +59,6 @@ class ModuleTask:
     spec: ClassVar[dict[str, Any]]
     directory: ClassVar[str] = DIRECTORY
     tables: dict[str, Apply]
-    plan: Plan
 
     def __init__(self, module: AnsibleModule, params: dict[str, Any]) -> None:
         self.module = module
@@ -67,17 +67,29 @@ class ModuleTask:
         self.purge: str = params.get("purge", "none")
         self.adopt: bool = params.get("adopt", False)
 
+    @abstractmethod
+    def converge(self, view: LedgerView, guard: Guard | None = None) -> dict[str, Any]:
+        """Read, plan, and execute unless in check mode; return the module's result. The caller holds the lock."""
+
+
+class PlannedTask(ModuleTask):
+    """Task with one plan for all its items, made of the present items and of the change that the task asks for.
+
+    The methods that are not abstract are optional.
+
+    Attributes:
+        plan: what :meth:`converge` planned.
+    """
+
+    plan: Plan
+
+    @abstractmethod
     def read(self, view: LedgerView) -> State:
         """Return the present items."""
-        raise NotImplementedError
 
+    @abstractmethod
     def change(self, have: State, view: LedgerView) -> TaskChange:
         """Return the change that the task asks for, given the present items."""
-        raise NotImplementedError
-
-    def reread(self, items: Collection[Item]) -> State:
-        """Return the present items among (kind, key) pairs; further items in the result do no harm."""
-        raise NotImplementedError
 
     def refine(self, made: Plan) -> Plan:
         """Return the plan to execute, or raise EngineError if it is bound to fail."""
@@ -92,7 +104,6 @@ class ModuleTask:
         return {}
 
     def converge(self, view: LedgerView, guard: Guard | None = None) -> dict[str, Any]:
-        """Read, plan, and execute unless in check mode; return the module's result. The caller holds the lock."""
         have = self.read(view)
         change = self.change(have, view)
         self.plan = self.refine(plan_change(have, change, view, self.owner, self.purge, self.adopt))
@@ -143,12 +154,22 @@ class ModuleTask:
         return ApplyError([], done, stuck, str(error).removesuffix("; nothing was changed"))
 
 
+class ConfirmableTask(PlannedTask):
+    """Task whose change the node undoes unless the controller confirms it: it has the option ``confirm_timeout``."""
+
+    @abstractmethod
+    def reread(self, items: Collection[Item]) -> State:
+        """Return the present items among (kind, key) pairs; further items in the result do no harm."""
+
+
 def run(kind: type[ModuleTask]) -> None:
     """Run a converging module."""
     module = AnsibleModule(argument_spec=kind.spec, supports_check_mode=True)
     with failing(module):
         task = kind(module, module.params)
-        guarded = _confirm.begin(module, task.tables, task.reread, task.directory)
+        guarded: AbstractContextManager[Guard | None] = nullcontext()
+        if isinstance(task, ConfirmableTask):
+            guarded = _confirm.begin(module, task.tables, task.reread, task.directory)
         with guarded as guard, open_ledger_view(module.check_mode, task.owner, task.directory) as view:
             result = task.converge(view, guard)
     module.exit_json(invocation={"module_args": brief(module.params)}, **result)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .._confirm.protocol import CONFIRM
 from .._module.argspec import OWNER, PURGE, STATE, unique
 from .._module.planning import TaskChange
-from .._module.task import ModuleTask
+from .._module.task import ConfirmableTask
 from ..engine.errors import InputError
 from ..engine.kernel import ipset
 from ..engine.model.ipset import MemberKey, same_set
@@ -112,7 +112,7 @@ def given(option_path: str, item: Mapping[str, Any]) -> Given:
     )
 
 
-class Task(ModuleTask):
+class Task(ConfirmableTask):
     """Task of ``ipsets``: the sets that it names, and their observed and desired state.
 
     The state holds only the members that differ, and all members of sets that may be removed.

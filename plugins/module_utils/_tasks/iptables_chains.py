@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from .._confirm.protocol import CONFIRM
 from .._module.argspec import FAMILIES, OWNER, PURGE, STATE, unique
 from .._module.planning import TaskChange
-from .._module.task import ModuleTask
+from .._module.task import ConfirmableTask
 from ..engine.errors import InputError
 from ..engine.kernel import iptables
 from ..engine.kernel.scratch import in_scratch
@@ -53,7 +53,7 @@ CHAIN: dict[str, Any] = {
 }
 
 
-class Task(ModuleTask):
+class Task(ConfirmableTask):
     """Task of ``iptables_chains``: chains, their rules, and jumps to them."""
 
     spec: ClassVar[dict[str, Any]] = {

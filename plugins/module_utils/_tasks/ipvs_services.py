@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .._confirm.protocol import CONFIRM
 from .._module.argspec import OWNER, PURGE, STATE, number
 from .._module.planning import TaskChange
-from .._module.task import ModuleTask
+from .._module.task import ConfirmableTask
 from ..engine.errors import MissingError
 from ..engine.kernel import ipvs
 from .ipvs_items import SERVICE, desired_items
@@ -44,7 +44,7 @@ SYNC_DAEMON: dict[str, Any] = {
 }
 
 
-class Task(ModuleTask):
+class Task(ConfirmableTask):
     """Task of ``ipvs_services``: virtual servers and real servers, timeouts and synchronisation daemons."""
 
     spec: ClassVar[dict[str, Any]] = {

@@ -14,7 +14,7 @@ from .._host import kernel_modules as _kernel_modules
 from .._module import files as _files
 from .._module.argspec import OWNER, PERSIST
 from .._module.planning import TaskChange
-from .._module.task import ModuleTask
+from .._module.task import PlannedTask
 from ..engine.kernel import modules
 from ..engine.ledger import LASTING
 
@@ -35,7 +35,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-class Task(ModuleTask):
+class Task(PlannedTask):
     """Task of ``kernel_modules``, and the first half of the task of ``kernel_settings``."""
 
     spec: ClassVar[dict[str, Any]] = {**OPTIONS, "absent": {"type": "list", "elements": "str", "default": []}}

@@ -20,7 +20,7 @@ from ansible.module_utils.common.warnings import warn
 from .._confirm.protocol import CONFIRM
 from .._module.argspec import STATE
 from .._module.planning import TaskChange
-from .._module.task import ModuleTask
+from .._module.task import ConfirmableTask
 from ..engine.desired.cluster import Cluster
 from ..engine.desired.settings import AGENT, KUBE_PROXY, parse
 from ..engine.errors import EngineError
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 KINDS = ("link", "set", "chain", "jump", "virtual_server", "address", "route")
 
 
-class Task(ModuleTask):
+class Task(ConfirmableTask):
     """Task of ``service_proxy``: the state for objects and configuration, or the removal of the owner's items."""
 
     spec: ClassVar[dict[str, Any]] = {

@@ -18,7 +18,7 @@ from .._host import sysctls as _sysctls
 from .._module import files as _files
 from .._module.argspec import OWNER, PERSIST
 from .._module.planning import TaskChange
-from .._module.task import ModuleTask
+from .._module.task import ConfirmableTask
 from ..engine.errors import EngineError, LedgerError
 from ..engine.kernel import sysctls
 from ..engine.ledger import LASTING
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..engine.plan import Plan
 
 
-class Task(ModuleTask):
+class Task(ConfirmableTask):
     """Task of ``sysctls``, and the second half of the task of ``kernel_settings``."""
 
     spec: ClassVar[dict[str, Any]] = {

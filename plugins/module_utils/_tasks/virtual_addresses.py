@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .._confirm.protocol import CONFIRM
 from .._module.argspec import OWNER, PURGE, STATE, host, unique
 from .._module.planning import TaskChange
-from .._module.task import ModuleTask
+from .._module.task import ConfirmableTask
 from ..engine.errors import ConflictError, InputError
 from ..engine.kernel.rtnetlink import addresses
 from ..engine.model import net
@@ -41,7 +41,7 @@ LINK: dict[str, Any] = {
 }
 
 
-class Task(ModuleTask):
+class Task(ConfirmableTask):
     """Task of ``virtual_addresses``: links, their state and their addresses."""
 
     spec: ClassVar[dict[str, Any]] = {
