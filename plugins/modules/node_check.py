@@ -23,6 +23,7 @@ options:
     description:
       - The kernel modules whose state is reported.
       - Names joined by C(|) are alternatives, one of which must be there.
+      - If the command C(iptables) is iptables-nft, C(nft_compat) is added to a list with modules C(xt_...).
     type: list
     elements: str
     default: [ip_vs, ip_vs_rr, 'nf_conntrack|nf_conntrack_ipv4', dummy, ip_set, xt_set]
@@ -89,7 +90,47 @@ lacks:
       description: Those of O(modules) that the kernel does not have.
       type: list
       elements: str
-  sample: {commands: [ipset], modules: []}
+    packages:
+      description:
+        - The packages with those modules that can be installed beside the running kernel. None if another remedy is
+          needed, for example a reboot. The RV(problems) have the remedy.
+      type: list
+      elements: str
+  sample: {commands: [ipset], modules: [ip_set], packages: [linux-modules-extra-6.8.0-1016-aws]}
+missing_modules:
+  description: The cause and the remedy of each module in RV(lacks.modules).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    entry:
+      description: The entry of O(modules).
+      type: str
+    needed_for:
+      description: The feature that needs the module, empty for a module that no feature of this collection needs.
+      type: str
+    cause:
+      description: >-
+        V(reboot) if the kernel was updated and the node was not rebooted, V(file) if C(modules.dep) lists the module
+        and a file of it is gone, V(package) if no installed package has the module.
+      type: str
+    path:
+      description: The file that is gone, below C(/lib/modules/RELEASE). Empty for another RV(missing_modules[].cause).
+      type: str
+    packages:
+      description: The packages that have the module and can be installed beside the running kernel.
+      type: list
+      elements: str
+    command:
+      description: The command that brings the module, empty if none is known.
+      type: str
+  sample:
+    - entry: ip_set
+      needed_for: sets
+      cause: package
+      path: ""
+      packages: [linux-modules-extra-6.8.0-1016-aws]
+      command: apt-get install linux-modules-extra-6.8.0-1016-aws
 commands:
   description: Where each command is, null if it is nowhere.
   returned: success

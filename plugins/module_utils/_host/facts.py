@@ -16,27 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from .._module.files import foreign_text
 from ..engine.kernel import modules
+from ..engine.kernel.machine import Machine, container_kind, distribution, read_machine
+from ..engine.kernel.missing_modules import MissingModule, diagnose, sentences
 from . import swap as _swap
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-# ID and ID_LIKE of os-release, to the family whose package names the distribution uses.
-FAMILIES = {
-    "debian": "debian",
-    "ubuntu": "debian",
-    "rhel": "redhat",
-    "fedora": "redhat",
-    "centos": "redhat",
-    "suse": "suse",
-    "opensuse": "suse",
-    "sles": "suse",
-    "arch": "arch",
-}
-# Files that container managers leave in a container.
-CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
-_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, linux/proc_ns.h
 SERVICES = ("NetworkManager", "systemd-networkd", "firewalld")
 # IPVS of older kernels does not work with conntrack, ipset and the agent.
 OLDEST_KERNEL = (4, 18)
@@ -61,20 +48,26 @@ HYPERVISORS = (
 def survey(wanted_modules: Collection[str], wanted_commands: Iterable[str], fstab: str) -> dict[str, Any]:
     """Return the facts about a node, as the module ``node_check`` documents them."""
     commands = {command: which(command) for command in wanted_commands}
+    system, container, backend = distribution(), container_kind(), iptables_backend()
+    wanted_modules = with_nft_compat(wanted_modules, backend, system["family"])
     states = modules.states([name for entry in wanted_modules for name in entry.split("|")])
-    container = container_kind()
+    lacking_modules = absent(wanted_modules, states, container is not None)
+    machine = read_machine()
+    missing = diagnose(lacking_modules, machine, modules.lost_files(lacking_modules))
     facts: dict[str, Any] = {
         "commands": commands,
         "modules": states,
         "lacks": {
             "commands": [command for command, path in commands.items() if path is None],
-            "modules": absent(wanted_modules, states, container is not None),
+            "modules": lacking_modules,
+            "packages": list(dict.fromkeys(package for each in missing for package in each.packages)),
         },
+        "missing_modules": [each._asdict() for each in missing],
         "ipvs": ipvs_version(),
-        "iptables": iptables_backend(),
+        "iptables": backend,
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "distribution": distribution(),
+        "distribution": system,
         "image_based": os.path.exists("/run/ostree-booted") or bool(os.statvfs("/usr").f_flag & os.ST_RDONLY),
         "container": container is not None,
         "virtualization": container or hypervisor(),
@@ -85,7 +78,7 @@ def survey(wanted_modules: Collection[str], wanted_commands: Iterable[str], fsta
     }
     unwritable = [path for path in WRITTEN if not os.access(path, os.W_OK)]
     refused = refusals(facts, os.geteuid(), sys.version_info, unwritable, [path for path in WRITTEN if is_full(path)])
-    problems = refused + lacking(facts, os.path.isdir(os.path.join("/lib/modules", facts["kernel"])))
+    problems = refused + lacking(facts["lacks"]["commands"], missing, machine)
     return {"fit": not problems, "problems": problems, "refused": refused, **facts}
 
 
@@ -101,21 +94,20 @@ def absent(wanted_modules: Iterable[str], states: Mapping[str, str], container: 
     ]
 
 
-def lacking(found: Mapping[str, Any], has_modules: bool) -> list[str]:
-    """Return the missing commands and kernel modules, which packages may bring, one sentence each."""
-    sentences = [f"command {command} is not installed" for command in found["lacks"]["commands"]]
-    names = [entry.replace("|", " or ") for entry in found["lacks"]["modules"]]
-    if names and has_modules:
-        sentences.append(
-            f"kernel {found['kernel']} has no module {', '.join(names)} (neither loaded, nor built in, nor under"
-            " /lib/modules)"
-        )
-    elif names:
-        sentences.append(
-            f"kernel {found['kernel']} has no module {', '.join(names)}, for there is no /lib/modules/{found['kernel']}"
-            " (a kernel that was upgraded and not booted yet? a package of its own?)"
-        )
-    return sentences
+def with_nft_compat(wanted_modules: Collection[str], backend: str | None, family: str) -> Collection[str]:
+    """Return the entries, with ``nft_compat`` if one of them is a match or target (``xt_``) for iptables-nft.
+
+    Without ``nft_compat``, iptables-nft refuses rules with such matches. On the RHEL family, iptables is iptables-nft:
+    there this holds before iptables is installed.
+    """
+    is_nft = backend == "nft" or (backend is None and family == "redhat")
+    needs_compat = is_nft and any(entry.startswith("xt_") for entry in wanted_modules)
+    return [*wanted_modules, "nft_compat"] if needs_compat and "nft_compat" not in wanted_modules else wanted_modules
+
+
+def lacking(commands: Iterable[str], missing: Iterable[MissingModule], machine: Machine) -> list[str]:
+    """Return the missing commands and kernel modules, one sentence for each command and each cause."""
+    return [f"command {command} is not installed" for command in commands] + sentences(missing, machine)
 
 
 def refusals(
@@ -192,44 +184,6 @@ def iptables_backend() -> str | None:
     path = which("iptables")
     program = os.path.basename(os.path.realpath(path)) if path else ""
     return next((backend for backend in ("legacy", "nft") if backend in program), None)
-
-
-def distribution(path: str = "/etc/os-release") -> dict[str, Any]:
-    """Return ``id``, ``version``, ``like`` (ID and the names in ID_LIKE) and ``family`` from os-release."""
-    pairs = (line.strip().partition("=") for line in foreign_text(path).splitlines())
-    fields = {key: value.strip("\"'") for key, _equals, value in pairs}
-    names = [fields.get("ID", ""), *fields.get("ID_LIKE", "").split()]
-    family = next((FAMILIES[name] for name in names if name in FAMILIES), "unknown")
-    like = [name for name in names if name]
-    return {"id": fields.get("ID", "unknown"), "version": fields.get("VERSION_ID", ""), "like": like, "family": family}
-
-
-def container_kind(root: str = "/") -> str | None:
-    """Return the kind of container that the node is, or None.
-
-    For example ``docker``, ``podman`` or ``lxc``; ``unknown`` for a container that does not show its kind. Names from
-    systemd's container interface come first; a pod of containerd has none.
-    """
-    environment = dict(
-        entry.partition("=")[::2] for entry in foreign_text(os.path.join(root, "proc/1/environ")).split("\0")
-    )
-    kinds = [
-        foreign_text(os.path.join(root, "run", name)).strip()
-        for name in ("host/container-manager", "systemd/container")
-    ]
-    kinds.append(environment.get("container", ""))
-    kinds += [kind for mark, kind in CONTAINER_MARKS.items() if os.path.exists(os.path.join(root, mark))]
-    kinds += ["kubernetes"] if "KUBERNETES_SERVICE_HOST" in environment else []
-    kinds += [] if _first_processes(root) else ["unknown"]
-    return next(filter(None, kinds), None)
-
-
-def _first_processes(root: str) -> bool:
-    """Tell whether this process is in the kernel's first PID namespace: a container has one of its own."""
-    try:
-        return os.stat(os.path.join(root, "proc/self/ns/pid")).st_ino == _FIRST_PID_NAMESPACE
-    except OSError:
-        return True
 
 
 def hypervisor(root: str = "/") -> str:

@@ -38,7 +38,7 @@ _PARAMETER = re.compile(r"[A-Za-z0-9_.-]+\0[^\s\"'#]*\Z")
 
 
 class Choice(NamedTuple):
-    """Choice among the wanted modules: ``names`` to load or loaded already, and sentences about missing ones."""
+    """Choice among the wanted modules: ``names`` to load or loaded already, missing entries, and warnings."""
 
     names: list[str]
     lacking: list[str]
@@ -107,16 +107,16 @@ def choose(wanted: Iterable[Alternatives], optional: Iterable[Alternatives], sta
                     f"whether the kernel has the module {' or '.join(names_)} cannot be told here (a container?)"
                 )
             elif required:
-                lacking.append(missing(" or ".join(names_)))
+                lacking.append("|".join(names_))
             else:
-                warnings.append(f"optional: {missing(' or '.join(names_))}")
+                warnings.append(f"optional: {missing('|'.join(names_))}")
     return Choice(names, lacking, warnings)
 
 
 def require(choice: Choice) -> None:
     """Raise MissingError that names every missing module."""
     if choice.lacking:
-        raise MissingError("; ".join(choice.lacking) + "; nothing was changed")
+        raise MissingError(missing(*choice.lacking) + "; nothing was changed")
 
 
 def files(owner: str) -> tuple[str, str]:

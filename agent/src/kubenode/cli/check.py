@@ -28,11 +28,8 @@ _MODULES = (
     "xt_mark",
     "xt_conntrack",
 )
-_MAYBE = {
-    "xt_physdev": "needed for external IPs",
-    "xt_ipvs": "needed for load balancers with source ranges",
-    "nf_conntrack_netlink": "needed to remove stale UDP flows",
-}
+# Modules that only some Services need.
+_MAYBE = ("xt_physdev", "xt_ipvs", "nf_conntrack_netlink")
 # Other processes that may balance on this node, by process name, each with its consequence.
 _OTHERS = {
     "kube-proxy": "it removes every virtual server that it does not know",
@@ -93,7 +90,7 @@ def _rights(directory: str) -> Iterator[Finding]:
 def _modules(scheduler: str) -> Iterator[Finding]:
     from ..engine.kernel import modules
 
-    names = [*_MODULES, f"ip_vs_{scheduler}"]
+    names = [*_MODULES, f"ip_vs_{scheduler}", *_nft_modules()]
     for name, state in modules.states([*names, *_MAYBE]).items():
         if state in (modules.LOADED, modules.BUILTIN):
             yield "ok", f"kernel module {name}: {state}"
@@ -104,10 +101,19 @@ def _modules(scheduler: str) -> Iterator[Finding]:
             )
         elif state == modules.UNKNOWN:
             yield "note", f"kernel module {name}: state unknown"
-        elif name in _MAYBE:
-            yield "note", f"{modules.missing(name)}; {_MAYBE[name]}"
         else:
-            yield "FAIL", modules.missing(name)
+            yield "note" if name in _MAYBE else "FAIL", modules.missing(name)
+
+
+def _nft_modules() -> list[str]:
+    """Return the modules that iptables-nft needs for the agent's rules; none for iptables-legacy."""
+    from ..engine.errors import EngineError
+    from ..engine.kernel import iptables
+
+    try:
+        return ["nft_compat"] if iptables.version().backend == "nft" else []
+    except EngineError:
+        return []  # reported by the check of iptables
 
 
 def _iptables() -> Iterator[Finding]:

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Kernel modules: detected by presence, never by the kernel's version.
 
-States are ``loaded``, ``builtin``, ``loadable`` (installed, not loaded), ``absent`` (this kernel has no such module)
-and ``unknown`` (in a container, or without ``/lib/modules`` for this kernel).
+States are ``loaded``, ``builtin``, ``loadable`` (the files of the module and of its dependencies exist), ``absent``
+(this kernel has no such module, or another kernel awaits its boot) and ``unknown`` (in a container, or without any
+kernel's modules in ``/lib/modules``).
 """
 
 from __future__ import annotations
@@ -18,18 +19,10 @@ from ..errors import MissingError
 from ..model.step import Step
 from . import Failure, Result
 from .command import run
+from .machine import read_machine
+from .missing_modules import diagnose, sentences
 
 LOADED, BUILTIN, LOADABLE, ABSENT, UNKNOWN = "loaded", "builtin", "loadable", "absent", "unknown"
-# Packages with modules that a node needs, by a part of the kernel's release.
-_EXTRA = (
-    (".el", "kernel-modules-extra-{release}"),
-    (".fc", "kernel-modules-extra-{release}"),
-    ("-kvm", "linux-modules-extra-{release}, or a kernel that is not -kvm"),
-    ("-aws", "linux-modules-extra-{release}"),
-    ("-azure", "linux-modules-extra-{release}"),
-    ("-gcp", "linux-modules-extra-{release}"),
-    ("-generic", "linux-modules-extra-{release}"),
-)
 
 
 def canonical(name: str) -> str:
@@ -45,9 +38,10 @@ def states(names: Collection[str]) -> dict[str, str]:
     if not left:
         return state_of
     directory = f"/lib/modules/{os.uname().release}"
-    builtin = _stems(os.path.join(directory, "modules.builtin"))
-    loadable = _stems(os.path.join(directory, "modules.dep"))
-    rest = left - (builtin or set()) - (loadable or set())
+    builtin = _files(os.path.join(directory, "modules.builtin"))
+    loadable = _files(os.path.join(directory, "modules.dep"))
+    no_index = ABSENT if loadable is None and read_machine().awaits_reboot else UNKNOWN
+    rest = left - (builtin or {}).keys() - (loadable or {}).keys()
     aliases = _aliased(directory, rest) if rest else {}
     for name in names:
         if name in state_of:
@@ -58,12 +52,12 @@ def states(names: Collection[str]) -> dict[str, str]:
             state_of[name] = BUILTIN
         elif target in loaded:
             state_of[name] = LOADED
-        elif loadable is not None and target in loadable:
+        elif loadable is not None and target in loadable and not _lost(directory, loadable[target]):
             state_of[name] = LOADABLE
         elif os.path.isdir(f"/sys/module/{target}"):
             state_of[name] = BUILTIN  # not in /proc/modules, but in sysfs
         else:
-            state_of[name] = UNKNOWN if loadable is None else ABSENT
+            state_of[name] = no_index if loadable is None else ABSENT
     return state_of
 
 
@@ -158,13 +152,19 @@ def _needed(names: Collection[str]) -> list[str]:
     return [canonical(file.rpartition("/")[2].partition(".ko")[0]) for file in files]
 
 
-def missing(name: str) -> str:
-    """Return the remedy for a module that this kernel does not have."""
-    release = os.uname().release
-    for mark, package in _EXTRA:
-        if mark in release:
-            return f"kernel {release} has no module {name}; install the package {package.format(release=release)}"
-    return f"kernel {release} has no module {name} (neither loaded, nor built in, nor under /lib/modules/{release})"
+def missing(*entries: str) -> str:
+    """Return cause and remedy for modules that this kernel does not have; ``|`` joins alternatives."""
+    machine = read_machine()
+    return "; ".join(sentences(diagnose(entries, machine, lost_files(entries)), machine))
+
+
+def lost_files(entries: Collection[str]) -> dict[str, str]:
+    """Return the missing file of each module that modules.dep lists: its own, or that of a dependency."""
+    directory = f"/lib/modules/{os.uname().release}"
+    listed = _files(os.path.join(directory, "modules.dep")) or {}
+    names = {name: canonical(name) for entry in entries for name in entry.split("|")}
+    lost = {name: _lost(directory, listed[spelled]) for name, spelled in names.items() if spelled in listed}
+    return {name: path for name, path in lost.items() if path}
 
 
 def _reason(name: str, state: str, errors: str) -> str:
@@ -196,12 +196,24 @@ def _lines(file_name: str) -> Iterator[str] | None:
         return None
 
 
-def _stems(file_name: str) -> set[str] | None:
-    """Return the modules that modules.dep or modules.builtin lists (``kernel/net/ip_vs.ko.xz: …``)."""
+def _files(file_name: str) -> dict[str, list[str]] | None:
+    """Return the files of each module in modules.dep or modules.builtin (``kernel/ip_vs.ko.xz: kernel/nf.ko.xz``).
+
+    A module's own file comes first, then those of its dependencies.
+    """
     lines = _lines(file_name)
     if lines is None:
         return None
-    return {canonical(line.partition(":")[0].rpartition("/")[2].partition(".ko")[0]) for line in lines if line}
+    files = {}
+    for line in lines:
+        own, _colon, dependencies = line.partition(":")
+        files[canonical(own.rpartition("/")[2].partition(".ko")[0])] = [own, *dependencies.split()]
+    return files
+
+
+def _lost(directory: str, files: Collection[str]) -> str:
+    """Return the first file that does not exist, or ""."""
+    return next((file for file in files if file and not os.path.exists(os.path.join(directory, file))), "")
 
 
 def _aliased(directory: str, names: Collection[str]) -> dict[str, str]:
@@ -223,4 +235,4 @@ def require(names: Collection[str]) -> None:
     """
     lacking = [name for name, state in states(names).items() if state == ABSENT]
     if lacking:
-        raise MissingError("; ".join(missing(name) for name in lacking))
+        raise MissingError(missing(*lacking))

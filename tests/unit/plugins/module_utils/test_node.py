@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._host import facts as _node
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.machine import Machine
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.missing_modules import diagnose
 
 
 @pytest.mark.parametrize(
@@ -96,17 +98,33 @@ def test_modules_of_which_the_kernel_has_nothing() -> None:
     assert _node.absent(["a|b", "a", "a|c", "d"], states, True) == []
 
 
-def test_all_that_is_lacking_is_said_at_once() -> None:
-    found = {"kernel": "6.12.0", "lacks": {"commands": ["ipset", "conntrack"], "modules": ["ip_set", "xt_a|ipt_a"]}}
-    assert _node.lacking(found, True) == [
+def test_commands_and_modules_are_reported_at_once() -> None:
+    machine = Machine("debian", "12", ("debian",), "debian", "6.12.0")
+    missing = diagnose(["ip_set", "xt_a|ipt_a"], machine, {})
+    assert _node.lacking(["ipset", "conntrack"], missing, machine) == [
         "command ipset is not installed",
         "command conntrack is not installed",
-        "kernel 6.12.0 has no module ip_set, xt_a or ipt_a (neither loaded, nor built in, nor under /lib/modules)",
+        (
+            "kernel 6.12.0 has no module ip_set (for sets), xt_a or ipt_a: neither loaded, nor built in, nor under"
+            " /lib/modules/6.12.0. No package of debian is known to bring kernel modules to this kernel. Boot a kernel"
+            " of the distribution that has them"
+        ),
     ]
-    assert _node.lacking(found, False)[-1] == (
-        "kernel 6.12.0 has no module ip_set, xt_a or ipt_a, for there is no /lib/modules/6.12.0 "
-        "(a kernel that was upgraded and not booted yet? a package of its own?)"
-    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "backend", "family", "result"),
+    [
+        (["xt_set"], "nft", "debian", ["xt_set", "nft_compat"]),
+        (["nft_compat", "xt_set"], "nft", "debian", ["nft_compat", "xt_set"]),
+        (["xt_set"], "legacy", "redhat", ["xt_set"]),
+        (["ip_vs"], "nft", "debian", ["ip_vs"]),
+        (["xt_set"], None, "redhat", ["xt_set", "nft_compat"]),
+        (["xt_set"], None, "debian", ["xt_set"]),
+    ],
+)
+def test_iptables_nft_needs_nft_compat(wanted: list[str], backend: str | None, family: str, result: list[str]) -> None:
+    assert _node.with_nft_compat(wanted, backend, family) == result
 
 
 @pytest.mark.parametrize(
