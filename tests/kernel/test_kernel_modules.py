@@ -45,4 +45,4 @@ def test_a_module_that_is_not_there() -> None:
     assert [step.key for step in result.done] == ["ip_vs_nq"]
     (failure,) = result.failed
     assert failure.message.startswith("kernel module nosuch: kernel 6.")
-    assert "has no module nosuch (neither loaded, nor built in, nor under /lib/modules/" in failure.message
+    assert "has no module nosuch: neither loaded, nor built in, nor under /lib/modules/" in failure.message

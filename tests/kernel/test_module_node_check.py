@@ -30,7 +30,7 @@ def test_what_is_there(tmp_path: Path) -> None:
     given = {"modules": ["ip_vs", "ip_set_hash_mac"], "commands": ["ipset", "ipvsadm"]}
     found = run("node_check", files=[str(tmp_path / "file"), str(tmp_path / "nosuch")], **given)
     assert (found["fit"], found["problems"], found["refused"]) == (True, [], [])
-    assert found["lacks"] == {"commands": [], "modules": []}
+    assert found["lacks"] == {"commands": [], "modules": [], "packages": []}
     assert found["modules"]["ip_vs"] == "loaded"
     assert found["virtualization"] == "uml"
     assert found["kernel"] == platform.release()
@@ -42,14 +42,14 @@ def test_what_is_there(tmp_path: Path) -> None:
 
 def test_what_is_lacking_is_told_at_once() -> None:
     found = run("node_check", modules=["ip_vs", "no_such|nor_this", "nor_that"], commands=["no-such-command"])
-    assert found["lacks"] == {"commands": ["no-such-command"], "modules": ["no_such|nor_this", "nor_that"]}
-    assert found["problems"] == [
-        "command no-such-command is not installed",
-        (
-            f"kernel {platform.release()} has no module no_such or nor_this, nor_that (neither loaded, nor built in,"
-            " nor under /lib/modules)"
-        ),
-    ]
+    lacks = {"commands": ["no-such-command"], "modules": ["no_such|nor_this", "nor_that"], "packages": []}
+    assert found["lacks"] == lacks
+    command, modules = found["problems"]
+    assert command == "command no-such-command is not installed"
+    assert modules.startswith(
+        f"kernel {platform.release()} has no module no_such or nor_this, nor_that: neither loaded, nor built in, nor"
+        f" under /lib/modules/{platform.release()}. "
+    )
     assert (found["fit"], found["refused"]) == (False, [])
 
 
