@@ -94,7 +94,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._host import package_files as _package_files
 from ansible_collections.kubenode.ipvs.plugins.module_utils._host import packages as _packages
-from ansible_collections.kubenode.ipvs.plugins.module_utils._host.facts import distribution
+from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.machine import distribution
 
 ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "LC_ALL": "C"}
 

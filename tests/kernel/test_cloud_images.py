@@ -179,7 +179,9 @@ def test_kernel_modules_names_all_and_loads_none(pruned: bool, system: tuple[str
 
 
 @each_system
-def test_check_fails_with_each_module(pruned: bool, system: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_fails_with_each_module(
+    pruned: bool, system: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", "--run-dir", "/run"]) == 1
     lines = capsys.readouterr().out.splitlines()
     for name in ("ip_set", "xt_set", "xt_comment", "xt_addrtype", "xt_mark", "xt_conntrack"):

@@ -75,10 +75,7 @@ def _why(cause: str, rows: list[MissingModule], machine: Machine) -> str:
 def _command(cause: str, machine: Machine, found: Remedy) -> str:
     if cause == REBOOT:
         return "systemctl reboot"
-    if cause == FILE:
-        command = found.reinstall
-    else:
-        command = found.install or found.reinstall
+    command = found.reinstall if cause == FILE else found.install or found.reinstall
     if machine.image == "rpm-ostree" and found.packages:
         return f"rpm-ostree install {' '.join(found.packages)} && systemctl reboot"
     if machine.image == "transactional-update" and command:
@@ -87,7 +84,7 @@ def _command(cause: str, machine: Machine, found: Remedy) -> str:
 
 
 def _advice(cause: str, command: str, machine: Machine) -> str:
-    place = " on the container's host" if machine.container else ""
+    where = " on the container's host" if machine.container else ""
     if cause == REBOOT:
         return f"Boot the installed kernel: run `{command}`"
     if not command:
@@ -98,4 +95,4 @@ def _advice(cause: str, command: str, machine: Machine) -> str:
     again = remedy(machine).reinstall
     is_other = again not in ("", command) and not machine.image
     more = f". If the packages are installed already, files of them are gone: run `{again}`" if is_other else ""
-    return f"Run `{command}`{place}{more}"
+    return f"Run `{command}`{where}{more}"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
+
 from kubenode.engine.kernel.machine import Machine, read_machine
 from kubenode.engine.kernel.missing_modules import diagnose, sentences
 from kubenode.engine.kernel.module_needs import needed_for
