@@ -245,8 +245,8 @@ def test_a_kernel_without_modules() -> None:
             {"modules": ["ip_vs", "no_such|nor_this"]},
             (
                 f"kernel {platform.release()} has no module no_such or nor_this: neither loaded, nor built in, nor"
-                f" under /lib/modules/{platform.release()}. No package of debian is known to bring kernel modules to this"
-                " kernel. Boot a kernel of the distribution that has them; nothing was changed"
+                f" under /lib/modules/{platform.release()}. No package of debian is known to bring kernel modules to"
+                " this kernel. Boot a kernel of the distribution that has them; nothing was changed"
             ),
         ),
         (

@@ -22,7 +22,7 @@ LOST = {"ip_set": "kernel/net/netfilter/ipset/ip_set.ko.xz"}
 
 
 class Node(NamedTuple):
-    """Distribution, kernel, and the commands that its remedy must contain; ``packages`` may be installed by the role."""
+    """Distribution, kernel and the expected remedy; the role may install ``packages``."""
 
     id: str
     version: str
