@@ -175,6 +175,12 @@ def test_modules_that_packages_cannot_bring_are_refused(render: Any, given: dict
     assert lacking.startswith("kernel 6.8.0-1016-aws has no module ip_set (for sets): ")
 
 
+def test_unknown_distribution_names_its_missing_modules_once(render: Any) -> None:
+    refusals = render("prepare_refusals", GENTOO, {"modules": ["ip_vs"]})
+    assert [sentence for sentence in refusals if "has no module ip_vs" in sentence] == refusals[:1]
+    assert "No package of gentoo is known to bring kernel modules" in refusals[0]
+
+
 @pytest.mark.parametrize(
     ("check_mode", "lacks", "hidden"),
     [(False, [], False), (False, ["ip_set"], False), (True, [], False), (True, ["ip_set"], True)],
