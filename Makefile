@@ -76,6 +76,11 @@ FLAKY ?= unit=20 host=5 kernel=5 lab=5
 flaky: venv ## tests many times beside a load: FLAKY="unit=20 host=5 kernel=5 lab=5" lists what did not always pass
 	@python tests/tools/flaky.py $(FLAKY)
 
+KERNELS ?=
+.PHONY: kernels
+kernels: venv $(BUNDLE) ## the scenario stock on each Debian release's own kernel; writes the table of docs/how-to/prepare.md: KERNELS="trixie sid"
+	@python tests/tools/kernels.py $(KERNELS)
+
 ##### measure, publish
 
 .PHONY: bench soak docs bundle artifact

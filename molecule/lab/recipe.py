@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BUILT_BY = ("recipe.py", "build.py", "repository.py")
 
-RELEASES = ("bookworm", "bullseye", "trixie")
+RELEASES = ("bookworm", "bullseye", "trixie", "sid")  # sid has the newest kernel
 DISK_SIZE = "3G"  # sparse; what a node writes goes to its own copy-on-write file
 
 # In the image: what a machine has before Ansible first sees it.

@@ -131,7 +131,7 @@ def clone_with_image() -> Iterator[Clone]:
             images,
             root / ".cache/lab/images",
             copy_function=os.link,
-            ignore=shutil.ignore_patterns(".*", "bullseye-*", "trixie-*"),
+            ignore=shutil.ignore_patterns(".*", "bullseye-*", "trixie-*", "sid-*"),
         )
         yield clone
         clone.lab("clean", "--all")

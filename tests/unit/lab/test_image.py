@@ -43,7 +43,7 @@ def test_digest_covers_release_kernel_and_build_files(
 
 
 def test_unknown_release() -> None:
-    with pytest.raises(UsageError, match="release 'sarge': expected one of bookworm, bullseye, trixie"):
+    with pytest.raises(UsageError, match="release 'sarge': expected one of bookworm, bullseye, trixie, sid"):
         recipe.recipe("sarge", STOCK)
 
 
