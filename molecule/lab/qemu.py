@@ -96,13 +96,15 @@ class StockKernel(KernelKind):
 
     def command(self, node: Node, memory: str, memory_directory: Path) -> list[str]:
         """Return the command of QEMU."""
-        accelerator = ["-accel", "tcg", "-cpu", "max"] if kvm_problem() else ["-accel", "kvm", "-cpu", "host"]
+        # QEMU takes the first that starts: KVM may be refused for a reason that only an attempt shows.
+        accelerators = ("tcg",) if kvm_problem() else ("kvm", "tcg")
         directory = str(memory_directory).replace(",", ",,")  # a comma ends an option's value, two do not
         return [
             _PROGRAM,
             *("-name", node.name),
             *("-machine", "q35,memory-backend=ram"),
-            *accelerator,
+            *(word for name in accelerators for word in ("-accel", name)),
+            *("-cpu", "max"),
             *("-object", f"memory-backend-file,id=ram,size={memory},mem-path={directory},share=on"),
             *("-m", memory),
             *("-nodefaults", "-no-user-config", "-display", "none"),
