@@ -1,8 +1,9 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Churn of Services for a given time (`make soak`): memory and file descriptors do not grow.
+"""Churn of Services, for hours (`make soak`) or for ROUNDS rounds: memory and file descriptors do not grow.
 
+Each round of the short run ends when the agent has converged, so that a busy machine makes it longer and not harder.
 The state is right at the end. The number of Services stays the same. Each new Service has a name, addresses and a node
 port that no recent Service had. So whatever the agent remembers of removed Services shows as growth.
 """
@@ -34,6 +35,7 @@ LONG = 1200
 SETTLED = 600
 GROWTH = 0.02
 PATIENCE = 300  # seconds that the agent may take to converge, however busy the machine is
+ROUNDS, CHANGES = 9, 100  # of the short run: rounds, and Services that change in each
 SHORT_GROWTH = 0.04  # in a shorter run, from its second third to its last
 
 
@@ -180,35 +182,74 @@ class Churn:
 
 
 class Samples:
-    """Memory and descriptors of a process, sampled once a second and printed once a minute."""
+    """Memory and descriptors of a process, by time: seconds after the beginning, or rounds."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._begun = time.monotonic()
-        self._shown = self._begun
         self._memory: list[tuple[float, int]] = []
         self._files: list[tuple[float, int]] = []
 
-    def take(self, churn: Churn) -> None:
-        now = time.monotonic()
-        if self._memory and now - self._begun - self._memory[-1][0] < 1:
-            return
-        self._memory.append((now - self._begun, resident(self._pid)))
-        self._files.append((now - self._begun, descriptors(self._pid)))
-        if now - self._shown > 60:
-            self._shown = now
-            at = now - self._begun
-            changes = churn.place.changes
-            figures = f"{changes} objects changed, {changes / at:.1f} a second, {max(churn.living)} Services so far"
-            print(f"minute {at / 60:.0f}: {self.memory(at - 60, at) / 2**20:.2f} MiB, {figures}", flush=True)
+    def take(self, at: float) -> None:
+        """Take a sample, unless the last one is less than one second, or round, old."""
+        if not self._memory or at - self._memory[-1][0] >= 1:
+            self._memory.append((at, resident(self._pid)))
+            self._files.append((at, descriptors(self._pid)))
 
     def memory(self, start: float, end: float) -> float:
-        """Return the median of the resident bytes between two times, in seconds after the beginning."""
+        """Return the median of the resident bytes between two times."""
         return statistics.median(value for at, value in self._memory if start <= at < end)
 
     def files(self, start: float, end: float) -> int:
-        """Return the highest number of descriptors between two times, in seconds after the beginning."""
+        """Return the highest number of descriptors between two times."""
         return max(value for at, value in self._files if start <= at < end)
+
+
+def churn_for(seconds: int, churn: Churn, samples: Samples) -> None:
+    """Change Services at a steady rate, and disturb agent and kernel; print the figures once a minute."""
+    begun = due = disturbed = shown = time.monotonic()
+    while (now := time.monotonic()) - begun < seconds:
+        churn.change()
+        if now - disturbed > DISTURBED:
+            disturbed = now
+            churn.disturb()
+        log = churn.place.agent.log
+        assert churn.place.agent.process.poll() is None, log.read_text()[-4000:]
+        if log.stat().st_size > 10_000_000:
+            log.write_text("")
+        at = now - begun
+        samples.take(at)
+        if now - shown > 60:
+            shown, changes = now, churn.place.changes
+            figures = f"{changes} objects changed, {changes / at:.1f} a second, {max(churn.living)} Services so far"
+            print(f"minute {at / 60:.0f}: {samples.memory(at - 60, at) / 2**20:.2f} MiB, {figures}", flush=True)
+        due = max(due + 1 / RATE, now - 1)  # after a pause, catch up with at most one second of changes
+        time.sleep(max(0.0, due - time.monotonic()))
+    settle(churn)
+
+
+def churn_in_rounds(churn: Churn, samples: Samples) -> None:
+    """Change Services, disturb agent and kernel, and wait for the agent; ROUNDS times."""
+    for number in range(ROUNDS):
+        for _change in range(CHANGES):
+            churn.change()
+        churn.disturb()
+        settle(churn)
+        samples.take(number)
+
+
+def settle(churn: Churn) -> None:
+    """Give all Services the same three endpoints, and wait until the kernel has them."""
+    for serial in churn.living:
+        churn.place.put(serial, [1, 2, 3])
+    wanted = {server for serial in churn.living for server in ipvs(serial)}
+    eventually(
+        lambda: wanted == {line.split(" -m")[0] for line in sh("ipvsadm", "-Sn").splitlines() if line.startswith("-a")},
+        PATIENCE,
+        pause=0.2,
+    )
+    agent = churn.place.agent
+    agent.converged(PATIENCE)
+    eventually(lambda: agent.ask("status")["problems"] == [], PATIENCE)  # the source resumes a cut watch later
 
 
 def test_memory_and_descriptors_stay_flat(place: Place, request: pytest.FixtureRequest) -> None:
@@ -219,36 +260,19 @@ def test_memory_and_descriptors_stay_flat(place: Place, request: pytest.FixtureR
     agent.converged(PATIENCE)
     assert agent.process is not None
     samples = Samples(agent.process.pid)
-    begun = due = disturbed = time.monotonic()
-    while (now := time.monotonic()) - begun < seconds:
-        churn.change()
-        if now - disturbed > DISTURBED:
-            disturbed = now
-            churn.disturb()
-        assert agent.process.poll() is None, agent.log.read_text()[-4000:]
-        samples.take(churn)
-        if agent.log.stat().st_size > 10_000_000:
-            agent.log.write_text("")
-        due = max(due + 1 / RATE, now - 1)  # after a pause, catch up with at most one second of changes
-        time.sleep(max(0.0, due - time.monotonic()))
-    for serial in churn.living:
-        place.put(serial, [1, 2, 3])
-    wanted = {server for serial in churn.living for server in ipvs(serial)}
-    eventually(
-        lambda: wanted == {line.split(" -m")[0] for line in sh("ipvsadm", "-Sn").splitlines() if line.startswith("-a")},
-        PATIENCE,
-    )
-    agent.converged(PATIENCE)
-    eventually(lambda: agent.ask("status")["problems"] == [], PATIENCE)  # the source resumes a cut watch later
-
-    settled = (SETTLED - 60, SETTLED + 60) if seconds >= LONG else (seconds / 3, 2 * seconds / 3)
-    last = (seconds - 120, seconds) if seconds >= LONG else (2 * seconds / 3, seconds)
-    most = GROWTH if seconds >= LONG else SHORT_GROWTH
+    if seconds:
+        churn_for(seconds, churn, samples)
+    else:
+        churn_in_rounds(churn, samples)
+    whole = seconds or ROUNDS
+    settled, last, most = (whole / 3, 2 * whole / 3), (2 * whole / 3, whole), SHORT_GROWTH
+    if whole >= LONG:
+        settled, last, most = (SETTLED - 60, SETTLED + 60), (seconds - 120, seconds), GROWTH
     first, end = samples.memory(*settled), samples.memory(*last)
     grown = end / first - 1
     figures = f"{first / 2**20:.2f} -> {end / 2**20:.2f} MiB, {100 * grown:+.2f} %"
-    rate = f"{place.changes} objects changed in {seconds} s ({place.changes / seconds:.1f} a second, seed {SEED})"
-    print(f"{rate}, {max(churn.living)} Services: {figures} from {settled} s to {last} s after the start")
+    rate = f"{place.changes} objects changed (seed {SEED})"
+    print(f"{rate}, {max(churn.living)} Services: {figures} from {settled} to {last} ({'s' if seconds else 'rounds'})")
     assert grown < most, f"memory grew by {100 * grown:.1f} % ({figures}); {rate}"
     assert samples.files(*last) <= samples.files(0, settled[1]) + 2, "file descriptors grow"
 
