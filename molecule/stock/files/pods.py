@@ -17,6 +17,7 @@ from support.traffic.conversation import Servers, Target
 PODS = {"p1": 11, "p2": 12}
 PORT = 8080
 ADDRESSES = ("10.244.3.{}", "fd00:244:3::{}")
+MAC = "02:6b:6e:03:{:02x}:{:02x}"  # the same after a reboot, and so the link-local addresses
 # A CNI plugin for both families forwards both; bridged replies must pass IPVS, too.
 SYSCTLS = ("net/ipv6/conf/all/forwarding", "net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables")
 
@@ -27,13 +28,15 @@ def make_pods() -> None:
     for name in SYSCTLS:
         Path("/proc/sys", name).write_text("1")
     sh("ip", "netns", "attach", "host", "1")
-    lines = ["link add cni0 type bridge", "link set cni0 up"]
+    lines = [f"link add cni0 address {MAC.format(1, 0)} type bridge", "link set cni0 up"]
     lines += [f"addr add {address.format(1)}/{length} dev cni0 {more}" for address, length, more in _families()]
     _batch("host", lines)
     for name, number in PODS.items():
         sh("ip", "netns", "add", name)
-        lines = [f"link add to-{name} type veth peer name eth0 netns {name}", f"link set to-{name} master cni0 up"]
-        _batch("host", [*lines, f"link set to-{name} type bridge_slave hairpin on"])
+        ends = MAC.format(number, 1), MAC.format(number, 2)
+        lines = [f"link add to-{name} address {ends[0]} type veth peer name eth0 address {ends[1]} netns {name}"]
+        lines += [f"link set to-{name} master cni0 up", f"link set to-{name} type bridge_slave hairpin on"]
+        _batch("host", lines)
         lines = ["link set lo up", "link set eth0 up"]
         for address, length, more in _families():
             lines += [f"addr add {address.format(number)}/{length} dev eth0 {more}"]
