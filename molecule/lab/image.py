@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import build, host, kernel_kinds
+from . import build, host
 from .lock import locked
 from .paths import DISK, IMAGES
 from .recipe import RELEASES, recipe
@@ -102,10 +102,14 @@ def _remove_tree(directory: Path) -> None:
     shutil.rmtree(directory)
 
 
-def prune(keep: set[str]) -> list[str]:
-    """Remove images of outdated recipes, except the directories in ``keep``; return the removed names."""
-    current = {recipe(release, kind).name for release in RELEASES for kind in kernel_kinds.KERNELS.values()}
-    removed = [path for path in IMAGES.glob("[a-z]*-*") if path.name not in current and str(path) not in keep]
+def prune(kind: KernelKind, keep: set[str]) -> list[str]:
+    """Remove outdated images with this kind of kernel, except the directories in ``keep``; return their names.
+
+    Images of another kind stay: this machine may lack the programs that tell whether they are current.
+    """
+    current = {recipe(release, kind).name for release in RELEASES}
+    images = IMAGES.glob(f"[a-z]*-{kind.name}-*")
+    removed = [path for path in images if path.name not in current and str(path) not in keep]
     for path in removed:
         shutil.rmtree(path)
     return sorted(path.name for path in removed)

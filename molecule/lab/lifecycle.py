@@ -113,10 +113,10 @@ def up(name: str, nodes: Sequence[str], clients: Sequence[str], kernel: str, mem
 def build_images(
     releases: Iterable[str], kind: KernelKind, progress: Progress, *, rebuild: bool = False
 ) -> dict[str, image.Image]:
-    """Return the images of releases, and build missing ones; remove images that no recipe and no lab uses."""
+    """Return the images of releases, and build missing ones; remove images of this kind that are not used any more."""
     images = {release: image.find_or_build(release, kind, progress, rebuild=rebuild) for release in sorted(releases)}
     labs = [state.load(name) for name in state.all_names()]
-    for name in image.prune({each.image for lab in labs if lab for each in lab.nodes}):
+    for name in image.prune(kind, {each.image for lab in labs if lab for each in lab.nodes}):
         progress(f"removed the outdated image {name}")
     return images
 
@@ -172,12 +172,16 @@ def wait(lab: Lab, nodes: Sequence[Node], timeout: float | None, progress: Calla
     """
     with concurrent.futures.ThreadPoolExecutor(len(nodes)) as pool:
         waiting = {
-            pool.submit(node.wait, each, lab.namespace, timeout or kernel_kind(each.kernel).boot_timeout): each
+            pool.submit(node.wait, each, lab.namespace, _patience(each) if timeout is None else timeout): each
             for each in nodes
         }
         for done in concurrent.futures.as_completed(waiting):
             done.result()
             progress(f"{waiting[done].name} answers on {' and '.join(waiting[done].addresses)}")
+
+
+def _patience(each: Node) -> float:
+    return kernel_kind(each.kernel).boot_timeout
 
 
 def start(lab: Lab, name: str, progress: Progress) -> None:

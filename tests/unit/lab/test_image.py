@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lab import mirror, recipe
+from lab import image, mirror, recipe
 from lab.errors import HostError, UsageError
 from lab.kernel_kinds import KERNELS
 from lab.mirror import Source
@@ -50,6 +50,17 @@ def test_unknown_release() -> None:
 def test_name_of_an_image() -> None:
     wanted = recipe.recipe("bookworm", STOCK)
     assert wanted.name == f"bookworm-stock-{wanted.digest}"
+
+
+def test_only_outdated_images_of_the_kind_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without user-mode Linux can have stock images only."""
+    monkeypatch.setattr(image, "IMAGES", tmp_path)
+    monkeypatch.setenv("PATH", "")
+    current = recipe.recipe("bookworm", STOCK).name
+    for name in (current, "bookworm-stock-0", "trixie-stock-used", "bookworm-uml-0"):
+        (tmp_path / name).mkdir()
+    assert image.prune(STOCK, {str(tmp_path / "trixie-stock-used")}) == ["bookworm-stock-0"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([current, "bookworm-uml-0", "trixie-stock-used"])
 
 
 def test_sources_of_the_running_release() -> None:
