@@ -32,8 +32,8 @@ help: ## this list
 ##### see it, test it
 
 .PHONY: demo test
-KERNEL ?= uml
-demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, checked; KERNEL=stock: Debian's own
+KERNEL ?=
+demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, checked; KERNEL=stock: with Debian's own kernel
 	@KERNEL=$(KERNEL) molecule/demo/run
 
 # Three lanes: the two long ones from the beginning, and the others beside them.

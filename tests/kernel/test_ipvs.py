@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from support import properties  # noqa: F401
 from support.processes import namespace
+from support.properties import of_a_kernel
 from support.tables import ipvs_tables, ipvsadm
 from support.tables.ipvs_tables import DNS, NOTHING, REAL, WEB, create, creations, write
 
@@ -35,13 +36,7 @@ from kubenode.engine.plan import Step, plan
 
 RECORDED = json.loads((Path(__file__).parents[1] / "unit/engine/kernel/ipvs/recorded.json").read_text())
 pytestmark = pytest.mark.usefixtures("empty_ipvs")
-random_tables = settings(
-    max_examples=150,
-    deadline=None,
-    database=None,
-    phases=(Phase.explicit, Phase.generate),  # shrinking against a kernel takes minutes
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+random_tables = of_a_kernel(150)
 
 
 def as_proc_shows(key: RealServerKey, value: RealServer) -> RealServer:

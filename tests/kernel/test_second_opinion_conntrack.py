@@ -9,10 +9,11 @@ import subprocess
 from tempfile import NamedTemporaryFile
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import properties  # noqa: F401
 from support.processes.namespace import fresh, sh
+from support.properties import of_a_kernel
 from support.second_opinion import conntrack as second_opinion
 
 from kubenode.engine.kernel.nfnetlink import conntrack
@@ -42,13 +43,7 @@ def _module() -> None:
     subprocess.run(["modprobe", "-a", "nf_conntrack_netlink"], check=True)
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    database=None,
-    phases=(Phase.explicit, Phase.generate),  # shrinking against a kernel takes minutes
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@of_a_kernel(40)
 @given(st.lists(entries(), max_size=20, unique=True))
 def test_udp_flows_read_as_with_pyroute2(made: list[str]) -> None:
     fresh()

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from support import properties  # noqa: F401
+from support.properties import of_a_kernel
 from support.second_opinion import ipvs as second_opinion
 from support.tables import ipvs_tables
 from support.tables.ipvs_tables import WEB, write
@@ -21,13 +22,7 @@ from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer,
 pytestmark = pytest.mark.usefixtures("empty_ipvs")
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    database=None,
-    phases=(Phase.explicit, Phase.generate),  # shrinking against a kernel takes minutes
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@of_a_kernel(40)
 @given(ipvs_tables.tables())
 def test_ipvs_table_reads_as_with_pyroute2(state: dict[str, dict[Any, Any]]) -> None:
     control.flush()

@@ -9,10 +9,11 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import properties  # noqa: F401
 from support.processes.namespace import fresh, sh
+from support.properties import of_a_kernel
 from support.second_opinion import rtnetlink as second_opinion
 
 from kubenode.engine.kernel.rtnetlink import addresses
@@ -20,13 +21,7 @@ from kubenode.engine.model.link import STATIC, AddressKey, Route, RouteKey
 from kubenode.engine.model.net import unpack
 
 TYPES = ("dummy", "bridge", "veth")
-random_tables = settings(
-    max_examples=25,
-    deadline=None,
-    database=None,
-    phases=(Phase.explicit, Phase.generate),  # shrinking against a kernel takes minutes
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+random_tables = of_a_kernel(25)
 links = st.lists(st.tuples(st.sampled_from(TYPES), st.booleans()), max_size=6)
 hosts4 = st.tuples(st.integers(1, 100), *[st.integers(0, 255)] * 2, st.integers(1, 254)).map(bytes).map(unpack)
 hosts6 = st.binary(min_size=14, max_size=14).map(lambda raw: unpack(b"\x20\x01" + raw))
@@ -85,7 +80,7 @@ def test_addresses_read_as_with_pyroute2(made: list[tuple[str, int]], peers: lis
 @random_tables
 @given(st.lists(routes, max_size=20))
 def test_local_routes_read_as_with_pyroute2(made: list[tuple[str, str, int, int]]) -> None:
-    """Of several routes of a network on a link, the engine reads its own, or else the first."""
+    """The engine reads its own of several routes of a network on a link, or else the first."""
     fresh()
     sh("ip", "link", "add", "dummy0", "type", "dummy")
     sh("ip", "link", "set", "dummy0", "up")

@@ -26,7 +26,7 @@ from lab.recipe import RELEASES
 
 PAGE = Path("docs/how-to/prepare.md")
 RESULTS = Path(".cache/results/kernels")
-FACTS = Path(".cache/results/stock.json")  # written by the scenario, on the node that it runs on
+FACTS = Path(".cache/stock.json")  # written by the scenario, on the node that it runs on
 BEGIN, END = "<!-- The rows below are written by `make kernels`. -->\n", "<!-- end of the rows -->\n"
 HEAD = (
     "| Release | Kernel | Python | iptables | `molecule/stock` | Date |\n"

@@ -69,7 +69,7 @@ def run(lab: str, arguments: list[str]) -> tuple[int, dict[str, tuple[int, int]]
     environment = {
         **os.environ,
         "KUBENODE_LAB": lab,
-        "KUBENODE_KERNEL": KERNELS.get(lab, "uml"),
+        **({"KUBENODE_KERNEL": KERNELS[lab]} if lab in KERNELS else {}),
         "MOLECULE_EPHEMERAL_DIRECTORY": str(Path(".cache/molecule", lab).resolve()),
     }
     # Molecule skips `create` if an interrupted run recorded it as done. Then nodes may be missing or used.

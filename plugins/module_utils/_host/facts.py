@@ -14,8 +14,8 @@ import platform
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .._module.files import foreign_text
 from ..engine.kernel import modules
+from ..engine.kernel.foreign_files import foreign_text
 from ..engine.kernel.machine import Machine, container_kind, distribution, read_machine
 from ..engine.kernel.missing_modules import MissingModule, diagnose, sentences
 from . import swap as _swap

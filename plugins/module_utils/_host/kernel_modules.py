@@ -13,8 +13,9 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._module.argspec import unique
-from .._module.files import HEADER, boot_order, foreign_text
+from .._module.files import HEADER, boot_order
 from ..engine.errors import InputError, MissingError
+from ..engine.kernel.foreign_files import foreign_text
 from ..engine.kernel.modules import BUILTIN, LOADABLE, LOADED, UNKNOWN, canonical, missing, parameters, states
 
 if TYPE_CHECKING:

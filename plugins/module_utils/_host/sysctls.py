@@ -14,9 +14,10 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._module.argspec import unique
-from .._module.files import HEADER, boot_order, foreign_text
+from .._module.files import HEADER, boot_order
 from ..engine.errors import EngineError, InputError
 from ..engine.kernel import sysctls
+from ..engine.kernel.foreign_files import foreign_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -56,15 +56,6 @@ def text_of(path: str) -> str | None:
         return None
 
 
-def foreign_text(path: str) -> str:
-    """Return the text of another program's file; "" if it cannot be read, since it has no effect at boot then."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
 def boot_order(directories: Iterable[str]) -> list[str]:
     """Return the ``*.conf`` of directories in the order in which a boot reads them: by name, across directories.
 

@@ -38,15 +38,15 @@ def addresses() -> set[tuple[str, str, int]]:
 
 def local_routes() -> list[tuple[RouteKey, Route]]:
     """Return the local routes of all links in the kernel's order, without the kernel's own."""
-    found = []
+    present = []
     with IPRoute() as routes:
         names = {link["index"]: link.get("IFLA_IFNAME") for link in routes.get_links()}
         for family in (socket.AF_INET, socket.AF_INET6):
             for entry in routes.get_routes(family=family, table=_LOCAL):
                 if entry["type"] == _TYPE_LOCAL and entry["proto"] not in _KERNEL:
                     network = f"{entry.get('RTA_DST') or _ANY[family]}/{entry['dst_len']}"
-                    found.append((RouteKey(names[entry.get("RTA_OIF")], network), _route(family, entry)))
-    return found
+                    present.append((RouteKey(names[entry.get("RTA_OIF")], network), _route(family, entry)))
+    return present
 
 
 def _link(entry: Any) -> Link:

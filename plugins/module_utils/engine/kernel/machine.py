@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
+from .foreign_files import foreign_text
+
 # ID and ID_LIKE of os-release, to the family whose package names the distribution uses.
 FAMILIES = {
     "debian": "debian",
@@ -44,7 +46,7 @@ class Machine(NamedTuple):
 
     @property
     def awaits_reboot(self) -> bool:
-        """Whether other kernels have modules, and the running kernel has none (any more)."""
+        """Tell whether other kernels have modules, and the running kernel has none."""
         return bool(self.installed) and self.release not in self.installed and self.container is None
 
 
@@ -80,7 +82,7 @@ def installed_kernels(root: str = "/") -> tuple[str, ...]:
 
 def distribution(path: str = "/etc/os-release") -> dict[str, Any]:
     """Return ``id``, ``version``, ``like`` (ID and the names in ID_LIKE) and ``family`` from os-release."""
-    pairs = (line.strip().partition("=") for line in _text(path).splitlines())
+    pairs = (line.strip().partition("=") for line in foreign_text(path).splitlines())
     fields = {key: value.strip("\"'") for key, _equals, value in pairs}
     names = [fields.get("ID", ""), *fields.get("ID_LIKE", "").split()]
     family = next((FAMILIES[name] for name in names if name in FAMILIES), "unknown")
@@ -94,8 +96,13 @@ def container_kind(root: str = "/") -> str | None:
     For example ``docker``, ``podman`` or ``lxc``; ``unknown`` for a container that does not show its kind. Names from
     systemd's container interface come first; a pod of containerd has none.
     """
-    environment = dict(entry.partition("=")[::2] for entry in _text(os.path.join(root, "proc/1/environ")).split("\0"))
-    kinds = [_text(os.path.join(root, "run", name)).strip() for name in ("host/container-manager", "systemd/container")]
+    environment = dict(
+        entry.partition("=")[::2] for entry in foreign_text(os.path.join(root, "proc/1/environ")).split("\0")
+    )
+    kinds = [
+        foreign_text(os.path.join(root, "run", name)).strip()
+        for name in ("host/container-manager", "systemd/container")
+    ]
     kinds.append(environment.get("container", ""))
     kinds += [kind for mark, kind in CONTAINER_MARKS.items() if os.path.exists(os.path.join(root, mark))]
     kinds += ["kubernetes"] if "KUBERNETES_SERVICE_HOST" in environment else []
@@ -109,12 +116,3 @@ def _first_processes(root: str) -> bool:
         return os.stat(os.path.join(root, "proc/self/ns/pid")).st_ino == _FIRST_PID_NAMESPACE
     except OSError:
         return True
-
-
-def _text(path: str) -> str:
-    """Return the text of a file, "" if it cannot be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

@@ -33,15 +33,15 @@ class MissingModule(NamedTuple):
 
 def diagnose(entries: Iterable[str], machine: Machine, lost: Mapping[str, str]) -> list[MissingModule]:
     """Return cause and remedy of missing entries; ``lost`` has the missing file of modules that modules.dep lists."""
-    found = remedy(machine)
+    known = remedy(machine)
     missing = []
     for entry in entries:
         names = entry.split("|")
         path = next((lost[name] for name in names if name in lost), "")
         feature = next(filter(None, map(needed_for, names)), "")
         cause = REBOOT if machine.awaits_reboot else FILE if path else PACKAGE
-        packages = found.packages if cause == PACKAGE and not machine.image else ()
-        missing.append(MissingModule(entry, feature, cause, path, packages, _command(cause, machine, found)))
+        packages = known.packages if cause == PACKAGE and not machine.image else ()
+        missing.append(MissingModule(entry, feature, cause, path, packages, _command(cause, machine, known)))
     return missing
 
 
@@ -72,12 +72,12 @@ def _why(cause: str, rows: list[MissingModule], machine: Machine) -> str:
     return f"neither loaded, nor built in, nor under {directory}"
 
 
-def _command(cause: str, machine: Machine, found: Remedy) -> str:
+def _command(cause: str, machine: Machine, known: Remedy) -> str:
     if cause == REBOOT:
         return "systemctl reboot"
-    command = found.reinstall if cause == FILE else found.install or found.reinstall
-    if machine.image == "rpm-ostree" and found.packages:
-        return f"rpm-ostree install {' '.join(found.packages)} && systemctl reboot"
+    command = known.reinstall if cause == FILE else known.install or known.reinstall
+    if machine.image == "rpm-ostree" and known.packages:
+        return f"rpm-ostree install {' '.join(known.packages)} && systemctl reboot"
     if machine.image == "transactional-update" and command:
         return command.replace("zypper ", "transactional-update pkg ", 1) + " && systemctl reboot"
     return command

@@ -171,9 +171,9 @@ def remedy(machine: Machine) -> Remedy:
     for row in ROWS:
         if row.matches(machine):
             words = _words(machine.release)
-            found = row.remedy
-            packages = tuple(package.format(**words) for package in found.packages)
-            return Remedy(packages, found.install.format(**words), found.reinstall.format(**words))
+            template = row.remedy
+            packages = tuple(package.format(**words) for package in template.packages)
+            return Remedy(packages, template.install.format(**words), template.reinstall.format(**words))
     return Remedy()
 
 
