@@ -5,7 +5,8 @@
 
     python tests/tools/kernels.py [release …]    by default all that the lab has
 
-The table is in docs/how-to/prepare.md. A run replaces the rows of its releases, and no others.
+The table is in docs/how-to/prepare.md. A run replaces the rows of its releases, and no others; a release
+whose node did not come up showed nothing of its kernel, and keeps its row.
 """
 
 from __future__ import annotations
@@ -52,13 +53,17 @@ def rows_of(page: str) -> dict[str, str]:
 
 
 def written(page: str, rows: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the page with these rows in its table."""
+    """Return the page with these rows in its table, except rows without a kernel."""
     before, begin, rest = page.partition(BEGIN)
     _table, end, after = rest.partition(END)
     if not begin or not end:
         raise SystemExit(f"{PAGE}: the lines {BEGIN.strip()!r} and {END.strip()!r} are not there")
     fields = ("kernel", "python", "iptables", "result", "date")
-    fresh = {name: f"| {name} | {' | '.join(row[field] for field in fields)} |" for name, row in rows.items()}
+    fresh = {
+        name: f"| {name} | {' | '.join(row[field] for field in fields)} |"
+        for name, row in rows.items()
+        if row["kernel"]
+    }
     lines = {**rows_of(page), **fresh}
     ordered = [lines[name] for name in (*RELEASES, *sorted(set(lines) - set(RELEASES))) if name in lines]
     return "".join([before, begin, HEAD, *(f"{line}\n" for line in ordered), end, after])

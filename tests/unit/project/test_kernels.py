@@ -22,8 +22,10 @@ def test_rows_are_replaced_in_the_order_of_releases() -> None:
     page = f"before\n{kernels.BEGIN}{kernels.END}after\n"
     page = kernels.written(page, {"trixie": ROW, "etch": ROW})
     page = kernels.written(page, {"bookworm": ROW, "trixie": {**ROW, "result": "failed"}})
+    page = kernels.written(page, {"bookworm": {**ROW, "kernel": "", "result": "failed"}})
     assert list(kernels.rows_of(page)) == ["bookworm", "trixie", "etch"]
     assert "| trixie | 6.1.0 | 3.11.2 | 1.8.9 (nf_tables) | failed | 2026-01-02 |\n" in page
+    assert "| bookworm | 6.1.0 |" in page
     assert page.startswith(f"before\n{kernels.BEGIN}{kernels.HEAD}| bookworm |")
     assert page.endswith(f"{kernels.END}after\n")
 
