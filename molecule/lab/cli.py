@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import access, host, kernel_kinds, lifecycle, naming, netns, recipe, repository, state
+from . import access, host, kernel_kinds, lifecycle, naming, netns, recipe, repository, state, uml_kernel
 from .errors import HostError, LabError, UsageError
 from .progress import Progress
 
@@ -26,6 +26,11 @@ def _check(arguments: argparse.Namespace) -> None:
     needs = host.TO_RUN + host.TO_BUILD + kind.to_run + kind.to_build
     host.check(tuple(dict.fromkeys(needs)), disk=host.MIN_FREE_DISK)
     print(f"this machine can run the lab: {kind.summary()}")
+
+
+def _kernel(_: argparse.Namespace) -> None:
+    uml_kernel.build(Progress())
+    print(uml_kernel.DIRECTORY)
 
 
 def _image(arguments: argparse.Namespace) -> None:
@@ -129,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument("--kernel", default=kernel_kinds.DEFAULT, metavar="KIND", help=f"kind of kernel: {known}")
 
     add_kernel(command("check", _check, "check that this machine can run the lab"))
+    command("kernel", _kernel, "build the fast user-mode kernel; until then the packaged one serves")
     one = command("image", _image, "build the disk image of a release, unless it is there")
     one.add_argument(
         "release", nargs="*", metavar="RELEASE", help=f"{', '.join(recipe.RELEASES)}; the first if none is given"

@@ -32,7 +32,12 @@ def start(node: Node, namespace: str, memory: str, memory_directory: Path) -> No
         child = subprocess.Popen(
             kind.command(node, memory, memory_directory),
             cwd=node.directory,
-            env={"PATH": os.environ["PATH"], "HOME": str(node.directory), "TMPDIR": str(memory_directory)},
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(node.directory),
+                "TMPDIR": str(memory_directory),
+                "LAB_NODE": str(node.index),
+            },
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=subprocess.STDOUT,

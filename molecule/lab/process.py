@@ -59,7 +59,7 @@ class Recorded(NamedTuple):
 
     @property
     def running(self) -> bool:
-        """Whether the process runs. A later process with the same id has another start time."""
+        """Return true if the process runs. A later process with the same id has another start time."""
         return _start_time(self.pid) == self.started
 
     def kill(self, namespace: str, timeout: float = 10) -> None:

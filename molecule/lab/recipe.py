@@ -37,6 +37,7 @@ PACKAGES = (
     "kmod",
     "procps",
     "netbase",
+    "nftables",
 )
 
 # Served to the nodes by the lab's own package repository, with what they depend on.
@@ -164,7 +165,7 @@ REMOVED = (
 
 
 class Recipe(NamedTuple):
-    """All that decides what is in an image, besides the files that say how it is built."""
+    """Inputs that decide the content of an image, besides the build files."""
 
     release: str  # Debian's code name
     kernel: KernelKind

@@ -56,7 +56,7 @@ class Node:
 
     @property
     def running(self) -> bool:
-        """Whether its kernel runs."""
+        """Return true if the node's kernel runs."""
         process = self.process
         return process is not None and process.running
 
@@ -99,7 +99,7 @@ class Lab(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether everything of the lab exists and runs."""
+        """Return true if every part of the lab exists and runs."""
         there = set(netns.names())
         return (
             self.ready

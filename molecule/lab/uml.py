@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""User-mode Linux: a complete kernel as an ordinary process, on a copy-on-write disk."""
+"""User-mode Linux: a complete kernel as an ordinary process, on a copy-on-write disk.
+
+It is the built kernel (``uml_kernel.py``) if this clone has one, else Debian's package.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import naming
+from . import naming, uml_kernel
 from .command import run
 from .errors import HostError
 from .host import Need
@@ -39,7 +42,9 @@ class UserModeLinux(KernelKind):
     boot_timeout = 90.0
 
     def version(self) -> str:
-        """Return the version of this machine's user-mode kernel, such as ``6.1.176``."""
+        """Return the version of the user-mode kernel, such as ``6.1.176``."""
+        if built := uml_kernel.version():
+            return built
         version = run([_PROGRAM, "--version"]).strip()
         if not (_MODULES / version).is_dir():
             raise HostError(f"{_MODULES / version}: not there; apt-get install --reinstall user-mode-linux")
@@ -50,9 +55,10 @@ class UserModeLinux(KernelKind):
         return f"user-mode Linux {self.version()}"
 
     def install(self, root: Path, image: Path) -> None:
-        """Copy the modules of this machine's user-mode kernel into the tree."""
+        """Copy the modules of the user-mode kernel into the tree."""
         version = self.version()
-        shutil.copytree(_MODULES / version, root / "lib/modules" / version, symlinks=True)
+        modules = uml_kernel.MODULES if uml_kernel.version() else _MODULES
+        shutil.copytree(modules / version, root / "lib/modules" / version, symlinks=True)
         run(["depmod", "--basedir", str(root), version])
 
     def make_disk(self, image: Path, directory: Path) -> None:

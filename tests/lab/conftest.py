@@ -126,6 +126,10 @@ def clone_with_image() -> Iterator[Clone]:
     clone = Clone(root)
     try:
         shutil.copytree(ROOT / "molecule/lab", root / "molecule/lab", ignore=shutil.ignore_patterns("__pycache__"))
+        kernel = ROOT / ".cache/lab/kernel"
+        (root / ".cache/lab").mkdir(parents=True)
+        if kernel.exists():
+            (root / ".cache/lab/kernel").symlink_to(kernel.resolve())
         images = ROOT / ".cache/lab/images"
         shutil.copytree(
             images,

@@ -64,7 +64,7 @@ def test_labs_and_clients(clone: Clone) -> None:
     assert "systemd-networkd" not in clone.lab("ssh", "one", "left", "systemctl --failed --no-legend")
 
 
-def test_arguments_that_make_no_sense(clone: Clone) -> None:
+def test_invalid_arguments_are_refused(clone: Clone) -> None:
     for arguments, text in (
         (("up", "Test", "--node", "a"), "lab 'Test': expected"),
         (("up", "test"), "0 nodes"),

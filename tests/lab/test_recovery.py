@@ -51,7 +51,7 @@ def test_killed_while_going_down_then_down(clone: Clone) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_ended_while_coming_up_it_removes_everything_itself(clone: Clone, number: signal.Signals) -> None:
+def test_lab_ended_while_coming_up_cleans_up(clone: Clone, number: signal.Signals) -> None:
     with clone.started(*UP) as process:
         clone.wait_for(clone.namespaces)
         process.send_signal(number)
@@ -59,7 +59,7 @@ def test_ended_while_coming_up_it_removes_everything_itself(clone: Clone, number
     assert clone.left() == []
 
 
-def test_record_is_lost(clone: Clone) -> None:
+def test_lost_record_is_cleaned_up(clone: Clone) -> None:
     clone.lab(*UP)
     (clone.run_directory / "test/lab.json").unlink()
     assert "not whole" in clone.lab("ls")
@@ -67,7 +67,7 @@ def test_record_is_lost(clone: Clone) -> None:
     assert clone.left() == []
 
 
-def test_namespaces_are_lost_as_after_a_restart_of_the_machine(clone: Clone) -> None:
+def test_lost_namespaces_are_recreated(clone: Clone) -> None:
     clone.lab(*UP)
     from lab import network
 

@@ -30,6 +30,7 @@ _CHANGING = {
     "create": re.compile(r" initval \S+"),
     "add": re.compile(r" timeout \d+"),
 }  # a random value, and the remaining time
+_TABLE = re.compile("^(?=table )", re.MULTILINE)
 _TESTS = os.getpid()
 
 
@@ -101,8 +102,13 @@ def ledgers() -> dict[str, list[tuple[str, ...]]]:
 
 def node() -> dict[str, Any]:
     """Return all state that a task can change: kernel, files, ledgers; without values that a new creation changes."""
-    ipvs, saved, v4, v6, addresses = each(
-        "ipvsadm -Sn", "ipset save", "iptables-save", "ip6tables-save", "ip -json address"
+    ipvs, saved, v4, v6, tables, addresses = each(
+        "ipvsadm -Sn",
+        "ipset save",
+        "iptables-save",
+        "ip6tables-save",
+        "nft --stateless list ruleset",
+        "ip -json address",
     )
     sets = [_CHANGING[line.split()[0]].sub("", line) for line in saved.splitlines()]
     links = json.loads(addresses)
@@ -112,6 +118,7 @@ def node() -> dict[str, Any]:
         "sets": sorted(sets),
         "lists": [line for line in sets if line.startswith("add list ")],
         "rules": [line.partition(" [")[0] for line in [*v4.splitlines(), *v6.splitlines()] if line[0] != "#"],
+        "tables": sorted(_TABLE.split(tables)),  # the kernel lists tables in the order of their creation
         "links": sorted((link["ifname"], "UP" in link["flags"], sorted(_addresses(link))) for link in links),
         "ledgers": ledgers(),
         "sysctls": [path.read_text() for path in paths if path.exists()],

@@ -51,7 +51,7 @@ def test_ssh_understands_its_configuration(lab: Lab, tmp_path: Path, host: str, 
     assert settings["controlpath"] == f"{lab.control_directory}/{address}"
 
 
-def test_inventory(lab: Lab) -> None:
+def test_inventory_lists_all_nodes(lab: Lab) -> None:
     nodes = yaml.safe_load(access.as_yaml(access.inventory(lab)))["all"]["children"]["nodes"]
     assert nodes["hosts"]["old"] == {
         "ansible_host": "10.77.0.12",
@@ -75,6 +75,6 @@ KEYS = st.from_regex(r"[a-z][a-z_]{3,9}", fullmatch=True).filter(lambda key: key
         KEYS, st.recursive(VALUES, lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=8), max_size=4
     )
 )
-def test_yaml_is_what_was_written(value: dict[str, object]) -> None:
+def test_yaml_is_read_back_unchanged(value: dict[str, object]) -> None:
     if value:
         assert yaml.safe_load(access.as_yaml(value)) == value

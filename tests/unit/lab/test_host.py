@@ -30,7 +30,7 @@ def test_everything_missing_is_in_one_message(monkeypatch: pytest.MonkeyPatch) -
     assert "dash" not in text
 
 
-def test_memory_goes_where_there_is_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_memory_is_placed_where_there_is_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     free = {tmp_path / "shm": 64 << 20, tmp_path / "cache": 1 << 30}
     for directory in free:
         directory.mkdir()

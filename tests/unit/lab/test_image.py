@@ -84,7 +84,7 @@ def test_no_mirror_has_the_release() -> None:
         mirror.sources_for("bullseye", HOST, "bookworm", lambda source: source.suite == "bullseye-security")
 
 
-def test_override(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_can_be_overridden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(mirror.OVERRIDE, "http://archive/debian")
     found = mirror.sources_for("bullseye", HOST, "bookworm", lambda source: source.uri == "http://archive/debian")
     assert found == [Source("http://archive/debian", "bullseye"), Source("http://archive/debian", "bullseye-updates")]

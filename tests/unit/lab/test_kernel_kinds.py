@@ -18,7 +18,7 @@ STOCK = KERNELS["stock"]
 NODE = Node("node1", 0, "bookworm", "stock", "/images/x", "test")
 
 
-def test_names() -> None:
+def test_names_of_kernel_kinds_are_parsed() -> None:
     assert DEFAULT == "uml"
     assert kernel_kind("stock") is STOCK
     with pytest.raises(UsageError, match="kernel 'xen': expected one of uml, stock"):

@@ -29,9 +29,7 @@ def test_no_two_namespaces_have_one_name(things: list[tuple[Path, str, str | Non
 
 
 @given(ROOTS, ROOTS, NAMES, NAMES)
-def test_a_namespace_leads_back_to_its_lab_and_to_no_other_clone(
-    mine: Path, other: Path, lab: str, client: str
-) -> None:
+def test_namespace_names_its_lab_and_clone(mine: Path, other: Path, lab: str, client: str) -> None:
     for name in (naming.lab_namespace(mine, lab), naming.client_namespace(mine, lab, client)):
         assert naming.lab_of_namespace(mine, name) == lab
         if other != mine:

@@ -48,12 +48,12 @@ def test_control_paragraph(compression: str) -> None:
         (package()[:-40], "demo.deb: control.tar.xz is cut off"),
     ],
 )
-def test_what_is_no_package_is_named(content: bytes, text: str) -> None:
+def test_file_that_is_no_package_is_named(content: bytes, text: str) -> None:
     with pytest.raises(LabError, match=text):
         repository.control_paragraph(content, "demo.deb")
 
 
-def test_index(tmp_path: Path) -> None:
+def test_index_lists_all_packages(tmp_path: Path) -> None:
     content = package()
     (tmp_path / "demo_1.0_amd64.deb").write_bytes(content)
     (tmp_path / "other_1.0_amd64.deb").write_bytes(package(CONTROL.replace("demo", "other")))

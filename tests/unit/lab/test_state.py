@@ -40,7 +40,7 @@ def make_whole(lab: Lab, runs: Path) -> None:
         Recorded.of(os.getpid()).save(node.directory / "process")
 
 
-def test_what_is_read_is_what_was_written(lab: Lab) -> None:
+def test_record_is_read_back_unchanged(lab: Lab) -> None:
     lab.save()
     assert state.load("test") == lab
     assert state.existing("test") == lab
@@ -49,7 +49,7 @@ def test_what_is_read_is_what_was_written(lab: Lab) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "{}", '{"nodes": [{"name": "a"}]}', '{"nodes": [], "clients": [], "future": 1}']
 )
-def test_an_unreadable_record_is_none_and_its_lab_is_still_found(runs: Path, text: str) -> None:
+def test_lab_with_an_unreadable_record_is_listed(runs: Path, text: str) -> None:
     (runs / "test").mkdir()
     (runs / "test/lab.json").write_text(text)
     assert state.load("test") is None
@@ -58,7 +58,7 @@ def test_an_unreadable_record_is_none_and_its_lab_is_still_found(runs: Path, tex
         state.existing("test")
 
 
-def test_a_whole_lab(lab: Lab, runs: Path) -> None:
+def test_complete_lab_is_whole(lab: Lab, runs: Path) -> None:
     make_whole(lab, runs)
     assert lab.whole
 
