@@ -17,7 +17,9 @@ from .model.kinds import KINDS
 
 # Kinds that a service proxy or a task claims until the next boot. All others (files, kernel modules, sysctls) are
 # claimed in the ledger that only root writes.
-_UNTIL_REBOOT = frozenset(("link", "set", "chain", "jump", "virtual_server", "sync_daemon", "address", "route"))
+_UNTIL_REBOOT = frozenset(
+    ("link", "set", "chain", "jump", "nft_table", "nft_text", "virtual_server", "sync_daemon", "address", "route")
+)
 _LONGEST = 65536  # characters of a key
 _SHOWN = 100
 

@@ -30,6 +30,7 @@ MODULES = {
     "ipset": "netlink",
     "rtnetlink": "netlink",
     "conntrack": "netlink",
+    "nftables": "netlink",
     "link_events": "netlink",
     "rule_events": "netlink",
     "proc_ipvs": "tables",

@@ -1,11 +1,12 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Messages as the kernel sends them: netlink itself, IPVS, sets, links, addresses, routes, connections, nf_tables."""
+"""Messages as the kernel sends them: netlink itself, IPVS, sets, links, addresses, routes, connections, nftables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from struct import Struct
 from typing import Any
 
@@ -19,9 +20,15 @@ from kubenode.engine.kernel.ipvs.codec import pack_real, pack_server
 from kubenode.engine.kernel.netlink import NetlinkSocket, attribute, message
 from kubenode.engine.kernel.nfnetlink import conntrack
 from kubenode.engine.kernel.nfnetlink import monitor as rule_events
+from kubenode.engine.kernel.nftables import chains as nft_chains
+from kubenode.engine.kernel.nftables import sets as nft_sets
+from kubenode.engine.kernel.nftables.statements import encode
 from kubenode.engine.kernel.rtnetlink import addresses
 from kubenode.engine.kernel.rtnetlink import monitor as events
+from kubenode.engine.model import nftables as nft
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+
+nft_read: Any = import_module("kubenode.engine.kernel.nftables.read")  # its package has a function of this name
 
 _HEADER = Struct("=IHHII")
 _KIND = Struct("=H")
@@ -180,6 +187,24 @@ def _conntrack(data: bytes) -> None:
     _each(lambda: conntrack.udp_flows(4), lambda: conntrack.udp_flows(6))
 
 
+class _Ruling(_Kernel):
+    """Kernel that answers requests to nftables with the payloads marked with the command, in a constant generation."""
+
+    def dump(self, asked: bytes) -> list[bytes]:
+        return [payload[1:] for payload in self.payloads if payload[:1] == asked[4:5]]
+
+    def query(self, _asked: bytes) -> list[bytes]:
+        return [bytes(4) + attribute(1, bytes(4))]
+
+
+def _nftables(data: bytes) -> None:
+    nft_read.NetlinkSocket = lambda _protocol: _Ruling(_payloads(data))
+    nft_read.sleep = lambda _seconds: None
+    for key, chain in nft_read.read()["nft_chain"].items():
+        for rule in chain.rules:
+            encode(key.table.family, rule.statements)
+
+
 def _link_events(data: bytes) -> None:
     listening = events.Events.__new__(events.Events)
     listening._socket = _Channel([data])
@@ -294,6 +319,43 @@ def _flow_seeds() -> list[bytes]:
     return [_packed(found), *(_packed([payload]) for payload in found)]
 
 
+def _nftables_seeds() -> list[bytes]:
+    found = []
+    for family, number, type_, address, network in (
+        ("ip", 2, "ipv4_addr", "10.0.0.1", "10.0.0.0/9"),
+        ("ip6", 10, "ipv6_addr", "fd00::1", "fd00::/61"),
+    ):
+        table = nft.TableKey(family, "t")
+        chain, name = nft.ChainKey(table, "c"), nft.SetKey(table, "s")
+        contents = [
+            ((10, nft_sets.encode_set(name, value, 1)), (13, attribute(3, nft_sets.encode_element(value, fields))))
+            for value, fields in (
+                (nft.NftSet((type_, "inet_proto", "inet_service")), (address, "tcp", "80")),
+                (nft.NftSet((type_, "inet_service"), True), (address, "80-90")),
+                (nft.NftSet((type_,), True), (network,)),
+            )
+        ]
+        place = (4, nft_chains.encode_chain(chain, nft.Hook("nat", "input", 0)))
+        for statement in (
+            nft.Compare(f"{family} saddr", network),
+            nft.Compare("iifname", "eth0", True),
+            nft.Lookup((f"{family} daddr", "meta l4proto", "th dport"), "s"),
+            nft.Bits("ct state", 8),
+            nft.SetMark(1, 2),
+            nft.Random(2),
+            nft.Masquerade(True),
+            nft.Reject("tcp reset"),
+            nft.DestinationNat(address, 80),
+            nft.Verdict("jump", "d"),
+        ):
+            contents.append((place, (7, nft_chains.encode_rule(chain, nft.Rule((statement,), "comment")))))
+        header = bytes((number, 0, 0, 0))
+        for parts in contents:
+            messages = ((1, nft_chains.encode_table(table, 0)), *parts)
+            found.append(_packed([bytes((command,)) + header + raw for command, raw in messages]))
+    return found
+
+
 def _netlink_seeds() -> list[bytes]:
     good = _HEADER.pack(24, 16, 2, 1, 0) + bytes(8)
     done = _HEADER.pack(20, 3, 2, 1, 0) + bytes(4)
@@ -330,6 +392,7 @@ TARGETS = {
     "ipset": Target(_ipset, _set_seeds(), (set_dump.UnfamiliarError,), longest=1024),
     "rtnetlink": Target(_rtnetlink, _routing_seeds(), longest=512),
     "conntrack": Target(_conntrack, _flow_seeds(), longest=512),
+    "nftables": Target(_nftables, _nftables_seeds(), longest=1024),
     "link_events": Target(_link_events, _event_seeds(), (), longest=512),
     "rule_events": Target(_rule_events, _rule_seeds(), (), longest=256),
 }

@@ -35,7 +35,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     opened.close()
 
 
-def test_keep_going_skips_only_what_hangs_on_the_failure(ledger: Ledger) -> None:
+def test_keep_going_skips_only_dependent_steps(ledger: Ledger) -> None:
     node = PaperNode({})
     node.refuse = {BAD}
     outcome = execute(plan({}, WANT, {}), node.tables, ledger, "agent", keep_going=True)
@@ -45,7 +45,7 @@ def test_keep_going_skips_only_what_hangs_on_the_failure(ledger: Ledger) -> None
     assert ledger.owned("agent") == {"virtual_server": {GOOD}}
 
 
-def test_the_error_says_which_step_why_and_what_was_undone(ledger: Ledger) -> None:
+def test_error_names_step_reason_and_undone_steps(ledger: Ledger) -> None:
     node = PaperNode({})
     bad_real = RealServerKey(BAD, "10.244.1.5", 8080)
     node.refuse = {bad_real}
@@ -69,7 +69,7 @@ def test_a_removal_that_fails_stays_claimed(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("keep_going", [True, False])
-def test_what_was_ours_and_cannot_be_made_again_stays_claimed(ledger: Ledger, keep_going: bool) -> None:
+def test_owned_item_that_cannot_be_restored_stays_claimed(ledger: Ledger, keep_going: bool) -> None:
     """The item may exist, although the read did not show it."""
     node = PaperNode({})
     ledger.claim("site", [("virtual_server", BAD)])
@@ -81,7 +81,7 @@ def test_what_was_ours_and_cannot_be_made_again_stays_claimed(ledger: Ledger, ke
     assert ledger.owned("site") == {"virtual_server": {BAD, GOOD} if keep_going else {BAD}}
 
 
-def test_what_was_to_be_taken_over_is_nobodys_after_a_failure(ledger: Ledger) -> None:
+def test_failed_adoption_leaves_the_item_unowned(ledger: Ledger) -> None:
     node = PaperNode({"virtual_server": {GOOD: VirtualServer()}})
     node.refuse = {BAD}
     with pytest.raises(ApplyError):
@@ -97,7 +97,7 @@ def test_a_claim_is_written_before_anything_is_made(ledger: Ledger) -> None:
     assert node.log == []
 
 
-def test_a_table_that_cannot_be_used_undoes_the_ones_before_it(ledger: Ledger) -> None:
+def test_unusable_table_undoes_the_earlier_tables(ledger: Ledger) -> None:
     def unusable(_steps: object, _keep_going: bool) -> Result:
         raise MissingError("the tool ipset is missing; install the package ipset")
 

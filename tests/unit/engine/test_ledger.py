@@ -26,7 +26,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     opened.close()
 
 
-def test_keys_come_back_as_what_they_were(ledger: Ledger) -> None:
+def test_keys_are_read_back_unchanged(ledger: Ledger) -> None:
     ledger.claim("agent", [("virtual_server", SERVER), ("set", "KUBE-CLUSTER-IP")])
     owned = ledger.owned("agent")
     assert owned == {"virtual_server": {SERVER}, "set": {"KUBE-CLUSTER-IP"}}
@@ -49,7 +49,7 @@ def test_two_owners_of_one_key_is_an_error_that_names_both(ledger: Ledger) -> No
     assert ledger.owners() == {"agent": 1}
 
 
-def test_it_tells_what_others_write_from_what_we_write(ledger: Ledger, tmp_path: Path) -> None:
+def test_own_writes_do_not_count_as_foreign_changes(ledger: Ledger, tmp_path: Path) -> None:
     assert ledger.written_by_others()
     ledger.claim("agent", [("set", "ONE")])
     assert not ledger.written_by_others()
@@ -62,7 +62,7 @@ def test_it_tells_what_others_write_from_what_we_write(ledger: Ledger, tmp_path:
     assert not ledger.written_by_others()
 
 
-def test_forgetting_is_for_the_owner_alone(ledger: Ledger) -> None:
+def test_only_the_owner_can_forget_a_claim(ledger: Ledger) -> None:
     ledger.claim("agent", [("set", "ONE")])
     ledger.forget("site", [("set", "ONE")])
     assert ledger.owned("agent") == {"set": {"ONE"}}
@@ -109,7 +109,7 @@ CREATE TABLE IF NOT EXISTS note (
 KEY = '["tcp","10.96.0.10",80,4]'
 
 
-def test_a_ledger_of_the_release_before_is_used(tmp_path: Path) -> None:
+def test_ledger_of_the_previous_release_is_read(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:
         database.executescript(BEFORE)
         database.execute("INSERT INTO claim (kind, key, owner) VALUES (?, ?, ?)", ("virtual_server", KEY, "agent"))
@@ -124,7 +124,7 @@ def test_a_ledger_of_the_release_before_is_used(tmp_path: Path) -> None:
         assert (ledger.problems, ledger.is_fresh) == ([], False)
 
 
-def test_the_release_before_uses_todays_ledger(tmp_path: Path) -> None:
+def test_previous_release_reads_the_current_ledger(tmp_path: Path) -> None:
     with closing(Ledger(str(tmp_path))) as ledger:
         ledger.claim("agent", [("virtual_server", SERVER)])
         ledger.note("agent", "real_server", [(REAL, "1.5")])
@@ -147,7 +147,7 @@ def test_the_release_before_uses_todays_ledger(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "is_used"), [(2, True), (3, False)])
-def test_a_ledger_of_a_later_release(tmp_path: Path, version: int, is_used: bool) -> None:
+def test_ledger_of_a_later_release_is_refused(tmp_path: Path, version: int, is_used: bool) -> None:
     """The next version adds columns and tables; later versions are unknown."""
     with closing(Ledger(str(tmp_path))):
         pass

@@ -59,7 +59,7 @@ def test_claim_whose_commit_fails_claims_nothing(ledger: Ledger) -> None:
     assert ledger.owned("site") == {}
 
 
-def test_failed_claim_keeps_what_was_claimed_before(ledger: Ledger) -> None:
+def test_failed_claim_keeps_earlier_claims(ledger: Ledger) -> None:
     ledger.claim("site", [("virtual_server", SERVER)])
     next_commit_fails()
     with pytest.raises(LedgerError):

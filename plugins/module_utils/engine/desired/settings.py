@@ -77,6 +77,7 @@ class Config(NamedTuple):
     allowed_load_balancer_ips: tuple[str, ...] = ()
     max_virtual_servers: int = 4096  # of one Service
     max_real_servers: int = 65536
+    rules_backend: str = "auto"  # what holds rules and sets: "auto", "iptables" or "nftables"
     source: str = "manifests"  # where objects come from: "manifests" or "kubernetes"
     node_selector: tuple[tuple[str, str], ...] = ()  # labels without which another proxy serves the node
     manifests_directory: str = "/etc/kubenode/manifests"

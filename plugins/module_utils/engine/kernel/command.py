@@ -23,6 +23,7 @@ PACKAGES = {
         for verb in ("save", "restore")
     },
     "modprobe": "kmod",
+    "nft": "nftables",
     "rmmod": "kmod",
 }
 _SYSTEM_DIRECTORIES = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
@@ -50,6 +51,17 @@ class Finished(NamedTuple):
     status: int
     output: str
     errors: str
+
+
+def is_installed(tool: str) -> bool:
+    """Tell whether :func:`run` would find the tool."""
+    import shutil
+
+    return shutil.which(tool, path=_search_path()) is not None
+
+
+def _search_path() -> str:
+    return os.environ.get("PATH", "") + ":" + _SYSTEM_DIRECTORIES
 
 
 def run(arguments: Sequence[str], text: str | None = None) -> Finished:
@@ -89,7 +101,7 @@ def _run(arguments: Sequence[str], text: str | None, output: int | None) -> tupl
     tool = arguments[0]
     limits = _CHOSEN["limits"]
     limits.starting()
-    environment = dict(os.environ, LC_ALL="C", PATH=os.environ.get("PATH", "") + ":" + _SYSTEM_DIRECTORIES)
+    environment = dict(os.environ, LC_ALL="C", PATH=_search_path())
     try:
         process = subprocess.Popen(
             arguments,

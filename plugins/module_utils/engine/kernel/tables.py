@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from . import ipset, iptables, ipvs, sysctls
+from . import ipset, iptables, ipvs, nftables, sysctls
 from .rtnetlink import addresses
 
 TABLES = {
@@ -13,5 +13,6 @@ TABLES = {
     "addresses": addresses.apply,
     "ipset": ipset.apply,
     "iptables": iptables.apply,
+    "nftables": nftables.apply,
     "ipvs": ipvs.apply,
 }

@@ -14,6 +14,11 @@ kind                    key                                         value
 ``member``              :class:`~.ipset.MemberKey`                  option text ("" for none)
 ``chain``               :class:`~.iptables.ChainKey`                tuple of rule texts
 ``jump``                :class:`~.iptables.JumpKey`                 have: position from 1; want: RulePosition
+``nft_table``           :class:`~.nftables.TableKey`                flags, 0 for none
+``nft_set``             :class:`~.nftables.SetKey`                  :class:`~.nftables.NftSet`
+``nft_element``         :class:`~.nftables.ElementKey`              ``""``
+``nft_chain``           :class:`~.nftables.ChainKey`                :class:`~.nftables.NftChain`
+``nft_text``            :class:`~.nft_text.TextTableKey`            canonical text of the table
 ``virtual_server``      :class:`~.ipvs.VirtualServerKey`            :class:`~.ipvs.VirtualServer`
 ``real_server``         :class:`~.ipvs.RealServerKey`               :class:`~.ipvs.RealServer`
 ``ipvs_timeout``        ``tcp``, ``tcp_fin`` or ``udp``             seconds

@@ -76,6 +76,16 @@ def _rules_text(_key: Any, value: Any) -> str:
     return f"{len(value)} rule" + ("" if len(value) == 1 else "s")
 
 
+def _nft_set_text(_key: Any, value: Any) -> str:
+    return f"type {' . '.join(value.types)}{' flags interval' if value.interval else ''}"
+
+
+def _nft_chain_text(key: Any, value: Any) -> str:
+    hook = value.hook
+    place = f"type {hook.type} hook {hook.hook} priority {hook.priority} policy {hook.policy}, " if hook else ""
+    return place + _rules_text(key, value.rules)
+
+
 def _lines_text(_key: Any, value: Any) -> str:
     count = value.count("\n")
     return f"{count} line" + ("" if count == 1 else "s")
@@ -108,6 +118,20 @@ def _jump_key(raw: Any) -> Any:
     return JumpKey(*raw)
 
 
+def _text_table_key(raw: Any) -> Any:
+    from .nft_text import TextTableKey
+
+    return TextTableKey(*raw)
+
+
+def _same_text(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    from .nft_text import same_text
+
+    return same_text(one, other)
+
+
 def _address_key(raw: Any) -> Any:
     from .link import AddressKey
 
@@ -118,6 +142,33 @@ def _route_key(raw: Any) -> Any:
     from .link import RouteKey
 
     return RouteKey(*raw)
+
+
+def _table_key(raw: Any) -> Any:
+    from .nftables import TableKey
+
+    return TableKey(*raw)
+
+
+def _nft_set_key(raw: Any) -> Any:
+    from .nftables import SetKey
+
+    return SetKey(_table_key(raw[0]), raw[1])
+
+
+def _element_key(raw: Any) -> Any:
+    from .nftables import ElementKey
+
+    return ElementKey(_nft_set_key(raw[0]), tuple(raw[1]))
+
+
+def _nft_chain_key(raw: Any) -> Any:
+    from .nftables import ChainKey
+
+    return ChainKey(_table_key(raw[0]), raw[1])
+
+
+_IN_TABLE = ("nft_table", lambda key: key.table)
 
 
 KINDS: dict[str, Kind] = {
@@ -136,6 +187,20 @@ KINDS: dict[str, Kind] = {
     ),
     "chain": Kind("iptables", "chain", _chain_key, _equal, _rules_text),
     "jump": Kind("iptables", "rule in", _jump_key, _equal, lambda _key, value: f"at position {value}"),
+    "nft_table": Kind(
+        "nftables", "nftables table", _table_key, _equal, lambda _key, value: f"flags {value:#x}" if value else ""
+    ),
+    "nft_set": Kind("nftables", "nftables set", _nft_set_key, _equal, _nft_set_text, _IN_TABLE),
+    "nft_element": Kind(
+        "nftables",
+        "element",
+        _element_key,
+        _equal,
+        lambda _key, _value: "",
+        ("nft_table", lambda key: key.set.table),
+    ),
+    "nft_chain": Kind("nftables", "nftables chain", _nft_chain_key, _equal, _nft_chain_text, _IN_TABLE),
+    "nft_text": Kind("nft_text", "nftables table", _text_table_key, _same_text, _lines_text),
     "virtual_server": Kind("ipvs", "virtual server", _server_key, _equal, _server_text),
     "real_server": Kind(
         "ipvs",

@@ -12,6 +12,7 @@ its translation (kubernetes/kubernetes#133773).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..model.ipset import keeps_members
 from ..model.step import Step
@@ -33,6 +34,16 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("chain", "change"),
     ("jump", "create"),
     ("jump", "change"),
+    ("nft_table", "create"),  # one transaction until "nft_chain", in an order of its own
+    ("nft_table", "change"),
+    ("nft_set", "create"),
+    ("nft_set", "change"),
+    ("nft_element", "create"),
+    ("nft_element", "change"),
+    ("nft_chain", "create"),
+    ("nft_chain", "change"),
+    ("nft_text", "create"),
+    ("nft_text", "change"),
     ("ipvs_timeout", "change"),
     ("virtual_server", "create"),
     ("virtual_server", "change"),
@@ -45,8 +56,13 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("route", "delete"),
     ("real_server", "delete"),
     ("virtual_server", "delete"),
+    ("nft_text", "delete"),
     ("jump", "delete"),
     ("chain", "delete"),
+    ("nft_chain", "delete"),
+    ("nft_element", "delete"),
+    ("nft_set", "delete"),
+    ("nft_table", "delete"),
     ("member", "delete"),
     ("set", "delete"),
     ("link", "delete"),
@@ -56,7 +72,7 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("sync_daemon", "create"),  # a backup needs the real servers of the connections that it receives
     ("sync_daemon", "change"),
 )
-RULES = ("chain", "jump")
+RULES = ("chain", "jump", "nft_chain")
 _RANK: dict[tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDER)}
 
 
@@ -65,13 +81,15 @@ def ordered(steps: Iterable[Step]) -> list[Step]:
 
     A set that is refilled because of its new header loses its members at that step: their deletions move to the
     creations. An IPv6 address with a new prefix length is deleted before it is created, since a link can have it only
-    once.
+    once. Elements are deleted from an interval set before others are created in it, since elements must not overlap.
     """
     steps = list(steps)
+    intervals = _interval_sets(steps)
     refilled = {step.key for step in steps if is_refill(step)}
     again = {
         step.key[:2] for step in steps if step.kind == "address" and step.after is not None and ":" in step.key.address
     }
+    elements = _RANK["nft_element", "create"] - 0.5
     at_once, before = _RANK["member", "change"], _RANK["address", "create"] - 0.5
 
     def rank(step: Step) -> float:
@@ -79,9 +97,18 @@ def ordered(steps: Iterable[Step]) -> list[Step]:
             return at_once
         if again and step.kind == "address" and step.after is None and step.key[:2] in again:
             return before
+        if intervals and step.kind == "nft_element" and step.after is None and step.key.set in intervals:
+            return elements
         return _RANK[step.kind, step.verb]
 
     return sorted(steps, key=rank)
+
+
+def _interval_sets(steps: Iterable[Step]) -> set[Any]:
+    """Return the sets of nftables in which elements are created that have a network, or replace one that has."""
+    elements = [step for step in steps if step.kind == "nft_element"]
+    networks = {step.key.set for step in elements if any("/" in field for field in step.key.fields)}
+    return networks.intersection(step.key.set for step in elements if step.after is not None)
 
 
 def rules_last(steps: Sequence[Step]) -> list[Step]:

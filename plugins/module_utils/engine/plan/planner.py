@@ -72,6 +72,7 @@ def plan(
     conflicts: list[Conflict] = []
     adopted: dict[str, list[Any]] = {}
     refused: dict[str, set[Any]] = {}
+    blamed: set[tuple[str, Any]] = set()
     for kind in sorted(set(have) | set(want), key=list(KINDS).index):
         has, wants = have.get(kind, {}), want.get(kind, {})
         parent = KINDS[kind].parent
@@ -100,7 +101,10 @@ def plan(
             changes = before is None or not same(before, value) or (replaced and key.set in replaced)
             foreign_parent = parent is not None and not ours and parent[1](key) in have.get(parent[0], {})
             if changes and not ours and (before is not None or foreign_parent):
-                conflicts.append(Conflict(kind, key, ""))
+                item = (parent[0], parent[1](key)) if parent and foreign_parent else (kind, key)
+                if item not in blamed:  # one conflict for all children of a parent
+                    conflicts.append(Conflict(*item, ""))
+                    blamed.add(item)
                 blocked.add(key)
             elif changes:
                 steps.append(Step(kind, key, before, value))

@@ -18,6 +18,7 @@ from ..model import ReadState, State
 
 if TYPE_CHECKING:
     from ..kernel.iptables import Version
+    from .nft_tables import NftTables
 
 _A_TURN = 32  # virtual servers: some milliseconds; a thousand take a quarter of an hour
 _BUCKETS = "/proc/sys/net/netfilter/nf_conntrack_buckets"
@@ -34,16 +35,26 @@ class Node:
     def __init__(self, precise: bool = False) -> None:
         self._precise = precise
         self._next = 0  # the virtual server with which the next turn begins
-        self._backend = ""  # of iptables: "legacy" or "nft"
+        self._iptables_backend = ""  # "legacy" or "nft"
         self._rules: State = {}
         self._rules_print: bytes | None = None
+        self._nftables: NftTables | None = None
 
     @property
     def tables(self) -> Mapping[str, Any]:
         """Return ``apply`` of each table, by the table's name."""
         from ..kernel.tables import TABLES
 
-        return TABLES
+        return {**TABLES, "nftables": self.nftables.apply} if self._nftables else TABLES
+
+    @property
+    def nftables(self) -> NftTables:
+        """Return the tables of nftables, as this node reads and writes them."""
+        if self._nftables is None:
+            from .nft_tables import NftTables
+
+            self._nftables = NftTables()
+        return self._nftables
 
     def read(self, want: ReadState, owned: Mapping[str, Collection[Any]]) -> State:
         """Return the present items: sets and sysctls that are wanted or owned, and all items of other kinds.
@@ -55,20 +66,28 @@ class Node:
 
         return finished(self.reading(want, owned))
 
-    def reading(self, want: ReadState, owned: Mapping[str, Collection[Any]]) -> Generator[None, None, State]:
-        """Do what :meth:`read` does, in slices."""
-        from ..kernel import ipset, ipvs, sysctls
+    def reading(
+        self, want: ReadState, owned: Mapping[str, Collection[Any]], believed: ReadState | None = None
+    ) -> Generator[None, None, State]:
+        """Do what :meth:`read` does, in slices.
+
+        ``believed`` are the items of the last reading and later writes, None if unknown. Tables of nftables are read
+        again only if another process has changed any since.
+        """
+        from ..kernel import ipvs, sysctls
         from ..kernel.rtnetlink import addresses
 
-        have: State = {"set": {}, "member": {}}
+        have: State = {}
         have.update((yield from ipvs.reading(precise=self._precise or self._turn(want.get("virtual_server", {})))))
         yield
-        for name_ in sorted({*want.get("set", ()), *owned.get("set", ())}):
-            for kind, items in ipset.read([name_]).items():
-                have[kind].update(items)
+        nft_tables = {*want.get("nft_table", ()), *owned.get("nft_table", ())}
+        if nft_tables:
+            have.update(self.nftables.read(nft_tables, believed))
             yield
-        have.update((yield from self._reading_rules()))
-        yield
+        if not nft_tables or any(keys.get(kind) for keys in (want, owned) for kind in ("set", "chain", "jump")):
+            have.update((yield from self._reading_sets({*want.get("set", ()), *owned.get("set", ())})))
+            have.update((yield from self._reading_rules()))
+            yield
         have.update(addresses.read({*want.get("link", ()), *owned.get("link", ()), DUMMY}))
         yield
         routes = {*want.get("route", ()), *owned.get("route", ())}
@@ -83,13 +102,23 @@ class Node:
         self._next = start + _A_TURN
         return list(islice(servers, start, self._next))
 
+    def _reading_sets(self, names: Collection[str]) -> Generator[None, None, State]:
+        from ..kernel import ipset
+
+        have: State = {"set": {}, "member": {}}
+        for name_ in sorted(names):
+            for kind, items in ipset.read([name_]).items():
+                have[kind].update(items)
+            yield
+        return have
+
     def _reading_rules(self) -> Generator[None, None, State]:
         from ..kernel import iptables
 
-        if not self._backend and self._rules:  # not in the first read, which must be fast
-            self._backend = _iptables().backend
+        if not self._iptables_backend and self._rules:  # not in the first read, which must be fast
+            self._iptables_backend = _iptables().backend
             yield
-        fingerprint = iptables.fingerprint(self._backend) if self._backend else None
+        fingerprint = iptables.fingerprint(self._iptables_backend) if self._iptables_backend else None
         if fingerprint is None or fingerprint != self._rules_print:
             rules: State = {}
             for family in (4, 6):
@@ -98,6 +127,10 @@ class Node:
                 yield
             self._rules, self._rules_print = rules, fingerprint
         return {kind: dict(items) for kind, items in self._rules.items()}
+
+    def is_current(self) -> bool:
+        """Tell whether no other process has changed tables of nftables since the last reading; False if unknown."""
+        return self._nftables is not None and self._nftables.is_current()
 
     def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
         """Return active and inactive connections of real servers, at least of these virtual servers."""

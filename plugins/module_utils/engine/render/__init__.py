@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..errors import InputError
 from ..model import ReadState
-from . import addresses, documents, ipset, iptables, ipvsadm
+from . import addresses, documents, ipset, iptables, ipvsadm, nftables
 
 FORMATS = {
     "json": documents.render,
@@ -15,6 +15,7 @@ FORMATS = {
     "ipset": ipset.render,
     "iptables": iptables.render_4,
     "ip6tables": iptables.render_6,
+    "nft": nftables.render,
     "addresses": addresses.render,
 }
 
@@ -25,7 +26,8 @@ def render(state: ReadState, fmt: str) -> str:
     Args:
         state: the state.
         fmt: one of ``json``, ``ipvsadm`` (as ``ipvsadm -Sn``), ``ipset`` (``ipset save``), ``iptables`` and
-            ``ip6tables`` (``iptables-save``), ``addresses`` (of kube-ipvs0, one ``address/prefix`` a line).
+            ``ip6tables`` (``iptables-save``), ``nft`` (tables of nftables as ``nft -f`` reads them; see
+            ``desired.nft_state``), ``addresses`` (of kube-ipvs0, one ``address/prefix`` a line).
 
     Raises:
         InputError: there is no such format.

@@ -85,7 +85,7 @@ def test_reserved_address_is_refused_and_named(field: str, value: str, reason: s
         ("::ffff:203.0.113.7", ("::/0",), False),
     ],
 )
-def test_networks_allow_what_was_clearly_meant(value: str, allowed: tuple[str, ...], is_served: bool) -> None:
+def test_networks_allow_explicit_reserved_addresses(value: str, allowed: tuple[str, ...], is_served: bool) -> None:
     policy = AddressPolicy("allowedExternalIPs", allowed, frozenset({"10.99.0.11"}), frozenset(API))
     assert (policy.refusal(value) == "") is is_served
 

@@ -171,7 +171,7 @@ def test_one_broken_endpoint_costs_only_itself(broken: Any, said: str) -> None:
     assert servers(built.state()) == {"tcp 10.20.30.41:80": ["10.180.0.1:80", "10.180.0.2:80"]}
 
 
-def test_host_bits_are_cleared_and_said() -> None:
+def test_host_bits_are_cleared_with_a_warning() -> None:
     obj = service(kind="LoadBalancer", ingress=[{"ip": "1.2.3.4"}], loadBalancerSourceRanges=["10.1.2.3/8"])
     built = cluster([obj])
     assert built.problems == {
@@ -210,13 +210,13 @@ def test_a_broken_node(change: dict[str, Any], said: str) -> None:
     assert built.problems == {}
 
 
-def test_another_node_does_not_matter() -> None:
+def test_other_nodes_are_ignored() -> None:
     built = cluster([{**objects.node("other"), "spec": {"podCIDRs": ["?"]}}])
     assert built.problems == {}
     assert built.node is None
 
 
-def test_without_pod_cidrs_node_cidr_says_so() -> None:
+def test_node_cidr_without_pod_cidrs_is_a_problem() -> None:
     built = cluster([], config=Config(detect_local_mode="NodeCIDR"))
     ((said,),) = built.problems.values()
     assert said.startswith(f"Node {NODE}: spec.podCIDRs is [], expected the node's networks")
@@ -266,12 +266,12 @@ def test_two_services_want_one_node_port() -> None:
     assert members(built.state(), "KUBE-NODE-PORT-TCP") == ["3001", "3002"]
 
 
-def test_of_the_same_age_the_name_decides() -> None:
+def test_name_decides_between_services_of_one_age() -> None:
     built = cluster([claimant("b", "10.0.0.2", OLD), claimant("a", "10.0.0.1", OLD)], node("10.99.0.11"))
     assert list(built.problems) == [("Service", "ns1/b")]
 
 
-def test_a_service_made_anew_is_not_the_oldest_any_more() -> None:
+def test_recreated_service_is_the_youngest() -> None:
     built = cluster([claimant("a", "10.0.0.1", OLD), claimant("b", "10.0.0.2", NEW)], node("10.99.0.11"))
     assert list(built.problems) == [("Service", "ns1/b")]
     built.put(claimant("a", "10.0.0.1", NEWEST))

@@ -65,7 +65,7 @@ def without_empty(state: State) -> State:
 
 @given(st.sampled_from(CONFIGS), seeds)
 @settings(max_examples=300, deadline=None)
-def test_any_history_ends_in_the_state_of_a_fresh_start(config: Config, seed: int) -> None:
+def test_any_history_equals_a_fresh_start(config: Config, seed: int) -> None:
     facts = FACTS[0]
     cluster = Cluster(config, facts)
     now: dict[tuple[str, str], dict[str, Any]] = {}
@@ -105,7 +105,7 @@ def test_any_history_ends_in_the_state_of_a_fresh_start(config: Config, seed: in
 
 @given(st.sampled_from(CONFIGS), seeds)
 @settings(max_examples=150, deadline=None)
-def test_the_state_hangs_together(config: Config, seed: int) -> None:
+def test_desired_state_is_consistent(config: Config, seed: int) -> None:
     """Every real server has its virtual server, every member its set, and every rule its sets.
 
     All of the state can be planned.
@@ -135,7 +135,7 @@ def test_the_state_hangs_together(config: Config, seed: int) -> None:
     assert len(steps) == sum(len(items) for items in state.values())
 
 
-def test_the_random_clusters_are_worth_something() -> None:
+def test_random_clusters_cover_all_features() -> None:
     """Conflicts, broken objects and real servers of every kind must occur, or the properties would not test them."""
     seen = {"virtual_server": 0, "real_server": 0, "address": 0, "conflict": 0, "broken": 0, "drop": 0}
     for seed in range(50):
@@ -174,7 +174,7 @@ def spoiled(value: Any, random: Random) -> Any:
 
 @given(seeds)
 @settings(max_examples=600, deadline=None)
-def test_junk_is_said_and_nothing_else_happens(seed: int) -> None:
+def test_junk_is_reported_and_changes_nothing(seed: int) -> None:
     """Junk in an object is used or reported; the other Service is served all the same."""
     source = RandomCluster(seed)
     cluster = Cluster(Config(), FACTS[0])

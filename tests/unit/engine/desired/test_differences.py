@@ -128,7 +128,7 @@ def test_scheduler_of_one_service(notes: dict[str, str], wanted: tuple[str, int]
     assert set(found.values()) == {wanted}
 
 
-def test_weights() -> None:
+def test_weights_follow_the_annotation() -> None:
     light = piece(endpoints=[endpoint("10.180.0.1")], name="light", annotations={"kubenode.ipvs/weight": "3"})
     none = piece(endpoints=[endpoint("10.180.0.2")], name="none", annotations={"kubenode.ipvs/weight": "0"})
     built = cluster([service(), light, none, piece(endpoints=[endpoint("10.180.0.3")], name="usual")])

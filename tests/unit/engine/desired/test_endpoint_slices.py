@@ -52,7 +52,7 @@ def test_duplicate_endpoints_across_slices_count_once() -> None:
 
 
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a"), ("a", "a")])
-def test_a_new_pod_goes_before_the_old_one_with_its_address(names: tuple[str, str]) -> None:
+def test_new_pod_precedes_old_one_with_its_address(names: tuple[str, str]) -> None:
     """The network reuses an address as soon as a pod has ended; the old endpoint disappears later."""
     old = endpoint("10.0.1.1", NODE, ready=False, serving=False, terminating=True)
     new = endpoint("10.0.1.1", "node2")
@@ -91,17 +91,17 @@ def test_one_port_with_another_number_in_each_slice() -> None:
     }
 
 
-def test_slices_of_another_namespace_are_another_services() -> None:
+def test_slices_of_another_namespace_are_ignored() -> None:
     objects = [service(), piece(endpoints=[endpoint("10.180.0.1")], namespace="ns2")]
     assert servers(cluster(objects).state()) == {"tcp 10.20.30.41:80": []}
 
 
-def test_slices_of_headless_services_are_not_for_us() -> None:
+def test_slices_of_headless_services_are_ignored() -> None:
     objects = [service(), piece(endpoints=[endpoint("10.180.0.1")], labels={"service.kubernetes.io/headless": ""})]
     assert servers(cluster(objects).state()) == {"tcp 10.20.30.41:80": []}
 
 
-def test_names_of_hosts_are_not_for_a_proxy() -> None:
+def test_slices_of_host_names_are_ignored() -> None:
     built = cluster([service(), {**piece(endpoints=[endpoint("db.example.com")]), "addressType": "FQDN"}])
     assert servers(built.state()) == {"tcp 10.20.30.41:80": []}
     assert built.problems == {}

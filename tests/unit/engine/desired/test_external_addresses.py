@@ -85,7 +85,7 @@ def test_load_balancer() -> None:
     assert chain(state, "KUBE-LOAD-BALANCER") == [MM]
 
 
-def test_everything_at_once() -> None:
+def test_all_external_addresses_together() -> None:
     state = cluster([balancer(externalIPs=["50.60.70.81"]), V4], node("100.101.102.103")).state()
     assert chain(state, "KUBE-SERVICES") == S_ALL
     assert len(servers(state)) == 4
@@ -154,7 +154,7 @@ def test_source_ranges(
 
 
 @pytest.mark.parametrize(("net", "inside"), [("127.0.0.0/8", True), ("192.0.2.0/24", False)])
-def test_source_ranges_of_a_node_whose_address_nobody_knows(net: str, inside: bool) -> None:
+def test_source_ranges_without_node_address(net: str, inside: bool) -> None:
     """kube-proxy assumes 127.0.0.1 then, too."""
     state = cluster([balancer(loadBalancerSourceRanges=[net])]).state()
     assert bool(members(state, "KUBE-LOAD-BALANCER-SOURCE-IP")) is inside

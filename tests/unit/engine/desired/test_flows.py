@@ -44,7 +44,7 @@ def test_every_service_address_has_all_serving_endpoints() -> None:
     assert found == frozenset((ip, 53) for ip in serving)
 
 
-def test_they_are_told_when_they_change_and_only_then() -> None:
+def test_flows_are_reported_only_when_they_change() -> None:
     one, two = endpoint("10.0.0.1", "other"), endpoint("10.0.0.2", NODE)
     built = cluster([dns(internalTrafficPolicy="Local", externalTrafficPolicy="Local"), ends(one, two)])
     assert told(built.take_flows()) == {VIP: ["10.0.0.1", "10.0.0.2"]}
@@ -58,7 +58,7 @@ def test_they_are_told_when_they_change_and_only_then() -> None:
     assert built.state()["real_server"] == before
 
 
-def test_without_serving_endpoints_there_is_nothing_to_tell() -> None:
+def test_flows_without_serving_endpoints_are_empty() -> None:
     """No other endpoint could answer, so flows stay."""
     built = cluster([dns(), ends(endpoint("10.0.0.1"))])
     built.put(ends(endpoint("10.0.0.1", ready=False, serving=False)))

@@ -102,7 +102,7 @@ def test_o21c_padded_cluster_ip_is_served(given: str, families: dict[str, Any]) 
         ("::ffff:10.1.2.3/112", "10.1.0.0/16"),
     ],
 )
-def test_o21d_padded_source_range_lets_in_what_it_says(given: str, wanted: str) -> None:
+def test_o21d_padded_source_range_is_decimal(given: str, wanted: str) -> None:
     built = cluster([service(**BALANCER, loadBalancerSourceRanges=[given])])
     assert members(built.state(), "KUBE-LOAD-BALANCER-SOURCE-CIDR") == [f"1.2.3.4,tcp:80,{wanted}"]
     assert members(built.state(), "KUBE-LOAD-BALANCER-FW") == ["1.2.3.4,tcp:80"]
@@ -167,7 +167,7 @@ def test_o21i_blank_source_range_is_skipped() -> None:
     ],
     ids=["blank", "blanks", "address", "one of two", "negative", "two lengths", "hexadecimal", "null"],
 )
-def test_source_ranges_that_cannot_be_read_let_nobody_in(ranges: list[Any]) -> None:
+def test_unreadable_source_ranges_admit_no_client(ranges: list[Any]) -> None:
     """A Service with unreadable ranges has no load balancer address at all.
 
     A Service without ranges lets every client in.
@@ -208,7 +208,7 @@ def test_p42_mapped_address_of_a_link_is_ipv4() -> None:
     assert node_port_addresses(6, addresses, ("::/0",), ()) == ()
 
 
-def test_warnings_go_with_what_they_are_about() -> None:
+def test_warnings_end_with_their_object() -> None:
     built = cluster([service(externalIPs=["005.6.7.8"])])
     assert list(built.warnings) == [SERVICE]
     built.put(service(externalIPs=["5.6.7.8"]))

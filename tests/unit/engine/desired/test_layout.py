@@ -74,7 +74,7 @@ CLUSTER_IP = "-m set --match-set KUBE-CLUSTER-IP"
         (Config(cluster_cidrs=("10.244.0.0/16",), masquerade_all=True), "-m comment", "dst,dst"),
     ],
 )
-def test_who_is_masqueraded_to_a_cluster_ip(config: Config, starts: str, flags: str) -> None:
+def test_cluster_ip_traffic_to_masquerade(config: Config, starts: str, flags: str) -> None:
     state = cluster([service()], node(pod_cidrs=("10.244.1.0/24",)), config).state()
     (rule,) = [rule for rule in rules(state, "KUBE-SERVICES") if CLUSTER_IP in rule and "MARK-MASQ" in rule]
     assert rule.startswith(starts)
@@ -82,7 +82,7 @@ def test_who_is_masqueraded_to_a_cluster_ip(config: Config, starts: str, flags: 
 
 
 @pytest.mark.parametrize(("bit", "mark"), [(14, "0x4000"), (0, "0x1"), (31, "0x80000000")])
-def test_mark(bit: int, mark: str) -> None:
+def test_masquerade_bit_sets_the_mark(bit: int, mark: str) -> None:
     state = cluster([], config=Config(masquerade_bit=bit)).state()
     assert rules(state, "KUBE-MARK-MASQ") == [f"-j MARK --set-xmark {mark}/{mark}"]
     assert f"-m mark ! --mark {mark}/{mark} -j RETURN" in rules(state, "KUBE-POSTROUTING")
@@ -123,7 +123,7 @@ def test_a_set_grows_with_its_members_and_shrinks_again() -> None:
     assert built.take()["set"]["KUBE-CLUSTER-IP"].option("maxelem") == "65536"
 
 
-def test_sysctls() -> None:
+def test_sysctls_follow_the_settings() -> None:
     always = {
         "net.ipv4.vs.conntrack": "1",
         "net.ipv4.vs.expire_nodest_conn": "1",
@@ -163,7 +163,7 @@ def test_sysctls() -> None:
         (0, Config(), None),
     ],
 )
-def test_conntrack_max(cpus: int, config: Config, wanted: str | None) -> None:
+def test_conntrack_max_follows_the_cpu_count(cpus: int, config: Config, wanted: str | None) -> None:
     assert cluster([], node(cpus=cpus), config).state()["sysctl"].get("net.netfilter.nf_conntrack_max") == wanted
 
 
@@ -205,7 +205,7 @@ def test_connection_reuse_only_on_kernels_that_need_it(kernel: str, set_it: bool
     assert found.get("net.ipv4.vs.conn_reuse_mode") == ("0" if set_it else None)
 
 
-def test_new_facts() -> None:
+def test_changed_node_addresses_change_the_state() -> None:
     """The node gets an address, and another primary address; node ports and source ranges follow."""
     obj = service(
         ports=[{"name": "p80", "port": 80, "nodePort": 3001}],

@@ -28,17 +28,17 @@ def state(recording: dict[str, Any]) -> State:
     return cluster.state()
 
 
-def test_there_are_recordings() -> None:
+def test_recordings_exist() -> None:
     assert len(recorded.RECORDINGS) >= 8
 
 
-def test_virtual_servers(recording: dict[str, Any], state: State) -> None:
+def test_virtual_servers_match_the_recording(recording: dict[str, Any], state: State) -> None:
     wanted = recorded.servers(recording["state"]["ipvs"])
     assert len(wanted) > 10
     assert recorded.servers(render(state, "ipvsadm")) == wanted
 
 
-def test_sets(recording: dict[str, Any], state: State) -> None:
+def test_sets_match_the_recording(recording: dict[str, Any], state: State) -> None:
     headers, members = recorded.sets(recording["state"]["ipset"])
     assert len(headers) == 34
     ours = recorded.sets(render(state, "ipset"))
@@ -47,12 +47,12 @@ def test_sets(recording: dict[str, Any], state: State) -> None:
 
 
 @pytest.mark.parametrize(("fmt", "key"), [("iptables", "v4"), ("ip6tables", "v6")])
-def test_rules(recording: dict[str, Any], state: State, fmt: str, key: str) -> None:
+def test_rules_match_the_recording(recording: dict[str, Any], state: State, fmt: str, key: str) -> None:
     assert recorded.rules(render(state, fmt)) == recorded.rules(recording["state"][key])
 
 
 @pytest.mark.parametrize(("fmt", "key"), [("iptables", "v4"), ("ip6tables", "v6")])
-def test_text_of_iptables(recording: dict[str, Any], state: State, fmt: str, key: str) -> None:
+def test_rendered_rules_match_the_recording(recording: dict[str, Any], state: State, fmt: str, key: str) -> None:
     """Compare tables, chains and rules in their order, without comments, counters and the empty table."""
     lines = [line for line in recording["state"][key].splitlines() if not line.startswith("#")]
     lines = lines[lines.index("*filter") :]
@@ -63,5 +63,5 @@ def test_text_of_iptables(recording: dict[str, Any], state: State, fmt: str, key
     assert [line for line in ours if "-A KUBE-IPVS-OUT-FILTER" not in line] == plain
 
 
-def test_addresses(recording: dict[str, Any], state: State) -> None:
+def test_addresses_match_the_recording(recording: dict[str, Any], state: State) -> None:
     assert set(render(state, "addresses").split()) == recorded.addresses(recording["state"]["addr"])

@@ -58,13 +58,13 @@ def compare(things: list[dict[str, Any]], config: dict[str, Any], facts: NodeFac
 @given(st.integers(0, 2**32))
 @example(4413)  # an address that terminates in two slices, in one of them on this node
 @settings(max_examples=250, deadline=None)
-def test_random_clusters(seed: int) -> None:
+def test_random_clusters_match_the_second_proxier(seed: int) -> None:
     things, config = plain_cluster.a_cluster(Random(seed))
     compare(things, config, NodeFacts(plain_cluster.NODE, plain_cluster.ADDRESSES))
 
 
 @pytest.mark.parametrize("path", recorded.RECORDINGS, ids=lambda path: path.stem)
-def test_the_second_opinion_is_kube_proxy_s(path: Any) -> None:
+def test_second_proxier_matches_kube_proxy(path: Any) -> None:
     """The second reading reproduces the recordings of kube-proxy, so the engine's agreement with it counts."""
     recording = recorded.load(path)
     compare(recording["objects"], recording["config"], recorded.facts(recording))

@@ -94,7 +94,7 @@ def test_changes_between_slices_are_not_lost() -> None:
     assert built.state() == cluster([large(1, 1), GOOD[1]]).state()
 
 
-def test_fault_of_ours_costs_one_service(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_costs_one_service(monkeypatch: pytest.MonkeyPatch) -> None:
     real = module.contribution
 
     def faulty(obj: Any, *rest: Any) -> Contribution:

@@ -76,7 +76,7 @@ SOMEWHERE = [
 ]
 
 
-def test_services_come_and_go() -> None:
+def test_services_are_added_and_removed() -> None:
     built = cluster(SOMEWHERE)
     assert len(members(built.state(), "KUBE-CLUSTER-IP")) == 12
     (check,) = built.health_checks().values()
@@ -119,13 +119,13 @@ def test_services_come_and_go() -> None:
         "label without value",
     ],
 )
-def test_services_that_are_not_for_us(obj: dict[str, Any]) -> None:
+def test_services_of_other_proxies_are_ignored(obj: dict[str, Any]) -> None:
     built = cluster([obj, V4], node("100.101.102.103"))
     assert built.state() == cluster([], node("100.101.102.103")).state()
     assert built.problems == {}
 
 
-def test_a_service_becomes_a_load_balancer_and_is_one_no_more() -> None:
+def test_service_changes_type_to_load_balancer_and_back() -> None:
     two = [port(1234, "something", "UDP"), port(1235, "somethingelse", "TCP")]
     plain = service(cluster_ips=["172.16.55.4"], ports=two)
     local = service(
@@ -157,7 +157,7 @@ def test_one_address_for_all_ports() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "wanted"), [(None, 10800), (60, 60)])
-def test_affinity(seconds: int | None, wanted: int) -> None:
+def test_affinity_sets_the_persistence_timeout(seconds: int | None, wanted: int) -> None:
     config = {} if seconds is None else {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": seconds}}}
     obj = balancer(sessionAffinity="ClientIP", externalIPs=["50.60.70.81"], **config)
     state = cluster([obj], node("100.101.102.103")).state()
@@ -168,7 +168,7 @@ def test_affinity(seconds: int | None, wanted: int) -> None:
 
 
 @pytest.mark.parametrize(("scheduler", "flags"), [("mh", 0x10), ("sh", 0), ("wrr", 0)])
-def test_scheduler(scheduler: str, flags: int) -> None:
+def test_scheduler_follows_the_settings(scheduler: str, flags: int) -> None:
     six = service("svc6", ["2020::1"], sessionAffinity="ClientIP")
     state = cluster([service(), six], config=Config(scheduler=scheduler)).state()
     found = {key.family: value for key, value in state["virtual_server"].items()}

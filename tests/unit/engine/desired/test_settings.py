@@ -18,12 +18,12 @@ from kubenode.engine.kubernetes.endpoint_slice import WEIGHT
 from kubenode.engine.kubernetes.service import FLAGS, SCHEDULER
 
 
-def test_nothing_is_all_default() -> None:
+def test_empty_configuration_has_all_defaults() -> None:
     assert parse([]) == (Config(), [])
     assert parse([kube_proxy()]) == (Config(), [])
 
 
-def test_what_kube_proxy_writes_out_is_all_default() -> None:
+def test_defaults_written_by_kube_proxy_are_defaults() -> None:
     """``kube-proxy --write-config-to`` and kubeadm's ConfigMap write every field, most of them empty."""
     document = yaml.safe_load((GOLDEN / "kube-proxy-defaults.yaml").read_text())
     config, warnings = parse([document])
@@ -31,7 +31,7 @@ def test_what_kube_proxy_writes_out_is_all_default() -> None:
     assert warnings == ["KubeProxyConfiguration: mode is iptables; this agent works as mode ipvs does"]
 
 
-def test_what_kubeadm_writes() -> None:
+def test_configuration_of_kubeadm_is_read() -> None:
     nothing: dict[str, Any] = {
         "bindAddress": "0.0.0.0",
         "bindAddressHardFail": False,
@@ -109,6 +109,7 @@ OURS = {
     "localhostNodePorts": (True, {"localhost_node_ports": True}),
     "bindLoadBalancerIPs": (False, {"bind_load_balancer_ips": False}),
     "noEndpoints": ("reject", {"no_endpoints": "reject"}),
+    "rules.backend": ("nftables", {"rules_backend": "nftables"}),
     "vipBinding": ("routes", {"vip_binding": "routes"}),
     "serviceCIDRs": (["10.96.0.0/12", "FD00:96:0::/108"], {"service_cidrs": ("10.96.0.0/12", "fd00:96::/108")}),
     "allowedExternalIPs": (["192.0.2.7/32", "FD00::/8"], {"allowed_external_ips": ("192.0.2.7/32", "fd00::/8")}),
@@ -126,7 +127,7 @@ OURS = {
 
 
 @pytest.mark.parametrize(("path", "value", "wanted"), [(path, *given) for path, given in GIVEN.items()])
-def test_fields_of_kube_proxy(path: str, value: Any, wanted: dict[str, Any]) -> None:
+def test_fields_of_kube_proxy_are_read(path: str, value: Any, wanted: dict[str, Any]) -> None:
     idle = (
         [f"KubeProxyConfiguration: fields without effect on this agent are ignored: {path}"]
         if path in WITHOUT_EFFECT
@@ -136,7 +137,7 @@ def test_fields_of_kube_proxy(path: str, value: Any, wanted: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize(("path", "value", "wanted"), [(path, *given) for path, given in OURS.items()])
-def test_fields_of_ours(path: str, value: Any, wanted: dict[str, Any]) -> None:
+def test_fields_of_the_agent_are_read(path: str, value: Any, wanted: dict[str, Any]) -> None:
     assert parse([agent(**nested(path, value))]) == (Config(**wanted), [])
 
 
@@ -165,7 +166,7 @@ def test_the_source_is_the_section_that_is_given(section: Any) -> None:
     )
 
 
-def test_documents() -> None:
+def test_documents_are_read_by_kind() -> None:
     assert problems(kube_proxy(), kube_proxy()) == (
         "KubeProxyConfiguration: there are two documents of this kind, expected one",
     )
@@ -193,7 +194,7 @@ def test_unknown_fields_are_named() -> None:
     ]
 
 
-def test_fields_of_other_modes_are_said_once() -> None:
+def test_fields_of_other_modes_warn_once() -> None:
     document = kube_proxy(
         iptables={"localhostNodePorts": False, "syncPeriod": "10s", "minSyncPeriod": "1s", "masqueradeAll": True},
         nftables={"masqueradeBit": 15},
@@ -224,7 +225,7 @@ def test_an_address_alone_means_its_usual_port() -> None:
 
 
 @pytest.mark.parametrize("mode", ["", "iptables", "nftables"])
-def test_another_mode_is_said(mode: str) -> None:
+def test_another_mode_is_a_warning(mode: str) -> None:
     _config, warnings = parse([kube_proxy(mode=mode)])
     (warning,) = warnings
     assert warning.endswith("; this agent works as mode ipvs does")

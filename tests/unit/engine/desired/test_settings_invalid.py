@@ -54,7 +54,7 @@ from support.clusters.configuration import agent, kube_proxy, nested, problems
         ("ipvs", [], "a mapping"),
     ],
 )
-def test_invalid_values(path: str, value: Any, expected: str) -> None:
+def test_invalid_values_of_kube_proxy_are_named(path: str, value: Any, expected: str) -> None:
     (problem,) = problems({**kube_proxy(), **nested(path, value)})
     assert problem.startswith(f"KubeProxyConfiguration: {path} is {value!r}, expected ")
     assert expected in problem
@@ -65,6 +65,7 @@ def test_invalid_values(path: str, value: Any, expected: str) -> None:
     [
         ("localFallback", "node", "one of 'cluster', 'drop'"),
         ("noEndpoints", True, "one of 'none', 'reject'"),
+        ("rules.backend", "nft", "one of 'auto', 'iptables', 'nftables'"),
         ("vipBinding", "x", "one of 'addresses', 'routes'"),
         ("serviceCIDRs", "10.96.0.0/12", "a list of networks"),
         ("serviceCIDRs", ["10.96.0.0"], "'10.96.0.0' is not one"),
@@ -81,13 +82,13 @@ def test_invalid_values(path: str, value: Any, expected: str) -> None:
         ("source.kubernetes", "yes", "a mapping"),
     ],
 )
-def test_invalid_values_of_ours(path: str, value: Any, expected: str) -> None:
+def test_invalid_values_of_the_agent_are_named(path: str, value: Any, expected: str) -> None:
     (problem,) = problems(agent(**nested(path, value)))
     assert problem.startswith(f"AgentConfiguration: {path} is {value!r}, expected ")
     assert expected in problem
 
 
-def test_all_problems_at_once() -> None:
+def test_all_problems_are_named_at_once() -> None:
     found = problems(
         kube_proxy(ipvs={"scheduler": "x", "syncPeriod": "y"}, oomScoreAdj=5000), agent(vipPing=1), {"kind": None}, 5
     )
@@ -118,12 +119,12 @@ def test_all_problems_at_once() -> None:
         ),
     ],
 )
-def test_contradictions(fields: dict[str, Any], problem: str) -> None:
+def test_contradicting_settings_are_named(fields: dict[str, Any], problem: str) -> None:
     assert problems(kube_proxy(**fields)) == (f"KubeProxyConfiguration: {problem}",)
 
 
 @pytest.mark.parametrize("pods", ["10.96.0.0/11", "10.100.0.0/16"])
-def test_service_networks_are_not_the_pods(pods: str) -> None:
+def test_overlapping_service_and_pod_networks_are_named(pods: str) -> None:
     (problem,) = problems(kube_proxy(clusterCIDR=pods), agent(serviceCIDRs=["10.96.0.0/12", "fd00:96::/108"]))
     assert (
         problem

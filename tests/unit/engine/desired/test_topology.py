@@ -138,7 +138,7 @@ def lasts(items: list[Candidate] | None) -> str | None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_categories(case: Case) -> None:
+def test_endpoints_are_categorised(case: Case) -> None:
     choice = choose(
         candidates(case.endpoints),
         case.accessible or not case.internal_local,
@@ -154,7 +154,7 @@ CLUSTER, NODE_PORT = "tcp 10.20.30.41:80", "tcp 10.99.0.11:3001"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_real_servers(case: Case) -> None:
+def test_real_servers_follow_the_categories(case: Case) -> None:
     """Policy Local without a local endpoint falls back to the cluster's endpoints, if the Service uses them."""
     obj = service(
         ports=[port(node_port=3001 if case.accessible else 0)],
@@ -176,7 +176,7 @@ def test_real_servers(case: Case) -> None:
     assert counts[6, "internal"] == counts[6, "external"] == 0
 
 
-def test_no_fall_back_if_not_wanted() -> None:
+def test_no_fallback_unless_configured() -> None:
     from kubenode.engine.desired.settings import Config
 
     obj = service(ports=[port(node_port=3001)], kind="NodePort", externalTrafficPolicy="Local")

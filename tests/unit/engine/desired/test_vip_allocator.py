@@ -110,7 +110,7 @@ def test_claims_of_one_turn_are_ranked_by_age_in_any_order() -> None:
         assert answering(built, f"tcp {SHARED}:80") == ["10.180.0.66:80"]
 
 
-def test_the_first_that_waits_inherits_whatever_its_age() -> None:
+def test_first_waiting_service_inherits_at_any_age() -> None:
     built = cluster([victim(SHARED), *SLICES])
     built.take()
     built.put(service("third", ["10.0.0.3"], externalIPs=[SHARED], creationTimestamp=NEWEST))

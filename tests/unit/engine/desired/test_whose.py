@@ -35,7 +35,7 @@ def objects() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("vip_binding", ["addresses", "routes"])
-def test_every_item_that_is_there_for_a_service_says_so(vip_binding: str) -> None:
+def test_every_item_of_a_service_names_it(vip_binding: str) -> None:
     built = cluster(objects(), facts("192.0.2.1"), Config(vip_binding=vip_binding))
     state = built.state()
     items = [
@@ -59,7 +59,7 @@ def test_every_item_that_is_there_for_a_service_says_so(vip_binding: str) -> Non
     assert found["member", MemberKey("KUBE-LOOP-BACK", "10.244.1.1,tcp:8080,10.244.1.1")] == "ns1/one"
 
 
-def test_what_no_service_wants_belongs_to_none() -> None:
+def test_unwanted_item_belongs_to_no_service() -> None:
     built = cluster(objects())
     built.remove("Service", "ns1", "one")
     items = [
@@ -72,7 +72,7 @@ def test_what_no_service_wants_belongs_to_none() -> None:
     assert built.whose([("virtual_server", SHARED)]) == {("virtual_server", SHARED): "ns1/two"}
 
 
-def test_which_port_of_a_service() -> None:
+def test_item_names_the_port_of_its_service() -> None:
     built = cluster(objects(), facts("192.0.2.1"))
     assert built.port_of(FIRST) == "ns1/one:web"
     assert built.port_of(VirtualServerKey("tcp", "192.0.2.1", 30080, 4)) == "ns1/one:web"

@@ -32,17 +32,17 @@ def test_input_output_status_and_language(here: Path, monkeypatch: pytest.Monkey
     assert command.run(["echo-tool", "a b; $HOME"], "öne\ntwo\n") == (3, "öne\ntwo\n", "C a b; $HOME\n")
 
 
-def test_a_tool_that_somebody_ends_says_so(here: Path) -> None:
+def test_killed_tool_is_reported(here: Path) -> None:
     tool(here, "shot", "kill -USR1 $$")
     assert command.run(["shot"]) == (-10, "", "shot was ended by signal 10")
 
 
-def test_without_input_there_is_nothing_to_read(here: Path) -> None:
+def test_tool_without_input_reads_end_of_file(here: Path) -> None:
     tool(here, "reader", "cat; echo end")
     assert command.run(["reader"]).output == "end\n"
 
 
-def test_bytes_that_are_no_text_come_back_as_they_were(here: Path) -> None:
+def test_bytes_that_are_no_text_are_kept(here: Path) -> None:
     tool(here, "same", "cat")
     tool(here, "bytes", "printf 'a\\377b'")
     odd = command.run(["bytes"]).output
@@ -69,14 +69,14 @@ def test_a_missing_tool_names_its_package(
         command.run([name])
 
 
-def test_tools_outside_of_path_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tools_outside_of_path_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool(tmp_path, "hidden-tool", "echo found")
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(command, "_SYSTEM_DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
     assert command.run(["hidden-tool"]).output == "found\n"
 
 
-def test_a_tool_that_may_not_be_run(here: Path) -> None:
+def test_tool_without_permission_is_named(here: Path) -> None:
     tool(here, "locked", "echo", mode=0o644)
     with pytest.raises(MissingError, match="locked must not be run by this user"):
         command.run(["locked"])

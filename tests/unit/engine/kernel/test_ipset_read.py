@@ -100,12 +100,12 @@ def test_names_select(tool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(found["member"]) == [MemberKey("outer", "empty")]
 
 
-def test_nothing_at_all(tool: Path) -> None:
+def test_empty_kernel_has_no_sets(tool: Path) -> None:
     (tool / "out").write_text("")
     assert ipset.read() == {"set": {}, "member": {}}
 
 
-def test_no_word_from_the_kernel_is_not_nothing(tool: Path) -> None:
+def test_missing_answer_is_no_empty_list(tool: Path) -> None:
     """ipset ends so, with status 0, when the kernel refuses its first request."""
     (tool / "ipset").write_text("#!/bin/sh\n")
     for names in (None, ["a"]):
@@ -154,7 +154,7 @@ def test_refusals_are_explained(tool: Path, errors: str, kind: type[Exception], 
         ipset.read()
 
 
-def test_no_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tool_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubenode.engine.kernel.command._SYSTEM_DIRECTORIES", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingError, match="the tool ipset is missing; install the package ipset"):
@@ -164,7 +164,7 @@ def test_no_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "printed", ["ipset v7.17, protocol version: 7\n", "ipset v6.38, protocol version: 6\nWarning: ...\n", ""]
 )
-def test_version(tool: Path, printed: str) -> None:
+def test_version_of_the_tool_is_read(tool: Path, printed: str) -> None:
     (tool / "out").write_text(printed)
     assert ipset.version() == printed.partition("\n")[0]
 
@@ -182,7 +182,7 @@ def test_version(tool: Path, printed: str) -> None:
         ("", -1, "ipset failed without a word"),
     ],
 )
-def test_complaints(text: str, line: int, words: str | None) -> None:
+def test_complaints_of_the_tool_are_errors(text: str, line: int, words: str | None) -> None:
     found = complaint(text)
     assert found.line == line
     assert words is None or found.text == words

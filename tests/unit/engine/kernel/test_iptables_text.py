@@ -81,7 +81,7 @@ def test_a_repeated_rule_keeps_its_position(monkeypatch: pytest.MonkeyPatch) -> 
     }
 
 
-def test_repeated_jump_of_ours_goes_with_its_chain() -> None:
+def test_repeated_own_jump_is_removed_with_its_chain() -> None:
     jumps = {
         JumpKey(4, "nat", "OUTPUT", f"-j {rule}"): at
         for at, rule in enumerate(("OURS", "THEIRS", "OURS # 2", "THEIRS # 2"), 1)
@@ -167,7 +167,7 @@ def test_one_table_is_written_in_an_order_that_always_works() -> None:
         ("something else", 0, ""),
     ],
 )
-def test_complaints(errors: str, line: int, words: str) -> None:
+def test_complaints_of_the_tool_are_errors(errors: str, line: int, words: str) -> None:
     assert complaint(errors) == Complaint(line, words)
 
 

@@ -180,7 +180,7 @@ def test_image_has_commands_of_its_own(given: dict[str, str], index: int, comman
     assert missing.command.endswith(" && systemctl reboot")
 
 
-def test_container_is_helped_on_its_host() -> None:
+def test_remedy_of_a_container_is_on_its_host() -> None:
     inside = machine(NODES[0], container="lxc", installed=(OTHER,))
     assert not inside.awaits_reboot
     (sentence,) = sentences(diagnose(["ip_set"], inside, {}), inside)

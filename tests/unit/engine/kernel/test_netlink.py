@@ -66,7 +66,7 @@ def test_dump_and_query_find_loopback() -> None:
         assert attributes(one, 16)[IFLA_IFNAME] == b"lo\0"
 
 
-def test_query_raises_what_the_kernel_answers() -> None:
+def test_query_raises_the_error_of_the_kernel() -> None:
     with NetlinkSocket(NETLINK_ROUTE) as socket:
         with pytest.raises(OSError, match="ENODEV") as caught:
             socket.query(message(RTM_GETLINK, 0, link(0x7FFFFFFF)))
@@ -86,7 +86,7 @@ def test_request_says_which_of_many_were_refused(bad: list[int]) -> None:
     assert len(outcome) == 600
 
 
-def test_lost_refusals_are_asked_for_again() -> None:
+def test_lost_refusals_are_requested_again() -> None:
     """A queue of a few kilobytes cannot hold 600 refusals; the request returns all of them."""
     wrong = message(UNKNOWN_TYPE, 0, link(0))
     with NetlinkSocket(NETLINK_ROUTE, queue_bytes=1) as socket:

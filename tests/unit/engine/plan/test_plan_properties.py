@@ -79,15 +79,13 @@ def _all_owned(state: dict[str, dict[Any, Any]]) -> dict[str, set[Any]]:
 
 
 @given(states())
-def test_nothing_to_do_when_all_is_as_wanted(state: dict[str, dict[Any, Any]]) -> None:
+def test_converged_state_has_an_empty_plan(state: dict[str, dict[Any, Any]]) -> None:
     assert plan(state, state, _all_owned(state)).steps == []
     assert plan(state, state, {}) == ([], [], {})
 
 
 @given(states(), states())
-def test_applying_the_plan_gives_what_is_wanted(
-    have: dict[str, dict[Any, Any]], want: dict[str, dict[Any, Any]]
-) -> None:
+def test_applied_plan_gives_the_desired_state(have: dict[str, dict[Any, Any]], want: dict[str, dict[Any, Any]]) -> None:
     made = plan(have, want, _all_owned(have))
     node = PaperNode(have)
     assert not made.conflicts
@@ -99,7 +97,7 @@ def test_applying_the_plan_gives_what_is_wanted(
 
 
 @given(states(), states())
-def test_the_inverses_backwards_undo(have: dict[str, dict[Any, Any]], want: dict[str, dict[Any, Any]]) -> None:
+def test_inverse_steps_in_reverse_order_undo(have: dict[str, dict[Any, Any]], want: dict[str, dict[Any, Any]]) -> None:
     made = plan(have, want, _all_owned(have))
     node = PaperNode(have)
     node.apply(made.steps, False)
@@ -110,7 +108,7 @@ def test_the_inverses_backwards_undo(have: dict[str, dict[Any, Any]], want: dict
 
 
 @given(have=states(), want=states(), data=st.data())
-def test_a_failing_step_leaves_everything_as_it_was(
+def test_failed_step_leaves_the_state_unchanged(
     have: dict[str, dict[Any, Any]],
     want: dict[str, dict[Any, Any]],
     data: Any,
@@ -135,7 +133,7 @@ def test_a_failing_step_leaves_everything_as_it_was(
 
 
 @given(states(), states())
-def test_foreign_things_are_never_touched(have: dict[str, dict[Any, Any]], want: dict[str, dict[Any, Any]]) -> None:
+def test_foreign_items_are_never_touched(have: dict[str, dict[Any, Any]], want: dict[str, dict[Any, Any]]) -> None:
     node = PaperNode(have)
     made = plan(have, want, {})
     assert all(step.before is None for step in made.steps)
@@ -146,7 +144,7 @@ def test_foreign_things_are_never_touched(have: dict[str, dict[Any, Any]], want:
 
 
 @given(chains(), places(), st.sets(st.sampled_from(RULES[:2])), st.booleans())
-def test_jumps_reach_their_place_and_stay(
+def test_jumps_reach_their_position_and_stay(
     have: dict[Any, int], want: dict[Any, RulePosition], ours: set[str], claimed: bool
 ) -> None:
     owned = {"jump": {JumpKey(4, "nat", "OUTPUT", rule) for rule in ours} | set(want)}
@@ -170,7 +168,7 @@ def test_two_owners_of_the_top_do_not_fight() -> None:
     assert len(node.log) == 2
 
 
-def test_what_is_prepended_stays_where_others_push_it() -> None:
+def test_prepended_jump_stays_where_other_rules_push_it() -> None:
     ours = [JumpKey(4, "nat", "OUTPUT", f"-j OURS-{number}") for number in (1, 2, 3)]
     want = {"jump": {key: RulePosition("prepended", order) for order, key in enumerate(ours, 1)}}
     owned = {"jump": set(ours)}

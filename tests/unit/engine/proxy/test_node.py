@@ -26,7 +26,7 @@ SOURCE = Path(__file__).parents[4] / "agent/src"
         ("iptables v1.10", "True"),
     ],
 )
-def test_whether_iptables_knows_random_fully(tmp_path: Path, says: str, knows: str) -> None:
+def test_random_fully_support_is_detected(tmp_path: Path, says: str, knows: str) -> None:
     tool = tmp_path / "iptables"
     tool.write_text(f"#!/bin/sh\necho '{says}'\n")
     tool.chmod(0o755)
@@ -37,7 +37,7 @@ def test_whether_iptables_knows_random_fully(tmp_path: Path, says: str, knows: s
 
 
 @pytest.mark.parametrize("count", [0, 1, 32, 33, 1000])
-def test_every_virtual_server_has_its_turn(count: int) -> None:
+def test_every_virtual_server_gets_a_turn(count: int) -> None:
     """A precise read takes at most 32 virtual servers a turn, and skips none when others come or go."""
     node, servers = Node(), dict.fromkeys(range(count))
     for _round in range(2):

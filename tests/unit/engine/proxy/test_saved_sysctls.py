@@ -47,7 +47,7 @@ def change(ledger: Ledger, name: str, before: str | None, after: str) -> None:
     saved_sysctls.note(ledger, ME, [Step("sysctl", name, before, after), Step("set", "S", None, None)])
 
 
-def test_the_first_change_counts(ledger: Ledger) -> None:
+def test_first_original_value_is_saved(ledger: Ledger) -> None:
     change(ledger, FORWARD, "0", "2")
     change(ledger, FORWARD, "2", "1")
     assert saved_sysctls.names(ledger, ME) == [FORWARD]
@@ -55,7 +55,7 @@ def test_the_first_change_counts(ledger: Ledger) -> None:
     assert saved_sysctls.names(ledger, "another") == []
 
 
-def test_what_somebody_changed_since_stays(ledger: Ledger) -> None:
+def test_sysctl_changed_since_is_not_restored(ledger: Ledger) -> None:
     change(ledger, FORWARD, "0", "1")
     change(ledger, CONNTRACK, "0", "1")
     assert back(ledger, forward="3") == {CONNTRACK: "0"}
@@ -63,7 +63,7 @@ def test_what_somebody_changed_since_stays(ledger: Ledger) -> None:
     assert dict(saved_sysctls.wanted_back(ledger, ME, {"sysctl": {}})["sysctl"]) == {}
 
 
-def test_what_a_task_wants_for_good_stays(ledger: Ledger, lasting: Path) -> None:
+def test_sysctl_of_a_task_is_not_restored(ledger: Ledger, lasting: Path) -> None:
     change(ledger, FORWARD, "0", "1")
     change(ledger, CONNTRACK, "0", "1")
     claims = Ledger(str(lasting), lasting=True)
@@ -72,7 +72,7 @@ def test_what_a_task_wants_for_good_stays(ledger: Ledger, lasting: Path) -> None
     assert back(ledger) == {CONNTRACK: "0"}
 
 
-def test_what_is_forgotten_is_remembered_anew(ledger: Ledger) -> None:
+def test_forgotten_value_is_saved_again(ledger: Ledger) -> None:
     change(ledger, FORWARD, "0", "1")
     saved_sysctls.forget(ledger, ME)
     assert (saved_sysctls.names(ledger, ME), back(ledger)) == ([], {})
@@ -104,7 +104,7 @@ def test_forged_notes_are_ignored_and_named(ledger: Ledger, name: str, text: str
 
 
 @pytest.mark.parametrize("name", [".etc.x", "net.//.//.etc.x", "net..x", "net./", "", "net.x\0"])
-def test_no_name_leads_out_of_proc_sys(name: str) -> None:
+def test_name_outside_of_proc_sys_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="expected a name below /proc/sys"):
         sysctls.path(name)
 

@@ -24,7 +24,7 @@ AT_ONCE = Drain({}, 1.0)
 
 
 @pytest.mark.parametrize("path", recorded.RECORDINGS, ids=lambda path: path.stem)
-def test_everything_that_it_made_is_its(path: Any) -> None:
+def test_all_items_of_kube_proxy_are_recognised(path: Any) -> None:
     state = recorded.cluster(recorded.load(path)).state()
     have: Any = {**state, "jump": dict.fromkeys(state["jump"], 1)}
     found = left_behind(have, {})
@@ -48,7 +48,7 @@ def test_everything_that_it_made_is_its(path: Any) -> None:
         ("nat", "KUBE-KUBELET-CANARY", False),
     ],
 )
-def test_chains(table: str, chain: str, its: bool) -> None:
+def test_chains_of_kube_proxy_are_recognised(table: str, chain: str, its: bool) -> None:
     key = ChainKey(4, table, chain)
     assert left_behind({"chain": {key: ()}}, {})["chain"] == ({key} if its else set())
 
@@ -63,7 +63,7 @@ def test_chains(table: str, chain: str, its: bool) -> None:
         ("-s 192.0.2.1/32 -j KUBE-FIREWALL", False),
     ],
 )
-def test_jumps(rule: str, its: bool) -> None:
+def test_jumps_of_kube_proxy_are_recognised(rule: str, its: bool) -> None:
     key = JumpKey(4, "filter", "INPUT", rule)
     assert left_behind({"jump": {key: 1}}, {})["jump"] == ({key} if its else set())
 
@@ -87,21 +87,21 @@ SERVERS: Any = {
 }
 
 
-def test_virtual_servers() -> None:
+def test_virtual_servers_of_kube_proxy_are_recognised() -> None:
     assert left_behind(SERVERS, {})["virtual_server"] == {BOUND, NAMED, NODE_PORT, SCTP}
 
 
-def test_what_an_owner_claims_is_not_its() -> None:
+def test_claimed_items_are_not_taken_over() -> None:
     assert left_behind(SERVERS, {"virtual_server": {BOUND: "edge"}})["virtual_server"] == {NAMED, NODE_PORT, SCTP}
 
 
-def test_names_of_the_iptables_mode() -> None:
+def test_chains_of_iptables_mode_are_recognised() -> None:
     assert balanced_by_rules({"chain": {ChainKey(6, "nat", SVC): ()}})
     assert not balanced_by_rules({"chain": {ChainKey(4, "nat", "KUBE-SERVICES"): ()}})
     assert "KUBE-6-LOAD-BALANCER-SOURCE-CID" in SETS
 
 
-def test_what_drains_is_claimed_and_the_rest_goes() -> None:
+def test_draining_servers_are_claimed_and_others_removed() -> None:
     real = RealServerKey(BOUND, "10.244.0.1", 80)
     have = {**SERVERS, "real_server": {real: RealServer(0)}}
     made, draining = make_plan(have, {}, NOTHING, Drain({}, 1.0, connections=lambda _servers: {real: (1, 0)}))
@@ -110,7 +110,7 @@ def test_what_drains_is_claimed_and_the_rest_goes() -> None:
     assert made.adopted == {"virtual_server": [BOUND], "address": [AddressKey("kube-ipvs0", "10.96.0.1", 32)]}
 
 
-def test_while_not_everything_is_known_rules_that_balance_stay() -> None:
+def test_hold_keeps_rules_of_the_iptables_mode() -> None:
     services = ChainKey(4, "nat", "KUBE-SERVICES")
     have: Any = {"chain": {services: (f"-j {SVC}",), ChainKey(4, "nat", SVC): ()}}
     want: Any = {"chain": {services: ()}, "virtual_server": {BOUND: VirtualServer()}}
@@ -124,7 +124,7 @@ def test_while_not_everything_is_known_rules_that_balance_stay() -> None:
     ]
 
 
-def test_jumps_that_stand_where_they_are_wanted_are_claimed() -> None:
+def test_jumps_at_their_wanted_position_are_claimed() -> None:
     (key, spot), *_others = recorded.cluster(recorded.load(recorded.RECORDINGS[0])).state()["jump"].items()
     made, _draining = make_plan({"jump": {key: 1}}, {"jump": {key: spot}}, NOTHING, AT_ONCE)
     assert (made.steps, made.adopted) == ([], {"jump": [key]})

@@ -89,7 +89,7 @@ def test_sets() -> None:
     ]
 
 
-def test_rules_stand_in_their_place() -> None:
+def test_rules_keep_their_position() -> None:
     jumps = {
         JumpKey(4, "filter", "INPUT", "-j LAST"): RulePosition("last", 1),
         JumpKey(4, "filter", "INPUT", "-j SECOND"): RulePosition("first", 2),
@@ -122,15 +122,15 @@ def test_addresses_are_sorted_by_family_and_number() -> None:
     assert render({"address": dict.fromkeys(keys, True)}, "addresses") == "10.0.0.9/32\n10.0.0.10/32\nfd00::2/128\n"
 
 
-def test_no_such_format() -> None:
+def test_unknown_format_is_refused() -> None:
     with pytest.raises(
-        InputError, match=r"format is 'yaml', expected one of json, ipvsadm, ipset, iptables, ip6tables, addresses"
+        InputError, match=r"format is 'yaml', expected one of json, ipvsadm, ipset, iptables, ip6tables, nft, addresses"
     ):
         render({}, "yaml")
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_json_says_the_same_as_the_text(seed: int) -> None:
+def test_json_has_the_items_of_the_text(seed: int) -> None:
     cluster = Cluster(Config(scheduler="mh"), FACTS[0])
     for what, value in RandomCluster(seed).events(30):
         if what == "put":
@@ -158,7 +158,7 @@ def test_json_says_the_same_as_the_text(seed: int) -> None:
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_an_empty_state(fmt: str) -> None:
+def test_empty_state_is_rendered(fmt: str) -> None:
     text = render({}, fmt)
     if fmt == "json":
         assert json.loads(text)["virtual_servers"] == []

@@ -51,7 +51,7 @@ from kubenode.engine.syntax.ipset_member import Member, Speller
         ("list:set", {"timeout": 5}, "list:set size 8 timeout 5"),
     ],
 )
-def test_headers(kind: str, options: dict[str, Any], text: str) -> None:
+def test_headers_are_canonical(kind: str, options: dict[str, Any], text: str) -> None:
     assert header(kind, options).text() == text
 
 
@@ -79,7 +79,7 @@ def test_impossible_headers(kind: str, options: dict[str, Any], message: str) ->
         header(kind, options, "set S")
 
 
-def test_what_makes_headers_the_same() -> None:
+def test_equal_headers_are_recognised() -> None:
     plain = header("hash:ip", {})
     assert same_set(plain, header("hash:ip", {"hashsize": 64, "bucketsize": 4}))
     assert not same_set(plain, header("hash:ip", {"forceadd": True}))
@@ -118,7 +118,7 @@ ALL = header("hash:net", {"timeout": 600, "counters": True, "comment": True, "sk
         (ALL, '10.0.0.0/8 comment "" skbqueue 0', "10.0.0.0/8", "timeout 600 packets 0 bytes 0"),
     ],
 )
-def test_members(kind: IPSet, text: str, member: str, options: str) -> None:
+def test_members_are_canonical(kind: IPSet, text: str, member: str, options: str) -> None:
     assert Speller(kind)(text) == Member(member, options)
 
 
@@ -134,7 +134,7 @@ def test_members(kind: IPSet, text: str, member: str, options: str) -> None:
         (PORTS, "80-90"),
     ],
 )
-def test_what_only_ipset_can_tell(kind: IPSet, text: str) -> None:
+def test_unsupported_members_are_left_to_ipset(kind: IPSet, text: str) -> None:
     assert Speller(kind)(text) is None
 
 
@@ -178,7 +178,7 @@ def test_what_only_ipset_can_tell(kind: IPSet, text: str) -> None:
         (ALL, "10.0.0.0/8 wildcard", "option is 'wildcard'"),
     ],
 )
-def test_what_cannot_be_a_member(kind: IPSet, text: str, message: str) -> None:
+def test_invalid_members_are_refused(kind: IPSet, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Speller(kind, "set S")(text)
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_a_member(kind: IPSet, text: str, message: str) -> None:
         ("skbprio 1:2 skbmark 0x1", "skbmark 0x1 skbprio 1:2", True),
     ],
 )
-def test_what_the_kernel_counts_makes_no_difference(have: str, want: str, same: bool) -> None:
+def test_kernel_counters_are_no_difference(have: str, want: str, same: bool) -> None:
     assert same_options(have, want) is same
 
 

@@ -46,7 +46,7 @@ from kubenode.engine.syntax.iptables_rule import canonical_rule, words
         (4, "", ""),
     ],
 )
-def test_rules(family: int, given: str, spelled: str | None) -> None:
+def test_rules_are_canonical(family: int, given: str, spelled: str | None) -> None:
     assert canonical_rule(family, given) == spelled
     assert spelled is None or canonical_rule(family, spelled) == spelled
 
@@ -79,7 +79,7 @@ def test_rules(family: int, given: str, spelled: str | None) -> None:
         "-p tcp --dport 80 --dport 81",
     ],
 )
-def test_what_only_iptables_can_tell(given: str) -> None:
+def test_unsupported_rules_are_left_to_iptables(given: str) -> None:
     assert canonical_rule(4, given) is None
 
 

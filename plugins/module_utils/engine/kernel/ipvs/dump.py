@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterable
 from errno import ESRCH
 
@@ -16,6 +17,8 @@ from .attributes import Command
 from .codec import body, pack_server, unpack_real, unpack_server
 
 _A_SLICE = 512
+_RESIZES = "/proc/sys/net/ipv4/vs/svc_lfactor"  # since Linux 7
+_ATTEMPTS = 5
 TABLE = "the kernel's IPVS table"
 
 Servers = dict[VirtualServerKey, VirtualServer]
@@ -47,14 +50,26 @@ def servers(socket: GenericSocket) -> Servers:
 
 
 def reading_servers(socket: GenericSocket) -> Generator[None, None, Servers]:
-    """Do as :func:`servers`, in slices; all servers are of the moment of the first."""
+    """Do as :func:`servers`, in slices; all servers are of the moment of the first.
+
+    Where the table can be resized, a dump meanwhile may lack servers. So it is repeated until two show the same ones.
+    """
     payloads = socket.dump(socket.message(Command.GET_SERVICE))
+    for _attempt in range(_ATTEMPTS if os.path.exists(_RESIZES) else 0):
+        before, payloads = payloads, socket.dump(socket.message(Command.GET_SERVICE))
+        if _keys(before) == _keys(payloads):
+            break
     servers_read: Servers = {}
     for start in range(0, len(payloads), _A_SLICE):
         with decoding(TABLE):
             servers_read.update(unpack_server(body(payload)) for payload in payloads[start : start + _A_SLICE])
         yield
     return servers_read
+
+
+def _keys(payloads: Iterable[bytes]) -> set[VirtualServerKey]:
+    with decoding(TABLE):
+        return {unpack_server(body(payload))[0] for payload in payloads}
 
 
 def reals(socket: GenericSocket, of: Iterable[VirtualServerKey]) -> Reals:

@@ -21,15 +21,17 @@ MINIMUM_IPSET = (6, 0)
 DEFAULT_SCHEDULER = "rr"
 
 
-def can_use_ipvs(scheduler: str, ipset_version_text: str | None) -> list[str]:
+def can_use_ipvs(scheduler: str, ipset_version_text: str | None, *, with_sets: bool = True) -> list[str]:
     """Return the unmet prerequisites of the node, one sentence each.
 
     Args:
         scheduler: its name; "" means rr.
         ipset_version_text: what ``ipset --version`` printed, for example ``ipset v7.17, protocol version: 7``; None if
             it cannot be run.
+        with_sets: whether IP sets are needed; nftables has sets of its own.
     """
-    return [problem for problem in (ipset_problem(ipset_version_text), scheduler_problem(scheduler)) if problem]
+    of_sets = ipset_problem(ipset_version_text) if with_sets else ""
+    return [problem for problem in (of_sets, scheduler_problem(scheduler)) if problem]
 
 
 def ipset_problem(version_text: str | None) -> str:

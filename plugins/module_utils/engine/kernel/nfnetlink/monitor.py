@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Subscribe to changes of iptables' rules that nftables holds.
+"""Subscribe to changes of rules that nftables holds: iptables' and the agent's own.
 
 The kernel sends no events about legacy tables.
 """
@@ -23,7 +23,7 @@ from .protocol import HEADER_BYTES, NFNLGRP_NFTABLES
 _QUEUE_BYTES = 65536
 _FAMILIES = tuple(ADDRESS_FAMILIES.values())  # of the tables of iptables and ip6tables
 _TABLE = 1  # NFTA_TABLE_NAME, NFTA_CHAIN_TABLE, NFTA_RULE_TABLE (linux/netfilter/nf_tables.h)
-_TABLES = (b"nat", b"filter")
+_TABLES = (b"nat", b"filter", b"kubenode")
 
 
 class RuleEvents:
@@ -45,7 +45,7 @@ class RuleEvents:
         self._socket.close()
 
     def rules_changed(self) -> bool:
-        """Tell whether rules in the tables nat and filter may have changed.
+        """Tell whether rules in the tables nat, filter and kubenode may have changed.
 
         Afterwards the descriptor is quiet until the next transaction.
         """
@@ -65,7 +65,7 @@ class RuleEvents:
 
 
 def _touches(packet: bytes) -> bool:
-    """Tell whether a packet is about the tables nat or filter.
+    """Tell whether a packet is about the tables nat, filter or kubenode.
 
     Raises:
         ValueError: a message or an attribute is shorter than its header, or longer than the packet.

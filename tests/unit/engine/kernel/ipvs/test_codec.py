@@ -99,7 +99,7 @@ def test_an_old_kernel_gives_no_address_family_and_no_tunnel() -> None:
     assert unpack_real(WEB6, found) == (six, value)
 
 
-def test_the_bytes_that_the_kernel_wants() -> None:
+def test_packed_bytes_match_the_kernel() -> None:
     """Errors of other libraries: byte order, netmasks of both families, missing attributes, the hashed flag."""
     found = attributes(pack_server(WEB, VirtualServer("rr", HASHED | 1, 300, 0)), 4)
     assert found[Service.PORT] == b"\0\x50"
@@ -126,7 +126,7 @@ def test_a_netmask_with_holes_is_read_as_its_leading_ones() -> None:
     assert unpack_server(found)[1].netmask == 8
 
 
-def test_what_a_newer_kernel_may_send_is_shown_and_not_an_error() -> None:
+def test_unknown_attributes_of_a_newer_kernel_are_no_error() -> None:
     found = attributes(pack_server(WEB, VirtualServer()), 4)
     found[Service.PROTOCOL] = struct.pack("=H", 33)
     assert unpack_server(found)[0].protocol == "33"
@@ -181,7 +181,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("key", "value", "words"), BAD, ids=[words for _key, _value, words in BAD])
-def test_what_does_not_fit_is_named(key: Any, value: Any, words: str) -> None:
+def test_value_that_does_not_fit_is_named(key: Any, value: Any, words: str) -> None:
     kind = "real_server" if isinstance(value, RealServer) else "virtual_server"
     with pytest.raises((struct.error, KeyError, OSError, TypeError, ValueError)):
         pack_real(key, value) if kind == "real_server" else pack_server(key, value)

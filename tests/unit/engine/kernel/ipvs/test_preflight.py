@@ -44,7 +44,7 @@ def test_a_fit_node(kernel: FakeKernel, scheduler: str) -> None:
         ("ipset v4.3.0, protocol version: 4", "ipset is version 4.3, expected 6.0 or newer"),
     ],
 )
-def test_ipset_is_looked_at_by_itself(kernel: FakeKernel, version: str | None, problem: str) -> None:
+def test_ipset_is_checked_separately(kernel: FakeKernel, version: str | None, problem: str) -> None:
     assert can_use_ipvs("rr", version) == [problem]
 
 
@@ -74,12 +74,12 @@ def test_ipset_is_looked_at_by_itself(kernel: FakeKernel, version: str | None, p
         ),
     ],
 )
-def test_each_question_may_fail(kernel: FakeKernel, command: int, code: int, problem: str) -> None:
+def test_each_check_may_fail(kernel: FakeKernel, command: int, code: int, problem: str) -> None:
     kernel.faults[command] = code
     assert can_use_ipvs("", IPSET) == [problem]
 
 
-def test_a_kernel_that_does_not_list_what_it_took(kernel: FakeKernel) -> None:
+def test_kernel_that_does_not_list_a_probe_is_unfit(kernel: FakeKernel) -> None:
     kernel.forgetful = True
     (problem,) = can_use_ipvs("", IPSET)
     assert problem == "the kernel took a virtual server but does not list it: its ip_vs does not work"
@@ -93,7 +93,7 @@ def test_a_virtual_server_with_this_scheduler_is_proof_enough(kernel: FakeKernel
     assert Command.NEW_SERVICE not in kernel.asked
 
 
-def test_a_probe_address_that_somebody_uses_is_left_alone(kernel: FakeKernel) -> None:
+def test_probe_address_in_use_is_left_alone(kernel: FakeKernel) -> None:
     used = VirtualServerKey("tcp", "198.51.100.0", 20000, 4)
     apply([Step("virtual_server", used, None, VirtualServer("wlc"))])
     before = dict(kernel.services)

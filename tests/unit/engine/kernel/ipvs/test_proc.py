@@ -62,7 +62,7 @@ def test_every_word_and_number() -> None:
 
 
 @pytest.mark.parametrize("text", ["", HEADER, HEADER + "TCP  0A60000A:0050 rr  \n"])
-def test_nothing(text: str) -> None:
+def test_empty_table_is_read(text: str) -> None:
     assert real_servers(text) == []
 
 
@@ -76,7 +76,7 @@ def test_nothing(text: str) -> None:
         "TCP",
     ],
 )
-def test_what_the_kernel_does_not_print_is_an_error(line: str) -> None:
+def test_unexpected_text_is_an_error(line: str) -> None:
     with pytest.raises((ValueError, KeyError, OSError)):
         real_servers(HEADER + line + "\n")
 

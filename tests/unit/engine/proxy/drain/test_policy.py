@@ -35,7 +35,7 @@ def kept(verdict: Verdict) -> Any:
     return {kind: items for kind, items in verdict.keep.items() if items}
 
 
-def test_only_ours_and_only_what_has_an_end() -> None:
+def test_only_unwanted_tcp_servers_of_the_owner_drain() -> None:
     of_udp = RealServerKey(UDP, "10.244.0.1", 53)
     have = state((A, 1), (B, 1), (of_udp, 1), servers=(TCP, UDP))
     want = state((B, 1), servers=(TCP, UDP))
@@ -43,7 +43,7 @@ def test_only_ours_and_only_what_has_an_end() -> None:
     assert unwanted(have, want, {UDP}) == []
 
 
-def test_first_no_new_connections_then_wait_for_the_old_ones() -> None:
+def test_drain_sets_weight_0_and_waits_for_connections() -> None:
     want = state((B, 1))
     have = state((A, 3), (B, 1))
     assert counted(have, [A]) == set()
@@ -58,7 +58,7 @@ def test_first_no_new_connections_then_wait_for_the_old_ones() -> None:
     assert (kept(verdict), verdict.draining) == ({}, {})
 
 
-def test_the_bound() -> None:
+def test_drain_ends_at_its_bound() -> None:
     have, want = state((A, 0)), state()
     assert retain(have, want, [A], {A: (1, 0)}, Drain({A: 100.0}, 109.0, 10.0)).draining
     assert not retain(have, want, [A], {A: (1, 0)}, Drain({A: 100.0}, 110.0, 10.0)).draining
@@ -94,7 +94,7 @@ def test_weight_zero_before_restart_counts_as_draining_at_once() -> None:
     st.floats(0, 100),
     st.sampled_from([0.0, 5.0]),
 )
-def test_nobody_with_connections_goes_before_the_bound(
+def test_server_with_connections_stays_until_the_bound(
     reals: Any, connections: Any, draining: Any, now: float, maximum: float
 ) -> None:
     have = state(*reals.items())
@@ -114,7 +114,7 @@ def mh(*reals: tuple[RealServerKey, int]) -> Any:
     return {**state(*reals), "virtual_server": {TCP: MH}}
 
 
-def test_mh_falls_back_while_one_drains_and_not_longer() -> None:
+def test_mh_fallback_lasts_as_long_as_the_drain() -> None:
     """Without the flag the kernel refuses what hashes to a real server of weight 0 (kubernetes/kubernetes#139497)."""
     falling_back = {TCP: MH._replace(flags=SCHED1 | SCHED2)}
     have, want = mh((A, 1), (B, 1)), mh((B, 1))
@@ -152,7 +152,7 @@ def test_every_virtual_server_of_a_kept_real_server_is_kept() -> None:
 
 
 @given(st.sets(st.integers(1, 30), min_size=1), st.integers(1, 5), st.integers(0, 31))
-def test_everyone_has_a_turn(numbers: set[int], most: int, begin: int) -> None:
+def test_every_draining_server_gets_a_turn(numbers: set[int], most: int, begin: int) -> None:
     draining = {RealServerKey(TCP, "10.244.0.1", number): 100.0 for number in numbers}
     last, seen = RealServerKey(TCP, "10.244.0.1", begin), []
     for _time in range(-(-len(draining) // most)):
@@ -162,7 +162,7 @@ def test_everyone_has_a_turn(numbers: set[int], most: int, begin: int) -> None:
     assert set(seen) == set(draining)
 
 
-def test_who_drains_long_enough_has_a_turn_always() -> None:
+def test_server_past_its_bound_always_gets_a_turn() -> None:
     draining = {A: 100.0, B: 130.0}
     assert turn(draining, None, 1) == [A]
     assert turn(draining, A, 1, until=99.0) == [B]

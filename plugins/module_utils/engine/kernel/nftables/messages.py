@@ -1,0 +1,209 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Steps as the messages of one transaction, in the one order that the kernel accepts.
+
+Chains are flushed before anything is removed: rules refer to sets and to other chains. All chains are created before
+the first rule. A table, set or chain that is removed takes its content with it, so no message names that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+from ...model.nftables import ChainKey, NftSet, SetKey, TableKey
+from ...model.step import Step
+from ..netlink import NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, message, string_attribute
+from ..nfnetlink.protocol import NFNL_SUBSYS_NFTABLES
+from .chains import encode_chain, encode_rule, encode_table
+from .protocol import (
+    DELCHAIN,
+    DELRULE,
+    DELSET,
+    DELSETELEM,
+    DELTABLE,
+    FAMILIES,
+    NEWCHAIN,
+    NEWRULE,
+    NEWSET,
+    NEWSETELEM,
+    NEWTABLE,
+    RULE_CHAIN,
+    RULE_TABLE,
+    SET_ELEM_LIST_ELEMENTS,
+    SET_ELEM_LIST_SET,
+    SET_ELEM_LIST_TABLE,
+    nested,
+)
+from .sets import encode_element, encode_set
+
+_MOST_BYTES = 48 * 1024  # of elements in a message; an attribute has 64 KiB at most
+_HEADER_BYTES = 16 + 4  # of netlink and nfnetlink
+
+
+class Message(NamedTuple):
+    """A message, and the steps that it executes: each with the offset at which its part begins."""
+
+    raw: bytes
+    origins: tuple[tuple[int, Step], ...]
+
+    def origin(self, offset: int) -> Step:
+        """Return the step of the part that contains an offset; of the first part if that is unknown (0)."""
+        chosen = self.origins[0][1]
+        for begin, step in self.origins:
+            if begin <= offset:
+                chosen = step
+        return chosen
+
+
+class InvalidStepError(ValueError):
+    """A step has no message: its value does not fit into what nftables can do here."""
+
+    def __init__(self, step: Step, reason: str) -> None:
+        super().__init__(reason)
+        self.step = step
+
+
+def compose(steps: Sequence[Step], types: dict[SetKey, NftSet]) -> list[Message]:
+    """Return the messages of all steps.
+
+    A changed set or hook is removed and created again. All elements of such a set, and the rules that look it up, must
+    be among the steps.
+
+    Args:
+        steps: steps of the kinds of nftables, in any order.
+        types: the sets that exist, for the elements among the steps.
+
+    Raises:
+        InvalidStepError: a step cannot be written.
+    """
+    by_kind: dict[str, list[Step]] = {"nft_table": [], "nft_set": [], "nft_element": [], "nft_chain": []}
+    for step in steps:
+        by_kind[step.kind].append(step)
+    tables, sets, elements, chains = by_kind.values()
+    gone = {step.key for step in tables if step.after is None}
+    sets = [step for step in sets if step.after is not None or step.key.table not in gone]
+    chains = [step for step in chains if step.after is not None or step.key.table not in gone]
+    renewed = {step.key for step in sets if step.before is not None}
+    rehung = [step for step in chains if step.before is not None and _hook(step.before) != _hook(step.after)]
+    emptied = [
+        step
+        for step in elements
+        if step.after is None and step.key.set not in renewed and step.key.set.table not in gone
+    ]
+    filled = [step for step in elements if step.after is not None]
+    types = {**types, **{step.key: step.after for step in sets if step.after is not None}}
+    return [
+        *_each(NEWTABLE, NLM_F_CREATE, [step for step in tables if step.after is not None], _table),
+        *_each(DELRULE, 0, [step for step in chains if step.before is not None], _flush),
+        *_element_messages(DELSETELEM, 0, emptied, types),
+        *_each(DELCHAIN, 0, rehung, lambda step: encode_chain(step.key)),
+        *_each(DELSET, 0, [step for step in sets if step.before is not None], _set_name),
+        *_set_messages([step for step in sets if step.after is not None]),
+        *_each(
+            NEWCHAIN,
+            NLM_F_CREATE | NLM_F_EXCL,
+            [step for step in chains if step.after is not None and (step.before is None or step in rehung)],
+            lambda step: encode_chain(step.key, step.after.hook),
+        ),
+        *_element_messages(NEWSETELEM, NLM_F_CREATE, filled, types),
+        *_rule_messages([step for step in chains if step.after is not None]),
+        *_each(DELTABLE, 0, [step for step in tables if step.after is None], lambda step: encode_table(step.key)),
+    ]
+
+
+def _hook(chain: Any) -> Any:
+    """Return the hook of a chain; a removed chain differs from each."""
+    return False if chain is None else chain.hook
+
+
+def _each(command: int, flags: int, steps: Iterable[Step], payload: Any) -> Iterator[Message]:
+    """Yield one message for each step."""
+    for step in steps:
+        with _Reporting(step):
+            yield _message(command, flags, _table_of(step).family, payload(step), ((0, step),))
+
+
+def _message(command: int, flags: int, family: str, payload: bytes, origins: tuple[tuple[int, Step], ...]) -> Message:
+    header = bytes((FAMILIES[family], 0, 0, 0))
+    return Message(message(NFNL_SUBSYS_NFTABLES << 8 | command, flags, header + payload), origins)
+
+
+def _table_of(step: Step) -> TableKey:
+    key = step.key
+    if step.kind == "nft_element":
+        key = key.set
+    table: TableKey = key if step.kind == "nft_table" else key.table
+    return table
+
+
+def _table(step: Step) -> bytes:
+    return encode_table(step.key, step.after)
+
+
+def _set_name(step: Step) -> bytes:
+    return string_attribute(SET_ELEM_LIST_TABLE, step.key.table.name) + string_attribute(
+        SET_ELEM_LIST_SET, step.key.name
+    )
+
+
+def _flush(step: Step) -> bytes:
+    key: ChainKey = step.key
+    return string_attribute(RULE_TABLE, key.table.name) + string_attribute(RULE_CHAIN, key.name)
+
+
+def _set_messages(steps: Iterable[Step]) -> Iterator[Message]:
+    numbers = count(1)
+    yield from _each(NEWSET, NLM_F_CREATE, steps, lambda step: encode_set(step.key, step.after, next(numbers)))
+
+
+def _rule_messages(steps: Iterable[Step]) -> Iterator[Message]:
+    for step in steps:
+        for rule in step.after.rules:
+            yield from _each(
+                NEWRULE, NLM_F_CREATE | NLM_F_APPEND, [step], lambda step, rule=rule: encode_rule(step.key, rule)
+            )
+
+
+def _element_messages(
+    command: int, flags: int, steps: Iterable[Step], types: dict[SetKey, NftSet]
+) -> Iterator[Message]:
+    """Yield messages with the elements of one set each, as many as fit."""
+    by_set: dict[SetKey, list[Step]] = {}
+    for step in steps:
+        by_set.setdefault(step.key.set, []).append(step)
+    for key, members in by_set.items():
+        name = string_attribute(SET_ELEM_LIST_TABLE, key.table.name) + string_attribute(SET_ELEM_LIST_SET, key.name)
+        value = types.get(key)
+        begin = _HEADER_BYTES + len(name) + 4
+        packed = bytearray()
+        origins: list[tuple[int, Step]] = []
+        for step in members:
+            with _Reporting(step):
+                if value is None:
+                    raise ValueError(f"set {key} does not exist")
+                packed_one = encode_element(value, step.key.fields)
+            if packed and len(packed) + len(packed_one) > _MOST_BYTES:
+                whole = name + nested(SET_ELEM_LIST_ELEMENTS, bytes(packed))
+                yield _message(command, flags, key.table.family, whole, tuple(origins))
+                packed, origins = bytearray(), []
+            origins.append((begin + len(packed), step))
+            packed += packed_one
+        whole = name + nested(SET_ELEM_LIST_ELEMENTS, bytes(packed))
+        yield _message(command, flags, key.table.family, whole, tuple(origins))
+
+
+class _Reporting:
+    """Name the step of which a value cannot be written."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, value: BaseException | None, _traceback: object) -> None:
+        if isinstance(value, (LookupError, TypeError, ValueError)) and not isinstance(value, InvalidStepError):
+            raise InvalidStepError(self.step, str(value)) from value

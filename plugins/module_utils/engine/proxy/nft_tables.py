@@ -1,0 +1,52 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tables of nftables that a service proxy reads again only after another process has changed tables.
+
+Every transaction increments the kernel's generation by one. After a transaction of ours, a generation that is higher by
+exactly one tells that nothing else happened since the last reading. A listing at each pass would cost far more than all
+else (kubernetes/kubernetes#139513).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ..kernel import Result, nftables
+from ..model import ReadState, State
+from ..model.nftables import TableKey
+from ..model.step import Step
+
+_KINDS = ("nft_table", "nft_set", "nft_element", "nft_chain")
+_GENERATIONS = 1 << 32
+
+
+class NftTables:
+    """Reads and writes tables, and remembers the generation up to which nothing else has changed."""
+
+    def __init__(self) -> None:
+        self._generation: int | None = None
+
+    def is_current(self) -> bool:
+        """Tell whether nothing else has changed tables since the last reading; False if that is unknown."""
+        return self._generation is not None and nftables.generation() == self._generation
+
+    def read(self, tables: Collection[TableKey], believed: ReadState | None) -> State:
+        """Return the tables' items: ``believed`` if it is known and nothing else has changed tables.
+
+        Raises:
+            MissingError: the kernel lacks nftables, or the right is missing.
+        """
+        if believed is not None and self.is_current():
+            return {kind: dict(believed.get(kind, {})) for kind in _KINDS}
+        self._generation, state = nftables.read_generation(tables)
+        return state
+
+    def apply(self, steps: list[Step], keep_going: bool = False) -> Result:
+        """Execute steps in one transaction (:func:`..kernel.nftables.apply`)."""
+        before, self._generation = self._generation, None
+        result = nftables.apply(steps, keep_going)
+        if before is not None and result.done and not result.failed:
+            now = nftables.generation()
+            self._generation = now if now == (before + 1) % _GENERATIONS else None
+        return result
