@@ -29,7 +29,7 @@ def bundle() -> ModuleType:
     return module
 
 
-def test_bytes_depend_on_content_alone(bundle: ModuleType) -> None:
+def test_bundle_bytes_depend_on_content_only(bundle: ModuleType) -> None:
     files = {"b": b"2", "a": b"1", "bin/x": b"3"}
     one = bundle.archive(files)
     assert one == bundle.archive(dict(reversed(files.items())))
@@ -40,7 +40,7 @@ def test_bytes_depend_on_content_alone(bundle: ModuleType) -> None:
     assert [oct(member.mode) for member in members] == ["0o644", "0o644", "0o755"]
 
 
-def test_it_runs_alone(bundle: ModuleType, tmp_path: Path) -> None:
+def test_bundle_runs_without_the_repository(bundle: ModuleType, tmp_path: Path) -> None:
     files = bundle.contents()
     assert not [name for name in files if name.endswith((".so", ".pyc"))]
     assert "lib/kubenode/engine/model/ipvs.py" in files

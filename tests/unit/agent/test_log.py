@@ -75,7 +75,7 @@ def test_bulk_items_are_logged_up_to_the_quota() -> None:
 
 def heal(log: Log, things: range) -> None:
     for thing in log.first("drift healed", things):
-        log.warning("drift healed", step=thing, reason="somebody else")
+        log.warning("drift healed", step=thing, reason="another process")
 
 
 def test_repeated_bulk_drift_stays_within_the_quota() -> None:
@@ -88,7 +88,7 @@ def test_repeated_bulk_drift_stays_within_the_quota() -> None:
     now[0] += 1
     heal(log, range(1000))
     assert written[51] == '<4>drift healed all=299000 reason="line limit reached; 50 lines follow"\n'
-    assert written[52] == '<4>drift healed step=0 reason="somebody else"\n'
+    assert written[52] == '<4>drift healed step=0 reason="another process"\n'
     assert len(written) == 102
 
 

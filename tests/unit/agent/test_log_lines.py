@@ -38,13 +38,13 @@ LEVELS = ("debug", "info", "warning", "error")
 CALLS = list(calls())
 
 
-def test_they_are_found() -> None:
+def test_log_lines_are_collected_from_the_source() -> None:
     assert len(CALLS) > 25
     assert {level for level, _message, _fields in CALLS} == set(LEVELS)
 
 
 @pytest.mark.parametrize("message", [message for level, message, _fields in CALLS if level in ("warning", "error")])
-def test_a_complaint_has_a_reason(message: str) -> None:
+def test_warning_has_a_reason(message: str) -> None:
     assert all("reason" in fields for _level, found, fields in CALLS if found == message)
 
 
@@ -54,5 +54,5 @@ ABOUT_OBJECTS = ("object", "step", "drift", "left alone", "flows", "resolved", "
 @pytest.mark.parametrize(
     "message", [message for _level, message, _fields in CALLS if any(word in message for word in ABOUT_OBJECTS)]
 )
-def test_a_line_about_an_object_says_which(message: str) -> None:
+def test_line_about_an_object_names_it(message: str) -> None:
     assert all(fields & {"object", "**"} for _level, found, fields in CALLS if found == message)

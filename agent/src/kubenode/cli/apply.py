@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     cluster, _source = this_node(options)
     with Pass(options.run_dir, cluster.config.graceful_max_duration, options.adopt) as work:
         cluster.resume(work.holders())
-        want = wanted(cluster)
+        want = work.spelled(wanted(cluster), cluster.config.rules_backend)
         prepared = work.plan(want)
         show(prepared, "text")
         conflicts = prepared.conflicts

@@ -4,9 +4,10 @@
 """Check the node's prerequisites.
 
 Checks privileges, kernel modules, tools, the configuration, and other load balancers on this node. Each line says ok,
-note or FAIL, and how to fix it. This includes kube-proxy's own checks for mode ipvs: the version of ipset, and a
-virtual server with the scheduler. The virtual server is made in a separate network namespace: the node does not change,
-but the kernel may load modules.
+note or FAIL, and how to fix it. What is checked of rules depends on the rules back end: iptables and ipset, or nftables
+in the kernel. kube-proxy's own checks for mode ipvs are included: the version of ipset, and a virtual server with the
+scheduler. The virtual server is made in a separate network namespace: the node does not change, but the kernel may load
+modules.
 
 Exit status: 0 no FAIL, 1 at least one FAIL, 64 wrong usage.
 """
@@ -16,20 +17,22 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-_MODULES = (
-    "ip_vs",
-    "nf_conntrack",
-    "ip_set",
-    "xt_set",
-    "dummy",
-    "xt_comment",
-    "xt_addrtype",
-    "xt_mark",
-    "xt_conntrack",
-)
+if TYPE_CHECKING:
+    from ..engine.proxy.rules_backend import Choice
+
+_MODULES = ("ip_vs", "nf_conntrack", "dummy")
+_OF_RULES = {
+    "iptables": ("ip_set", "xt_set", "xt_comment", "xt_addrtype", "xt_mark", "xt_conntrack"),
+    "nftables": ("nf_tables", "nft_chain_nat", "nft_masq", "nft_ct", "nft_fib_ipv4", "nft_reject_ipv4"),
+}
 # Modules that only some Services need.
-_MAYBE = ("xt_physdev", "xt_ipvs", "nf_conntrack_netlink")
+_MAYBE = {
+    "iptables": ("xt_physdev", "xt_ipvs", "nf_conntrack_netlink"),
+    "nftables": ("nft_fib_ipv6", "nft_reject_ipv6", "nft_numgen", "nft_nat", "nf_conntrack_netlink"),
+}
 # Other processes that may balance on this node, by process name, each with its consequence.
 _OTHERS = {
     "kube-proxy": "it removes every virtual server that it does not know",
@@ -60,11 +63,13 @@ def run(options: argparse.Namespace) -> int:
 
     config = configuration(options)
     bad = False
+    chosen = _rules_backend(config.rules_backend, options.run_dir)
     for checks in (
         _rights(options.run_dir),
-        _modules(config.scheduler),
-        _iptables(),
-        _ipvs(config.scheduler),
+        [("ok", f"rules back end {chosen.backend}: {chosen.reason}")],
+        _modules(config.scheduler, chosen.backend),
+        _iptables() if chosen.backend == "iptables" else _nftables(),
+        _ipvs(config.scheduler, chosen.backend),
         _others(options.beside_kube_proxy),
     ):
         for verdict, words in checks:
@@ -87,11 +92,28 @@ def _rights(directory: str) -> Iterator[Finding]:
         yield "FAIL", f"{parent} cannot be written, expected a writable directory for the ledger"
 
 
-def _modules(scheduler: str) -> Iterator[Finding]:
+def _rules_backend(setting: str, directory: str) -> Choice:
+    """Return the rules back end that the agent would use; its claims count if there is a ledger."""
+    from ..engine.ledger import Ledger
+    from ..engine.proxy.rules_backend import choose
+    from ..paths import OWNER
+
+    if setting != "auto" or not os.access(os.path.join(directory, "ledger.db"), os.R_OK | os.W_OK):
+        return choose(setting, dict)
+    ledger = Ledger(directory)
+    try:
+        return choose(setting, lambda: ledger.owned(OWNER))
+    finally:
+        ledger.close()
+
+
+def _modules(scheduler: str, backend: str) -> Iterator[Finding]:
     from ..engine.kernel import modules
 
-    names = [*_MODULES, f"ip_vs_{scheduler}", *_nft_modules()]
-    for name, state in modules.states([*names, *_MAYBE]).items():
+    names = [*_MODULES, f"ip_vs_{scheduler}", *_OF_RULES[backend]]
+    if backend == "iptables":
+        names += _nft_modules()
+    for name, state in modules.states([*names, *_MAYBE[backend]]).items():
         if state in (modules.LOADED, modules.BUILTIN):
             yield "ok", f"kernel module {name}: {state}"
         elif state == modules.LOADABLE:
@@ -102,7 +124,7 @@ def _modules(scheduler: str) -> Iterator[Finding]:
         elif state == modules.UNKNOWN:
             yield "note", f"kernel module {name}: state unknown"
         else:
-            yield "note" if name in _MAYBE else "FAIL", modules.missing(name)
+            yield "note" if name in _MAYBE[backend] else "FAIL", modules.missing(name)
 
 
 def _nft_modules() -> list[str]:
@@ -127,19 +149,35 @@ def _iptables() -> Iterator[Finding]:
         yield "FAIL", str(error)
 
 
-def _ipvs(scheduler: str) -> Iterator[Finding]:
+def _nftables() -> Iterator[Finding]:
+    """Ask the kernel for everything that the tables need, in a transaction that is taken back."""
+    from ..engine.errors import EngineError
+    from ..engine.kernel import nftables
+
+    try:
+        missing = nftables.missing_features()
+    except EngineError as error:
+        yield "FAIL", str(error)
+        return
+    for name in missing:
+        yield "FAIL", f"nftables on this kernel lacks {name}"
+    if not missing:
+        yield "ok", "nftables: tables with sets, marks, masquerading and refusals could be made"
+
+
+def _ipvs(scheduler: str, backend: str) -> Iterator[Finding]:
     """Run kube-proxy's checks in a scratch namespace, where no other process sees the virtual server."""
     from ..engine.errors import EngineError
     from ..engine.kernel import ipset
     from ..engine.kernel.ipvs.preflight import can_use_ipvs
     from ..engine.kernel.scratch import in_scratch
 
+    version: str | None = None
+    if backend == "iptables":
+        with suppress(EngineError):
+            version = ipset.version()
     try:
-        version: str | None = ipset.version()
-    except EngineError:
-        version = None
-    try:
-        problems = in_scratch(lambda: can_use_ipvs(scheduler, version))
+        problems = in_scratch(lambda: can_use_ipvs(scheduler, version, with_sets=backend == "iptables"))
     except EngineError as error:
         problems = [str(error)]
     if problems is None:
@@ -149,7 +187,8 @@ def _ipvs(scheduler: str) -> Iterator[Finding]:
     for problem in problems:
         yield "FAIL", problem
     if not problems:
-        yield "ok", str(version)
+        if version:
+            yield "ok", version
         yield "ok", f"IPVS with the scheduler {scheduler}: a virtual server could be made"
 
 

@@ -25,6 +25,7 @@ from ..engine.proxy.drain.policy import Drain
 from ..engine.proxy.drain.store import recall, recall_holders, remember, remember_holders
 from ..engine.proxy.node import Node
 from ..engine.proxy.planning import Claims, make_plan
+from ..engine.proxy.rules_backend import spelled
 from ..engine.proxy.takeover import keys_to_read
 from ..paths import OWNER
 from .desired import complain
@@ -68,6 +69,10 @@ class Pass:
     def remember_holders(self, changes: Mapping[VirtualServerKey, tuple[str, str] | None]) -> None:
         """Write the changed holders of virtual servers to the ledger."""
         remember_holders(self._ledger, OWNER, changes)
+
+    def spelled(self, want: State, setting: str) -> State:
+        """Return the desired state in the items of the node's rules back end; ``setting`` is ``rules.backend``."""
+        return spelled(want, setting, lambda: self._ledger.owned(OWNER))
 
     def plan(self, want: State, *, drain: bool = True) -> Plan:
         """Return the steps to ``want``; without ``drain``, real servers with connections are removed, too."""

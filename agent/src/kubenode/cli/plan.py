@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     cluster, _source = this_node(options)
     with Pass(options.run_dir, cluster.config.graceful_max_duration, options.adopt) as work:
         cluster.resume(work.holders())
-        prepared = work.plan(wanted(cluster))
+        prepared = work.plan(work.spelled(wanted(cluster), cluster.config.rules_backend))
         show(prepared, options.format)
     for conflict in prepared.conflicts:
         complain(conflict.describe())

@@ -14,6 +14,7 @@ Formats
   json       one object: virtual_servers, sets, iptables, addresses, sysctls
   ipvsadm    as ipvsadm -Sn             ipset      as ipset save
   iptables   as iptables-save           ip6tables  as ip6tables-save
+  nft        the same rules and sets as tables of nftables, for nft -f
   addresses  of kube-ipvs0, one address/prefix a line
 
 The node's addresses, zone and pod CIDRs come from its Node object, if it is among the objects. Node ports are served on
@@ -30,7 +31,7 @@ from __future__ import annotations
 
 import argparse
 
-FORMATS = ("json", "ipvsadm", "ipset", "iptables", "ip6tables", "addresses")
+FORMATS = ("json", "ipvsadm", "ipset", "iptables", "ip6tables", "nft", "addresses")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,5 +80,10 @@ def run(options: argparse.Namespace) -> int:
     desired = cluster(config, facts, source)
     if not given and desired.node is not None:
         desired.set_facts(facts._replace(addresses=tuple(("node", address) for address in desired.node.addresses)))
-    sys.stdout.write(render(desired.state(), options.format))
+    state = desired.state()
+    if options.format == "nft":
+        from ..engine.desired.nft_state import nft_state
+
+        state = nft_state(state)
+    sys.stdout.write(render(state, options.format))
     return 0

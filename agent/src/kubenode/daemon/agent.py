@@ -30,8 +30,9 @@ class Agent:
         loop = Loop()
         self.watchdog = Watchdog(loop, self.notifier)
         tools.bound(self.notifier.watchdog, self.watchdog.progress)
-        desired = DesiredState(options, log)
-        reconciler = Reconciler(Node(), options.run, policy=SyncPolicy(adopt=options.adopt))
+        node = Node()
+        reconciler = Reconciler(node, options.run, policy=SyncPolicy(adopt=options.adopt))
+        desired = DesiredState(options, log, reconciler.ledger.owned)
         reconciler.progress = self.watchdog.progress
         reconciler.ledger.notice = lambda text: log.warning("ledger recreated", reason=text)
         self.passes = PassScheduler(loop, log, desired, reconciler, self.watchdog.progress)

@@ -40,7 +40,9 @@ def running(tmp_path: Path) -> Iterator[dict[str, int]]:
 
 
 @pytest.mark.parametrize(("beside_kube_proxy", "failing"), [(False, ["kube-proxy"]), (True, [])])
-def test_who_else_balances(running: dict[str, int], beside_kube_proxy: bool, failing: list[str]) -> None:
+def test_check_names_other_service_proxies(
+    running: dict[str, int], beside_kube_proxy: bool, failing: list[str]
+) -> None:
     said = [
         (verdict, words)
         for verdict, words in check._others(beside_kube_proxy)

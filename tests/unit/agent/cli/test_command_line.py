@@ -75,7 +75,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "kubenode --version" in out
 
 
-def test_any_locale_will_do() -> None:
+def test_commands_work_in_any_locale() -> None:
     environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
         [sys.executable, "-m", "kubenode", "plan", "--help"], env=environment, capture_output=True, check=False
@@ -84,7 +84,7 @@ def test_any_locale_will_do() -> None:
     assert b"\\u2026" in done.stdout
 
 
-def test_an_output_that_cannot_be_written_is_said() -> None:
+def test_unwritable_output_is_reported() -> None:
     environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PATH": "/usr/bin:/bin"}
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run(
@@ -95,7 +95,7 @@ def test_an_output_that_cannot_be_written_is_said() -> None:
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["help", "status"], ["completion", "fish"]])
-def test_a_reader_that_has_had_enough_is_no_error(words: list[str]) -> None:
+def test_closed_reader_of_the_output_is_no_error(words: list[str]) -> None:
     """The reader closes the pipe, as in ``kubenode --help | head -1``, even after short output."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -110,7 +110,7 @@ def test_a_reader_that_has_had_enough_is_no_error(words: list[str]) -> None:
     os.close(writer)
 
 
-def test_control_c_says_so_and_nothing_else(tmp_path: Path) -> None:
+def test_control_c_prints_one_line(tmp_path: Path) -> None:
     environment = {"PYTHONPATH": str(ROOT / "agent/src"), "PATH": "/usr/bin:/bin"}
     path = tmp_path / "agent.sock"
     with socket.socket(socket.AF_UNIX) as agent:
@@ -137,7 +137,7 @@ def test_control_c_says_so_and_nothing_else(tmp_path: Path) -> None:
     ],
     ids=["nothing", "a file", "a directory"],
 )
-def test_nobody_to_ask(tmp_path: Path, make: Any, said: str) -> None:
+def test_unusable_control_socket_is_named(tmp_path: Path, make: Any, said: str) -> None:
     make(tmp_path / "agent.sock")
     for words in (("status",), ("status", "--wait", "0.1", "--format", "json"), ("status", "--sync")):
         done = kubenode(*words, "--run-dir", str(tmp_path))
@@ -174,7 +174,7 @@ def test_render_imports_neither_daemon_nor_kernel_nor_yaml(manifests: Path) -> N
     assert [name for name in loaded if name.startswith(unwanted)] == []
 
 
-def test_render(manifests: Path) -> None:
+def test_render_prints_the_desired_state(manifests: Path) -> None:
     words = ("render", "--objects", str(manifests), "--node", "n1", "--node-address", "192.0.2.1")
     done = kubenode(*words, "--format", "ipvsadm")
     assert done.stdout.splitlines() == [
@@ -189,6 +189,18 @@ def test_render(manifests: Path) -> None:
     found = json.loads(kubenode(*words).stdout)
     assert list(found) == ["virtual_servers", "sets", "iptables", "addresses", "sysctls"]
     assert found["addresses"] == ["10.96.0.10/32"]
+
+
+def test_render_as_tables_of_nftables(manifests: Path) -> None:
+    words = ("render", "--objects", str(manifests), "--node", "n1", "--node-address", "192.0.2.1", "--format", "nft")
+    done = kubenode(*words)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert lines[:3] == ["add table ip kubenode", "delete table ip kubenode", "table ip kubenode {"]
+    assert "\t\telements = { 10.96.0.10 . tcp . 80 }" in lines
+    assert "\t\telements = { 30080 }" in lines
+    assert "table ip6 kubenode {" in lines
+    assert "\t\tmasquerade" in kubenode(*words, "--no-random-fully").stdout.replace(" comment", "\n").splitlines()
 
 
 @pytest.mark.parametrize("source", ["kubeconfig", "server", "manifests", "endpoints"])
@@ -211,13 +223,13 @@ def test_render_refuses_the_addresses_of_api_servers(tmp_path: Path, source: str
 
 
 @pytest.mark.parametrize(("words", "fully"), [((), True), (("--no-random-fully",), False)])
-def test_render_for_an_old_iptables(manifests: Path, words: tuple[str, ...], fully: bool) -> None:
+def test_render_omits_random_fully_for_an_old_iptables(manifests: Path, words: tuple[str, ...], fully: bool) -> None:
     done = kubenode("render", "--objects", str(manifests), "--node", "n1", "--format", "iptables", *words)
     assert ("-j MASQUERADE --random-fully" in done.stdout) is fully
     assert "-j MASQUERADE" in done.stdout
 
 
-def test_render_of_what_cannot_be_read(tmp_path: Path, manifests: Path) -> None:
+def test_render_names_unreadable_input(tmp_path: Path, manifests: Path) -> None:
     (tmp_path / "bad.yaml").write_text("a: [")
     done = kubenode("render", "--objects", str(tmp_path / "bad.yaml"), "--node", "n1")
     assert (done.returncode, done.stdout) == (1, "")
@@ -234,7 +246,7 @@ def test_render_of_what_cannot_be_read(tmp_path: Path, manifests: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_config_map_is_unpacked(tmp_path: Path, manifests: Path) -> None:
+def test_config_map_is_unpacked(tmp_path: Path, manifests: Path) -> None:
     inner = (
         "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nipvs: {scheduler:"
         " lc}\n"
@@ -250,9 +262,7 @@ def test_a_config_map_is_unpacked(tmp_path: Path, manifests: Path) -> None:
     assert "-A -t 10.96.0.10:80 -s lc" in kubenode("render", *words).stdout
 
 
-def test_cleanup_refuses_beside_an_agent_that_does_not_answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cleanup_refuses_beside_an_unresponsive_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A busy or hanging agent would create everything again."""
     with socket.socket(socket.AF_UNIX) as agent:
         agent.bind(str(tmp_path / "agent.sock"))
@@ -261,7 +271,7 @@ def test_cleanup_refuses_beside_an_agent_that_does_not_answer(
     assert "would create all items again: stop it first" in capsys.readouterr().err
 
 
-def test_status_can_be_read_whatever_happened(tmp_path: Path) -> None:
+def test_status_is_readable_in_every_state(tmp_path: Path) -> None:
     answer = {
         "node": "n1", "version": "1", "pid": 7, "waiting": "", "converged": False,
         "summary": "2 virtual servers", "problems": [{"text": "bad"}] * 30,
@@ -323,7 +333,7 @@ def answered(tmp_path: Path, answers: list[dict[str, Any]], *words: str) -> tupl
     return asking.returncode, asking.communicate()[0]
 
 
-def test_status_does_not_wait_for_what_somebody_has_to_change(tmp_path: Path) -> None:
+def test_status_ends_waiting_for_a_permanent_problem(tmp_path: Path) -> None:
     blocked = {
         "converged": False,
         "waiting": "the Kubernetes API: x",
@@ -334,12 +344,12 @@ def test_status_does_not_wait_for_what_somebody_has_to_change(tmp_path: Path) ->
     assert "blocked: kubeconfig k: certificate-authority-data is empty; fix it; waiting does not help" in text
 
 
-def test_status_waits_on_when_the_block_goes(tmp_path: Path) -> None:
+def test_status_continues_waiting_after_a_problem_ends(tmp_path: Path) -> None:
     blocked = {"converged": False, "blocked": "x"}
     answers = [blocked, {"converged": False, "blocked": ""}, {"converged": True}]
     assert answered(tmp_path, answers, "--wait", "600")[0] == 0
 
 
-def test_status_shows_objects_that_are_read_otherwise(tmp_path: Path) -> None:
+def test_status_shows_warnings_about_objects(tmp_path: Path) -> None:
     status, text = answered(tmp_path, [{"converged": True, "warnings": ["Service a/b: x is read as y"]}])
     assert (status, text.splitlines()[-1]) == (0, "warning: Service a/b: x is read as y")

@@ -63,7 +63,7 @@ def offered(shell: str, words: str, last: str, directory: Path, capsys: pytest.C
     [
         ("", "", sorted(COMMANDS)),
         ("", "st", ["status"]),
-        ("render --format", "", ["addresses", "ip6tables", "ipset", "iptables", "ipvsadm", "json"]),
+        ("render --format", "", ["addresses", "ip6tables", "ipset", "iptables", "ipvsadm", "json", "nft"]),
         ("run --manifests /x --log-level", "e", ["error"]),
         ("apply", "--ad", ["--adopt"]),
         ("status --format json", "--w", ["--wait"]),
@@ -73,7 +73,7 @@ def offered(shell: str, words: str, last: str, directory: Path, capsys: pytest.C
         ("render --node", "", []),
     ],
 )
-def test_what_is_offered(
+def test_completion_offers_matching_words(
     shell: str, words: str, last: str, wanted: list[str], directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = offered(shell, words, last, directory, capsys)
@@ -81,9 +81,7 @@ def test_what_is_offered(
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_option_of_every_command_is_offered(
-    shell: str, directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_completion_offers_every_option(shell: str, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in COMMANDS:
         with pytest.raises(SystemExit):
             main([command, "--help"])

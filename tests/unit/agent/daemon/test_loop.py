@@ -45,7 +45,7 @@ class Pipe:
         return self
 
 
-def test_a_time_far_ahead_is_waited_for(loop: Loop) -> None:
+def test_distant_timer_is_waited_for(loop: Loop) -> None:
     """The timeout exceeds the maximum of epoll_wait(2)."""
     pipe = Pipe()
     loop.after(1e12, lambda: None)
@@ -54,7 +54,7 @@ def test_a_time_far_ahead_is_waited_for(loop: Loop) -> None:
     pipe.close()
 
 
-def test_a_callback_may_close_what_became_ready_with_it(loop: Loop) -> None:
+def test_callback_may_close_an_fd_ready_with_it(loop: Loop) -> None:
     pairs = [socket.socketpair() for _pair in range(2)]
     called: list[int] = []
 
@@ -109,7 +109,7 @@ def test_reused_fd_is_watched_after_silent_close(loop: Loop) -> None:
     assert called == ["new"]
 
 
-def test_timers_run_in_order_and_cancelled_ones_do_not() -> None:
+def test_timers_run_in_order_unless_cancelled() -> None:
     loop = Loop()
     seen: list[str] = []
     loop.after(0.02, lambda: seen.append("late"))
@@ -136,7 +136,7 @@ def test_a_signal_wakes_the_loop_between_callbacks() -> None:
         signal.signal(signal.SIGUSR2, before)
 
 
-def test_a_callback_may_forget_its_neighbour() -> None:
+def test_callback_may_unregister_another_fd() -> None:
     loop = Loop()
     pairs = [socket.socketpair() for _number in range(2)]
     seen = []

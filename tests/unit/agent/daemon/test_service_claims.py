@@ -160,7 +160,7 @@ def test_refused_address_is_named_before_a_takeover(node: Node, monkeypatch: pyt
     assert said == [True]
 
 
-def test_large_change_lets_others_have_their_turn(node: Node) -> None:
+def test_large_change_is_applied_in_slices(node: Node) -> None:
     """The test counts slices of the loop; the agent feeds the watchdog with each."""
     node.agent.full("start")
     node.write(

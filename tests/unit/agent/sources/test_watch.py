@@ -54,13 +54,13 @@ def test_a_swapped_config_map_changes_everything(watch: Watch, tmp_path: Path) -
     assert not watch.ended
 
 
-def test_the_directory_itself_goes(watch: Watch, tmp_path: Path) -> None:
+def test_removed_directory_is_reported(watch: Watch, tmp_path: Path) -> None:
     tmp_path.rename(tmp_path.with_name("away"))
     assert heard(watch) is None
     assert watch.ended
     tmp_path.with_name("away").rename(tmp_path)
 
 
-def test_no_directory() -> None:
+def test_missing_directory_is_watched_for() -> None:
     with pytest.raises(WatchError, match="/nowhere cannot be watched: No such file or directory"):
         Watch("/nowhere")

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Protocol
 
 from ...configuration import ConfigurationError, load
 from ...engine.desired.cluster import Cluster
+from ...engine.desired.nft_changes import NftChanges
+from ...engine.desired.nft_sets import member_of
 from ...engine.desired.object_store import ObjectName
 from ...engine.desired.settings import Config
 from ...engine.desired.vip_allocator import VipHolders
@@ -20,6 +22,7 @@ from ...engine.model.ipvs import VirtualServerKey
 from ...engine.plan import Conflict, Step
 from ...engine.proxy.node import facts
 from ...engine.proxy.node import name as host_name
+from ...engine.proxy.rules_backend import IPTABLES, NFTABLES, choose
 from ...log import Log
 from ...manifests.directory import Changes, Manifests
 from ...manifests.documents import Object
@@ -68,14 +71,22 @@ class Source(Protocol):
         """Return the changes since the last call."""
 
 
+def _of_cluster(kind: str, key: Any) -> tuple[str, Any]:
+    """Return an item as the cluster names it, which knows members of IP sets and no elements of nftables."""
+    member = member_of(key) if kind == "nft_element" else None
+    return (kind, key) if member is None else ("member", member)
+
+
 class DesiredState:
     """Desired state, from the last good configuration and the objects; unknown before :meth:`configure`.
 
-    ``problems`` are the configuration file's, ``warnings`` too.
+    ``problems`` are the configuration file's, ``warnings`` too. ``rules_backend`` is the back end of the rules; a new
+    configuration decides it anew. ``owned`` returns the agent's keys in the ledger by kind, for that decision.
     """
 
-    def __init__(self, options: Options, log: Log) -> None:
+    def __init__(self, options: Options, log: Log, owned: Callable[[], Mapping[str, Collection[Any]]] = dict) -> None:
         self.config = Config()
+        self.rules_backend = IPTABLES
         self.cluster: Cluster | None = None
         self.source: Source | None = None
         self.problems: list[str] = []
@@ -83,6 +94,8 @@ class DesiredState:
         self._options = options
         self._log = log
         self._reported: dict[str, str] = {}  # sentence -> the object that it is about
+        self._owned = owned
+        self._nft_changes = NftChanges()
         self._fresh = False  # whether the cluster is new: items that it does not want are not desired
 
     @property
@@ -140,10 +153,13 @@ class DesiredState:
     def _use(self, config: Config) -> None:
         node = self._options.node or config.hostname_override or host_name()
         cluster = Cluster(config, facts(node))
+        chosen = choose(config.rules_backend, self._owned)
+        if chosen.backend != self.rules_backend or self.cluster is None:
+            self._log.info("rules back end chosen", backend=chosen.backend, reason=chosen.reason)
         source = self._source(config, node)
         if self.source is not source:
             self.close()
-        self.config, self.cluster, self.source = config, cluster, source
+        self.config, self.cluster, self.source, self.rules_backend = config, cluster, source, chosen.backend
         self._fresh = True
         cluster.use_api_servers(getattr(source, "servers", ()))
         for item in source.objects():
@@ -207,7 +223,10 @@ class DesiredState:
         if self._fresh:
             self.cluster.resume(holders())
         fresh, self._fresh = self._fresh, False
-        return possible(self.cluster.take()), fresh
+        changes = possible(self.cluster.take())
+        if self.rules_backend == NFTABLES:
+            return (self._nft_changes.whole(changes) if fresh else self._nft_changes.changed(changes)), fresh
+        return changes, fresh
 
     def take_holders(self) -> Mapping[VirtualServerKey, tuple[str, str] | None]:
         """Return the changed holders of virtual servers (:meth:`.Cluster.take_holders`).
@@ -256,7 +275,7 @@ class DesiredState:
 
         The field is ``object``: the Services that the item exists for. It is absent if there are none.
         """
-        items = [(each.kind, each.key) for each in about]
+        items = [_of_cluster(each.kind, each.key) for each in about]
         services = self.cluster.whose(items) if self.cluster is not None else {}
         return [{"object": services[item]} if item in services else {} for item in items]
 

@@ -15,6 +15,8 @@ from ...engine.model.net import family as address_family
 from ..pass_result import PassResult
 from .metrics import FAMILIES
 
+_NFTABLES = {"ip": 4, "ip6": 6}
+
 
 def family_of(kind: str, key: Any) -> int:
     """Return the family of an item, 0 if it has none."""
@@ -22,6 +24,8 @@ def family_of(kind: str, key: Any) -> int:
         return 6 if (key if kind == "set" else key.set).startswith("KUBE-6-") else 4
     if kind in ("address", "route"):
         return address_family(key[1])
+    if KINDS[kind].table == "nftables":
+        return _NFTABLES.get(getattr(getattr(key, "set", key), "table", key).family, 0)
     return int(getattr(getattr(key, "server", key), "family", 0))
 
 
@@ -40,8 +44,8 @@ def families_of(result: PassResult, want: ReadState) -> set[int]:
 
 
 def rule_families(items: Iterable[tuple[str, Any]]) -> set[int]:
-    """Return the address families of the iptables items among these kinds and keys."""
-    return {key.family for kind, key in items if KINDS[kind].table == "iptables"}
+    """Return the address families of the rules among these kinds and keys."""
+    return {family_of(kind, key) for kind, key in items if KINDS[kind].table in ("iptables", "nftables")}
 
 
 def broken_families(failing: Mapping[str, Iterable[Any]]) -> set[int]:

@@ -145,9 +145,12 @@ class Clients:
             self.ready(next(iter(self._ready)))
 
     def _sweep(self) -> None:
-        """Close the clients that are over their deadline."""
+        """Close the clients that are over their deadline, except those that still wait for their first turn.
+
+        On a busy machine that turn may come late, and the request may have arrived in time.
+        """
         now = time.monotonic()
-        for client in [client for client in self._all if client.deadline <= now]:
+        for client in [client for client in self._all if client.served and client.deadline <= now]:
             client.close()
         self._sweeping = bool(self._all)
         if self._sweeping:

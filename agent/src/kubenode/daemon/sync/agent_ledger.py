@@ -54,6 +54,14 @@ class AgentLedger:
             self._is_lost = False
         return self._ledger
 
+    def owned(self) -> dict[str, set[Any]]:
+        """Return the agent's keys by kind.
+
+        Raises:
+            EngineError: the ledger cannot be read.
+        """
+        return self.open().owned(OWNER)
+
     def close(self) -> None:
         """Close the file."""
         if self._ledger is not None:

@@ -108,13 +108,17 @@ class Reconciler:
         """
         return recall_holders(self.ledger.open(), OWNER)
 
+    def are_rules_current(self) -> bool:
+        """Tell whether no other process has changed nftables since the last reading; False if rules are elsewhere."""
+        return bool(self.want.get("nft_table")) and self._node.is_current()
+
     def full(self) -> PassResult:
         """Compare everything with the kernel and repair it."""
         start = self._clock()
         known, self.known, self._believed.written = self.known, False, None
         kept = self._kept()
         with self.ledger.locked():
-            self._believed.items = finished(self._reading(), self.progress)
+            self._believed.items = finished(self._reading(known), self.progress)
             report = self._pass(self.ledger.open(), self._believed.items, self.want, None, start)
             self._believed.release(self.ledger.open(), self.want)
             self._end_adoption(report)
@@ -154,16 +158,17 @@ class Reconciler:
         return self._concluded(report, kept)
 
     def _looking(self) -> Generator[None, None, Differences]:
-        have = yield from self._reading()
+        have = yield from self._reading(known=True)
         return (yield from differing(have, self._believed.items, self.want))
 
-    def _reading(self) -> Generator[None, None, State]:
+    def _reading(self, known: bool) -> Generator[None, None, State]:
         """Read the ledger, then the node. A claim between two slices adds the item to its owner's."""
         self._read_owners(self.ledger.open())
         if not self.policy.adopt and self.ledger.open().is_adoption_asked(OWNER):
             self.policy = self.policy._replace(adopt=True)
         yield
-        return (yield from self._node.reading(self.want, keys_to_read(self._believed.owned, self.policy.adopt)))
+        keys = keys_to_read(self._believed.owned, self.policy.adopt)
+        return (yield from self._node.reading(self.want, keys, self._believed.items if known else None))
 
     def _read_owners(self, ledger: Ledger) -> None:
         """Read the owners of items, if another process has written to the ledger."""

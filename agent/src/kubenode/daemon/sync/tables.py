@@ -21,8 +21,13 @@ class Tables(Protocol):
     def tables(self) -> Mapping[str, Apply]:
         """Return ``apply`` of each table."""
 
-    def reading(self, want: ReadState, owned: Mapping[str, Any]) -> Generator[None, None, State]:
-        """Return the kernel's items; yield after each slice of the work."""
+    def reading(
+        self, want: ReadState, owned: Mapping[str, Any], believed: ReadState | None = None
+    ) -> Generator[None, None, State]:
+        """Return the kernel's items; yield after each slice of the work. ``believed`` are those known before."""
+
+    def is_current(self) -> bool:
+        """Tell whether no other process has changed tables of nftables since the last reading; False if unknown."""
 
     def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
         """Return active and inactive connections of the real servers of these virtual servers at least."""

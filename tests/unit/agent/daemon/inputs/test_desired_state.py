@@ -69,7 +69,7 @@ def servers(delta: Any) -> set[str]:
     return {str(key) for key in delta.get("virtual_server", {})}
 
 
-def test_nothing_is_wanted_without_a_configuration(driver: Driver) -> None:
+def test_missing_configuration_gives_no_desired_state(driver: Driver) -> None:
     driver.config.write_text("mode: [")
     driver.wanted.configure()
     assert "config.yaml:1: not valid YAML" in driver.wanted.waiting
@@ -82,7 +82,7 @@ def test_nothing_is_wanted_without_a_configuration(driver: Driver) -> None:
     assert servers(delta) == {"tcp 10.96.0.10:80", "tcp [fd00::10]:80"}
 
 
-def test_a_bad_configuration_leaves_the_last_good_one(driver: Driver) -> None:
+def test_bad_configuration_keeps_the_last_good_one(driver: Driver) -> None:
     driver.configure(ipvs={"scheduler": "lc"})
     driver.wanted.configure()
     driver.wanted.take()
@@ -99,7 +99,7 @@ def test_a_bad_configuration_leaves_the_last_good_one(driver: Driver) -> None:
     assert driver.wanted.problems == []
 
 
-def test_a_node_without_ipv6_is_served_ipv4_alone(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_without_ipv6_is_served_ipv4_only(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(families, "_IPV6", "/nowhere")
     driver.wanted.configure()
     delta, _everything = driver.wanted.take()
@@ -112,7 +112,7 @@ def test_a_node_without_ipv6_is_served_ipv4_alone(driver: Driver, monkeypatch: p
     assert {kind: items for kind, items in wanted(driver.wanted.cluster).items() if items} == delta
 
 
-def test_a_problem_is_told_once_and_its_end_too(driver: Driver) -> None:
+def test_problem_and_its_end_are_logged_once(driver: Driver) -> None:
     driver.write(make.service("bad", ["10.96.0.11"], [make.port(70000)]))
     driver.wanted.configure()
     for _time in range(3):
@@ -133,7 +133,7 @@ def test_invalid_object_name_is_logged_unchanged(driver: Driver) -> None:
     assert line.startswith('<3>object cannot be used object="ns1/a b" reason=')
 
 
-def test_what_was_never_read_is_not_known(driver: Driver) -> None:
+def test_source_that_was_never_read_is_unknown(driver: Driver) -> None:
     (driver.manifests / "b.json").write_text("{")
     driver.wanted.configure()
     assert not driver.wanted.complete

@@ -23,7 +23,7 @@ from kubenode.daemon.outputs.http import NOT_FOUND, Server
 from kubenode.engine.errors import EngineError
 
 
-def test_control(tmp_path: Path) -> None:
+def test_control_socket_answers_commands(tmp_path: Path) -> None:
     path = str(tmp_path / "run/agent.sock")
     answers = []
     loop = Loop()
@@ -111,7 +111,7 @@ def test_idle_clients_of_the_socket_make_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b'{"pid": 1'])
-def test_an_answer_that_is_cut_off_is_no_answer(tmp_path: Path, answer: bytes) -> None:
+def test_truncated_answer_is_an_error(tmp_path: Path, answer: bytes) -> None:
     path = str(tmp_path / "agent.sock")
 
     def serve() -> None:
@@ -181,7 +181,7 @@ def test_without_descriptors_a_waiting_client_is_no_busy_loop(
     loop.close()
 
 
-def test_a_dead_agents_socket_is_replaced(tmp_path: Path) -> None:
+def test_socket_of_a_dead_agent_is_replaced(tmp_path: Path) -> None:
     path = str(tmp_path / "agent.sock")
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(path)

@@ -18,7 +18,7 @@ from kubenode.daemon.outputs.metrics import Metrics
 RECORDED = Path(__file__).parents[4] / "golden/http/metrics.txt"
 
 
-def test_text() -> None:
+def test_metrics_are_rendered_as_text() -> None:
     counter = Metric("counter", "a_total", "All.", ["code"])
     counter.add(2, "200")
     counter.add(1, 'o"\n\\dd')
@@ -74,7 +74,7 @@ def used() -> Metrics:
     return metrics
 
 
-def test_as_kube_proxy_has_them(used: Metrics) -> None:
+def test_metrics_have_names_of_kube_proxy(used: Metrics) -> None:
     ours = shape(used.text())
     recorded = shape(RECORDED.read_text(encoding="utf-8"))
     assert len(recorded) > 10
@@ -82,7 +82,7 @@ def test_as_kube_proxy_has_them(used: Metrics) -> None:
         assert ours[name] == wanted
 
 
-def test_the_process_is_measured(used: Metrics) -> None:
+def test_process_metrics_are_measured(used: Metrics) -> None:
     values = dict(line.rsplit(" ", 1) for line in used.text().splitlines() if not line.startswith("#"))
     assert float(values["process_resident_memory_bytes"]) > 10**6
     assert float(values["process_start_time_seconds"]) > 10**9

@@ -70,7 +70,7 @@ def talk(port: int, request: bytes) -> bytes:
     return b"".join(parts)
 
 
-def test_get_head_post_and_several_in_one_connection(port: int) -> None:
+def test_one_connection_serves_several_requests(port: int) -> None:
     found = talk(
         port,
         b"GET /a?x=1 HTTP/1.1\r\nHost: h\r\n\r\nHEAD /bb HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -82,13 +82,13 @@ def test_get_head_post_and_several_in_one_connection(port: int) -> None:
     assert found.endswith(b"Connection: close\r\n\r\n/c")
 
 
-def test_as_many_requests_at_once_as_are_read_at_a_time(port: int) -> None:
+def test_many_pipelined_requests_are_all_answered(port: int) -> None:
     request = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
     assert talk(port, request * (8192 // len(request))).count(b"HTTP/1.1 200 OK") == 8192 // len(request)
     assert talk(port, b"GET /after HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").endswith(b"/after")
 
 
-def test_an_answer_larger_than_any_buffer(port: int) -> None:
+def test_answer_larger_than_any_buffer_is_sent(port: int) -> None:
     assert len(talk(port, b"GET /big HTTP/1.0\r\n\r\n")) > 3_000_000
 
 
@@ -107,7 +107,7 @@ def test_an_answer_larger_than_any_buffer(port: int) -> None:
         (b"GET / HTTP/1.1\r\nHost: h\r\nHalf", b"400"),
     ],
 )
-def test_nonsense(port: int, request_: bytes, status: bytes) -> None:
+def test_malformed_requests_get_an_error(port: int, request_: bytes, status: bytes) -> None:
     assert talk(port, request_).startswith(b"HTTP/1.1 " + status)
 
 
@@ -172,7 +172,7 @@ def test_unknown_path_as_recorded() -> None:
     assert ours(NOT_FOUND) == recorded("GET /other on port 10256")
 
 
-def test_the_metrics_server(servers: tuple[Servers, Health]) -> None:
+def test_metrics_server_answers_its_paths(servers: tuple[Servers, Health]) -> None:
     """/healthz of the metrics server answers ok like every Kubernetes component, whatever the node's state."""
     server, _health = servers
     assert ours(server.answer_metrics("GET", "/proxyMode")) == recorded("GET /proxyMode on port 10249")
@@ -191,7 +191,7 @@ def test_health_check_node_port_as_recorded(servers: tuple[Servers, Health], por
     assert ours(server._checker(port)("GET", path)) == recorded(f"GET {path} on port {port}")
 
 
-def test_when_the_node_is_well() -> None:
+def test_health_depends_on_recent_passes() -> None:
     now = [1000.0]
     health = Health(60, lambda: now[0])
     assert not health.healthy  # no pass has succeeded yet
@@ -210,7 +210,7 @@ def test_when_the_node_is_well() -> None:
 
 
 @pytest.mark.parametrize("jump", [10**6, -(10**6)])
-def test_a_clock_that_is_set_changes_nobodys_health(jump: float) -> None:
+def test_wall_clock_changes_do_not_affect_health(jump: float) -> None:
     now, wall = [1000.0], [1.7e9]
     health = Health(60, lambda: now[0], lambda: wall[0])
     health.updated()
@@ -221,7 +221,7 @@ def test_a_clock_that_is_set_changes_nobodys_health(jump: float) -> None:
     assert not health.healthy
 
 
-def test_an_address_that_is_taken(servers: tuple[Servers, Health]) -> None:
+def test_used_listen_address_is_retried_or_reported(servers: tuple[Servers, Health]) -> None:
     """The server retries a taken address, or reports it to the agent, which exits.
 
     The configuration decides which. A taken health check node port never makes the agent exit.

@@ -126,7 +126,7 @@ def test_full_server_closes_oldest_client_of_largest_source(hostile: Hostile) ->
         lone.recv(1)
 
 
-def test_a_new_client_is_answered_before_those_that_had_a_turn(hostile: Hostile) -> None:
+def test_new_client_is_answered_before_earlier_clients(hostile: Hostile) -> None:
     for _client in range(60):
         hostile.connect(data=b"GET /busy HTTP/1.1\r\nHost: h\r\n\r\n" * 200)
     hostile.run(lambda: len(hostile.asked) >= 120)
@@ -136,7 +136,7 @@ def test_a_new_client_is_answered_before_those_that_had_a_turn(hostile: Hostile)
     assert hostile.asked[before:].index("/healthz") <= 2 * TURNS
 
 
-def test_pipelined_requests_get_one_answer_a_turn(hostile: Hostile) -> None:
+def test_pipelined_requests_get_one_answer_per_turn(hostile: Hostile) -> None:
     request = b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n"
     for number in range(3):
         hostile.connect(data=request % number * 50)
@@ -144,7 +144,7 @@ def test_pipelined_requests_get_one_answer_a_turn(hostile: Hostile) -> None:
     assert [sorted(hostile.asked[turn : turn + 3]) for turn in range(0, 150, 3)] == [["/0", "/1", "/2"]] * 50
 
 
-def test_a_source_with_many_clients_gets_no_more_turns(hostile: Hostile) -> None:
+def test_source_with_many_clients_gets_no_more_turns(hostile: Hostile) -> None:
     for _client in range(40):
         hostile.connect("127.0.0.2", b"GET /many HTTP/1.1\r\nHost: h\r\n\r\n" * 100)
     hostile.run(lambda: len(hostile.asked) >= 200)
@@ -156,7 +156,7 @@ def test_a_source_with_many_clients_gets_no_more_turns(hostile: Hostile) -> None
     one.close()
 
 
-def test_clients_that_do_not_read_hold_up_nobody(hostile: Hostile) -> None:
+def test_clients_that_do_not_read_delay_no_other(hostile: Hostile) -> None:
     for _client in range(20):
         hostile.connect(data=b"GET /large HTTP/1.1\r\nHost: h\r\n\r\n" * 3)
     hostile.run(lambda: hostile.asked.count("/large") == 20)
@@ -176,7 +176,7 @@ def test_half_closed_and_reset_clients_are_forgotten(hostile: Hostile) -> None:
     assert answered(half.recv(65536))
 
 
-def test_a_request_that_does_not_end_is_closed_at_its_deadline(hostile: Hostile) -> None:
+def test_endless_request_is_closed_at_its_deadline(hostile: Hostile) -> None:
     hostile.connect(data=b"GET /")
     hostile.run(lambda: len(hostile.clients) == 1 and not hostile.clients.new)
     (client,) = hostile.clients._all
@@ -189,7 +189,22 @@ def test_a_request_that_does_not_end_is_closed_at_its_deadline(hostile: Hostile)
     hostile.run(lambda: not len(hostile.clients))
 
 
-def test_a_fault_in_a_handler_costs_one_connection(hostile: Hostile) -> None:
+def test_no_client_is_closed_before_its_first_turn(hostile: Hostile) -> None:
+    """A machine may be so busy that the deadline is over by then; afterwards it counts."""
+    clients = [hostile.connect(data=PROBE), hostile.connect(data=PROBE[:-2])]
+    for _client in clients:
+        hostile.server._accept()
+    for connection in list(hostile.clients._all):
+        connection.deadline = 0.0
+    hostile.clients._sweep()
+    hostile.run(lambda: hostile.asked and not hostile.clients._ready)
+    hostile.clients._sweep()
+    assert not len(hostile.clients)
+    assert clients[0].recv(100).startswith(b"HTTP/1.1 200")
+    assert clients[1].recv(100) == b""
+
+
+def test_fault_in_a_handler_costs_one_connection(hostile: Hostile) -> None:
     broken = hostile.connect(data=b"GET /fault HTTP/1.1\r\nHost: h\r\n\r\n")
     assert answered(hostile.probe())
     assert broken.recv(100) == b""
@@ -206,7 +221,7 @@ def test_a_fault_in_a_handler_costs_one_connection(hostile: Hostile) -> None:
         ("fe80::1%eth0", "fe80::2", True),
     ],
 )
-def test_source_of_an_address(one: str, other: str, same: bool) -> None:
+def test_client_source_is_address_or_ipv6_network(one: str, other: str, same: bool) -> None:
     assert (source_of(one) == source_of(other)) == same
 
 
@@ -244,7 +259,7 @@ def test_health_is_answered_while_the_agent_is_busy() -> None:
     loop.close()
 
 
-def test_the_agent_ends_if_the_http_thread_does() -> None:
+def test_agent_ends_if_the_http_thread_ends() -> None:
     loop = Loop()
     servers = Servers(loop, Log(), Health(60), Metrics("1"))
     servers.serve(("127.0.0.1", 0), ("127.0.0.1", 0))

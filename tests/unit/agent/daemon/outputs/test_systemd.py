@@ -14,7 +14,7 @@ import pytest
 from kubenode.daemon.outputs.systemd import Notifier
 
 
-def test_notify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notify_sends_the_state_to_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(60)

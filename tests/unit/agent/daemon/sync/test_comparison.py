@@ -62,7 +62,7 @@ def test_sliced_comparison_heals_and_keeps_interim_changes(driver: Driver) -> No
     assert driver.held() == driver.wanted()
 
 
-def test_a_full_pass_makes_a_comparison_in_slices_needless(driver: Driver) -> None:
+def test_full_pass_ends_a_sliced_comparison(driver: Driver) -> None:
     comparison = driver.compare()
     next(comparison)
     driver.full()
@@ -71,7 +71,7 @@ def test_a_full_pass_makes_a_comparison_in_slices_needless(driver: Driver) -> No
     assert driver.node.log == []
 
 
-def test_what_failed_meanwhile_is_left_to_the_next_full_pass(driver: Driver) -> None:
+def test_interim_failure_is_left_to_the_next_full_pass(driver: Driver) -> None:
     comparison = driver.compare()
     next(comparison)
     driver.put(*web("b", 2, 1))
@@ -198,7 +198,7 @@ CHANGE = st.tuples(st.sampled_from("abc"), st.integers(-1, 3), st.sampled_from((
 
 @random_history
 @given(st.lists(CHANGE, max_size=6), st.lists(MEDDLING, max_size=6), st.booleans())
-def test_it_finds_what_a_comparison_in_one_go_finds(
+def test_sliced_comparison_equals_comparison_at_once(
     tmp_path_factory: pytest.TempPathFactory, history: list[Any], meddling: list[Any], contested: bool
 ) -> None:
     twins = [forgiving(Driver(tmp_path_factory.mktemp("run"))) for _twin in range(2)]

@@ -69,7 +69,7 @@ def reconciler(node: FakeNode, now: list[float], tmp_path: Path) -> Reconciler:
     return found
 
 
-def test_the_end_of_draining_is_not_drift(reconciler: Reconciler, node: FakeNode) -> None:
+def test_end_of_drain_is_no_drift(reconciler: Reconciler, node: FakeNode) -> None:
     assert reconciler.full().drift == []
     node.open = {}
     report = reconciler.full()
@@ -77,7 +77,7 @@ def test_the_end_of_draining_is_not_drift(reconciler: Reconciler, node: FakeNode
     assert report.drift == []
 
 
-def test_what_a_deleted_service_leaves_behind_is_not_drift(reconciler: Reconciler, node: FakeNode) -> None:
+def test_drain_of_a_deleted_service_is_no_drift(reconciler: Reconciler, node: FakeNode) -> None:
     reconciler.accept({"virtual_server": {WEB: None}, "real_server": {STAYS: None}, "address": {ADDRESS: None}})
     reconciler.changed()
     assert WEB in node.state["virtual_server"]
@@ -88,7 +88,7 @@ def test_what_a_deleted_service_leaves_behind_is_not_drift(reconciler: Reconcile
     assert reconciler.draining == {}
 
 
-def test_harm_while_something_drains_is_drift(reconciler: Reconciler, node: FakeNode) -> None:
+def test_foreign_change_during_a_drain_is_drift(reconciler: Reconciler, node: FakeNode) -> None:
     node.state["real_server"].clear()
     del node.state["virtual_server"][WEB]
     assert {step.key for step in reconciler.full().drift} == {WEB, STAYS}
@@ -96,7 +96,7 @@ def test_harm_while_something_drains_is_drift(reconciler: Reconciler, node: Fake
     assert [step.key for step in reconciler.full().drift] == [ADDRESS]
 
 
-def test_when_the_first_has_drained_as_long_as_it_may(reconciler: Reconciler, node: FakeNode, now: list[float]) -> None:
+def test_timer_ends_at_the_first_drain_bound(reconciler: Reconciler, node: FakeNode, now: list[float]) -> None:
     assert reconciler.bound() == math.inf
     reconciler.policy = SyncPolicy(max_drain=30.0)
     assert reconciler.bound() == 130.0
@@ -109,7 +109,7 @@ def test_when_the_first_has_drained_as_long_as_it_may(reconciler: Reconciler, no
     assert reconciler.bound() == math.inf
 
 
-def test_connections_are_counted_only_where_something_drains(reconciler: Reconciler, node: FakeNode) -> None:
+def test_connections_are_counted_only_for_draining_servers(reconciler: Reconciler, node: FakeNode) -> None:
     other = WEB._replace(address="10.96.0.11")
     reconciler.accept(
         {"virtual_server": {other: VirtualServer()}, "real_server": {LEAVES._replace(server=other): RealServer()}}
@@ -119,7 +119,7 @@ def test_connections_are_counted_only_where_something_drains(reconciler: Reconci
     assert node.asked == {WEB}
 
 
-def test_many_that_drain_are_looked_after_by_turns(reconciler: Reconciler, node: FakeNode) -> None:
+def test_many_draining_servers_are_checked_in_turns(reconciler: Reconciler, node: FakeNode) -> None:
     servers = [WEB._replace(address=f"10.97.{number // 250}.{number % 250}") for number in range(300)]
     reals = {LEAVES._replace(server=server): RealServer() for server in servers}
     reconciler.accept({"virtual_server": dict.fromkeys(servers, VirtualServer()), "real_server": reals})

@@ -27,13 +27,13 @@ def driver(tmp_path: Path) -> Driver:
     return found
 
 
-def test_a_full_pass_makes_it_so_and_a_second_does_nothing(driver: Driver) -> None:
+def test_full_pass_converges_and_second_does_nothing(driver: Driver) -> None:
     assert driver.held() == driver.wanted()
     again = driver.full()
     assert (again.done, again.failed, again.drift) == ([], [], [])
 
 
-def test_a_full_pass_says_that_it_gets_on(driver: Driver) -> None:
+def test_full_pass_reports_progress(driver: Driver) -> None:
     progress: list[int] = []
     driver.put(*web("web", 2, 2))
     driver.reconciler.progress = lambda: progress.append(sum(map(len, driver.node.state.values())))
@@ -41,7 +41,7 @@ def test_a_full_pass_says_that_it_gets_on(driver: Driver) -> None:
     assert progress[0] == progress[1] < progress[-1]  # while reading, and before it writes each table
 
 
-def test_an_event_reads_nothing_and_touches_only_what_changed(driver: Driver) -> None:
+def test_partial_pass_reads_nothing_and_changes_its_items(driver: Driver) -> None:
     driver.node.log.clear()
     reads = driver.node.reads
     driver.put(*web("a", 1, 3))
@@ -52,7 +52,7 @@ def test_an_event_reads_nothing_and_touches_only_what_changed(driver: Driver) ->
     assert driver.held() == driver.wanted()
 
 
-def test_what_nobody_asked_for_is_drift(driver: Driver) -> None:
+def test_unrequested_change_is_drift(driver: Driver) -> None:
     lost = next(iter(driver.node.state["real_server"]))
     del driver.node.state["real_server"][lost]
     driver.put(*web("b", 2, 1))
@@ -80,7 +80,7 @@ def refuse(driver: Driver) -> None:
     assert driver.event().failed
 
 
-def test_what_is_refused_for_good_makes_no_event_a_full_pass(driver: Driver) -> None:
+def test_permanent_refusal_keeps_partial_passes(driver: Driver) -> None:
     refuse(driver)
     reads = driver.node.reads
     driver.put(*web("a", 1, 3))
@@ -96,7 +96,7 @@ def test_what_is_refused_for_good_makes_no_event_a_full_pass(driver: Driver) -> 
     assert driver.held() == driver.wanted()
 
 
-def test_what_is_refused_and_then_unwanted_fails_no_more(driver: Driver) -> None:
+def test_refused_item_that_is_unwanted_fails_no_more(driver: Driver) -> None:
     refuse(driver)
     driver.cluster.remove("Service", "ns1", "b")
     driver.event()
@@ -114,7 +114,7 @@ def test_event_about_refused_step_is_a_full_pass(driver: Driver) -> None:
     assert driver.held() == driver.wanted()
 
 
-def test_harm_is_drift_while_something_is_refused(driver: Driver) -> None:
+def test_foreign_change_beside_a_refusal_is_drift(driver: Driver) -> None:
     refuse(driver)
     lost = next(iter(driver.node.state["real_server"]))
     del driver.node.state["real_server"][lost]
@@ -123,7 +123,7 @@ def test_harm_is_drift_while_something_is_refused(driver: Driver) -> None:
     assert report.failed
 
 
-def test_draining_goes_on_while_something_is_refused(driver: Driver) -> None:
+def test_drain_continues_beside_a_refusal(driver: Driver) -> None:
     refuse(driver)
     driver.put(*web("a", 1, 1))
     driver.event()
@@ -132,7 +132,7 @@ def test_draining_goes_on_while_something_is_refused(driver: Driver) -> None:
     assert not driver.reconciler.draining
 
 
-def test_after_a_pass_that_did_not_get_through_the_next_is_full(driver: Driver) -> None:
+def test_pass_after_a_failed_pass_is_full(driver: Driver) -> None:
     driver.node.broken = True
     with pytest.raises(KernelError):
         driver.full()
@@ -144,7 +144,7 @@ def test_after_a_pass_that_did_not_get_through_the_next_is_full(driver: Driver) 
     assert driver.held() == driver.wanted()
 
 
-def test_while_removals_are_held_nothing_goes(driver: Driver) -> None:
+def test_held_removals_remove_nothing(driver: Driver) -> None:
     driver.cluster.remove("Service", "ns1", "a")
     driver.put(*web("b", 2, 1))
     driver.reconciler.policy = SyncPolicy(hold=True)
@@ -157,7 +157,7 @@ def test_while_removals_are_held_nothing_goes(driver: Driver) -> None:
     assert driver.held() == driver.wanted()
 
 
-def test_a_cluster_made_anew_takes_the_place_of_the_old(driver: Driver) -> None:
+def test_rebuilt_cluster_replaces_the_old_one(driver: Driver) -> None:
     driver.cluster = Cluster(CONFIG, FACTS)
     driver.put(*web("b", 2, 1))
     driver.reconciler.accept(driver.cluster.take(), whole=True)
@@ -166,9 +166,7 @@ def test_a_cluster_made_anew_takes_the_place_of_the_old(driver: Driver) -> None:
     assert driver.held() == driver.wanted()
 
 
-def test_draining_is_remembered_by_the_next_agent(
-    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drain_continues_after_a_restart(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     driver.put(*web("a", 1, 1))
     driver.event()
     (leaving,) = driver.reconciler.draining
@@ -186,7 +184,7 @@ def test_draining_is_remembered_by_the_next_agent(
         st.tuples(st.sampled_from("abc"), st.integers(-1, 3), st.booleans(), st.booleans(), st.booleans()), max_size=12
     )
 )
-def test_any_history_ends_as_a_fresh_start_does(tmp_path_factory: pytest.TempPathFactory, history: list[Any]) -> None:
+def test_any_history_equals_a_fresh_start(tmp_path_factory: pytest.TempPathFactory, history: list[Any]) -> None:
     driver = Driver(tmp_path_factory.mktemp("run"))
     driver.full()
     for name, endpoints, udp, whole, refused in history:

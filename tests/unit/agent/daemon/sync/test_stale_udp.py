@@ -29,12 +29,14 @@ SERVING = {DNS: frozenset({("10.0.0.1", 53), ("10.0.0.2", 53)})}
     ],
     ids=["one", "the other", "gone", "another port", "the node itself", "another service's port", "another service"],
 )
-def test_stale(destination: str, port: int, answered_by: str, from_port: int, wanted: bool) -> None:
+def test_flow_is_stale_unless_its_endpoint_serves(
+    destination: str, port: int, answered_by: str, from_port: int, wanted: bool
+) -> None:
     flow = Flow(4, "10.244.0.9", 40000, destination, port, answered_by, from_port, b"")
     assert stale([flow], SERVING) == [flow] * wanted
 
 
-def test_touched() -> None:
+def test_touched_servers_are_the_udp_servers_of_steps() -> None:
     tcp = DNS._replace(protocol="tcp")
     steps = [
         Step("real_server", RealServerKey(DNS, "10.0.0.1", 53), None, RealServer(1)),

@@ -26,7 +26,7 @@ def stored(path: Path, watched: WatchedSource) -> None:
     watched.until(lambda: path.exists() and path.read_bytes().count(b"\n") == len(watched.held) + 1)
 
 
-def test_the_api_goes_away_and_comes_back(fake: FakeApiServer, follow: Follow) -> None:
+def test_source_survives_an_api_outage(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 3)
     watched = follow().complete()
     port, kept = fake.port, fake.objects
@@ -48,7 +48,7 @@ def test_the_api_goes_away_and_comes_back(fake: FakeApiServer, follow: Follow) -
         again.close()
 
 
-def test_the_api_comes_back_as_it_was_before(fake: FakeApiServer, follow: Follow) -> None:
+def test_api_restored_from_backup_is_followed(fake: FakeApiServer, follow: Follow) -> None:
     """The source lists the objects again when the API was restored from a backup.
 
     A watch from the source's version would miss all changes until the API has that version again.
@@ -76,7 +76,7 @@ def test_the_api_comes_back_as_it_was_before(fake: FakeApiServer, follow: Follow
         again.close()
 
 
-def test_ends_promptly_while_watching_and_while_nobody_answers(fake: FakeApiServer, follow: Follow) -> None:
+def test_source_ends_promptly_in_every_state(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     watched = follow(timing=FAST._replace(silence=60.0)).complete()
     watched.until(lambda: fake.watching(SERVICES))
@@ -90,7 +90,7 @@ def test_ends_promptly_while_watching_and_while_nobody_answers(fake: FakeApiServ
     fake.stalled.clear()
 
 
-def test_a_start_while_the_api_is_away_restores(fake: FakeApiServer, follow: Follow, tmp_path: Path) -> None:
+def test_start_without_the_api_restores_the_snapshot(fake: FakeApiServer, follow: Follow, tmp_path: Path) -> None:
     fill(fake, 3)
     first = follow().complete()
     stored(tmp_path / "objects.snapshot", first)
@@ -118,7 +118,7 @@ def test_a_start_while_the_api_is_away_restores(fake: FakeApiServer, follow: Fol
     second.until(lambda: not second.source.problems)
 
 
-def test_an_api_that_does_not_answer_is_away_too(
+def test_unresponsive_api_counts_as_away(
     fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fill(fake, 1)
@@ -133,7 +133,7 @@ def test_an_api_that_does_not_answer_is_away_too(
     fake.stalled.clear()
 
 
-def test_what_the_api_told_goes_before_the_snapshot(fake: FakeApiServer, follow: Follow, tmp_path: Path) -> None:
+def test_api_objects_precede_the_snapshot(fake: FakeApiServer, follow: Follow, tmp_path: Path) -> None:
     fill(fake, 2)
     first = follow().complete()
     stored(tmp_path / "objects.snapshot", first)

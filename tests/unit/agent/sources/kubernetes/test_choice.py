@@ -57,19 +57,19 @@ def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Confi
         wanted.close()
 
 
-def test_manifests_unless_the_api_is_asked_for(configure: Configure) -> None:
+def test_source_is_manifests_by_default(configure: Configure) -> None:
     """kubeadm's ConfigMap names a kubeconfig in every cluster, so a kubeconfig alone does not select the API."""
     source = configure(None, clientConnection={"kubeconfig": "/var/lib/kube-proxy/kubeconfig.conf"}).source
     assert isinstance(source, Manifests)
 
 
-def test_the_api_with_kube_proxys_kubeconfig(configure: Configure, tmp_path: Path) -> None:
+def test_source_is_the_api_of_kube_proxy_kubeconfig(configure: Configure, tmp_path: Path) -> None:
     source = configure({"kubernetes": {}}, clientConnection={"kubeconfig": str(tmp_path / "none")}).source
     assert isinstance(source, Kubernetes)
     assert f"({tmp_path}/none, node node1)" in source.path
 
 
-def test_the_same_api_stays_and_another_replaces_it(configure: Configure, tmp_path: Path, fake: FakeApiServer) -> None:
+def test_reload_replaces_only_a_changed_api(configure: Configure, tmp_path: Path, fake: FakeApiServer) -> None:
     first = configure({"kubernetes": {"kubeconfig": str(tmp_path / "a"), "server": fake.url}}).source
     again = configure(
         {"kubernetes": {"kubeconfig": str(tmp_path / "a"), "server": fake.url}}, ipvs={"scheduler": "wrr"}
@@ -81,12 +81,12 @@ def test_the_same_api_stays_and_another_replaces_it(configure: Configure, tmp_pa
     assert not any(reflector.is_alive() for reflector in first._reflectors)
 
 
-def test_manifests_on_the_command_line_go_first(configure: Configure, tmp_path: Path) -> None:
+def test_manifests_option_overrides_the_configuration(configure: Configure, tmp_path: Path) -> None:
     source = configure({"kubernetes": {}}, str(tmp_path)).source
     assert isinstance(source, Manifests)
     assert source.path == str(tmp_path)
 
 
-def test_commands_without_the_agent_read_what_the_api_said_last() -> None:
+def test_commands_without_agent_read_the_snapshot() -> None:
     assert usual_objects(Config()) == "/etc/kubenode/manifests"
     assert usual_objects(Config(source="kubernetes")) == "/var/lib/kubenode/agent/objects"

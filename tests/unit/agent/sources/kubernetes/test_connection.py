@@ -55,11 +55,11 @@ def get(access: Access, path: str = "/version") -> object:
         session.drop()
 
 
-def test_a_server_of_the_clusters_authority(serve: Serve, authority: Authority) -> None:
+def test_server_of_the_cluster_authority_is_trusted(serve: Serve, authority: Authority) -> None:
     assert get(Access(serve().url, authority.pem.decode(), Identity())) == "1"
 
 
-def test_a_server_of_somebody_elses(serve: Serve, authority: Authority) -> None:
+def test_server_of_another_authority_is_refused(serve: Serve, authority: Authority) -> None:
     server = serve(by=Authority("other"))
     with pytest.raises(UnusableError, match="cannot be reached: its certificate is not good: "):
         get(Access(server.url, authority.pem.decode(), Identity()))
@@ -70,7 +70,7 @@ def test_a_server_of_somebody_elses(serve: Serve, authority: Authority) -> None:
     assert len(server.requests) == 1  # the untrusted server got no request
 
 
-def test_source_is_blocked_by_a_server_of_somebody_elses(serve: Serve, authority: Authority, tmp_path: Path) -> None:
+def test_untrusted_server_blocks_the_source(serve: Serve, authority: Authority, tmp_path: Path) -> None:
     """An untrusted certificate blocks the source, so that the waiting role fails. A silent server does not block it."""
     server = serve(by=Authority("other"))
     accessor = Fixed("")
@@ -92,14 +92,14 @@ def test_source_is_blocked_by_a_server_of_somebody_elses(serve: Serve, authority
         source.close()
 
 
-def test_a_server_of_another_name(serve: Serve, authority: Authority) -> None:
+def test_server_of_another_name_is_refused(serve: Serve, authority: Authority) -> None:
     url, pem = serve("api.example").url, authority.pem.decode()
     with pytest.raises(ApiError, match="its certificate is not good: IP address mismatch"):
         get(Access(url, pem, Identity()))
     assert get(Access(url, pem, Identity(), server_name="api.example")) == "1"
 
 
-def test_an_authority_that_is_none(serve: Serve) -> None:
+def test_invalid_authority_is_named(serve: Serve) -> None:
     with pytest.raises(ApiError, match="certificate authority is not a certificate in PEM form"):
         get(Access(serve().url, SECRET, Identity()))
 
@@ -122,7 +122,7 @@ def test_client_certificates(serve: Serve, authority: Authority, tmp_path: Path,
         get(Access(server.url, pem, Identity()))
 
 
-def test_a_client_certificate_that_is_renewed_on_disk(serve: Serve, authority: Authority, tmp_path: Path) -> None:
+def test_renewed_client_certificate_is_used(serve: Serve, authority: Authority, tmp_path: Path) -> None:
     """kubelet's certificate is one example; the earlier one may have expired."""
     files = tmp_path / "c.pem", tmp_path / "k.pem"
     accessor = Fixed("")
@@ -140,7 +140,7 @@ def test_a_client_certificate_that_is_renewed_on_disk(serve: Serve, authority: A
     session.drop()
 
 
-def test_a_key_that_does_not_fit_is_told_without_it(serve: Serve, authority: Authority, tmp_path: Path) -> None:
+def test_mismatched_key_is_reported_without_its_text(serve: Serve, authority: Authority, tmp_path: Path) -> None:
     certificate, _key = authority.issue("a")
     _certificate, key = authority.issue("b")
     with pytest.raises(ApiError, match=r"given as data.* cannot be used: they do not fit together"):
@@ -149,7 +149,7 @@ def test_a_key_that_does_not_fit_is_told_without_it(serve: Serve, authority: Aut
         get(Access(serve().url, authority.pem.decode(), Identity(certificate=certificate, key_file="/nowhere")))
 
 
-def test_tokens(fake: FakeApiServer) -> None:
+def test_tokens_are_sent_as_bearer(fake: FakeApiServer) -> None:
     fake.users = {SECRET: "admin"}
     assert get(Access(fake.url, "", Identity(token=SECRET))) == "1"
     with pytest.raises(RefusedError, match="answers 401 Unauthorized: Unauthorized") as caught:
@@ -159,20 +159,20 @@ def test_tokens(fake: FakeApiServer) -> None:
         get(Access(fake.url, "", Identity(token=f"{SECRET}\r\nX: y")))
 
 
-def test_a_path_before_the_apis(fake: FakeApiServer) -> None:
+def test_server_url_may_have_a_path(fake: FakeApiServer) -> None:
     with pytest.raises(RefusedError, match="answers 404"):
         get(Access(f"{fake.url}/k8s/clusters/c-1", "", Identity()))
     assert fake.requests[-1].path == "/k8s/clusters/c-1/version"
 
 
-def test_the_environments_proxies_are_not_looked_at(fake: FakeApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_of_the_environment_are_ignored(fake: FakeApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     assert get(Access(fake.url, "", Identity())) == "1"
 
 
 @pytest.mark.parametrize(("address", "spelled"), [("127.0.0.1", "127.0.0.1"), ("2001:db8::1", "[2001:db8::1]")])
-def test_a_proxy_that_is_asked_for(serve: Serve, authority: Authority, address: str, spelled: str) -> None:
+def test_configured_proxy_is_used(serve: Serve, authority: Authority, address: str, spelled: str) -> None:
     server = serve(address)
     listener = socket.create_server(("127.0.0.1", 0))
     asked: list[bytes] = []
@@ -221,6 +221,6 @@ def pump(source: socket.socket, target: socket.socket) -> None:
         ("http://no-such-host.invalid", "cannot be reached: its name cannot be resolved"),
     ],
 )
-def test_nobody_there(url: str, words: str) -> None:
+def test_missing_server_is_named(url: str, words: str) -> None:
     with pytest.raises(ApiError, match=words):
         get(Access(url, "", Identity()))

@@ -63,7 +63,7 @@ def timestamp(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def test_what_is_given_stays_as_it_is() -> None:
+def test_static_credentials_stay() -> None:
     identity = Identity(token=SECRET, certificate_file="/c", key_file="/k")
     assert Credentials().resolve(identity) == identity
 
@@ -83,7 +83,7 @@ def test_a_token_file_is_read_every_time(tmp_path: Path) -> None:
         credentials.resolve(identity)
 
 
-def test_a_plugin_is_asked_once(tmp_path: Path) -> None:
+def test_plugin_is_called_once(tmp_path: Path) -> None:
     identity, credentials = plugin(tmp_path, credential(), cluster={"server": "https://h"}), Credentials()
     assert [credentials.resolve(identity).token for _time in range(3)] == [SECRET] * 3
     assert asked(tmp_path) == 1
@@ -96,7 +96,7 @@ def test_a_plugin_is_asked_once(tmp_path: Path) -> None:
     assert (tmp_path / "given").read_text() == "yes word\n"
 
 
-def test_a_plugin_is_asked_again_when_the_api_refuses(tmp_path: Path) -> None:
+def test_plugin_is_called_again_after_a_refusal(tmp_path: Path) -> None:
     identity, credentials = plugin(tmp_path, credential()), Credentials()
     credentials.resolve(identity)
     credentials.refused()
@@ -107,7 +107,7 @@ def test_a_plugin_is_asked_again_when_the_api_refuses(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wall", "monotonic", "times"), [(60, 60, 1), (95, 95, 2), (95, 0, 2), (-86400, 95, 2), (-86400, 10, 1)]
 )
-def test_a_plugins_answer_ends_by_either_clock(tmp_path: Path, wall: float, monotonic: float, times: int) -> None:
+def test_plugin_credentials_expire_by_either_clock(tmp_path: Path, wall: float, monotonic: float, times: int) -> None:
     """A credential does not live longer when the wall clock is set back."""
     now = 1_700_000_000.0
     walls, monotonics = Clock(now), Clock(50.0)
@@ -136,9 +136,7 @@ def test_a_plugin_may_give_a_certificate(tmp_path: Path) -> None:
         (credential(ends="tomorrow"), 0, "expirationTimestamp is not a time"),
     ],
 )
-def test_a_plugin_that_is_of_no_use_is_told_without_what_it_said(
-    tmp_path: Path, printed: Any, status: int, words: str
-) -> None:
+def test_failing_plugin_is_reported_without_its_output(tmp_path: Path, printed: Any, status: int, words: str) -> None:
     with pytest.raises(AccessError) as caught:
         Credentials().resolve(plugin(tmp_path, printed, status))
     assert words in str(caught.value)
@@ -146,7 +144,7 @@ def test_a_plugin_that_is_of_no_use_is_told_without_what_it_said(
     assert SECRET not in str(caught.value)
 
 
-def test_a_plugin_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_plugin_is_named(tmp_path: Path) -> None:
     identity = plugin(tmp_path, "", command="/nowhere/plugin", hint="see the manual")
     with pytest.raises(
         AccessError, match=r"/nowhere/plugin cannot be run: No such file or directory \(see the manual\)"
@@ -163,7 +161,7 @@ def unlocked(file: IO[str]) -> bool:
     return True
 
 
-def test_a_plugin_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_plugin_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubenode.sources.kubernetes.credentials._PLUGIN_SECONDS", 0.5)
     script = "exec 3>$0; flock 3; sleep 300; true"  # sleep inherits the lock
     lock = tmp_path / "lock"

@@ -45,7 +45,7 @@ def uid(_key: object) -> str:
     return "u1"
 
 
-def test_an_event_is_about_its_object(fake: FakeApiServer, events: Events) -> None:
+def test_event_refers_to_its_object(fake: FakeApiServer, events: Events) -> None:
     events.report({BAD: ("spec.ports is wrong",)}, uid)
     eventually(lambda: bool(fake.events))
     (event,) = fake.events
@@ -66,7 +66,7 @@ def test_failed_health_check_event_has_kube_proxy_reason(fake: FakeApiServer, ev
     assert fake.events[0]["reason"] == "FailedToStartServiceHealthcheck"
 
 
-def test_a_start_is_the_nodes(fake: FakeApiServer, events: Events) -> None:
+def test_start_event_refers_to_the_node(fake: FakeApiServer, events: Events) -> None:
     events.began()
     eventually(lambda: bool(fake.events))
     (event,) = fake.events
@@ -74,7 +74,7 @@ def test_a_start_is_the_nodes(fake: FakeApiServer, events: Events) -> None:
     assert (event["reason"], event["type"], event["metadata"]["namespace"]) == ("Starting", "Normal", "default")
 
 
-def test_what_was_told_is_not_told_again_unless_it_came_again(fake: FakeApiServer, events: Events) -> None:
+def test_repeated_problem_sends_no_second_event(fake: FakeApiServer, events: Events) -> None:
     for _time in range(3):
         events.report({BAD: ("a", "b")}, uid)
     eventually(lambda: len(fake.events) == 2)
@@ -84,7 +84,7 @@ def test_what_was_told_is_not_told_again_unless_it_came_again(fake: FakeApiServe
     assert [event["note"] for event in fake.events] == ["a", "b", "a"]
 
 
-def test_a_storm_is_cut_short_and_the_rest_comes_later(fake: FakeApiServer) -> None:
+def test_event_storm_is_limited_and_continued_later(fake: FakeApiServer) -> None:
     clock = Clock()
     events = Events(Session(Fixed(fake.url), Credentials()), NODE, clock, burst=5, refill=10.0)
     events.start()
@@ -101,37 +101,37 @@ def test_a_storm_is_cut_short_and_the_rest_comes_later(fake: FakeApiServer) -> N
     events.join(60)
 
 
-def test_a_long_note_is_cut_at_the_apis_limit(fake: FakeApiServer, events: Events) -> None:
+def test_long_note_is_cut_at_the_api_limit(fake: FakeApiServer, events: Events) -> None:
     events.report({BAD: ("é" * 3000,)}, uid)
     eventually(lambda: bool(fake.events))
     assert 1000 < len(fake.events[0]["note"].encode()) <= 1024
 
 
-def test_an_api_that_does_not_want_them_is_left_alone(fake: FakeApiServer, events: Events) -> None:
+def test_api_that_refuses_events_gets_no_more(fake: FakeApiServer, events: Events) -> None:
     fake.script["/apis/events.k8s.io/v1/namespaces/ns1/events"] = [Answer(403, b"{}"), Answer(500, b"")]
     events.report({BAD: ("a", "b", "c")}, uid)
     eventually(lambda: len(fake.events) == 1)
     assert events.dropped == 2
 
 
-def test_nobody_answers_for_a_while(fake: FakeApiServer) -> None:
+def test_events_are_retried_after_an_outage(fake: FakeApiServer) -> None:
     """The API server restarts, or the idle connection has ended."""
     events = Events(Session(Fixed(fake.url), Credentials()), NODE, Clock(), pause=0.02)
     events.start()
     events.report({BAD: ("a",)}, uid)
-    eventually(lambda: bool(fake.events))
+    eventually(lambda: bool(fake.events) and events._session._connection is None)  # the answer has been read, too
     fake.close()
     events.report({BAD: ("a", "b")}, uid)
     time.sleep(0.05)
     again = FakeApiServer(port=fake.port)
-    eventually(lambda: [event["note"] for event in again.events] == ["b"])
+    eventually(lambda: [event["note"] for event in again.events] == ["b"] and events._session._connection is None)
     events.stop()
     events.join(60)
     again.close()
     assert events.dropped == 0
 
 
-def test_a_token_that_was_good_for_the_last_event_only(fake: FakeApiServer) -> None:
+def test_expired_token_of_events_is_renewed(fake: FakeApiServer) -> None:
     accessor = Fixed(fake.url, Identity(token="old"))
     fake.users = {"old": "admin"}
     events = Events(Session(accessor, Credentials()), NODE, Clock())
@@ -146,7 +146,7 @@ def test_a_token_that_was_good_for_the_last_event_only(fake: FakeApiServer) -> N
     events.join(60)
 
 
-def test_ends_promptly_while_nobody_answers(fake: FakeApiServer) -> None:
+def test_recorder_ends_promptly_without_an_answer(fake: FakeApiServer) -> None:
     fake.close()
     events = Events(Session(Fixed(fake.url), Credentials()), NODE, Clock(), burst=3)
     events.start()
@@ -157,7 +157,7 @@ def test_ends_promptly_while_nobody_answers(fake: FakeApiServer) -> None:
     assert not events.is_alive()
 
 
-def test_the_source_tells_when_it_knows_everything(fake: FakeApiServer, follow: Callable[..., WatchedSource]) -> None:
+def test_source_reports_when_all_objects_are_known(fake: FakeApiServer, follow: Callable[..., WatchedSource]) -> None:
     fake.put({**objects.service("bad"), "metadata": {"name": "bad", "namespace": "ns1", "uid": "u-7"}})
     watched = follow()
     watched.source.report({BAD: ("wrong",)})

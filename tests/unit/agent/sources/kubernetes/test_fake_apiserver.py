@@ -77,12 +77,12 @@ def same(answer: Reply, name: str) -> None:
     assert (answer.status, answer.body.strip(), answer.headers) == (status, body.strip(), headers(name))
 
 
-def test_the_first_page_of_a_list(fake: FakeApiServer) -> None:
+def test_limit_returns_the_first_page_of_a_list(fake: FakeApiServer) -> None:
     loaded(fake)
     same(ask(fake, f"{SERVICES}?limit=3"), "list-page1.http")
 
 
-def test_a_page_that_continues(fake: FakeApiServer) -> None:
+def test_continue_token_returns_the_next_page(fake: FakeApiServer) -> None:
     loaded(fake)
     first = json.loads(ask(fake, f"{SERVICES}?limit=3")[1])
     second = json.loads(ask(fake, f"{SERVICES}?limit=3&continue={quote(first['metadata']['continue'])}")[1])
@@ -94,7 +94,7 @@ def test_a_page_that_continues(fake: FakeApiServer) -> None:
     assert second == wanted
 
 
-def test_a_token_that_is_none(fake: FakeApiServer) -> None:
+def test_invalid_continue_token_is_refused(fake: FakeApiServer) -> None:
     same(ask(fake, f"{SERVICES}?limit=3&continue=bad"), "list-bad-continue.http")
 
 
@@ -122,37 +122,37 @@ def test_a_watch_begins_when_it_is_asked_for(fake: FakeApiServer) -> None:
     assert json.loads(next(watch))["type"] == "BOOKMARK"
 
 
-def test_a_version_that_has_expired(fake: FakeApiServer) -> None:
+def test_expired_version_is_refused(fake: FakeApiServer) -> None:
     fake.version = fake.oldest = 4610
     same(ask(fake, f"{SLICES}?watch=true&resourceVersion=1"), "watch-expired.http")
 
 
-def test_nobody_and_somebody_unknown(fake: FakeApiServer) -> None:
+def test_anonymous_and_unknown_users_are_refused(fake: FakeApiServer) -> None:
     fake.users = {"good": "admin"}
     same(ask(fake, SERVICES), "anonymous.http")
     same(ask(fake, SERVICES, "bad"), "unauthorized.http")
     assert ask(fake, SERVICES, "good").status == 200
 
 
-def test_what_is_not_there(fake: FakeApiServer) -> None:
+def test_missing_object_is_not_found(fake: FakeApiServer) -> None:
     same(ask(fake, "/api/v1/nodes/none"), "not-found.http")
 
 
-def test_who_may_not(fake: FakeApiServer) -> None:
+def test_user_without_permission_is_refused(fake: FakeApiServer) -> None:
     fake.users = {"known": "system:kube-nobody"}
     same(ask(fake, SLICES, "known"), "forbidden.http")
 
 
-def test_a_version_that_is_not_there_yet(fake: FakeApiServer) -> None:
+def test_future_version_of_a_list_is_refused(fake: FakeApiServer) -> None:
     fake.version = int(json.loads(recorded("version-too-large.http")[1])["message"].rpartition(" ")[2])
     same(ask(fake, f"{SERVICES}?resourceVersion=99999999"), "version-too-large.http")
 
 
-def test_a_path_that_is_none(fake: FakeApiServer) -> None:
+def test_invalid_path_is_not_found(fake: FakeApiServer) -> None:
     same(ask(fake, "/nowhere"), "no-such-path.http")
 
 
-def test_what_is_there_already(fake: FakeApiServer) -> None:
+def test_existing_object_conflicts(fake: FakeApiServer) -> None:
     loaded(fake)
     kubernetes = {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "kubernetes", "namespace": "default"}}
     same(ask(fake, "/api/v1/namespaces/default/services", document=kubernetes), "already-exists.http")

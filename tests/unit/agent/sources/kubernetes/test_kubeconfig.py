@@ -107,7 +107,7 @@ users:
     assert access.identity == Identity(certificate_file=pem, key_file=pem)
 
 
-def test_another_server_goes_first(path: Path) -> None:
+def test_configured_server_overrides_the_kubeconfig(path: Path) -> None:
     assert kubeconfig(path, document(), "https://192.0.2.99:6443/").access().server == "https://192.0.2.99:6443"
 
 
@@ -132,12 +132,12 @@ def test_changes_of_files_are_seen(path: Path) -> None:
         found.access()
 
 
-def test_a_token_file_goes_before_a_token(path: Path) -> None:
+def test_token_file_precedes_a_token(path: Path) -> None:
     identity = kubeconfig(path, document({"token": SECRET, "tokenFile": "t"})).access().identity
     assert identity == Identity(token_file=str(path.parent / "t"))
 
 
-def test_a_plugin(path: Path) -> None:
+def test_credential_plugin_is_read(path: Path) -> None:
     given = {
         "apiVersion": "client.authentication.k8s.io/v1",
         "command": "./bin/plugin",
@@ -152,7 +152,7 @@ def test_a_plugin(path: Path) -> None:
     assert (plugin.arguments, plugin.environment, plugin.cluster) == (("get-token",), {"A": "1"}, {"server": SERVER})
 
 
-def test_a_plugin_is_told_of_the_cluster_as_it_is_asked(path: Path) -> None:
+def test_plugin_gets_the_cluster_in_its_environment(path: Path) -> None:
     (path.parent / "ca.pem").write_text("PEM")
     more = [
         {"name": "other", "extension": 1},
@@ -171,7 +171,7 @@ def test_a_plugin_is_told_of_the_cluster_as_it_is_asked(path: Path) -> None:
     }
 
 
-def test_nobody(path: Path) -> None:
+def test_kubeconfig_without_user_is_anonymous(path: Path) -> None:
     content = document()
     del content["contexts"][1]["context"]["user"]
     assert kubeconfig(path, content).access().identity == Identity()
@@ -207,11 +207,11 @@ def test_nobody(path: Path) -> None:
         (document({"exec": {"command": "x", "env": ["A=1"]}}), "env: expected a list of name and value"),
     ],
 )
-def test_what_cannot_be_used_is_told(path: Path, content: Any, words: str) -> None:
+def test_unusable_kubeconfig_is_named(path: Path, content: Any, words: str) -> None:
     assert words in problem(path, content)
 
 
-def test_what_is_not_text_is_told(path: Path) -> None:
+def test_kubeconfig_that_is_not_text_is_named(path: Path) -> None:
     path.write_bytes(b"\xff\xfe" + SECRET.encode())
     with pytest.raises(AccessError, match="not text in UTF-8"):
         Kubeconfig(str(path)).access()
@@ -220,7 +220,7 @@ def test_what_is_not_text_is_told(path: Path) -> None:
 # service account in a pod
 
 
-def test_a_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_account_of_a_pod_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "token").write_text(SECRET)
     (tmp_path / "ca.crt").write_text("CA")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00:10:96::1")
@@ -234,7 +234,7 @@ def test_a_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ServiceAccount(directory=str(tmp_path)).access()
 
 
-def test_neither_kubeconfig_nor_pod(tmp_path: Path) -> None:
+def test_missing_kubeconfig_outside_of_a_pod_is_named(tmp_path: Path) -> None:
     with pytest.raises(AccessError, match="there is no kubeconfig and no service account"):
         ServiceAccount(SERVER, str(tmp_path)).access()
 
@@ -261,7 +261,7 @@ def test_empty_authority_file_is_an_error_until_it_is_filled(path: Path, tmp_pat
 @pytest.mark.parametrize(
     "cluster", [{"insecure-skip-tls-verify": True}, {"server": "http://192.0.2.10:8080"}], ids=["insecure", "http"]
 )
-def test_empty_authority_does_not_matter_where_none_is_asked(path: Path, cluster: dict[str, Any]) -> None:
+def test_empty_authority_is_ignored_without_tls(path: Path, cluster: dict[str, Any]) -> None:
     kubeconfig(path, document(cluster={"certificate-authority-data": "", **cluster})).access()
 
 

@@ -40,14 +40,14 @@ from kubenode.sources.kubernetes.errors import RefusedError, TooLargeError
 Follow = Callable[..., WatchedSource]
 
 
-def test_nothing_is_known_before_it_began(fake: FakeApiServer, follow: Follow) -> None:
+def test_objects_are_unknown_before_the_first_list(fake: FakeApiServer, follow: Follow) -> None:
     watched = follow(begin=False)
     assert watched.source.waiting == "the Kubernetes API: its lists are being read"
     assert watched.source.unknown == {SERVICES, SLICES}
     assert watched.scan() == ([], [])
 
 
-def test_lists_page_by_page_then_watches_from_there(fake: FakeApiServer, follow: Follow) -> None:
+def test_list_is_read_by_pages_and_then_watched(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 8)
     watched = follow().complete()
     assert services(watched) == service_names(8)
@@ -61,7 +61,7 @@ def test_lists_page_by_page_then_watches_from_there(fake: FakeApiServer, follow:
     assert watched.source.problems == {}
 
 
-def test_asks_for_what_kube_proxy_asks_for(fake: FakeApiServer, follow: Follow) -> None:
+def test_requests_match_kube_proxy(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     other = {"service.kubernetes.io/service-proxy-name": "other"}
     headless = {"service.kubernetes.io/headless": ""}
@@ -88,7 +88,7 @@ def test_asks_for_what_kube_proxy_asks_for(fake: FakeApiServer, follow: Follow) 
     watched.until(lambda: services(watched) == {"Service labelled"})
 
 
-def test_objects_say_what_they_are_and_keep_only_what_matters(fake: FakeApiServer, follow: Follow) -> None:
+def test_objects_keep_kind_and_needed_fields_only(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     watched = follow().complete()
     held = {item["kind"]: item for item in watched.held.values()}
@@ -100,7 +100,7 @@ def test_objects_say_what_they_are_and_keep_only_what_matters(fake: FakeApiServe
     }
 
 
-def test_a_page_that_has_expired_begins_again(fake: FakeApiServer, follow: Follow) -> None:
+def test_expired_page_begins_the_list_again(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 7)
     expired = Answer(410, encode(failure(410, "Expired", "The provided continue parameter is too old")))
     page = encode(fake.listed(SERVICES, {"limit": "3"}))
@@ -112,7 +112,7 @@ def test_a_page_that_has_expired_begins_again(fake: FakeApiServer, follow: Follo
     ]  # fmt: skip
 
 
-def test_a_continue_token_that_the_api_does_not_take(fake: FakeApiServer, follow: Follow) -> None:
+def test_refused_continue_token_begins_again(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 7)
     page = fake.listed(SERVICES, {"limit": "3"})
     page["metadata"]["continue"] = "bad"
@@ -137,7 +137,7 @@ def test_a_continue_token_that_the_api_does_not_take(fake: FakeApiServer, follow
     ],
     ids=["401", "403", "500", "html", "no list", "items", "no version", "short", "redirect", "no gzip", "half a gzip"],
 )
-def test_a_list_that_fails_is_tried_again(fake: FakeApiServer, follow: Follow, answer: Answer, words: str) -> None:
+def test_failed_list_is_retried(fake: FakeApiServer, follow: Follow, answer: Answer, words: str) -> None:
     fill(fake, 2)
     fake.script[SERVICES] = [answer] * 3
     watched = follow()
@@ -148,7 +148,7 @@ def test_a_list_that_fails_is_tried_again(fake: FakeApiServer, follow: Follow, a
     watched.until(lambda: not watched.source.problems)
 
 
-def test_waits_as_long_as_the_api_asks_for(fake: FakeApiServer, follow: Follow) -> None:
+def test_retry_waits_for_retry_after(fake: FakeApiServer, follow: Follow) -> None:
     """Priority and Fairness answers in plain text."""
     fill(fake, 1)
     plain = {"Content-Type": "text/plain; charset=utf-8", "Retry-After": "1"}
@@ -162,14 +162,14 @@ def test_waits_as_long_as_the_api_asks_for(fake: FakeApiServer, follow: Follow) 
 
 
 @pytest.mark.parametrize(("asked", "waits"), [("7", 7.0), ("86400", 60.0), ("soon", 0.0), ("\u00b2", 0.0)])
-def test_nobody_is_waited_for_all_day(fake: FakeApiServer, asked: str, waits: float) -> None:
+def test_retry_after_is_bounded(fake: FakeApiServer, asked: str, waits: float) -> None:
     fake.script[SERVICES] = [Answer(503, b"", {"Retry-After": asked})]
     with pytest.raises(RefusedError) as caught:
         Session(Fixed(fake.url), Credentials()).get(SERVICES, {})
     assert caught.value.retry_after == waits
 
 
-def test_backs_off(fake: FakeApiServer, follow: Follow) -> None:
+def test_failed_lists_back_off(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     fake.script[SERVICES] = [Answer(500, b"")] * 1000
     watched = follow(timing=FAST._replace(first_backoff=0.05, most_backoff=0.4))
@@ -178,7 +178,7 @@ def test_backs_off(fake: FakeApiServer, follow: Follow) -> None:
     assert 3 <= len(fake.asked(SERVICES)) <= 9
 
 
-def test_a_large_page_comes_packed(fake: FakeApiServer, follow: Follow) -> None:
+def test_large_page_is_compressed(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 3)
     many = [objects.endpoint(f"10.244.{number // 250}.{number % 250 + 1}") for number in range(3000)]
     fake.put(objects.piece("web0", many))
@@ -189,7 +189,7 @@ def test_a_large_page_comes_packed(fake: FakeApiServer, follow: Follow) -> None:
     assert "gzip" not in "".join(request.headers["accept-encoding"] for request in fake.asked(SLICES, watch=True))
 
 
-def test_a_list_without_end_is_not_a_reason_to_remove(fake: FakeApiServer, follow: Follow) -> None:
+def test_endless_list_removes_nothing(fake: FakeApiServer, follow: Follow) -> None:
     """The source knows its objects only when both lists are complete."""
     fill(fake, 4)
     fake.stalled.add(SLICES)
@@ -204,20 +204,20 @@ def test_a_list_without_end_is_not_a_reason_to_remove(fake: FakeApiServer, follo
     watched.complete()
 
 
-def test_without_a_node_object_it_goes_on_and_says_so(fake: FakeApiServer, follow: Follow) -> None:
+def test_missing_node_object_is_reported(fake: FakeApiServer, follow: Follow) -> None:
     fake.put(objects.service("web"))
     watched = follow().complete()
     watched.until(lambda: "hostnameOverride" in watched.source.problems.get(NODES, ""))
 
 
-def test_a_node_that_may_not_be_read_is_not_waited_for(fake: FakeApiServer, follow: Follow) -> None:
+def test_forbidden_node_object_is_not_waited_for(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     fake.script[NODES] = [Answer(403, encode(failure(403, "Forbidden", "no")))] * 1000
     watched = follow().complete()
     assert "answers 403" in watched.source.problems[NODES]
 
 
-def test_an_object_without_a_name_stops_nobody_else(fake: FakeApiServer, follow: Follow) -> None:
+def test_object_without_a_name_is_skipped(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 2)
     fake.objects["Service"]["ns1", "odd"] = {**objects.service("odd"), "metadata": {"name": "", "namespace": "ns1"}}
     watched = follow().complete()
@@ -232,7 +232,7 @@ def large(fake: FakeApiServer, name: str, mebibytes: int) -> None:
     fake.put(service)
 
 
-def test_a_page_that_is_too_large_is_asked_for_in_halves(fake: FakeApiServer, follow: Follow) -> None:
+def test_too_large_page_is_requested_in_halves(fake: FakeApiServer, follow: Follow) -> None:
     for number in range(6):
         large(fake, f"a{number}", 6)
     for number in range(20):
@@ -245,7 +245,7 @@ def test_a_page_that_is_too_large_is_asked_for_in_halves(fake: FakeApiServer, fo
     assert SERVICES not in watched.source.problems
 
 
-def test_an_object_larger_than_any_page_is_an_error(fake: FakeApiServer, follow: Follow) -> None:
+def test_object_larger_than_any_page_is_an_error(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 3)
     large(fake, "large", 17)
     watched = follow(timing=FAST._replace(page=4, silence=60.0))
@@ -254,7 +254,7 @@ def test_an_object_larger_than_any_page_is_an_error(fake: FakeApiServer, follow:
     assert {request.query["limit"] for request in fake.asked(SERVICES)} >= {"4", "2", "1"}
 
 
-def test_a_small_answer_that_unpacks_to_gigabytes_is_left_early(fake: FakeApiServer) -> None:
+def test_decompression_bomb_is_abandoned_early(fake: FakeApiServer) -> None:
     bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
     packed = b"".join([*(bomb.compress(bytes(1 << 20)) for _piece in range(512)), bomb.flush()])
     fake.script[SERVICES] = [Answer(200, packed, {"Content-Encoding": "gzip"})]

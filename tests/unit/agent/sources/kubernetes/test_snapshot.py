@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def test_comes_back_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshot_is_read_back_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.1234)
     snapshot.write(str(path), "node1", "https://h", texts(ITEMS))
     found = snapshot.read(str(path), "node1")
@@ -47,18 +47,18 @@ def test_comes_back_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert found.written == 1_700_000_000.123
 
 
-def test_is_nobody_elses_business(path: Path) -> None:
+def test_snapshot_is_readable_by_its_owner_only(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert [file.name for file in path.parent.iterdir()] == ["objects"]
 
 
-def test_can_be_read_as_manifests_are(path: Path) -> None:
+def test_snapshot_is_readable_as_manifests(path: Path) -> None:
     source = Manifests(str(path))
     assert {item["metadata"]["name"] for item in source.scan().put} == {"web", "web-4"}
     assert source.problems == {}
 
 
-def test_any_text_comes_back(tmp_path: Path) -> None:
+def test_any_text_is_read_back(tmp_path: Path) -> None:
     odd = {**ITEMS[0], "metadata": {**ITEMS[0]["metadata"], "annotations": {"a": "\u2028\r\n\x85\ud800é"}}}
     path = tmp_path / "odd"
     snapshot.write(str(path), "node1", "", texts([odd]))
@@ -66,7 +66,7 @@ def test_any_text_comes_back(tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_any_damage_is_noticed(data: st.DataObject) -> None:
+def test_any_damage_is_detected(data: st.DataObject) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as directory:
@@ -100,7 +100,7 @@ def test_any_damage_is_noticed(data: st.DataObject) -> None:
         ({"written": "yesterday"}, "is not a snapshot"),
     ],
 )
-def test_what_is_not_ours_is_not_used(path: Path, change: dict[str, Any], words: str) -> None:
+def test_snapshot_with_an_unknown_header_is_refused(path: Path, change: dict[str, Any], words: str) -> None:
     first, _newline, rest = path.read_bytes().partition(b"\n")
     path.write_bytes(json.dumps({**json.loads(first), **change}).encode() + b"\n" + rest)
     with pytest.raises(snapshot.SnapshotError, match=words):
@@ -108,20 +108,20 @@ def test_what_is_not_ours_is_not_used(path: Path, change: dict[str, Any], words:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"[]\n", b"x", b'{"kind": "Service"}\n'])
-def test_what_is_no_snapshot_is_told(path: Path, content: bytes) -> None:
+def test_invalid_snapshot_is_reported(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(snapshot.SnapshotError, match="is not a snapshot"):
         snapshot.read(str(path), "node1")
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_missing_snapshot_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(snapshot.SnapshotError, match="there is no snapshot"):
         snapshot.read(str(tmp_path / "none"), "node1")
     with pytest.raises(snapshot.SnapshotError, match="cannot be read: Is a directory"):
         snapshot.read(str(tmp_path), "node1")
 
 
-def test_a_write_that_fails_leaves_the_last_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_keeps_the_last_snapshot(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = path.read_bytes()
 
     def full(_descriptor: int) -> None:
@@ -164,7 +164,7 @@ def test_snapshot_keeper_batches_and_saves_the_last_change(interval: float, size
     assert len(saved) == 2
 
 
-def test_the_keeper_saves_nothing_that_is_saved() -> None:
+def test_keeper_does_not_save_an_unchanged_snapshot() -> None:
     saved: list[float] = []
     keeper = snapshot.Keeper(saves(saved), interval=0.01, delay=0.01)
     keeper.start()

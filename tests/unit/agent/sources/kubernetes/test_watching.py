@@ -31,7 +31,7 @@ from support.fakes.apiserver_http import Answer
 Follow = Callable[..., WatchedSource]
 
 
-def test_follows_changes(fake: FakeApiServer, follow: Follow) -> None:
+def test_watch_follows_changes(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     watched = follow().complete()
     watched.until(lambda: fake.watching(SERVICES) and fake.watching(SLICES))
@@ -46,7 +46,7 @@ def test_follows_changes(fake: FakeApiServer, follow: Follow) -> None:
     assert len(fake.asked(SERVICES)) == 1
 
 
-def test_nothing_changes_if_only_others_fields_do(fake: FakeApiServer, follow: Follow) -> None:
+def test_unneeded_fields_cause_no_change(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     watched = follow().complete()
     watched.until(lambda: fake.watching(NODES))
@@ -70,7 +70,7 @@ def test_nothing_changes_if_only_others_fields_do(fake: FakeApiServer, follow: F
 
 
 @pytest.mark.parametrize("end", ["ends", "is cut", "falls silent"])
-def test_a_watch_goes_on_where_it_was(fake: FakeApiServer, follow: Follow, end: str) -> None:
+def test_watch_resumes_at_its_version(fake: FakeApiServer, follow: Follow, end: str) -> None:
     fill(fake, 1)
     watched = follow().complete()
     watched.until(lambda: fake.watching(SERVICES))
@@ -94,7 +94,7 @@ def test_a_watch_goes_on_where_it_was(fake: FakeApiServer, follow: Follow, end: 
     watched.until(lambda: not watched.source.problems)
 
 
-def test_a_bookmark_moves_the_place_to_go_on_from(fake: FakeApiServer, follow: Follow) -> None:
+def test_bookmark_moves_the_version_to_resume_at(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     watched = follow().complete()
     watched.until(lambda: fake.watching(SERVICES))
@@ -106,7 +106,7 @@ def test_a_bookmark_moves_the_place_to_go_on_from(fake: FakeApiServer, follow: F
     assert fake.asked(SERVICES, watch=True)[1].query["resourceVersion"] == version
 
 
-def test_an_expired_watch_lists_again_and_tells_only_differences(fake: FakeApiServer, follow: Follow) -> None:
+def test_expired_watch_reports_only_differences(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 4)
     watched = follow().complete()
     watched.until(lambda: fake.watching(SERVICES))
@@ -194,7 +194,7 @@ def test_nodes_with_expired_version_delay_the_next_list(
         "null",
     ],
 )
-def test_a_watch_that_makes_no_sense_lists_again(fake: FakeApiServer, follow: Follow, answer: Answer) -> None:
+def test_malformed_watch_lists_again(fake: FakeApiServer, follow: Follow, answer: Answer) -> None:
     fill(fake, 2)
     watched = follow().complete()
     watched.until(lambda: fake.watching(SERVICES))
@@ -208,7 +208,7 @@ def test_a_watch_that_makes_no_sense_lists_again(fake: FakeApiServer, follow: Fo
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
-def test_a_refusal_says_nothing_about_where_we_were(fake: FakeApiServer, follow: Follow, status: int) -> None:
+def test_refusal_keeps_the_version_to_resume_at(fake: FakeApiServer, follow: Follow, status: int) -> None:
     """An API server that just started lacks its roles and answers 403 for a moment. The source keeps its version."""
     fill(fake, 2)
     watched = follow().complete()
@@ -222,7 +222,7 @@ def test_a_refusal_says_nothing_about_where_we_were(fake: FakeApiServer, follow:
     assert not any(changes.removed for changes in watched.changes)
 
 
-def test_a_watch_that_is_cut_is_told_in_words(fake: FakeApiServer, follow: Follow) -> None:
+def test_truncated_watch_is_reported(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     watched = follow(timing=FAST._replace(first_backoff=1.0)).complete()
     watched.until(lambda: fake.watching(SERVICES))
@@ -231,7 +231,7 @@ def test_a_watch_that_is_cut_is_told_in_words(fake: FakeApiServer, follow: Follo
     assert "the API's stream broke off: the connection was closed;" in watched.source.problems[SERVICES]
 
 
-def test_a_proxy_that_ends_what_is_quiet_is_no_trouble(fake: FakeApiServer, follow: Follow) -> None:
+def test_idle_watch_ended_by_a_proxy_is_no_problem(fake: FakeApiServer, follow: Follow) -> None:
     """Load balancers end idle connections, some after half a minute; later changes must not wait longer and longer."""
     fill(fake, 1)
     watched = follow(timing=FAST._replace(first_backoff=0.05, most_backoff=60.0, steady=0.1, silence=60.0)).complete()
@@ -246,7 +246,7 @@ def test_a_proxy_that_ends_what_is_quiet_is_no_trouble(fake: FakeApiServer, foll
     assert not any("broke off" in line for line in watched.lines)
 
 
-def test_garbage_in_the_midst_of_a_stream(fake: FakeApiServer, follow: Follow) -> None:
+def test_garbage_in_a_stream_lists_again(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 2)
     watched = follow().complete()
     watched.until(lambda: fake.watching(SERVICES))
@@ -256,7 +256,7 @@ def test_garbage_in_the_midst_of_a_stream(fake: FakeApiServer, follow: Follow) -
     assert services(watched) == {*service_names(2), "Service after"}
 
 
-def test_a_flood_costs_what_the_objects_are_worth(fake: FakeApiServer, follow: Follow) -> None:
+def test_flood_of_changes_is_merged_into_few(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 2)
     watched = follow(timing=FAST._replace(silence=5.0)).complete()
     watched.until(lambda: fake.watching(SERVICES))
@@ -271,7 +271,7 @@ def test_a_flood_costs_what_the_objects_are_worth(fake: FakeApiServer, follow: F
     assert [item["spec"]["clusterIP"] for key, item in watched.held.items() if key.name == "web0"] == [last]
 
 
-def test_what_came_and_went_while_nobody_looked_is_not_told(fake: FakeApiServer, follow: Follow) -> None:
+def test_object_added_and_deleted_between_lists_is_ignored(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
     watched = follow().complete()
     watched.until(lambda: fake.watching(SERVICES))

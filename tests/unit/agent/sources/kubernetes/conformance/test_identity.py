@@ -60,7 +60,7 @@ def one_with_rights(cluster: Cluster) -> str:
 
 
 @pytest.mark.parametrize("role", ["the manifest's", "system:node-proxier"])
-def test_a_role_is_enough(cluster: Cluster, follow: Follow, role: str) -> None:
+def test_role_is_sufficient(cluster: Cluster, follow: Follow, role: str) -> None:
     name = account(cluster)
     bind(cluster, manifests_role(cluster) if role == "the manifest's" else role)
     cluster.create(node(name))
@@ -83,7 +83,7 @@ def test_a_role_is_enough(cluster: Cluster, follow: Follow, role: str) -> None:
     assert by_kind["Node"]["reportingController"] == "kubenode-agent"
 
 
-def test_somebody_without_rights(cluster: Cluster, follow: Follow) -> None:
+def test_user_without_permission_is_refused(cluster: Cluster, follow: Follow) -> None:
     name = account(cluster)
     cluster.accessor.identity = Identity(token=cluster.token("default", name))
     watched = follow()
@@ -96,14 +96,14 @@ def test_somebody_without_rights(cluster: Cluster, follow: Follow) -> None:
 
 
 @pytest.mark.parametrize("identity", [Identity(), Identity(token="nobodys-token")], ids=["nobody", "unknown"])
-def test_nobody_and_somebody_unknown(cluster: Cluster, follow: Follow, identity: Identity) -> None:
+def test_anonymous_and_unknown_users_are_refused(cluster: Cluster, follow: Follow, identity: Identity) -> None:
     cluster.accessor.identity = identity
     watched = follow()
     watched.until(lambda: "answers 40" in watched.source.waiting, 20)
     assert "nobodys-token" not in "".join([*watched.lines, *watched.source.problems.values()])
 
 
-def test_a_token_that_rotates(cluster: Cluster, follow: Follow, tmp_path: Path) -> None:
+def test_rotated_token_is_used(cluster: Cluster, follow: Follow, tmp_path: Path) -> None:
     good = one_with_rights(cluster)
     file = tmp_path / "token"
     file.write_text(f"{good}\n")
@@ -118,7 +118,7 @@ def test_a_token_that_rotates(cluster: Cluster, follow: Follow, tmp_path: Path) 
     assert not any(changes.removed for changes in watched.changes)
 
 
-def test_a_plugin_whose_token_is_refused_is_asked_again(cluster: Cluster, follow: Follow, tmp_path: Path) -> None:
+def test_plugin_is_called_again_for_a_refused_token(cluster: Cluster, follow: Follow, tmp_path: Path) -> None:
     good, answer = one_with_rights(cluster), tmp_path / "answer"
     exec_credential = {"apiVersion": PLUGIN, "kind": "ExecCredential", "status": {"token": "expired"}}
     answer.write_text(json.dumps(exec_credential))
@@ -130,7 +130,7 @@ def test_a_plugin_whose_token_is_refused_is_asked_again(cluster: Cluster, follow
     watched.until(lambda: not watched.source.waiting, 20)
 
 
-def test_a_server_of_somebody_elses_gets_no_token(cluster: Cluster, follow: Follow) -> None:
+def test_server_of_another_authority_gets_no_token(cluster: Cluster, follow: Follow) -> None:
     cluster.accessor.authority = Authority("somebody-else").pem.decode()
     watched = follow()
     watched.until(lambda: "its certificate is not good" in watched.source.waiting, 20)

@@ -35,7 +35,7 @@ def differences(watched: WatchedSource, since: int) -> tuple[set[str], set[str]]
 
 
 @pytest.mark.parametrize("trouble", ["cut", "silence"])
-def test_a_watch_goes_on_where_it_was(cluster: Cluster, follow: Follow, trouble: str) -> None:
+def test_watch_resumes_at_its_version(cluster: Cluster, follow: Follow, trouble: str) -> None:
     before, after = cluster.names(2)
     watched = follow(timing=FAST._replace(silence=3.0)).complete()
     cluster.create(service(before))
@@ -48,7 +48,7 @@ def test_a_watch_goes_on_where_it_was(cluster: Cluster, follow: Follow, trouble:
 
 
 @pytest.mark.parametrize("version", ["the last", "expired"])
-def test_the_api_goes_away_and_comes_back(cluster: Cluster, follow: Follow, version: str) -> None:
+def test_source_survives_an_api_outage(cluster: Cluster, follow: Follow, version: str) -> None:
     stays, goes, comes = names = cluster.names(3)
     for name in (stays, goes):
         cluster.create(service(name))
@@ -69,7 +69,7 @@ def test_the_api_goes_away_and_comes_back(cluster: Cluster, follow: Follow, vers
     watched.until(lambda: not set(watched.source.problems) & {SERVICES, SLICES}, 20)
 
 
-def test_an_api_server_that_was_restored_from_a_backup(cluster: Cluster, follow: Follow) -> None:
+def test_api_restored_from_backup_is_listed_again(cluster: Cluster, follow: Follow) -> None:
     """The API server sends nothing to a client with a newer version until that client lists again."""
     before, after = cluster.names(2)
     cluster.create(service(before))
@@ -84,7 +84,7 @@ def test_an_api_server_that_was_restored_from_a_backup(cluster: Cluster, follow:
     watched.until(lambda: not set(watched.source.problems) & {SERVICES, SLICES}, 30)
 
 
-def test_a_start_while_the_api_is_away_restores(cluster: Cluster, follow: Follow, tmp_path: Path) -> None:
+def test_start_without_the_api_restores_the_snapshot(cluster: Cluster, follow: Follow, tmp_path: Path) -> None:
     stays, goes, comes = names = cluster.names(3)
     for name in (stays, goes):
         cluster.create(service(name))
@@ -108,7 +108,7 @@ def test_a_start_while_the_api_is_away_restores(cluster: Cluster, follow: Follow
     second.until(lambda: not set(second.source.problems) & {SERVICES, SLICES, "snapshot"}, 20)
 
 
-def test_ends_promptly_when_nobody_answers(cluster: Cluster, follow: Follow) -> None:
+def test_source_ends_promptly_without_an_answer(cluster: Cluster, follow: Follow) -> None:
     watched = follow().complete()
     cluster.relay.silence()
     watched.close()

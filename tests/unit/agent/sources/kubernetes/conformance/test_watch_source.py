@@ -24,7 +24,7 @@ def key(kind: str, name: str) -> ObjectKey:
     return ObjectKey(kind, "" if kind == "Node" else "default", name)
 
 
-def test_all_pages_of_a_list(cluster: Cluster, follow: Follow) -> None:
+def test_all_pages_of_a_list_are_read(cluster: Cluster, follow: Follow) -> None:
     names = cluster.names(8)
     for name in names:
         cluster.create(service(name))
@@ -33,7 +33,7 @@ def test_all_pages_of_a_list(cluster: Cluster, follow: Follow) -> None:
     assert watched.held[key("Service", names[0])]["spec"]["ports"][0]["port"] == 80
 
 
-def test_objects_that_come_change_and_go(cluster: Cluster, follow: Follow) -> None:
+def test_added_changed_and_deleted_objects_are_followed(cluster: Cluster, follow: Follow) -> None:
     (name,) = cluster.names(1)
     watched = follow().complete()
     cluster.create(service(name))
@@ -45,7 +45,7 @@ def test_objects_that_come_change_and_go(cluster: Cluster, follow: Follow) -> No
     watched.until(lambda: key("EndpointSlice", name) not in watched.held, 20)
 
 
-def test_what_needs_no_proxy_or_has_another(cluster: Cluster, follow: Follow) -> None:
+def test_objects_of_other_proxies_are_filtered_out(cluster: Cluster, follow: Follow) -> None:
     """Since 1.36 kube-proxy selects Services by the absence of one label, and EndpointSlices by that of another."""
     mine, others = cluster.names(2)
     labels = {
@@ -75,7 +75,7 @@ def _labels(watched: WatchedSource, name: ObjectKey) -> object:
     return watched.held[name]["metadata"].get("labels")
 
 
-def test_our_node_and_no_other(cluster: Cluster, follow: Follow) -> None:
+def test_only_the_own_node_is_watched(cluster: Cluster, follow: Follow) -> None:
     mine, others = cluster.names(2)
     cluster.create(node(others))
     watched = follow(mine).complete()
@@ -103,7 +103,7 @@ def test_a_second_list_has_the_same_text_as_the_watch(cluster: Cluster, follow: 
     assert len(texts) == 3
 
 
-def test_a_flood(cluster: Cluster, follow: Follow) -> None:
+def test_flood_of_changes_is_followed(cluster: Cluster, follow: Follow) -> None:
     (name,) = cluster.names(1)
     cluster.create(service(name))
     watched = follow().complete()
@@ -113,13 +113,13 @@ def test_a_flood(cluster: Cluster, follow: Follow) -> None:
     assert not any(changes.removed for changes in watched.changes)
 
 
-def test_a_continue_token_that_is_none(cluster: Cluster) -> None:
+def test_invalid_continue_token_begins_again(cluster: Cluster) -> None:
     with pytest.raises(RefusedError) as caught:
         cluster.get(SERVICES, limit="1", **{"continue": "bad"})
     assert (caught.value.status, caught.value.reason) == (400, "BadRequest")
 
 
-def test_a_bookmark_before_the_end_of_a_watch_that_saw_something(cluster: Cluster) -> None:
+def test_watch_with_changes_ends_with_a_bookmark(cluster: Cluster) -> None:
     version = cluster.get(SERVICES, limit="1")["metadata"]["resourceVersion"]
     selector = f"!{next(iter(OTHERS))},!{next(iter(HEADLESS))}"
     query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version, "timeoutSeconds": "5"}
@@ -136,7 +136,7 @@ def test_a_bookmark_before_the_end_of_a_watch_that_saw_something(cluster: Cluste
     assert cluster.run not in str(lines)
 
 
-def test_a_version_of_the_future_is_silent_whatever_happens(cluster: Cluster) -> None:
+def test_watch_from_a_future_version_is_silent(cluster: Cluster) -> None:
     """An API server restored from a backup does not report that it lacks the requested version."""
     query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "999999999999", "timeoutSeconds": "4"}
     watch = cluster.lines(SERVICES, query)
@@ -146,7 +146,7 @@ def test_a_version_of_the_future_is_silent_whatever_happens(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("path", [SERVICES, SLICES, NODES])
-def test_a_version_that_has_expired(cluster: Cluster, path: str) -> None:
+def test_watch_from_an_expired_version_fails(cluster: Cluster, path: str) -> None:
     """A young API server may still have its first version; it then sends all changes since."""
     query = {"watch": "true", "resourceVersion": "1", "timeoutSeconds": "2"}
     for line in (json.loads(line) for line in cluster.lines(path, query) if line):
@@ -154,7 +154,7 @@ def test_a_version_that_has_expired(cluster: Cluster, path: str) -> None:
         assert (line["type"], code, line["object"].get("reason")) == ("ERROR", 410, "Expired") or code is None
 
 
-def test_a_version_that_is_not_there_yet(cluster: Cluster) -> None:
+def test_list_of_a_future_version_fails(cluster: Cluster) -> None:
     with pytest.raises(RefusedError) as caught:
         cluster.get(SERVICES, resourceVersion="999999999999", resourceVersionMatch="NotOlderThan")
     assert (caught.value.status, caught.value.reason) == (504, "ResourceVersionTooLarge")
