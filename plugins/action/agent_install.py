@@ -38,7 +38,7 @@ class ActionModule(ActionBase):
             source = self._find_needle("files", bundle)
         except AnsibleError as error:
             raise AnsibleActionFail(
-                f"bundle {bundle} of the agent is not there ('make bundle' builds it in a checkout)"
+                f"bundle {bundle} of the agent does not exist ('make bundle' builds it in a checkout)"
             ) from error
         found = sha256(source)
         expected = arguments.get("sha256") or found

@@ -52,7 +52,7 @@ class ActionModule(ConfirmingAction):
             source = self._find_needle("files", given["src"])
         except AnsibleError as error:
             raise AnsibleActionFail(
-                f"the file {given['src']} with members of set {given.get('name')} is not there"
+                f"the file {given['src']} with members of set {given.get('name')} does not exist"
             ) from error
         if not self._connection._shell.tmpdir:
             self._make_tmp_path()

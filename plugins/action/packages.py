@@ -54,7 +54,7 @@ class ActionModule(ActionBase):
         try:
             found = Path(self._find_needle("files", directory))
         except AnsibleError as error:
-            raise AnsibleActionFail(f"directory {directory} is not there on the controller") from error
+            raise AnsibleActionFail(f"directory {directory} does not exist on the controller") from error
         sources = sorted(path for path in found.glob(f"*{suffix}") if path.is_file())
         if not sources:
             raise AnsibleActionFail(

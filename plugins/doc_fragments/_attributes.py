@@ -28,7 +28,7 @@ attributes:
     platforms: linux
 """
 
-    # What only reads.
+    # Modules that only read.
     INFO = r"""
 options: {}
 attributes:
@@ -55,7 +55,7 @@ attributes:
     platforms: linux
 """
 
-    # What has an action plugin. A fragment that supports more of it stands before this one: of two, the first holds.
+    # Modules with an action plugin. List a fragment that supports more before this one: Ansible takes the first.
     ACTION = r"""
 options: {}
 attributes:

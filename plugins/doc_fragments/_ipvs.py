@@ -8,16 +8,15 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    # IPVS as a whole.
+    # Settings of the whole IPVS table.
     SETTINGS = r"""
 options:
   timeouts:
     description:
-      - For how many seconds IPVS remembers connections on which nothing moves. They are the whole node's (the network
-        namespace's).
-      - What is omitted or V(0) stays as it is.
-      - Nobody owns timeouts. The last task that sets them has its way, and O(purge) does not touch them. The agent sets
-        those that its configuration names.
+      - The seconds for which IPVS remembers idle connections. They apply to the whole network namespace of the node.
+      - A timeout that is omitted or V(0) stays as it is.
+      - Timeouts have no owner. The last task that sets them wins, and O(purge) does not touch them. The agent sets the
+        timeouts that its configuration names.
     type: dict
     suboptions:
       tcp:
@@ -26,7 +25,7 @@ options:
         type: int
       tcp_fin:
         description:
-          - TCP connections that are being closed, at most 2147483. The kernel's default is 120.
+          - TCP connections after a FIN, at most 2147483. The kernel's default is 120.
         type: int
       udp:
         description:
@@ -34,36 +33,37 @@ options:
         type: int
   sync_daemons:
     description:
-      - The daemons that send connections to other nodes, or take them from there, so that connections live on when a
-        virtual address moves. There is at most one of each role.
-      - If omitted, daemons are left as they are, whatever O(purge) says. With a list, an empty one too, O(purge) stops
-        those that it does not name.
-      - The kernel cannot change a daemon. One that shall have other settings is stopped and started.
-      - Daemons exclude virtual servers with real servers of the other family.
+      - The daemons that send connections to other nodes or receive them, so that connections survive when a virtual
+        address moves. A node has at most one daemon of each role.
+      - If omitted, daemons stay as they are, for any O(purge). With a list, even an empty one, O(purge) stops daemons
+        that the list does not name.
+      - The kernel cannot change a daemon. To change its settings, the task stops and starts it.
+      - A node cannot have both daemons and virtual servers with real servers of the other address family.
     type: list
     elements: dict
     suboptions:
       role:
         description:
-          - V(master) sends, V(backup) takes.
+          - The role of the daemon. V(master) sends connections, V(backup) receives them.
         type: str
         required: true
         choices: [master, backup]
       interface:
         description:
-          - The interface for the datagrams, which has to be up and do multicast.
+          - The interface for the datagrams. It must be up and support multicast.
           - Required unless O(sync_daemons[].state=absent).
         type: str
       sync_id:
         description:
-          - Which daemons belong together, from 0 to 255. A V(backup) with V(0) takes from all.
+          - The number of the group of daemons that work together, from 0 to 255. A V(backup) with V(0) receives from
+            all groups.
         type: int
         default: 0
       maxlen:
         description:
-          - The longest datagram's data in bytes, for V(backup) at least 1024.
-          - With V(0) a running daemon keeps its own, and for a new one the kernel chooses, for V(master) what fits into
-            1500 bytes, for V(backup) what fits into the interface's MTU.
+          - The maximum length of a datagram's data in bytes. For V(backup) it is at least 1024.
+          - With V(0) a running daemon keeps its length, and the kernel chooses the length of a new daemon. The kernel
+            chooses what fits into 1500 bytes for V(master), and into the interface's MTU for V(backup).
         type: int
         default: 0
       group:
@@ -78,48 +78,47 @@ options:
         default: 8848
       ttl:
         description:
-          - How many routers the datagrams may pass, plus one.
+          - The TTL of the datagrams, the number of routers that they may pass plus one.
         type: int
         default: 1
       state:
         description:
-          - Whether the daemon shall run.
+          - Whether the daemon must run.
         type: str
         choices: [present, absent]
         default: present
 """
 
-    # How real servers change and go.
+    # Change and removal of real servers.
     DRAIN = r"""
 options:
   keep_weights:
     description:
-      - Whether real servers that are there already keep their weights, whatever O(services[].real_servers[].weight)
-        says. It is then only the weight of new ones.
-      - This is for nodes on which another program sets weights, for example a health checker that gives V(0) to a real
+      - Whether existing real servers keep their weights. O(services[].real_servers[].weight) is then only the weight of
+        new real servers.
+      - Use it on nodes where another program sets weights, for example a health checker that gives V(0) to a real
         server that does not answer.
     type: bool
     default: false
   drain:
     description:
-      - Whether real servers that go, by themselves or with their virtual server, get the weight V(0) first and are
-        removed when their active connections have ended.
-      - Active connections are established ones of TCP and SCTP. UDP has none, so that its real servers go after the
-        first look.
-      - The task waits for all of them together, looks every half second, and removes them when none of them has active
-        connections or O(drain_timeout) is over. Meanwhile others (the agent, other tasks) may change what is theirs.
-      - If the kernel refuses a later step, real servers that were removed are there again and all have their former
-        weights. If the task itself is ended while it waits, they keep the weight V(0), and the next run goes on from
-        there.
-      - A client of a virtual server with O(services[].persistence_timeout) comes back to a real server with the weight
-        V(0) until that time is over, unless the kernel parameter C(net.ipv4.vs.expire_quiescent_template) is V(1).
+      - Whether to drain real servers before their removal. They get the weight V(0) first, and are removed when their
+        active connections have ended. Real servers of a removed virtual server are drained, too.
+      - Active connections are established connections of TCP and SCTP. UDP has none, so its real servers are removed
+        after the first check.
+      - The task waits for all of them together and checks every half second. It removes them when none of them has
+        active connections, or after O(drain_timeout). Meanwhile the agent and other tasks may change their own items.
+      - If the kernel refuses a later step, the task restores removed real servers and all weights. If the task is
+        killed while it waits, the weight V(0) stays, and the next run continues from there.
+      - A client of a virtual server with O(services[].persistence_timeout) returns to a real server with the weight
+        V(0) until that timeout, unless the kernel parameter C(net.ipv4.vs.expire_quiescent_template) is V(1).
     type: bool
     default: false
   drain_timeout:
     description:
-      - How many seconds O(drain) waits at most, from 1 to 86400.
-      - When they are over, the real servers are removed with the connections that they still have. RV(drained) and a
-        warning say which, and how many connections they were.
+      - The maximum time of O(drain) in seconds, from 1 to 86400.
+      - After that, the task removes the real servers with their remaining connections. RV(drained) and a warning name
+        them with the number of their connections.
     type: int
     default: 60
 """

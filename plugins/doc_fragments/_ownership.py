@@ -12,45 +12,45 @@ class ModuleDocFragment:
 options:
   owner:
     description:
-      - The name under which the node's ledger lists what this task creates.
-      - A task changes and removes only what its own owner made (see O(purge)). Give each role or playbook that
-        manages a part of the node its own name.
-      - The name V(agent) belongs to the service proxy that the role P(kubenode.ipvs.agent#role) installs and is
-        refused.
+      - The name under which the node's ledger lists the items of this task.
+      - A task changes and removes only items of its own owner (see O(purge)). Give each role or playbook that manages a
+        part of the node its own name.
+      - The name V(agent) is refused, because it belongs to the service proxy that the role P(kubenode.ipvs.agent#role)
+        installs.
     type: str
     default: ansible
 """
 
-    # For modules that read a table.
+    # Modules that read a table.
     AS_OPTIONS = r"""
 options:
   as_options:
     description:
-      - Whether to return of each thing only what the module that converges it takes, in the form in which it takes it,
-        so that the result can be that module's option as it is. Owners and counts are left out.
+      - Whether to return each item in the form of the converging module's option, without owners and counts. The result
+        can then be given to that module without change.
     type: bool
     default: false
 """
 
-    # For the tables that hold other people's things too.
+    # Modules for tables that other programs use, too.
     PURGE = r"""
 options:
   purge:
     description:
-      - What happens to things that this task does not name.
-      - V(none) leaves all of them.
-      - V(owned) removes those that the same O(owner) made earlier.
-      - V(all) removes everything in the table that no other owner claims in the ledger, also items of kube-proxy
-        and of administrators. This is dangerous on a node that others use, too. What another owner of the ledger
-        claims is never touched.
+      - The scope of removal for items that this task does not name.
+      - V(none) removes none of them.
+      - V(owned) removes those of the same O(owner).
+      - V(all) removes everything in the table that no other owner claims in the ledger, also items of kube-proxy and of
+        administrators. This is dangerous on a node where other programs use the table. The task never touches items
+        that another owner claims.
     type: str
     choices: [none, owned, all]
     default: none
   adopt:
     description:
-      - Whether to take over things that are named in the task, exist already and are unowned.
-      - By default, a task that would have to change such a thing fails and names it, and nothing is changed.
-      - What another owner of the ledger claims is never taken over.
+      - Whether to take over existing unowned items that the task names.
+      - By default, a task that would have to change such an item changes nothing, fails and names the item.
+      - The task never takes over items that another owner claims.
     type: bool
     default: false
 """

@@ -16,35 +16,35 @@ from ansible_collections.kubenode.ipvs.plugins.plugin_utils.fleet_text import te
 
 DOCUMENTATION = r"""
 name: fleet_report
-short_description: Show what was found on nodes, as text, JSON or one HTML page
+short_description: Report the state of nodes as text, JSON or one HTML page
 version_added: 0.1.0
 description:
-  - Used by the playbook C(kubenode.ipvs.verify). Makes a table, nodes by checks, of the results of tasks that ran in
-    check mode.
-  - The page needs nothing but itself, follows the light or dark setting of who looks at it, and escapes all that comes
-    from nodes.
+  - Used by the playbook C(kubenode.ipvs.verify). Makes a table of nodes and checks from the results of tasks that ran
+    in check mode.
+  - The page is one self-contained file, follows the light or dark setting of the browser, and escapes all text from
+    nodes.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 positional: _input, format
 options:
   _input:
     description:
-      - What was collected, by node. Nothing for a node that could not be reached.
+      - The collected results by node, an empty dictionary for a node that could not be reached.
       - The results of tasks by the names C(node), C(packages), C(kernel), C(swap), C(files), C(install), C(status),
-        C(plan) and C(table); C(prepared) if the role P(kubenode.ipvs.prepare#role) came to its end, C(error) with the
-        message that stopped it.
+        C(plan) and C(table). C(prepared) is set if the role P(kubenode.ipvs.prepare#role) ended without an error.
+        C(error) has the message of a failure.
     type: dict
     required: true
   format:
     description:
-      - What to return.
+      - The format of the report.
     type: str
     choices: [text, json, html]
     default: text
 """
 
 EXAMPLES = r"""
-- name: Show it
+- name: Show the report
   ansible.builtin.debug:
     msg: "{{ {'node1': {'node': found}} | kubenode.ipvs.fleet_report }}"
 """

@@ -47,7 +47,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The patch, empty if the DaemonSet keeps off already.
+  description: The patch, empty if the DaemonSet needs none.
   type: dict
 """
 

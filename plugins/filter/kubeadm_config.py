@@ -21,9 +21,9 @@ description:
   - Returns InitConfiguration, ClusterConfiguration, KubeProxyConfiguration and KubeletConfiguration, or a
     JoinConfiguration, as data to be dumped as YAML, in the format that the given kubeadm reads. C(v1beta4) from kubeadm
     1.31 on, C(v1beta3) before.
-  - There is a KubeProxyConfiguration only if kube-proxy is to run, and a KubeletConfiguration only if the kubelet needs
-    one.
-  - Fails with all that is wrong with the settings.
+  - The result has a KubeProxyConfiguration only if kube-proxy will run, and a KubeletConfiguration only if the kubelet
+    needs one.
+  - Fails with all problems of the settings.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 positional: _input, kubeadm_version
@@ -31,17 +31,17 @@ options:
   _input:
     description:
       - The variables of the role P(kubenode.ipvs.kubeadm#role) that describe the cluster, without their prefix
-        C(kubeadm_). Those that are not given have the defaults of the role.
+        C(kubeadm_). Omitted variables have the defaults of the role.
     type: dict
     required: true
   kubeadm_version:
     description:
-      - What C(kubeadm version -o short) says.
+      - The output of C(kubeadm version -o short).
     type: str
     required: true
   join:
     description:
-      - How to join. Without it, the documents are for C(kubeadm init).
+      - The values for a join. Without it, the documents are for C(kubeadm init).
     type: dict
     suboptions:
       api_server_endpoint:
@@ -54,7 +54,7 @@ options:
         description: The hash of the cluster's certificate authority, with its prefix V(sha256:).
         type: str
       certificate_key:
-        description: What the uploaded certificates are encrypted with; for O(control_plane=true).
+        description: The key that encrypts the uploaded certificates, for O(control_plane=true).
         type: str
   control_plane:
     description:

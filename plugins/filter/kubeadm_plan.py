@@ -15,14 +15,14 @@ from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings imp
 
 DOCUMENTATION = r"""
 name: kubeadm_plan
-short_description: Tell who proxies the Services of a cluster that kubeadm makes
+short_description: Decide which service proxy a cluster of kubeadm gets
 version_added: 0.1.0
 description:
-  - Tells, by the version of Kubernetes, whether kube-proxy runs in ipvs mode or the agent takes its place, and with
-    what configuration.
-  - Up to Kubernetes 1.39 kube-proxy can be run in ipvs mode, with a warning from 1.35 on. From 1.40 on it refuses,
-    unless its feature gate C(KubeProxyIPVS) is set, from 1.43 on always.
-  - Fails with all that is wrong with the settings; displays warnings.
+  - Decides by the version of Kubernetes whether kube-proxy runs in ipvs mode or the agent takes its place. Returns the
+    configuration of that proxy.
+  - Up to Kubernetes 1.39 kube-proxy can run in ipvs mode, with a warning from 1.35 on. From 1.40 on it refuses ipvs
+    mode unless its feature gate C(KubeProxyIPVS) is set, and from 1.43 on always.
+  - Fails with all problems of the settings, and displays warnings.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 positional: _input, kubeadm_version
@@ -35,7 +35,7 @@ options:
     required: true
   kubeadm_version:
     description:
-      - What C(kubeadm version -o short) says.
+      - The output of C(kubeadm version -o short).
     type: str
     required: true
 seealso:
@@ -44,21 +44,21 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Say who proxies
+- name: Show the decided proxy
   ansible.builtin.debug:
     msg: "{{ ({'proxy': 'auto'} | kubenode.ipvs.kubeadm_plan('v1.40.0')).proxy }}" # agent
 """
 
 RETURN = r"""
 _value:
-  description: What the settings come to.
+  description: The decisions that follow from the settings.
   type: dict
   contains:
     proxy:
-      description: V(kube-proxy) or V(agent).
+      description: The service proxy, V(kube-proxy) or V(agent).
       type: str
     proxy_config:
-      description: The KubeProxyConfiguration, for either of them.
+      description: The KubeProxyConfiguration, for either proxy.
       type: dict
     kubernetes_version:
       description: The version of the cluster.
@@ -67,7 +67,7 @@ _value:
       description: The apiVersion of kubeadm's own documents.
       type: str
     warnings:
-      description: What is not wrong, yet.
+      description: Warnings about the settings, for example about an ipvs mode that is deprecated.
       type: list
       elements: str
 """

@@ -14,19 +14,19 @@ from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import i
 
 DOCUMENTATION = r"""
 name: to_ipset
-short_description: IP sets as ipset reads them
+short_description: Render IP sets as the input of ipset restore
 version_added: 0.1.0
 description:
-  - Returns sets and members in the text that C(ipset restore) reads, in their order. What is not given is left out, for
-    the tool to choose.
-  - Members in a file (C(src)) are refused.
+  - Returns sets and members in the text that C(ipset restore) reads, in their order. The text has no omitted options,
+    so the tool applies its defaults.
+  - The filter refuses members in a file (C(src)).
 
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 options:
   _input:
     description:
-      - The sets, as the option of M(kubenode.ipvs.ipsets). Those with C(state=absent) are left out.
+      - The sets, as the option of M(kubenode.ipvs.ipsets). Sets with C(state=absent) are left out.
     type: list
     elements: dict
     required: true
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The text, empty if there is nothing.
+  description: The text, empty if no item is present.
   type: str
 """
 

@@ -14,12 +14,12 @@ from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import i
 
 DOCUMENTATION = r"""
 name: to_iptables
-short_description: Chains as iptables-restore reads them
+short_description: Render chains as the input of iptables-restore
 version_added: 0.1.0
 description:
-  - Returns chains, rules and jumps in the text that C(iptables-restore --noflush) reads, in their order. Rules stay in
-    the spelling that they have.
-  - The text puts jumps in anew each time that it is read, since C(iptables-restore) has no other way.
+  - Returns chains, rules and jumps in the text that C(iptables-restore --noflush) reads, in their order. Rules keep
+    their spelling.
+  - Each C(iptables-restore) of the text inserts the jumps again, because it cannot test for existing rules.
 
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -27,13 +27,13 @@ positional: _input, family
 options:
   _input:
     description:
-      - The chains, as the option of M(kubenode.ipvs.iptables_chains). Those with C(state=absent) are left out.
+      - The chains, as the option of M(kubenode.ipvs.iptables_chains). Chains with C(state=absent) are left out.
     type: list
     elements: dict
     required: true
   family:
     description:
-      - Whose chains, V(ipv4) or V(ipv6).
+      - The address family of the chains, V(ipv4) or V(ipv6).
     type: str
     choices: [ipv4, ipv6]
     default: ipv4
@@ -51,7 +51,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The text, empty if there is nothing.
+  description: The text, empty if no item is present.
   type: str
 """
 

@@ -14,18 +14,19 @@ from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import i
 
 DOCUMENTATION = r"""
 name: to_ipvsadm
-short_description: Virtual servers as ipvsadm reads them
+short_description: Render virtual servers as the input of ipvsadm --restore
 version_added: 0.1.0
 description:
   - Returns virtual servers in the text that C(ipvsadm --restore) reads and C(ipvsadm -Sn) prints, sorted.
-  - What C(ipvsadm -Sn) does not print is not in it, for example thresholds.
+  - The text has only what C(ipvsadm -Sn) prints, for example no thresholds.
 
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 options:
   _input:
     description:
-      - The virtual servers, as the option of M(kubenode.ipvs.ipvs_services). Those with C(state=absent) are left out.
+      - The virtual servers, as the option of M(kubenode.ipvs.ipvs_services). Virtual servers with C(state=absent) are
+        left out.
     type: list
     elements: dict
     required: true
@@ -42,7 +43,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The text, empty if there is nothing.
+  description: The text, empty if no item is present.
   type: str
 """
 

@@ -10,31 +10,31 @@ name: objects
 short_description: Read Services, EndpointSlices and Nodes from files, or from a cluster
 version_added: 0.1.0
 description:
-  - Returns the Kubernetes objects that a service proxy needs from files on the controller, or from the cluster of a
-    kubeconfig, in the order in which they were found. Files are read by the rules of the agent's source C(manifests).
-    They may have one document or many, single objects, lists or what C(kubectl get -o json) prints.
-  - Objects of other kinds are left out, and so is what clients write down about themselves (C(managedFields) and the
-    like), and what a Node reports (images, conditions) but for its addresses.
-  - A cluster is asked with C(kubectl) on the controller, which knows all ways to prove who one is. The user of the
-    kubeconfig must be allowed to list Services, EndpointSlices and Nodes of all namespaces.
+  - Returns the Kubernetes objects that a service proxy needs, from files on the controller or from the cluster of a
+    kubeconfig, in the order of their source. The lookup reads files as the agent's source C(manifests) does. A file may
+    have one document or many, single objects, lists or the output of C(kubectl get -o json).
+  - Objects of other kinds are left out. Fields that clients record about themselves (C(managedFields) and the like) are
+    left out, too. A Node keeps its addresses, and no other status (images, conditions).
+  - The lookup reads a cluster with C(kubectl) on the controller, which supports all ways of authentication. The user of
+    the kubeconfig must be allowed to list Services, EndpointSlices and Nodes of all namespaces.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 options:
   _terms:
     description:
-      - Files, or directories of which all C(*.json), C(*.yaml) and C(*.yml) are read. A relative path is looked for as
-        that of M(ansible.builtin.copy), in C(files) too.
-      - May be left out if O(kubeconfig) is given; if both are, the objects of both are returned.
+      - Files, or directories with files C(*.json), C(*.yaml) and C(*.yml). A relative path is looked up as
+        M(ansible.builtin.copy) does, in C(files) too.
+      - May be omitted if O(kubeconfig) is given. With both, the lookup returns the objects of both.
     type: list
     elements: str
   kubeconfig:
-    description: A kubeconfig on the controller, whose cluster is asked.
+    description: A kubeconfig on the controller, for the cluster to read.
     type: path
   context:
-    description: The context of O(kubeconfig); its C(current-context) by default.
+    description: The context of O(kubeconfig). The default is its C(current-context).
     type: str
   kubectl:
-    description: The C(kubectl) that asks, by its path or its name in E(PATH).
+    description: The command C(kubectl), by its path or its name in E(PATH).
     type: str
     default: kubectl
 seealso:
@@ -48,7 +48,7 @@ EXAMPLES = r"""
       {{ lookup('kubenode.ipvs.objects', 'manifests', wantlist=true) |
       selectattr('kind', 'eq', 'Service') | map(attribute='metadata.name') }}
 
-- name: Converge a node by what a cluster says
+- name: Converge a node to the objects of a cluster
   kubenode.ipvs.service_proxy:
     objects: "{{ lookup('kubenode.ipvs.objects', kubeconfig='~/.kube/config', context='production', wantlist=true) }}"
 """
@@ -77,7 +77,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.manifests.documents 
 )
 
 _LOG = re.compile(r"[IWEF]\d{4} ")  # begins a log line of kubectl, one for each retry; the last line repeats the error
-_ASKED = "services,endpointslices.discovery.k8s.io,nodes"
+_RESOURCES = "services,endpointslices.discovery.k8s.io,nodes"
 
 
 class LookupModule(LookupBase):
@@ -97,24 +97,22 @@ class LookupModule(LookupBase):
         for term in terms:
             path = self.find_file_in_search_path(variables or {}, "files", term, ignore_missing=True)
             if path is None:
-                raise AnsibleLookupError(f"objects: there is no {term} on the controller")
+                raise AnsibleLookupError(f"objects: {term} does not exist on the controller")
             _add(by_key, read(path), term)
         if kubeconfig:
             _add(
                 by_key,
-                ask(self.get_option("kubectl"), kubeconfig, self.get_option("context")),
+                read_cluster(self.get_option("kubectl"), kubeconfig, self.get_option("context")),
                 f"the cluster of {kubeconfig}",
             )
         return list(by_key.values())
 
 
-def _add(found: dict[ObjectKey, dict[str, Any]], more: dict[ObjectKey, dict[str, Any]], where: str) -> None:
+def _add(by_key: dict[ObjectKey, dict[str, Any]], more: dict[ObjectKey, dict[str, Any]], where: str) -> None:
     for key, item in more.items():
-        if key in found:
-            raise AnsibleLookupError(
-                f"objects: {key} is in {where}, and in what is named before it; name each object once"
-            )
-        found[key] = item
+        if key in by_key:
+            raise AnsibleLookupError(f"objects: {key} is in {where} and in an earlier source; name each object once")
+        by_key[key] = item
 
 
 def read(path: str) -> dict[ObjectKey, dict[str, Any]]:
@@ -131,14 +129,14 @@ def read(path: str) -> dict[ObjectKey, dict[str, Any]]:
     return {key: item for item in source.objects() for key in [key_of(item)] if key is not None}
 
 
-def ask(kubectl: str, kubeconfig: str, context: str | None) -> dict[ObjectKey, dict[str, Any]]:
+def read_cluster(kubectl: str, kubeconfig: str, context: str | None) -> dict[ObjectKey, dict[str, Any]]:
     """Return the objects of a cluster.
 
     Raises:
         AnsibleLookupError: kubectl is missing, fails, or prints no objects; the text has its error.
     """
     where = ["--kubeconfig", os.path.expanduser(kubeconfig), *(["--context", context] if context else [])]
-    words = [os.path.expanduser(kubectl), *where, "get", _ASKED, "--all-namespaces", "--output", "json"]
+    words = [os.path.expanduser(kubectl), *where, "get", _RESOURCES, "--all-namespaces", "--output", "json"]
     try:
         done = subprocess.run(
             words, stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8", check=False
@@ -146,16 +144,16 @@ def ask(kubectl: str, kubeconfig: str, context: str | None) -> dict[ObjectKey, d
     except OSError as error:
         raise AnsibleLookupError(f"objects: {kubectl} cannot be run on the controller: {error.strerror}") from error
     if done.returncode:
-        raise AnsibleLookupError(f"objects: the cluster of {kubeconfig} cannot be asked: {_said(done)}")
+        raise AnsibleLookupError(f"objects: the cluster of {kubeconfig} cannot be read: {_errors(done)}")
     try:
         return objects(done.stdout)
     except DocumentError as error:
         raise AnsibleLookupError(
-            f"objects: the cluster of {kubeconfig} gave an answer that cannot be used: {error}"
+            f"objects: the cluster of {kubeconfig} returned an unusable answer: {error}"
         ) from error
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
+def _errors(done: subprocess.CompletedProcess[str]) -> str:
     """Return kubectl's error lines, each once, since kubectl may repeat one for each kind of object."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip() and not _LOG.match(line)]
     return "; ".join(dict.fromkeys(lines)) or f"kubectl ended with status {done.returncode}"

@@ -10,19 +10,19 @@ module: agent_install
 short_description: Install a release of kubenode-agent, its configuration and its unit
 version_added: 0.1.0
 description:
-  - Used by the role P(kubenode.ipvs.agent#role). Makes sure that a release of the agent is unpacked and byte-compiled,
-    that it is the current one, and that configuration and unit file are as given. Starts and stops nothing.
-  - A release is a directory that is named after the digest of its bundle and complete from the moment it appears. The
-    switch to it is the replacement of one link. The release that was current before is kept, so that one can go back.
-  - A bundle is verified before anything of it is used. Its SHA-256 must be the controller's, and each file must have
-    the SHA-256 that the bundle's manifest C(SHA256SUMS) gives. No file may be missing, additional, or anything but a
-    plain file inside of the release.
-  - A release that is unpacked already is compared with its manifest at every run, and unpacked again if a file differs.
-  - Before anything changes, the new release is asked whether it can do its work on this node with the new configuration
-    (C(kubenode check)). If it says no, the task fails with what it says and the current release goes on.
-  - What was there before a change is written down on the node first (C(unproven.json) in O(directory)), until
-    O(state=proven) says that the new one works or O(state=former) goes back. So one can still go back after a run that
-    was interrupted.
+  - Used by the role P(kubenode.ipvs.agent#role). Makes sure that a release of the agent is unpacked, byte-compiled and
+    current, and that configuration and unit file have the given content. Starts and stops no service.
+  - A release is a directory named after the digest of its bundle. It is complete from the moment it exists. The module
+    switches to it by replacing one link, and keeps the previous release for a rollback.
+  - The module verifies a bundle before it uses it. The bundle's SHA-256 must be the controller's, and each file must
+    have the SHA-256 in the bundle's manifest C(SHA256SUMS). The bundle must have exactly these files, all of them plain
+    files inside the release.
+  - Every run compares an unpacked release with its manifest, and unpacks it again if a file differs.
+  - Before any change, the new release checks this node with the new configuration (C(kubenode check)). If the check
+    fails, the task fails with its output, and the current release keeps running.
+  - Before a change, the module records the previous release and files on the node (C(unproven.json) in O(directory)).
+    The record stays until O(state=proven) accepts the new release, or O(state=former) rolls back. So a rollback is
+    possible even after an interrupted run.
   - Needs no C(pip), no C(tar) and no internet on the node.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
@@ -34,31 +34,32 @@ attributes:
   idempotent:
     support: partial
     details:
-      - Until O(state=proven), O(state=present) says at every run that what is installed has to prove itself.
+      - Until O(state=proven), every run with O(state=present) reports that the installed release is not proven yet
+        (RV(needs)).
 options:
   bundle:
     description:
-      - The bundle, a file on the controller. It is sent only to nodes that do not have its release.
+      - The bundle, a file on the controller. The controller sends it only to nodes that do not have its release.
     type: path
   digest:
     description:
-      - The name of a release that the node has already. Switching to it needs no bundle.
+      - The name of a release that is on the node already. A switch to it needs no bundle.
       - With O(bundle) it is computed. Required with O(state=present).
     type: str
   sha256:
     description:
       - The SHA-256 that O(bundle) must have, in 64 lower-case hexadecimal digits.
-      - If it is not given, the controller computes it from its file. Give the published digest to have a file of
-        another digest refused.
+      - If omitted, the controller computes it from its file. With the published digest, the task refuses any other
+        file.
     type: str
   directory:
     description:
-      - Where releases are.
+      - The directory of the releases.
     type: path
     default: /opt/kubenode
   command:
     description:
-      - The link through which people call the agent's command line.
+      - The link to the agent's command line, for operators.
     type: path
     default: /usr/local/bin/kubenode
   python:
@@ -68,7 +69,7 @@ options:
     default: /usr/bin/python3
   config:
     description:
-      - Which of O(files) is the agent's configuration.
+      - The path of the agent's configuration, one of O(files).
     type: path
     default: /etc/kubenode/config.yaml
   files:
@@ -79,23 +80,22 @@ options:
     default: {}
   beside_kube_proxy:
     description:
-      - Whether the release is fit even while kube-proxy runs on the node, which will have gone before anybody starts
-        the release.
+      - Whether the check of the release accepts a running kube-proxy. Use it if kube-proxy ends before the release
+        starts.
     type: bool
     default: false
   keep:
     description:
-      - How many releases are kept beside the current one, the newest first, when the current one has proven itself.
+      - The number of previous releases to keep when the current release has proven itself. The newest are kept.
     type: int
     default: 1
   state:
     description:
-      - With V(present) the release is installed and current, and the files are as given.
-      - With V(proven) what is installed has shown that it works; from then on it is what one goes back to.
-      - With V(former) the release and the files that worked last are put back, without asking them. The release that
-        did not work is kept.
+      - With V(present) the release is installed and current, and the files have the given content.
+      - With V(proven) the installed release and files are recorded as working. They become the target of a rollback.
+      - With V(former) the last proven release and files are restored, without a check. The failed release is kept.
       - With V(absent) all releases, the link O(command) and all O(files) are removed, and the directory of O(config) if
-        nothing else is in it.
+        it is empty then.
     type: str
     choices: [present, proven, former, absent]
     default: present
@@ -109,11 +109,11 @@ EXAMPLES = r"""
       /etc/kubenode/config.yaml: "{{ agent_config | to_nice_yaml }}"
   register: installed
 
-- name: Say that it works
+- name: Record that the release works
   kubenode.ipvs.agent_install:
     state: proven
 
-- name: Or go back to what worked before
+- name: Or roll back to the release that worked before
   kubenode.ipvs.agent_install:
     state: former
 """
@@ -129,30 +129,30 @@ release:
   type: str
   sample: 0f3c5a7e9b1d2c4e
 former:
-  description: The name of the release that worked last, empty if there is none. It is what O(state=former) goes back
-    to.
+  description: The name of the last proven release, empty if there is none. O(state=former) rolls back to it.
   returned: success
   type: str
 needs:
-  description: What a running agent needs now to be what is installed. Anything but V(nothing) has yet to prove itself.
+  description: The action that a running agent needs to use the installed release and files. Unless it is V(nothing),
+    they are not proven yet.
   returned: success
   type: str
   sample: restart
   choices: [nothing, reload, restart]
 changed_files:
-  description: Which of O(files) were written or removed.
+  description: The O(files) that were written or removed.
   returned: success
   type: list
   elements: path
   sample: [/etc/kubenode/config.yaml]
 checks:
-  description: All that the release has said about node and configuration, one line each.
-  returned: if the release finds that it cannot work
+  description: The results of the release's checks of node and configuration, one line each.
+  returned: if a check fails
   type: list
   elements: str
   sample: ['ok    kernel module ip_vs: loaded', 'FAIL  kernel 6.1.0 has no module dummy']
 lines:
-  description: What was done, or in check mode would be done.
+  description: The changes that the task made, or in check mode would make, one line each.
   returned: success
   type: list
   elements: str

@@ -10,14 +10,14 @@ module: ipsets
 short_description: Converge IP sets and their members
 version_added: 0.1.0
 description:
-  - Makes sure that the kernel holds the given IP sets with the given members, in one task for many of them.
+  - Makes sure that the kernel has the given IP sets with the given members. One task converges many sets.
   - Reads all sets once and writes only what differs, in one batch.
-  - A set whose options change is replaced by swapping in a new one. There is no moment at which the set is missing or
-    incomplete. So is a set whose type changes, unless rules or other sets refer to it and the new type holds other
-    sorts of things. The kernel does not exchange those, and the task fails.
-  - In check mode, new and changed sets are made in a network namespace of its own, where no other process sees
-    them. For that the kernel may load the modules of their types.
-  - If the kernel refuses something, everything that this task did before is undone and the message names the object.
+  - A set whose options change is replaced by swapping in a new one. The set is never missing or incomplete. A set whose
+    type changes is replaced in the same way. The task fails if rules or other sets refer to such a set and the new type
+    has members of another form, because the kernel does not swap these.
+  - In check mode, the module makes new and changed sets in a network namespace of its own, where no other process sees
+    them. The kernel may load the modules of their types for this.
+  - If the kernel refuses an item, the task undoes all its changes, and the message names the item.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
@@ -34,7 +34,7 @@ attributes:
     description: Supports being used with the C(async) keyword.
     support: none
     details:
-      - A file of the controller is on the node only as long as the controller waits.
+      - A member file that the controller sends is on the node only while the controller waits.
 options:
   sets:
     description:
@@ -63,8 +63,8 @@ options:
         default: inet
       timeout:
         description:
-          - After how many seconds members expire that have no timeout of their own. V(0) means that members can have a
-            timeout, but do not expire by default.
+          - The seconds after which members without a timeout of their own expire. With V(0) members can have a timeout,
+            but do not expire by default.
           - Without it members cannot have timeouts.
         type: int
       counters:
@@ -89,31 +89,33 @@ options:
         default: false
       maxelem:
         description:
-          - How many members a hash type can hold. By default 65536.
+          - The largest number of members of a hash type. The default is 65536.
         type: int
       hashsize:
         description:
-          - The initial size of the hash. The kernel changes it by itself, so a difference in it is no change.
+          - The initial size of the hash. The kernel changes the size by itself, so the task does not treat a difference
+            as a change.
         type: int
       bucketsize:
         description:
-          - How many members the hash keeps in one place before it grows, from 2 to 14. Fewer are found faster and take
-            more memory. A difference in it is no change. Needs Linux 5.11.
+          - The number of members that a bucket of the hash takes before the hash grows, from 2 to 14. A smaller bucket
+            is faster to search and takes more memory. The task does not treat a difference as a change. Needs Linux
+            5.11.
         type: int
       initval:
         description:
-          - The initial value of the hash, for example V(0x2a). By default the kernel chooses one. A difference in it is
-            no change. Needs Linux 5.11.
+          - The initial value of the hash, for example V(0x2a). By default the kernel chooses one. The task does not
+            treat a difference as a change. Needs Linux 5.11.
         type: str
       netmask:
         description:
           - The prefix length to which V(hash:ip), V(hash:ip,port), V(hash:net,net) and V(bitmap:ip) round addresses.
-            Only V(hash:ip) and V(bitmap:ip) have it before Linux 6.2.
+            Before Linux 6.2, only V(hash:ip) and V(bitmap:ip) have this option.
         type: int
       bitmask:
         description:
-          - The mask, spelled as an address, of which V(hash:ip), V(hash:ip,port) and V(hash:net,net) keep the bits of
-            addresses. Needs Linux 6.2.
+          - The mask, spelled as an address, that V(hash:ip), V(hash:ip,port) and V(hash:net,net) apply to addresses.
+            Needs Linux 6.2.
         type: str
       markmask:
         description:
@@ -125,31 +127,31 @@ options:
         type: str
       size:
         description:
-          - How many sets V(list:set) can hold. By default 8, and never fewer than 4.
+          - The largest number of sets in a V(list:set), at least 4. The default is 8.
         type: int
       members:
         description:
-          - The members in the words of C(ipset add), with their options V(timeout), V(nomatch), V(wildcard),
-            V(packets), V(bytes), V(comment), V(skbmark), V(skbprio) and V(skbqueue) behind them, for example
+          - The members in the syntax of C(ipset add). The options V(timeout), V(nomatch), V(wildcard), V(packets),
+            V(bytes), V(comment), V(skbmark), V(skbprio) and V(skbqueue) follow a member, for example
             V(192.0.2.1,tcp:80) or V(192.0.2.0/24 timeout 300 nomatch).
           - Members are compared as the kernel understands them. Naming one twice is an error.
-          - A timeout that is running goes on, unless more is left of it than is given here. So a longer one takes
-            effect when the member has expired and a run brings it back.
-          - The members of V(list:set) stand in the set in the order in which they are named here. One that begins with
-            V(NAME before OTHER) or V(NAME after OTHER) stands next to that other one, which has to be in the list
-            already; with O(sets[].purge_members=false) that places a set among those that others put there. To change
-            the order, the list is exchanged for a new one in one go.
+          - A running timeout goes on, unless its remaining time is longer than the given timeout. So a longer timeout
+            takes effect when the member has expired and a later run adds it again.
+          - The members of V(list:set) stand in the set in the order of this option. A member in the form V(NAME before
+            OTHER) or V(NAME after OTHER) stands next to the member V(OTHER), which must be in the list already. With
+            O(sets[].purge_members=false), this form puts a set between members that another process added. To change
+            the order, the task swaps the list for a new one at once.
           - If this and O(sets[].src) are omitted, the members are left as they are.
         type: list
         elements: str
       src:
         description:
-          - A file with the members in place of O(sets[].members), one a line. They do not pass through templating,
-            which takes minutes for a hundred thousand.
-          - What stands behind a C(#) at the start of a line or after a blank, but not within quotes, is a comment.
-            Empty lines do not count.
-          - A relative path is looked up in C(files), like that of M(ansible.builtin.copy). It is sent to the node with
-            every run.
+          - A file with the members, one on each line, instead of O(sets[].members). Ansible does not template these
+            members. Templating takes minutes for a hundred thousand members.
+          - A comment begins with C(#) at the start of a line or after a blank, but not within quotes. Empty lines are
+            ignored.
+          - A relative path is looked up in C(files), as M(ansible.builtin.copy) does. Every run sends the file to the
+            node.
         type: path
       remote_src:
         description:
@@ -163,13 +165,13 @@ options:
         default: true
       absent_members:
         description:
-          - Members that shall not be there. Needs O(sets[].purge_members=false) to be of any use.
+          - Members to remove. Has an effect only with O(sets[].purge_members=false).
         type: list
         elements: str
         default: []
       state:
         description:
-          - Whether the set shall be there.
+          - Whether the set must exist.
         type: str
         choices: [present, absent]
         default: present
@@ -179,7 +181,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have a set of networks, and exactly these members
+- name: Have a set of networks with exactly these members
   kubenode.ipvs.ipsets:
     sets:
       - name: trusted
@@ -199,7 +201,7 @@ EXAMPLES = r"""
         members:
           - 2001:db8::bad timeout 300
 
-- name: Have exactly these sets of mine, and no other of mine
+- name: Have exactly these sets of the owner edge
   kubenode.ipvs.ipsets:
     owner: edge
     purge: owned
@@ -207,12 +209,12 @@ EXAMPLES = r"""
       - {name: web-v4, type: "hash:ip,port", members: ["192.0.2.80,tcp:80", "192.0.2.80,tcp:443"]}
       - {name: ports, type: "bitmap:port", range: 30000-32767, members: ["30080"]}
 
-- name: Have the members that a file on the controller lists, however many
+- name: Have the members that a file on the controller lists
   kubenode.ipvs.ipsets:
     sets:
       - {name: listed, type: "hash:net", maxelem: 500000, src: listed.txt}
 
-- name: Look a packet up in these two sets, in this order
+- name: Look up a packet in two sets, in this order
   kubenode.ipvs.ipsets:
     sets:
       - {name: staff, type: "hash:ip", comment: true, members: ['192.0.2.7 comment "on call"']}
@@ -231,25 +233,25 @@ confirmed:
   returned: if O(confirm_timeout) is given and something changed
   type: bool
 plan:
-  description: What was done, or in check mode would be done, in this order.
+  description: The steps that the task took, or in check mode would take, in their order.
   returned: success
   type: list
   elements: dict
   contains:
     kind:
-      description: What kind of thing changes, V(set) or V(member).
+      description: The kind of the item, V(set) or V(member).
       type: str
     verb:
-      description: One of V(create), V(change), V(delete).
+      description: The change of the item, V(create), V(change) or V(delete).
       type: str
     key:
-      description: What identifies the thing.
+      description: The key of the item, which identifies it within its kind.
       type: raw
     before:
-      description: What it was, null for a creation.
+      description: The value before, null for a creation.
       type: raw
     after:
-      description: What it becomes, null for a deletion.
+      description: The value after, null for a deletion.
       type: raw
   sample:
     - {kind: member, verb: create, key: {set: trusted, member: 192.0.2.0/24}, before: null, after: ""}
@@ -267,13 +269,13 @@ adopted:
   elements: str
   sample: ['set trusted']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
-    them.
+  description: The steps that failed, as in RV(plan), each with a C(message). Empty if all steps succeeded and the
+    ledger could not be written.
   returned: if the task failed on its way
   type: list
   elements: dict
 undone:
-  description: The lines of the steps that were taken back.
+  description: The lines of the steps that were undone.
   returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str

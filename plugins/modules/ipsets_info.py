@@ -10,7 +10,7 @@ module: ipsets_info
 short_description: Read IP sets and their members
 version_added: 0.1.0
 description:
-  - Returns sets with their options and members, and says which owner of the node's ledger made what.
+  - Returns sets with their options and members, and the owner of each by the node's ledger.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
@@ -22,7 +22,7 @@ extends_documentation_fragment:
 options:
   names:
     description:
-      - Which sets. By default all. Names that do not exist are left out.
+      - The names of the sets. By default all sets. Names that do not exist are ignored.
     type: list
     elements: str
   members:
@@ -45,7 +45,7 @@ EXAMPLES = r"""
     as_options: true
   register: wanted
 
-- name: Have the same again
+- name: Restore this state
   kubenode.ipvs.ipsets:
     sets: "{{ wanted.sets }}"
 """
@@ -61,75 +61,75 @@ sets:
       description: The name.
       type: str
     type:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].type).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].type).
       type: str
     family:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].family).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].family).
       returned: if the set has it
       type: str
     timeout:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].timeout).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].timeout).
       returned: if the set has it
       type: int
     counters:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].counters).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].counters).
       returned: if the set has it
       type: bool
     comment:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].comment).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].comment).
       returned: if the set has it
       type: bool
     skbinfo:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].skbinfo).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].skbinfo).
       returned: if the set has it
       type: bool
     forceadd:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].forceadd).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].forceadd).
       returned: if the set has it
       type: bool
     maxelem:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].maxelem).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].maxelem).
       returned: if the set has it
       type: int
     hashsize:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].hashsize).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].hashsize).
       returned: if the set has it
       type: int
     bucketsize:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].bucketsize).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].bucketsize).
       returned: if the set has it
       type: int
     initval:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].initval).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].initval).
       returned: if the set has it
       type: str
     netmask:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].netmask).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].netmask).
       returned: if the set has it
       type: int
     bitmask:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].bitmask).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].bitmask).
       returned: if the set has it
       type: str
     markmask:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].markmask).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].markmask).
       returned: if the set has it
       type: str
     range:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].range).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].range).
       returned: if the set has it
       type: str
     size:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].size).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].size).
       returned: if the set has it
       type: int
     members:
-      description: As O(kubenode.ipvs.ipsets#module:sets[].members).
+      description: See O(kubenode.ipvs.ipsets#module:sets[].members).
       returned: with O(members)
       type: list
       elements: str
     owner:
-      description: Its owner by the ledger, empty if it has none.
+      description: The owner by the ledger, empty if there is none.
       returned: unless O(as_options)
       type: str
   sample:

@@ -10,14 +10,15 @@ module: iptables_chains
 short_description: Converge iptables chains, their rules and the jumps into them
 version_added: 0.1.0
 description:
-  - Makes sure that the given chains exist with exactly the given rules, and that built-in chains jump into them, in one
-    task for many.
-  - Each table is read once and changed by one C(iptables-restore --noflush), which the kernel takes as a whole or not
-    at all. Rules of others, in chains of others or between ours, stay byte for byte as they are.
+  - Makes sure that the given chains exist with exactly the given rules, and that built-in chains jump into them. One
+    task converges many chains.
+  - The module reads each table once and changes it by one C(iptables-restore --noflush), which the kernel accepts as a
+    whole or refuses as a whole. Rules of other programs stay byte for byte as they are, also between rules of this
+    collection.
   - Works with both back ends (legacy and nft), see O(backend).
-  - A set that a rule names has to be there. In check mode it need not, since a task before this one may be going to
-    make it; a warning names it.
-  - If the kernel refuses something, everything that this task did before is undone and the message names the object.
+  - A set that a rule names must exist. In check mode a missing set is only a warning, because an earlier task may be
+    about to create it.
+  - If the kernel refuses an item, the task undoes all its changes, and the message names the item.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
@@ -33,9 +34,9 @@ extends_documentation_fragment:
 options:
   backend:
     description:
-      - The back end. V(auto) is whichever the node's command C(iptables) is.
+      - The back end. With V(auto) it is the back end of the node's command C(iptables).
       - V(legacy) and V(nft) are for nodes that have both, and need the commands C(iptables-legacy-save),
-        C(iptables-nft-save) and so on. What an earlier task made in the other back end stays there.
+        C(iptables-nft-save) and so on. Chains that an earlier task made in the other back end stay there.
     type: str
     choices: [auto, legacy, nft]
     default: auto
@@ -59,30 +60,30 @@ options:
         default: filter
       families:
         description:
-          - The address families in which the chain shall exist, with the same rules.
+          - The address families of the chain. It has the same rules in each.
         type: list
         elements: str
         choices: [ipv4, ipv6]
         default: [ipv4]
       rules:
         description:
-          - The rules in their order, each as text or as fields. They are compared as the node's own C(iptables)
-            understands them, so that any spelling that it takes will do.
-          - As text a rule is what stands behind C(-A) and the chain's name, for example
-            V(-s 192.0.2.0/24 -p tcp -m tcp --dport 443 -j ACCEPT).
+          - The rules in their order, each as text or as fields. The module compares them as the node's own C(iptables)
+            understands them, so any spelling that C(iptables) accepts is possible.
+          - As text a rule is the part after C(-A) and the chain's name, for example V(-s 192.0.2.0/24 -p tcp -m tcp
+            --dport 443 -j ACCEPT).
           - As fields it is a dictionary of C(protocol), C(source), C(destination), C(in_interface), C(out_interface),
             C(source_port), C(destination_port), C(ctstate), C(match_set), C(mark), C(limit), C(comment), C(jump) and
-            C(goto). A value that begins with V(!) is what must not be. The ports and C(ctstate) can be lists.
-            C(match_set) is a set's name and its directions, for example V(trusted src,dst). The field C(match) takes
-            further matches, and C(target_options) the options of the C(jump), both as text.
+            C(goto). A V(!) before a value negates it. The ports and C(ctstate) can be lists. C(match_set) is a set's
+            name and its directions, for example V(trusted src,dst). The field C(match) takes further matches, and
+            C(target_options) the options of the C(jump), both as text.
           - If omitted, the chain's rules are left as they are.
         type: list
         elements: raw
       jumps:
         description:
-          - From where packets come into the chain.
-          - Jumps into the chain that the same O(owner) made and that are not named here are removed. If omitted, they
-            are left as they are.
+          - The jumps from built-in chains into this chain.
+          - Jumps into the chain that the same O(owner) made and this option does not name are removed. If omitted, all
+            jumps stay.
         type: list
         elements: dict
         suboptions:
@@ -94,22 +95,24 @@ options:
             required: true
           match:
             description:
-              - Which packets jump, in the spelling of C(iptables-save), for example V(-m comment --comment "web front
-                end"). By default all.
+              - The match of the packets that jump, in the spelling of C(iptables-save), for example V(-m comment
+                --comment "web front end"). By default all packets jump.
             type: str
             default: ''
           position:
             description:
-              - Where the jump stands. V(first) and V(last) are kept up, before or behind all rules of others.
-              - With V(prepended) it is made at the head, and stays where others then push it. That is for a node on
-                which other software keeps its own rules first, as Calico does; with V(first) the two would take turns.
+              - The position of the jump in the built-in chain. With V(first) and V(last), each run moves the jump
+                before or after all rules of other programs.
+              - With V(prepended) the task makes the jump at the head of the chain, and leaves it where other rules push
+                it later. Use it on a node where other software keeps its own rules first, for example Calico. With
+                V(first) the two would move their rules in turn.
               - Jumps with the same position stand in the order in which the task names them.
             type: str
             choices: [first, prepended, last]
             default: first
       state:
         description:
-          - Whether the chain shall be there. With V(absent) the jumps into it go, too.
+          - Whether the chain must exist. With V(absent) the task also removes the jumps into it.
         type: str
         choices: [present, absent]
         default: present
@@ -129,7 +132,7 @@ EXAMPLES = r"""
         jumps:
           - chain: INPUT
 
-- name: Rules as fields; what is not let through is logged and dropped
+- name: Write rules as fields, and log and drop all other packets
   kubenode.ipvs.iptables_chains:
     chains:
       - name: WEB
@@ -141,7 +144,7 @@ EXAMPLES = r"""
           - chain: INPUT
             match: -p tcp -m multiport --dports 80,443
 
-- name: Masquerade what leaves for the back ends, in both families
+- name: Masquerade packets to the back ends, in both families
   kubenode.ipvs.iptables_chains:
     owner: edge
     purge: owned
@@ -168,25 +171,25 @@ confirmed:
   returned: if O(confirm_timeout) is given and something changed
   type: bool
 plan:
-  description: What was done, or in check mode would be done, in this order.
+  description: The steps that the task took, or in check mode would take, in their order.
   returned: success
   type: list
   elements: dict
   contains:
     kind:
-      description: What kind of thing changes, V(chain) or V(jump).
+      description: The kind of the item, V(chain) or V(jump).
       type: str
     verb:
-      description: One of V(create), V(change), V(delete).
+      description: The change of the item, V(create), V(change) or V(delete).
       type: str
     key:
-      description: What identifies the thing.
+      description: The key of the item, which identifies it within its kind.
       type: raw
     before:
-      description: What it was, null for a creation. The rules of a chain, the position of a jump.
+      description: The value before, null for a creation. It has the rules of a chain, or the position of a jump.
       type: raw
     after:
-      description: What it becomes, null for a deletion.
+      description: The value after, null for a deletion.
       type: raw
   sample:
     - kind: chain
@@ -208,13 +211,13 @@ adopted:
   elements: str
   sample: ['chain IPv4 filter NODE-PORTS']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
-    them.
+  description: The steps that failed, as in RV(plan), each with a C(message). Empty if all steps succeeded and the
+    ledger could not be written.
   returned: if the task failed on its way
   type: list
   elements: dict
 undone:
-  description: The lines of the steps that were taken back.
+  description: The lines of the steps that were undone.
   returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str

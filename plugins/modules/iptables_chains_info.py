@@ -10,8 +10,7 @@ module: iptables_chains_info
 short_description: Read iptables chains and rules
 version_added: 0.1.0
 description:
-  - Returns chains with their rules and the rules of built-in chains, and says which owner of the node's ledger made
-    what.
+  - Returns chains with their rules, the rules of built-in chains, and the owner of each by the node's ledger.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
@@ -23,14 +22,14 @@ extends_documentation_fragment:
 options:
   families:
     description:
-      - Which address families.
+      - The address families.
     type: list
     elements: str
     choices: [ipv4, ipv6]
     default: [ipv4, ipv6]
   tables:
     description:
-      - Which tables. By default all that are in use.
+      - The tables. By default all tables in use.
     type: list
     elements: str
     choices: [filter, nat, mangle, raw, security]
@@ -50,14 +49,14 @@ EXAMPLES = r"""
     as_options: true
   register: wanted
 
-- name: Have the same again
+- name: Restore this state
   kubenode.ipvs.iptables_chains:
     chains: "{{ wanted.chains }}"
 """
 
 RETURN = r"""
 chains:
-  description: The chains that are not built in. The jumps into them are among the RV(rules).
+  description: The chains that are not built in. RV(rules) has the jumps into them.
   returned: success
   type: list
   elements: dict
@@ -69,7 +68,7 @@ chains:
       description: The table.
       type: str
     families:
-      description: Its address family, V(ipv4) or V(ipv6). A chain that exists in both is listed twice.
+      description: The address family, V(ipv4) or V(ipv6). A chain of both families is listed twice.
       type: list
       elements: str
     rules:
@@ -77,15 +76,15 @@ chains:
       type: list
       elements: str
     owner:
-      description: Its owner by the ledger, empty if it has none.
+      description: The owner by the ledger, empty if there is none.
       returned: unless O(as_options)
       type: str
   sample:
     - {name: NODE-PORTS, table: filter, families: [ipv4], rules: ["-p tcp -m tcp --dport 30000:32767 -j DROP"], owner:
       ansible}
 rules:
-  description: "The rules of built-in chains. One that repeats an earlier rule of its chain has C( # 2) and so on behind
-    it."
+  description: "The rules of built-in chains. A rule that repeats an earlier rule of its chain ends with C( # 2) and so
+    on."
   returned: success
   type: list
   elements: dict
@@ -103,10 +102,10 @@ rules:
       description: The rule, as C(iptables-save) spells it.
       type: str
     owner:
-      description: Its owner by the ledger, empty if it has none.
+      description: The owner by the ledger, empty if there is none.
       type: str
     position:
-      description: Its place in the chain, from 1.
+      description: The position of the rule in the chain, from 1.
       type: int
   sample:
     - {chain: INPUT, table: filter, family: ipv4, position: 1, rule: "-j NODE-PORTS", owner: ansible}

@@ -10,11 +10,12 @@ module: ipvs_services
 short_description: Converge IPVS virtual servers and their real servers
 version_added: 0.1.0
 description:
-  - Makes sure that the kernel's IPVS table holds the given virtual servers and real servers, many of them in one task.
-  - Speaks to the kernel over netlink. Needs neither C(ipvsadm) nor any Python library on the node.
-  - Weights, thresholds, schedulers and flags are changed in place, so that established connections go on. What is
-    removed comes last, and with O(drain) when its connections have ended.
-  - If the kernel refuses something, everything that this task did before is undone and the message names the object.
+  - Makes sure that the kernel's IPVS table has the given virtual servers and real servers. One task converges many of
+    them.
+  - Talks to the kernel over netlink. Needs neither C(ipvsadm) nor any Python library on the node.
+  - Weights, thresholds, schedulers and flags are changed in place, so that established connections go on. Removals come
+    last. With O(drain) they wait until connections have ended.
+  - If the kernel refuses an item, the task undoes all its changes, and the message names the item.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
@@ -32,7 +33,7 @@ options:
   services:
     description:
       - The virtual servers.
-      - A virtual server is known by its O(services[].protocol), O(services[].address) and O(services[].port), or by its
+      - The key of a virtual server is O(services[].protocol), O(services[].address) and O(services[].port), or
         O(services[].fwmark) and O(services[].family). Naming one twice is an error.
     type: list
     elements: dict
@@ -52,8 +53,8 @@ options:
         type: int
       fwmark:
         description:
-          - The firewall mark of packets that belong to this virtual server, from 1 to 4294967295, instead of protocol,
-            address and port.
+          - The firewall mark of the virtual server's packets, from 1 to 4294967295, instead of protocol, address and
+            port.
         type: int
       family:
         description: The address family of a virtual server with O(services[].fwmark).
@@ -64,30 +65,29 @@ options:
         description:
           - The name of the scheduler, for example V(rr), V(wrr), V(lc), V(wlc), V(sh), V(dh), V(mh), V(lblc), V(lblcr),
             V(sed), V(nq), V(fo), V(ovf) or V(twos).
-          - Which names exist is the kernel's business. A name that it does not know makes the task fail.
+          - The kernel decides which names exist. The task fails if the kernel does not know the name.
         type: str
         default: rr
       scheduler_flags:
         description:
           - Flags for the scheduler.
           - V(sh-fallback) and V(mh-fallback) choose another real server when the chosen one is unavailable, V(sh-port)
-            and V(mh-port) hash the source port, too. They are other names of V(flag-1) and V(flag-2), for the
-            schedulers V(sh) and V(mh).
+            and V(mh-port) hash the source port, too. They are aliases of V(flag-1) and V(flag-2).
         type: list
         elements: str
         choices: [flag-1, flag-2, flag-3, sh-fallback, sh-port, mh-fallback, mh-port]
         default: []
       persistence_timeout:
         description:
-          - For how many seconds, at most 4294967, connections from one client go to the same real server.
+          - The seconds, at most 4294967, for which connections from one client go to the same real server.
           - V(0) turns persistence off.
         type: int
         default: 0
       netmask:
         description:
-          - Which clients count as one for persistence, as a prefix length (V(24), V(64)) or, for IPv4, as a netmask
-            (V(255.255.255.0)).
-          - Without it every address is a client of its own.
+          - The network of clients that persistence treats as one client, as a prefix length (V(24), V(64)) or, for
+            IPv4, as a netmask (V(255.255.255.0)).
+          - Without it every address is one client.
         type: str
       persistence_engine:
         description: The persistence engine, for example V(sip).
@@ -106,13 +106,14 @@ options:
         suboptions:
           address:
             description:
-              - The address. With O(services[].real_servers[].forwarding_method=tunnel) it may be of the other family.
+              - The address. With O(services[].real_servers[].forwarding_method=tunnel) it may have the other address
+                family.
             type: str
             required: true
           port:
             description:
-              - The port. By default the virtual server's port, and with O(services[].fwmark) V(0), the port that the
-                packet has.
+              - The port. The default is the virtual server's port. With O(services[].fwmark) it is V(0), which keeps
+                the port of the packet.
               - Only O(services[].real_servers[].forwarding_method=masquerade) changes the port of packets.
             type: int
           weight:
@@ -120,7 +121,7 @@ options:
             type: int
             default: 1
           forwarding_method:
-            description: How packets reach the real server.
+            description: The forwarding method, by which packets reach the real server.
             type: str
             choices: [masquerade, direct, tunnel, local, bypass]
             default: masquerade
@@ -148,14 +149,14 @@ options:
             default: 0
           tunnel_checksum:
             description:
-              - How the encapsulation is checksummed, with V(gue) and V(gre). V(remote) is remote checksum offload,
-                which only V(gue) has.
+              - The checksum of the encapsulation, with V(gue) and V(gre). V(remote) is remote checksum offload, which
+                only V(gue) has.
             type: str
             choices: [none, checksum, remote]
             default: none
           state:
             description:
-              - Whether the real server shall be there. V(absent) makes a difference only with
+              - Whether the real server must exist. V(absent) has an effect only with
                 O(services[].purge_real_servers=false).
             type: str
             choices: [present, absent]
@@ -165,7 +166,7 @@ options:
         type: bool
         default: true
       state:
-        description: Whether the virtual server shall be there.
+        description: Whether the virtual server must exist.
         type: str
         choices: [present, absent]
         default: present
@@ -175,7 +176,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Balance a web service over two back ends
+- name: Balance a web service over two real servers
   kubenode.ipvs.ipvs_services:
     services:
       - protocol: tcp
@@ -186,7 +187,7 @@ EXAMPLES = r"""
           - {address: 198.51.100.11, port: 8080, weight: 2}
           - {address: 198.51.100.12, port: 8080}
 
-- name: Stop new connections to one back end, leave the others alone
+- name: Stop new connections to one real server, leave the others as they are
   kubenode.ipvs.ipvs_services:
     services:
       - protocol: tcp
@@ -197,7 +198,7 @@ EXAMPLES = r"""
         real_servers:
           - {address: 198.51.100.12, port: 8080, weight: 0}
 
-- name: Leave the weights of those that are there to the health checker
+- name: Leave the weights of existing real servers to a health checker
   kubenode.ipvs.ipvs_services:
     keep_weights: true
     services:
@@ -209,7 +210,7 @@ EXAMPLES = r"""
           - {address: 198.51.100.11, port: 8080, weight: 100}
           - {address: 198.51.100.13, port: 8080, weight: 100}
 
-- name: Have exactly these virtual servers of mine, and no other of mine
+- name: Have exactly these virtual servers of the owner edge
   kubenode.ipvs.ipvs_services:
     owner: edge
     purge: owned
@@ -230,7 +231,7 @@ EXAMPLES = r"""
             tunnel_type: gue
             tunnel_port: 6080
 
-- name: Replace a back end; the old one goes when its last connection has ended, or after ten minutes
+- name: Replace a real server, and drain the old one for at most ten minutes
   kubenode.ipvs.ipvs_services:
     drain: true
     drain_timeout: 600
@@ -243,7 +244,7 @@ EXAMPLES = r"""
           - {address: 198.51.100.11, port: 8080}
           - {address: 198.51.100.14, port: 8080}
 
-- name: Forget idle connections after an hour, and tell the other balancer of the connections
+- name: Forget idle connections after an hour, and synchronise connections with another balancer
   kubenode.ipvs.ipvs_services:
     timeouts: {tcp: 3600, udp: 30}
     sync_daemons:
@@ -261,25 +262,25 @@ confirmed:
   returned: if O(confirm_timeout) is given and something changed
   type: bool
 plan:
-  description: What was done, or in check mode would be done, in this order.
+  description: The steps that the task took, or in check mode would take, in their order.
   returned: success
   type: list
   elements: dict
   contains:
     kind:
-      description: What kind of thing changes, V(virtual_server), V(real_server), V(ipvs_timeout) or V(sync_daemon).
+      description: The kind of the item, V(virtual_server), V(real_server), V(ipvs_timeout) or V(sync_daemon).
       type: str
     verb:
-      description: One of V(create), V(change), V(delete).
+      description: The change of the item, V(create), V(change) or V(delete).
       type: str
     key:
-      description: What identifies the thing.
+      description: The key of the item, which identifies it within its kind.
       type: raw
     before:
-      description: What it was, null for a creation.
+      description: The value before, null for a creation.
       type: raw
     after:
-      description: What it becomes, null for a deletion.
+      description: The value after, null for a deletion.
       type: raw
   sample:
     - kind: real_server
@@ -305,33 +306,32 @@ adopted:
   elements: str
   sample: ['virtual server tcp 192.0.2.80:80']
 drained:
-  description: The real servers that were drained and removed. Check mode knows RV(plan), which is the same whether the
-    time was enough, but not this.
+  description: The real servers that were drained and removed. Check mode cannot predict this value.
   returned: if O(drain) removed real servers, but not in check mode
   type: list
   elements: dict
   contains:
     real_server:
-      description: Which real server.
+      description: The real server.
       type: str
     seconds:
-      description: After how many seconds its active connections had ended, or the time was over.
+      description: The seconds until its active connections had ended, or until the timeout.
       type: float
     active_connections:
-      description: How many active connections it still had when it was removed, V(0) if they had ended in time.
+      description: The number of active connections at its removal, V(0) if all had ended in time.
       type: int
   sample:
     - real_server: 198.51.100.12:8080 of tcp 192.0.2.80:80
       seconds: 12.5
       active_connections: 0
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
-    them.
+  description: The steps that failed, as in RV(plan), each with a C(message). Empty if all steps succeeded and the
+    ledger could not be written.
   returned: if the task failed on its way
   type: list
   elements: dict
 undone:
-  description: The lines of the steps that were taken back.
+  description: The lines of the steps that were undone.
   returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str

@@ -10,9 +10,9 @@ module: ipvs_services_info
 short_description: Read IPVS virtual servers and real servers
 version_added: 0.1.0
 description:
-  - Returns the whole IPVS table with connection counts, IPVS's timeouts and its synchronisation daemons, and says which
-    owner of the node's ledger made what.
-  - With O(as_options) what it returns can be given to M(kubenode.ipvs.ipvs_services) as it is.
+  - Returns the whole IPVS table with connection counts, IPVS's timeouts and its synchronisation daemons, and the owner
+    of each item by the node's ledger.
+  - With O(as_options) the result can be given to M(kubenode.ipvs.ipvs_services) without change.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
@@ -39,7 +39,7 @@ EXAMPLES = r"""
     as_options: true
   register: wanted
 
-- name: Have the same again, for example on a node that takes over
+- name: Restore this table, for example on another node
   kubenode.ipvs.ipvs_services:
     services: "{{ wanted.services }}"
     timeouts: "{{ wanted.timeouts }}"
@@ -54,80 +54,79 @@ services:
   elements: dict
   contains:
     protocol:
-      description: As O(kubenode.ipvs.ipvs_services#module:services[].protocol).
-      returned: unless it is known by a firewall mark
+      description: See O(kubenode.ipvs.ipvs_services#module:services[].protocol).
+      returned: unless the key is a firewall mark
       type: str
     address:
-      description: As O(kubenode.ipvs.ipvs_services#module:services[].address).
-      returned: unless it is known by a firewall mark
+      description: See O(kubenode.ipvs.ipvs_services#module:services[].address).
+      returned: unless the key is a firewall mark
       type: str
     port:
-      description: As O(kubenode.ipvs.ipvs_services#module:services[].port).
-      returned: unless it is known by a firewall mark
+      description: See O(kubenode.ipvs.ipvs_services#module:services[].port).
+      returned: unless the key is a firewall mark
       type: int
     fwmark:
-      description: As O(kubenode.ipvs.ipvs_services#module:services[].fwmark).
-      returned: if it is known by a firewall mark
+      description: See O(kubenode.ipvs.ipvs_services#module:services[].fwmark).
+      returned: if the key is a firewall mark
       type: int
     family:
-      description: Its address family, V(ipv4) or V(ipv6).
+      description: The address family, V(ipv4) or V(ipv6).
       type: str
     scheduler:
-      description: As O(kubenode.ipvs.ipvs_services#module:services[].scheduler).
+      description: See O(kubenode.ipvs.ipvs_services#module:services[].scheduler).
       type: str
     scheduler_flags:
-      description: As O(kubenode.ipvs.ipvs_services#module:services[].scheduler_flags), by their general names.
+      description: See O(kubenode.ipvs.ipvs_services#module:services[].scheduler_flags), by their general names.
       type: list
       elements: str
     persistence_timeout:
-      description: As O(kubenode.ipvs.ipvs_services#module:services[].persistence_timeout).
+      description: See O(kubenode.ipvs.ipvs_services#module:services[].persistence_timeout).
       type: int
     netmask:
-      description: As O(kubenode.ipvs.ipvs_services#module:services[].netmask), as a prefix length. It is null without
+      description: See O(kubenode.ipvs.ipvs_services#module:services[].netmask), as a prefix length. It is null without
         persistence.
       type: str
     persistence_engine:
-      description: As O(kubenode.ipvs.ipvs_services#module:services[].persistence_engine).
+      description: See O(kubenode.ipvs.ipvs_services#module:services[].persistence_engine).
       type: str
     one_packet:
-      description: As O(kubenode.ipvs.ipvs_services#module:services[].one_packet).
+      description: See O(kubenode.ipvs.ipvs_services#module:services[].one_packet).
       type: bool
     owner:
-      description: Its owner by the ledger, empty if it has none.
+      description: The owner by the ledger, empty if there is none.
       returned: unless O(as_options)
       type: str
     real_servers:
-      description: The real servers, with the counts of their connections beside what M(kubenode.ipvs.ipvs_services)
-        takes.
+      description: The real servers with the options of M(kubenode.ipvs.ipvs_services) and their connection counts.
       type: list
       elements: dict
       contains:
         address:
-          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].address).
+          description: See O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].address).
           type: str
         port:
-          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].port).
+          description: See O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].port).
           type: int
         weight:
-          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].weight).
+          description: See O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].weight).
           type: int
         forwarding_method:
-          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].forwarding_method).
+          description: See O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].forwarding_method).
           type: str
         upper_threshold:
-          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].upper_threshold).
+          description: See O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].upper_threshold).
           type: int
         lower_threshold:
-          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].lower_threshold).
+          description: See O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].lower_threshold).
           type: int
         tunnel_type:
-          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].tunnel_type).
+          description: See O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].tunnel_type).
           type: str
         tunnel_port:
-          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].tunnel_port).
+          description: See O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].tunnel_port).
           type: int
         tunnel_checksum:
-          description: As O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].tunnel_checksum).
+          description: See O(kubenode.ipvs.ipvs_services#module:services[].real_servers[].tunnel_checksum).
           type: str
         active_connections:
           description: Established connections.
@@ -162,7 +161,7 @@ services:
           active_connections: 3
           inactive_connections: 12
 timeouts:
-  description: For how many seconds IPVS remembers connections on which nothing moves.
+  description: The seconds for which IPVS remembers idle connections.
   returned: success
   type: dict
   contains:
@@ -170,7 +169,7 @@ timeouts:
       description: Established TCP connections.
       type: int
     tcp_fin:
-      description: TCP connections that are being closed.
+      description: TCP connections after a FIN.
       type: int
     udp:
       description: UDP.
@@ -183,28 +182,28 @@ sync_daemons:
   elements: dict
   contains:
     role:
-      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].role).
+      description: See O(kubenode.ipvs.ipvs_services#module:sync_daemons[].role).
       type: str
     interface:
-      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].interface).
+      description: See O(kubenode.ipvs.ipvs_services#module:sync_daemons[].interface).
       type: str
     sync_id:
-      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].sync_id).
+      description: See O(kubenode.ipvs.ipvs_services#module:sync_daemons[].sync_id).
       type: int
     maxlen:
-      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].maxlen).
+      description: See O(kubenode.ipvs.ipvs_services#module:sync_daemons[].maxlen).
       type: int
     group:
-      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].group).
+      description: See O(kubenode.ipvs.ipvs_services#module:sync_daemons[].group).
       type: str
     port:
-      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].port).
+      description: See O(kubenode.ipvs.ipvs_services#module:sync_daemons[].port).
       type: int
     ttl:
-      description: As O(kubenode.ipvs.ipvs_services#module:sync_daemons[].ttl).
+      description: See O(kubenode.ipvs.ipvs_services#module:sync_daemons[].ttl).
       type: int
     owner:
-      description: Its owner by the ledger, empty if it has none.
+      description: The owner by the ledger, empty if there is none.
       returned: unless O(as_options)
       type: str
   sample:

@@ -10,15 +10,15 @@ module: kernel_modules
 short_description: Converge loaded kernel modules, now and at every boot
 version_added: 0.1.0
 description:
-  - Makes sure that kernel modules are loaded, in one task for many of them, and that they are loaded at the next boot
-    through one file of their own, C(/etc/modules-load.d/kubenode-OWNER.conf). Their parameters are kept in
-    C(/etc/modprobe.d/kubenode-OWNER.conf).
-  - What a kernel has is found out by presence, never by its version. What is built in is as good as loaded.
-  - Files of others are never changed.
+  - Makes sure that kernel modules are loaded, now and at the next boot. One task converges many modules. The file
+    C(/etc/modules-load.d/kubenode-OWNER.conf) loads them at boot, and C(/etc/modprobe.d/kubenode-OWNER.conf) has their
+    parameters.
+  - The module tests a kernel by the presence of its modules, never by its version. A built-in module counts as loaded.
+  - The module never changes files that it did not make.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
-  - The command C(modprobe) on the node, where something must be loaded.
+  - The command C(modprobe) on the node, if a module must be loaded.
 extends_documentation_fragment:
   - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.actiongroup_converging
@@ -26,47 +26,47 @@ extends_documentation_fragment:
 options:
   modules:
     description:
-      - The names of the modules that shall be loaded. C(br-netfilter) and C(br_netfilter) are one module.
-      - Names joined by C(|) are alternatives. The first that is there already or else can be loaded is taken.
-      - A module that this kernel does not have makes the task fail.
+      - The names of the modules to load. C(br-netfilter) and C(br_netfilter) are one module.
+      - Names joined by C(|) are alternatives. The task takes the first that is loaded already, or else the first that
+        can be loaded.
+      - The task fails if this kernel does not have a module.
     type: list
     elements: str
     default: []
   optional:
     description:
-      - As O(modules), but what this kernel does not have is only a warning.
+      - Further names as in O(modules). For a module that this kernel does not have, the task only warns.
     type: list
     elements: str
     default: []
   absent:
     description:
-      - The names of modules that the O(owner) wanted earlier and that shall not be loaded at boot any more.
-      - Those that this module loaded, and that nothing uses, are unloaded.
+      - The names of modules of the O(owner) that must not be loaded at boot any more.
+      - The task unloads those that an earlier task loaded, unless they are in use.
     type: list
     elements: str
     default: []
   parameters:
     description:
-      - "Parameters by the module's name, for example V({ip_vs: {conn_tab_bits: 18}})."
-      - They take effect when the module is loaded. They are compared with the live ones under C(/sys/module); if the
-        module is loaded already with other ones, or built in, the task warns and returns them in RV(differing).
+      - "Parameters by module name, for example V({ip_vs: {conn_tab_bits: 18}})."
+      - They take effect when the module is loaded. The task compares them with the live values under C(/sys/module). If
+        a module is built in or loaded already with other values, the task warns and returns them in RV(differing).
     type: dict
     default: {}
   persist:
     description:
-      - Whether the modules shall be loaded at the next boot.
+      - Whether to load the modules at the next boot.
     type: bool
     default: true
   purge:
     description:
-      - Whether modules that the same O(owner) wanted earlier and that this task does not name are as if named in
-        O(absent).
+      - Whether to treat modules of the same O(owner) that this task does not name as if O(absent) named them.
       - V(none) leaves them, V(owned) removes them.
     type: str
     choices: [none, owned]
     default: none
 notes:
-  - Where the kernel does not tell what it has (containers, kernels without modules), the task warns and goes on.
+  - If the state of modules is unknown (containers, kernels without modules), the task warns and goes on.
 seealso:
   - module: kubenode.ipvs.kernel_modules_info
   - module: kubenode.ipvs.kernel_settings
@@ -75,7 +75,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: What IPVS needs
+- name: Load the kernel modules of IPVS
   kubenode.ipvs.kernel_modules:
     modules:
       - ip_vs
@@ -85,7 +85,7 @@ EXAMPLES = r"""
     parameters:
       ip_vs: {conn_tab_bits: 15}
 
-- name: Take all back that this owner ever wanted
+- name: Remove all modules of this owner
   kubenode.ipvs.kernel_modules:
     purge: owned
 """
@@ -99,7 +99,7 @@ states:
   type: dict
   sample: {ip_vs: loaded, nf_conntrack: builtin, nf_conntrack_ipv4: absent}
 differing:
-  description: The parameters with which a module is there already and which are not the wanted ones.
+  description: The parameters of loaded or built-in modules whose live value is not the wanted one.
   returned: success
   type: list
   elements: dict
@@ -111,51 +111,51 @@ differing:
       description: The parameter.
       type: str
     live:
-      description: What the module runs with.
+      description: The live value.
       type: str
     wanted:
-      description: What it is to be loaded with.
+      description: The wanted value.
       type: str
   sample:
     - {module: ip_vs, parameter: conn_tab_bits, live: "12", wanted: "15"}
 overridden:
-  description: What files of others make of the next boot, and is not what is wanted (only with O(persist)). Each is a
-    warning, too.
+  description: Settings of other files for the next boot that contradict the task (only with O(persist)). The task also
+    warns of each.
   returned: success
   type: list
   elements: dict
   contains:
     name:
-      description: The parameter behind its module and a dot, or a module.
+      description: The parameter with its module (C(MODULE.PARAMETER)), or the module.
       type: str
     value:
-      description: What the parameter will be, V(blacklist) for a module that will not be loaded.
+      description: The parameter's value at the next boot. V(blacklist) means that the module will not be loaded.
       type: str
     path:
-      description: The file in C(modprobe.d) that says so.
+      description: The file in C(modprobe.d) with this setting.
       type: str
   sample:
     - {name: ip_vs.conn_tab_bits, value: "12", path: /etc/modprobe.d/zz-local.conf}
 plan:
-  description: What was done, or in check mode would be done, in this order.
+  description: The steps that the task took, or in check mode would take, in their order.
   returned: success
   type: list
   elements: dict
   contains:
     kind:
-      description: What kind of thing changes, V(kernel_module) or V(file).
+      description: The kind of the item, V(kernel_module) or V(file).
       type: str
     verb:
-      description: One of V(create), V(change), V(delete).
+      description: The change of the item, V(create), V(change) or V(delete).
       type: str
     key:
-      description: What identifies the thing.
+      description: The key of the item, which identifies it within its kind.
       type: raw
     before:
-      description: What it was, null for a creation.
+      description: The value before, null for a creation.
       type: raw
     after:
-      description: What it becomes, null for a deletion.
+      description: The value after, null for a deletion.
       type: raw
   sample:
     - {kind: kernel_module, verb: create, key: ip_vs, before: null, after: loaded conn_tab_bits=15}
@@ -172,13 +172,13 @@ adopted:
   elements: str
   sample: ['kernel module ip_vs']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
-    them.
+  description: The steps that failed, as in RV(plan), each with a C(message). Empty if all steps succeeded and the
+    ledger could not be written.
   returned: if the task failed on its way
   type: list
   elements: dict
 undone:
-  description: The lines of the steps that were taken back.
+  description: The lines of the steps that were undone.
   returned: if the task failed on its way
   type: list
   elements: str

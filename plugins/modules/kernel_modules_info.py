@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kernel_modules_info
-short_description: Read which kernel modules there are
+short_description: Read the state of kernel modules
 version_added: 0.1.0
 description:
-  - Returns the state of kernel modules with their live parameters, says which owner of the node's ledger wanted them,
-    and which file loads them at the next boot.
-  - What a kernel has is found out by presence, never by its version, and without loading anything.
+  - Returns the state of kernel modules with their live parameters, their owner by the node's ledger, and the file that
+    loads them at the next boot.
+  - Tests a kernel by the presence of its modules, never by its version, and loads no module.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
@@ -30,20 +30,20 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Ask for what IPVS needs
+- name: Read the state of the modules that IPVS needs
   kubenode.ipvs.kernel_modules_info:
     names: [ip_vs, ip_vs_rr, nf_conntrack]
   register: kernel
 
-- name: Stop where the kernel has no IPVS
+- name: Fail if the kernel has no IPVS
   ansible.builtin.assert:
     that: kernel.modules | selectattr('state', 'equalto', 'absent') | length == 0
 
-- name: Read what is loaded, and for whom
+- name: Read all loaded modules with their owners
   kubenode.ipvs.kernel_modules_info:
   register: loaded
 
-- name: Have the same again of what was loaded for the owner ansible
+- name: Load the modules of the owner ansible again
   kubenode.ipvs.kernel_modules:
     modules: "{{ loaded.modules | selectattr('owner', 'equalto', 'ansible') | map(attribute='name') | list }}"
 """
@@ -60,21 +60,21 @@ modules:
       type: str
     state:
       description: >-
-        V(loaded), V(builtin), V(loadable) (there, not loaded), V(absent) (this kernel has no such module) or V(unknown)
-        (nothing tells, as in a container).
+        V(loaded), V(builtin), V(loadable) (available, not loaded), V(absent) (this kernel has no such module) or
+        V(unknown) (cannot be determined, as in a container).
       type: str
     parameters:
       description: The live parameters that the kernel shows.
       type: dict
     used_by:
-      description: The modules that use it.
+      description: The modules that use this module.
       type: list
       elements: str
     owner:
-      description: The owner for whom M(kubenode.ipvs.kernel_modules) loaded it, empty if it has none.
+      description: The owner under which M(kubenode.ipvs.kernel_modules) loaded the module, empty if there is none.
       type: str
     boot:
-      description: The file in C(modules-load.d) that names it, null if there is none.
+      description: The file in C(modules-load.d) that names the module, null if there is none.
       type: str
   sample:
     - name: ip_vs

@@ -10,17 +10,17 @@ module: kernel_settings
 short_description: Converge kernel modules and kernel parameters in one task
 version_added: 0.1.0
 description:
-  - Does what M(kubenode.ipvs.kernel_modules) and then M(kubenode.ipvs.sysctls) do, in one execution on the node. On a
-    node that has converged already, that is half the time.
-  - What both are asked for is checked before either changes anything. Parameters that a kernel module brings, such as
-    C(net.ipv4.vs.conntrack), are read after it is loaded. In check mode, those of modules that can be loaded are shown
-    as new, as their values are not known yet.
-  - If the kernel refuses a parameter, or a file cannot be written, all is as before. Modules that this task has loaded
-    are unloaded again, with those that came along. One that something has begun to use stays, and the error says so.
+  - Converges as M(kubenode.ipvs.kernel_modules) and then M(kubenode.ipvs.sysctls) do, in one execution on the node. On
+    a converged node this takes half the time.
+  - The task checks all its options before any change. It reads sysctls of a kernel module, such as
+    C(net.ipv4.vs.conntrack), after it has loaded the module. In check mode, the sysctls of a module that is not loaded
+    yet are shown as new, because their values are not known.
+  - If the kernel refuses a value, or a file cannot be written, the task undoes all its changes. It unloads the modules
+    that it loaded, with their dependencies. A module that is in use by then stays, and the error names it.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
-  - The command C(modprobe) on the node, where something must be loaded.
+  - The command C(modprobe) on the node, if a module must be loaded.
 extends_documentation_fragment:
   - kubenode.ipvs._attributes
   - kubenode.ipvs._attributes.actiongroup_converging
@@ -28,47 +28,47 @@ extends_documentation_fragment:
 options:
   modules:
     description:
-      - As O(kubenode.ipvs.kernel_modules#module:modules).
+      - See O(kubenode.ipvs.kernel_modules#module:modules).
     type: list
     elements: str
     default: []
   optional:
     description:
-      - As O(kubenode.ipvs.kernel_modules#module:optional).
+      - See O(kubenode.ipvs.kernel_modules#module:optional).
     type: list
     elements: str
     default: []
   absent_modules:
     description:
-      - As O(kubenode.ipvs.kernel_modules#module:absent).
+      - See O(kubenode.ipvs.kernel_modules#module:absent).
     type: list
     elements: str
     default: []
   parameters:
     description:
-      - As O(kubenode.ipvs.kernel_modules#module:parameters).
+      - See O(kubenode.ipvs.kernel_modules#module:parameters).
     type: dict
     default: {}
   sysctls:
     description:
-      - As O(kubenode.ipvs.sysctls#module:sysctls).
+      - See O(kubenode.ipvs.sysctls#module:sysctls).
     type: dict
     default: {}
   absent_sysctls:
     description:
-      - As O(kubenode.ipvs.sysctls#module:absent).
+      - See O(kubenode.ipvs.sysctls#module:absent).
     type: list
     elements: str
     default: []
   persist:
     description:
-      - Whether modules and parameters shall be there after a reboot.
+      - Whether modules and sysctls persist across a reboot.
     type: bool
     default: true
   purge:
     description:
-      - Whether modules and parameters that the same O(owner) wanted earlier and that this task does not name are as if
-        named in O(absent_modules) and O(absent_sysctls).
+      - Whether to treat modules and sysctls of the same O(owner) that this task does not name as if O(absent_modules)
+        and O(absent_sysctls) named them.
       - V(none) leaves them, V(owned) removes and restores them.
     type: str
     choices: [none, owned]
@@ -79,7 +79,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: What IPVS needs
+- name: Load the kernel modules of IPVS
   kubenode.ipvs.kernel_settings:
     modules: [ip_vs, ip_vs_rr, nf_conntrack|nf_conntrack_ipv4]
     optional: [br_netfilter]
@@ -90,46 +90,46 @@ EXAMPLES = r"""
 
 RETURN = r"""
 states:
-  description: As RV(kubenode.ipvs.kernel_modules#module:states).
+  description: See RV(kubenode.ipvs.kernel_modules#module:states).
   returned: success
   type: dict
   sample: {ip_vs: loaded, nf_conntrack: builtin, nf_conntrack_ipv4: absent}
 differing:
-  description: As RV(kubenode.ipvs.kernel_modules#module:differing).
+  description: See RV(kubenode.ipvs.kernel_modules#module:differing).
   returned: success
   type: list
   elements: dict
 file:
-  description: As RV(kubenode.ipvs.sysctls#module:file).
+  description: See RV(kubenode.ipvs.sysctls#module:file).
   returned: success
   type: str
   sample: /etc/sysctl.d/90-kubenode-ansible.conf
 overridden:
-  description: As RV(kubenode.ipvs.kernel_modules#module:overridden), and then
+  description: See RV(kubenode.ipvs.kernel_modules#module:overridden), and then
     RV(kubenode.ipvs.sysctls#module:overridden).
   returned: success
   type: list
   elements: dict
 plan:
-  description: What was done, or in check mode would be done, in this order.
+  description: The steps that the task took, or in check mode would take, in their order.
   returned: success
   type: list
   elements: dict
   contains:
     kind:
-      description: What kind of thing changes, V(kernel_module), V(sysctl) or V(file).
+      description: The kind of the item, V(kernel_module), V(sysctl) or V(file).
       type: str
     verb:
-      description: One of V(create), V(change), V(delete).
+      description: The change of the item, V(create), V(change) or V(delete).
       type: str
     key:
-      description: What identifies the thing.
+      description: The key of the item, which identifies it within its kind.
       type: raw
     before:
-      description: What it was, null for a creation.
+      description: The value before, null for a creation.
       type: raw
     after:
-      description: What it becomes, null for a deletion.
+      description: The value after, null for a deletion.
       type: raw
   sample:
     - {kind: sysctl, verb: change, key: net.ipv4.ip_forward, before: "0", after: "1"}
@@ -146,13 +146,13 @@ adopted:
   elements: str
   sample: ['sysctl net.ipv4.ip_forward']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
-    them.
+  description: The steps that failed, as in RV(plan), each with a C(message). Empty if all steps succeeded and the
+    ledger could not be written.
   returned: if the task failed on its way
   type: list
   elements: dict
 undone:
-  description: The lines of the steps that were taken back.
+  description: The lines of the steps that were undone.
   returned: if the task failed on its way
   type: list
   elements: str

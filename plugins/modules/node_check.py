@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_check
-short_description: Tell whether a node is fit for IPVS, and why not
+short_description: Check whether a node is fit for IPVS
 version_added: 0.1.0
 description:
-  - Looks at a node and reports what IPVS needs of it, what is there and what is not. Changes nothing.
-  - Reads files only and starts no process, so that it costs less than gathering facts. The role
-    P(kubenode.ipvs.prepare#role) decides by it what is left to do.
+  - Reports which prerequisites of IPVS a node has, and which it lacks. Changes nothing.
+  - Reads files only and starts no process, so it costs less than gathering facts. The role
+    P(kubenode.ipvs.prepare#role) uses the result to decide what to install and change.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
@@ -21,21 +21,21 @@ extends_documentation_fragment:
 options:
   modules:
     description:
-      - The kernel modules whose state is reported.
-      - Names joined by C(|) are alternatives, one of which must be there.
+      - The kernel modules to report.
+      - Names joined by C(|) are alternatives, one of which the node must have.
       - If the command C(iptables) is iptables-nft, C(nft_compat) is added to a list with modules C(xt_...).
     type: list
     elements: str
     default: [ip_vs, ip_vs_rr, 'nf_conntrack|nf_conntrack_ipv4', dummy, ip_set, xt_set]
   commands:
     description:
-      - The commands that are looked for.
+      - The commands to report.
     type: list
     elements: str
     default: [ipset, iptables-restore]
   files:
     description:
-      - Files whose presence and content are reported.
+      - Files to report by presence and content.
     type: list
     elements: path
     default: []
@@ -49,11 +49,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at the node
+- name: Check the node
   kubenode.ipvs.node_check:
   register: node
 
-- name: Stop on nodes that cannot do IPVS
+- name: Fail on nodes that are not fit for IPVS
   ansible.builtin.assert:
     that: node.fit
     fail_msg: "{{ node.problems | join('; ') }}"
@@ -65,35 +65,35 @@ fit:
   returned: success
   type: bool
 problems:
-  description: Why the node cannot do IPVS as it is, one sentence each.
+  description: The reasons why the node is not fit for IPVS, one sentence each.
   returned: success
   type: list
   elements: str
   sample: ['command ipset is not installed']
 refused:
   description:
-    - Those of the RV(problems) that no package can solve. The role P(kubenode.ipvs.prepare#role) refuses such a node.
+    - The RV(problems) that no package can solve. The role P(kubenode.ipvs.prepare#role) refuses such a node.
   returned: success
   type: list
   elements: str
   sample: ['Python is 3.6.8, expected 3.9 or newer (ansible_python_interpreter)']
 lacks:
-  description: What packages may bring.
+  description: The prerequisites that packages may provide.
   returned: success
   type: dict
   contains:
     commands:
-      description: Those of O(commands) that are not installed.
+      description: The O(commands) that are not installed.
       type: list
       elements: str
     modules:
-      description: Those of O(modules) that the kernel does not have.
+      description: The O(modules) that the kernel does not have.
       type: list
       elements: str
     packages:
       description:
-        - The packages with those modules that can be installed beside the running kernel. None if another remedy is
-          needed, for example a reboot. The RV(problems) have the remedy.
+        - The packages with these modules for the running kernel. Empty if another remedy is needed, for example a
+          reboot. The RV(problems) name the remedy.
       type: list
       elements: str
   sample: {commands: [ipset], modules: [ip_set], packages: [linux-modules-extra-6.8.0-1016-aws]}
@@ -111,18 +111,18 @@ missing_modules:
       type: str
     cause:
       description: >-
-        V(reboot) if the kernel was updated and the node was not rebooted, V(file) if C(modules.dep) lists the module
-        and a file of it is gone, V(package) if no installed package has the module.
+        The cause. V(reboot) if the kernel was updated and the node was not rebooted, V(file) if C(modules.dep) lists
+        the module and one of its files is missing, V(package) if no installed package has the module.
       type: str
     path:
-      description: The file that is gone, below C(/lib/modules/RELEASE). Empty for another RV(missing_modules[].cause).
+      description: The missing file, below C(/lib/modules/RELEASE). Empty for another RV(missing_modules[].cause).
       type: str
     packages:
-      description: The packages that have the module and can be installed beside the running kernel.
+      description: The packages with the module for the running kernel.
       type: list
       elements: str
     command:
-      description: The command that brings the module, empty if none is known.
+      description: The command that installs the module, empty if none is known.
       type: str
   sample:
     - entry: ip_set
@@ -132,46 +132,46 @@ missing_modules:
       packages: [linux-modules-extra-6.8.0-1016-aws]
       command: apt-get install linux-modules-extra-6.8.0-1016-aws
 commands:
-  description: Where each command is, null if it is nowhere.
+  description: The path of each command, null if it is not installed.
   returned: success
   type: dict
   sample: {ipset: /usr/sbin/ipset, ipvsadm: null}
 unconfirmed:
   description:
-    - Changes of tasks with C(confirm_timeout) that wait for their confirmation. The node undoes them without it.
+    - Changes of tasks with C(confirm_timeout) that wait for their confirmation. Without confirmation the node undoes
+      them.
     - Only root sees them.
   returned: success
   type: list
   elements: dict
   contains:
     owner:
-      description: The owner, whose other tasks are refused as long.
+      description: The owner. Its other tasks are refused until the confirmation.
       type: str
     path:
-      description: The file that waits. Who removes it confirms.
+      description: The file that stands for the change. To confirm the change, remove the file.
       type: str
     lines:
-      description: The lines of the change's plan, the first fifty and how many more.
+      description: The first fifty lines of the change's plan, and the number of further lines.
       type: list
       elements: str
 check_mode:
-  description: Whether this task ran in check mode, be it by the command line or by the C(check_mode) of a play or a
-    task.
+  description: Whether this task ran in check mode, by the command line or by C(check_mode) of a play or task.
   returned: success
   type: bool
 files:
-  description: Whether each of O(files) is there.
+  description: Whether each of O(files) exists.
   returned: success
   type: dict
   sample: {/etc/systemd/system/kubenode-agent.service: true}
 contents:
-  description: The SHA-256 of each of O(files), in hexadecimal, null where there is none.
+  description: The SHA-256 of each of O(files), in hexadecimal, null for a missing file.
   returned: success
   type: dict
 modules:
   description: >-
-    The state of each kernel module, V(loaded), V(builtin), V(loadable), V(absent), or V(unknown) where the kernel does
-    not tell (a container, a kernel without modules).
+    The state of each kernel module, V(loaded), V(builtin), V(loadable), V(absent), or V(unknown) if it cannot be
+    determined (a container, a kernel without modules).
   returned: success
   type: dict
   sample: {ip_vs: loaded, dummy: builtin}
@@ -181,7 +181,8 @@ ipvs:
   type: str
   sample: 1.2.1
 iptables:
-  description: The back end of the command C(iptables), V(legacy) or V(nft), null if there is none or it cannot be told.
+  description: The back end of the command C(iptables), V(legacy) or V(nft), null if there is none or it cannot be
+    determined.
   returned: success
   type: str
   sample: nft
@@ -191,12 +192,12 @@ kernel:
   type: str
   sample: 6.1.0-18-amd64
 python:
-  description: The version of the Python that modules run on.
+  description: The version of the Python that runs modules.
   returned: success
   type: str
   sample: 3.11.2
 distribution:
-  description: The distribution in the words of C(/etc/os-release), with the family that its packages are named after.
+  description: The distribution by C(/etc/os-release), with the family of its package names.
   returned: success
   type: dict
   contains:
@@ -204,10 +205,10 @@ distribution:
       description: The distribution.
       type: str
     version:
-      description: Its version, empty for a rolling one.
+      description: The version, empty for a rolling distribution.
       type: str
     like:
-      description: The distribution and those that it says it is like.
+      description: The distribution and the C(ID_LIKE) of C(/etc/os-release).
       type: list
       elements: str
     family:
@@ -224,8 +225,8 @@ container:
   type: bool
 virtualization:
   description: >-
-    What kind of container or virtual machine the node is, in the words of C(systemd-detect-virt), V(kubernetes) for a
-    pod that tells no more, V(unknown) for one that does not tell, V(none) for a real machine.
+    The kind of container or virtual machine, as C(systemd-detect-virt) names it. V(kubernetes) for a pod of an unknown
+    runtime, V(unknown) for a container that cannot be identified, V(none) for a physical machine.
   returned: success
   type: str
   sample: kvm
@@ -234,19 +235,19 @@ systemd:
   returned: success
   type: bool
 services:
-  description: Which services that meddle with links and rules are running, out of V(NetworkManager),
-    V(systemd-networkd) and V(firewalld).
+  description: The running services that manage links and rules, out of V(NetworkManager), V(systemd-networkd) and
+    V(firewalld).
   returned: success
   type: list
   elements: str
   sample: [NetworkManager]
 firewalld_backend:
-  description: What firewalld writes its rules with, V(nftables) or V(iptables), null where it is not installed.
+  description: The back end of firewalld, V(nftables) or V(iptables), null if it is not installed.
   returned: success
   type: str
   sample: nftables
 swap:
-  description: Where swap comes from.
+  description: The origins of swap.
   returned: success
   type: dict
   contains:
@@ -259,7 +260,7 @@ swap:
       type: list
       elements: str
     units:
-      description: Swap units of systemd, and services that make swap, that would do so.
+      description: Swap units of systemd, and services that make swap, that would start at the next boot.
       type: list
       elements: str
   sample: {active: [/dev/sda2], fstab: [UUID=0b1c], units: []}
@@ -288,13 +289,13 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    found = survey(params["modules"], params["commands"], params["fstab"])
-    if "firewalld" in found["services"]:
+    facts = survey(params["modules"], params["commands"], params["fstab"])
+    if "firewalld" in facts["services"]:
         # firewalld 1.3 does so with either back end (its Firewall.flush loops over all_backends)
-        does = "removes" if found["firewalld_backend"] == "iptables" else "may remove"
+        does = "removes" if facts["firewalld_backend"] == "iptables" else "may remove"
         module.warn(
-            f"firewalld runs with FirewallBackend={found['firewalld_backend']}: each of its reloads {does} the chains"
-            " of all others that iptables shows, ours too, until the agent makes them anew"
+            f"firewalld runs with FirewallBackend={facts['firewalld_backend']}: each of its reloads {does} all"
+            " chains that iptables shows, also the agent's, until the agent restores them"
         )
     module.exit_json(
         changed=False,
@@ -302,7 +303,7 @@ def main() -> None:
         unconfirmed=pending(),
         files={path: os.path.exists(path) for path in params["files"]},
         contents={path: digest(path) for path in params["files"]},
-        **found,
+        **facts,
     )
 
 

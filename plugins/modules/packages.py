@@ -11,13 +11,13 @@ short_description: Install packages from repositories, from a mirror, or from fi
 version_added: 0.1.0
 description:
   - Used by the role P(kubenode.ipvs.prepare#role). Makes sure that packages are installed, in one task and with
-    ansible-core alone, on distributions that have C(apt-get), C(dnf), C(zypper) or C(pacman). Removes and upgrades
-    nothing that it need not.
-  - A mirror is used for this one installation. Nothing about it is written below C(/etc).
-  - From a directory of the controller, packages are installed without any network. All files of the directory that are
-    packages for the node's package manager are copied to the node, installed, and removed from there. So the directory
-    holds the packages with all that they depend on and that the nodes may lack. Files that are not newer than what is
-    installed are left out.
+    ansible-core alone, on distributions that have C(apt-get), C(dnf), C(zypper) or C(pacman). Removes and upgrades no
+    more packages than necessary.
+  - A mirror is used for this one installation. The module does not write it into files below C(/etc).
+  - From a directory of the controller, packages are installed without any network. The module copies all packages for
+    the node's package manager from the directory to the node, installs them, and removes the copies. So the directory
+    must have the packages with all dependencies that a node may lack. Files that are not newer than the installed
+    packages are ignored.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
@@ -34,8 +34,8 @@ options:
   mirror:
     description:
       - The repository to install from, instead of the node's own.
-      - With C(apt-get), what follows the word C(deb) in C(sources.list), for example V(http://mirror.example/debian
-        bookworm main). With the others, an URL, that of C(pacman) with C($repo) and C($arch).
+      - With C(apt-get), the text after the word C(deb) in C(sources.list), for example V(http://mirror.example/debian
+        bookworm main). With the other package managers, a URL. The URL for C(pacman) has C($repo) and C($arch).
     type: str
     default: ''
   directory:
@@ -46,7 +46,7 @@ options:
     type: path
   files:
     description:
-      - Set by the action plugin, the files of O(directory) on the node.
+      - The files of O(directory) on the node. The action plugin sets this option.
     type: list
     elements: path
 """
@@ -74,13 +74,13 @@ check_mode:
   returned: success
   type: bool
 missing:
-  description: Which of O(names) were not installed.
+  description: The O(names) that were not installed.
   returned: success
   type: list
   elements: str
   sample: [ipvsadm]
 lines:
-  description: What was done, or in check mode would be done.
+  description: The changes that the task made, or in check mode would make, one line each.
   returned: success
   type: list
   elements: str
@@ -180,7 +180,7 @@ def main() -> None:
         install(module, family, missing)
         left = _packages.missing(lambda command: module.run_command(command)[:2], family, missing)
         if left:
-            module.fail_json(msg=f"{', '.join(left)} not among the packages of {origin}")
+            module.fail_json(msg=f"{', '.join(left)} cannot be installed: not among the packages of {origin}")
     elif missing:
         result["suffix"] = _packages.MANAGERS[family].suffix
     module.exit_json(**result)

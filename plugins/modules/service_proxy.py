@@ -7,22 +7,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service_proxy
-short_description: Converge a node's whole service proxy, once
+short_description: Converge a node's whole service proxy in one task
 version_added: 0.1.0
 description:
-  - Makes of Kubernetes Services and EndpointSlices what kube-proxy's ipvs mode makes of them. Virtual servers, real
-    servers, sets, chains, jumps, the link C(kube-ipvs0), its addresses, and sysctls are converged as a whole, in one
-    task, and without an agent.
-  - What the same O(owner) made earlier and the objects do not ask for any more is removed.
-  - Nothing is changed if the configuration or, by default, an object cannot be used (O(invalid_objects)), or if
-    something that is needed has another owner. If the
-    kernel refuses something, everything that this task did before is undone and the message names the object.
+  - Serves Kubernetes Services and EndpointSlices as kube-proxy's ipvs mode does. One task converges virtual servers,
+    real servers, sets, chains, jumps, the link C(kube-ipvs0), its addresses and sysctls as a whole, without an agent.
+  - Items of the same O(owner) that the objects do not need any more are removed.
+  - The task changes nothing if the configuration is invalid, if a needed item has another owner or, by default, if an
+    object cannot be served (O(invalid_objects)). If the kernel refuses an item, the task undoes all its changes, and
+    the message names the item.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
-  - The commands C(ipset), C(iptables-save) and C(iptables-restore), and those of IPv6.
-  - The kernel modules C(ip_vs), that of the scheduler, C(dummy), C(ip_set), C(xt_set) and C(nf_conntrack)
-    (see M(kubenode.ipvs.kernel_modules)).
+  - The commands C(ipset), C(iptables-save) and C(iptables-restore), and those of IPv6. With C(rules.backend)
+    V(nftables) in O(agent_config), the node needs none of them, but nftables in a kernel of version 5.6 or newer.
+  - The kernel modules C(ip_vs), that of the scheduler, C(dummy) and C(nf_conntrack), with iptables also C(ip_set) and
+    C(xt_set) (see M(kubenode.ipvs.kernel_modules)).
   - PyYAML, if O(src) or the kubeconfig of O(agent_config) is YAML.
 extends_documentation_fragment:
   - kubenode.ipvs._attributes
@@ -41,8 +41,9 @@ options:
     default: []
   src:
     description:
-      - A file on the node, or a directory of them (C(*.json), C(*.yaml), C(*.yml)), with more objects, for example what
-        C(kubectl get services,endpointslices,nodes -A -o json) prints. JSON is read a hundred times faster than YAML.
+      - A file on the node, or a directory of files (C(*.json), C(*.yaml), C(*.yml)), with more objects, for example
+        what C(kubectl get services,endpointslices,nodes -A -o json) prints. JSON is read a hundred times faster than
+        YAML.
     type: path
   config:
     description:
@@ -51,16 +52,16 @@ options:
     default: {}
   agent_config:
     description:
-      - The fields of an AgentConfiguration, which has what kube-proxy does not have. Those about graceful
-        termination and other things that take time mean nothing here.
-      - Of C(source.kubernetes) only the server and the kubeconfig on the node are read, for the addresses of the API
-        server, which no Service gets.
+      - The fields of an AgentConfiguration, for features that kube-proxy does not have. Fields about graceful
+        termination and other delayed work have no effect here.
+      - The module reads only the server and the kubeconfig of C(source.kubernetes), for the addresses of the API
+        server. No Service gets these addresses.
     type: dict
     default: {}
   invalid_objects:
     description:
-      - What to do with an object, or an address of a Service, that cannot be served.
-      - With V(fail) the task fails and names all of them. With V(skip) each is left out and named in a warning, as the
+      - The reaction to an object, or to an address of a Service, that cannot be served.
+      - With V(fail) the task fails and names all of them. With V(skip) the task leaves each out and warns of it, as the
         agent does.
     type: str
     choices: [fail, skip]
@@ -72,34 +73,34 @@ options:
     type: str
   state:
     description:
-      - With V(present) the node becomes as the objects say.
-      - With V(absent) everything that the O(owner) has on the node is removed. Sysctls that this task changed since the
-        last boot have their former values again, unless another process changed them since or a task
-        (M(kubenode.ipvs.sysctls)) wants them for good.
+      - With V(present) the node serves the objects.
+      - With V(absent) all items of the O(owner) on the node are removed. Sysctls that this module changed since the
+        last boot get their original values again, unless another process changed them since or a task of
+        M(kubenode.ipvs.sysctls) owns them.
     type: str
     choices: [present, absent]
     default: present
   owner:
     description:
-      - The name under which the node's ledger lists what this task creates. It should be this module's alone, since
-        everything of this owner that the objects do not ask for is removed.
+      - The name under which the node's ledger lists the items of this task. Use a name that no other module uses,
+        because the task removes all items of this owner that the objects do not need.
     type: str
     default: service_proxy
   adopt:
     description:
-      - Whether to take over what kube-proxy left on the node, told by its well-known names. What is wanted of it stays
-        as it is, and what is not wanted is removed. kube-proxy must not run any more.
-      - What its iptables mode left is removed only when the virtual servers serve.
-      - By default, a task that would have to change such a thing fails and names it.
+      - Whether to take over the items that kube-proxy left on the node under its well-known names. Wanted items stay as
+        they are, and unwanted items are removed. kube-proxy must not run any more.
+      - Items of its iptables mode are removed only when the virtual servers serve.
+      - By default, a task that would have to change such an item fails and names it.
     type: bool
     default: false
 notes:
-  - Real servers that are not wanted any more are removed at once, and their connections end. The agent lets them drain
-    (see the role P(kubenode.ipvs.agent#role)).
+  - Unwanted real servers are removed at once, and their connections end. The agent lets them drain (see the role
+    P(kubenode.ipvs.agent#role)).
   - UDP flows that connection tracking remembers go on to a removed real server until they time out. The agent removes
     them.
-  - IPVS's timeouts are not set. M(kubenode.ipvs.ipvs_services) has an option for them.
-  - Health check node ports are let in, but no server answers on them.
+  - The module does not set IPVS's timeouts. M(kubenode.ipvs.ipvs_services) has an option for them.
+  - Rules accept packets to health check node ports, but no server answers on them.
 seealso:
   - plugin: kubenode.ipvs.objects
     plugin_type: lookup
@@ -109,14 +110,14 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Balance as the manifests in a directory on the controller say
+- name: Serve the manifests in a directory on the controller
   kubenode.ipvs.service_proxy:
     objects: "{{ lookup('kubenode.ipvs.objects', 'manifests', wantlist=true) }}"
     config:
       clusterCIDR: 10.244.0.0/16
       ipvs: {scheduler: wrr}
 
-- name: A Service without a cluster
+- name: Serve a Service without a cluster
   kubenode.ipvs.service_proxy:
     objects:
       - apiVersion: v1
@@ -132,7 +133,7 @@ EXAMPLES = r"""
         ports: [{name: http, port: 8080}]
         endpoints: [{addresses: [198.51.100.1]}, {addresses: [198.51.100.2]}]
 
-- name: Take all of that away
+- name: Remove the service proxy
   kubenode.ipvs.service_proxy:
     state: absent
 """
@@ -143,25 +144,25 @@ confirmed:
   returned: if O(confirm_timeout) is given and something changed
   type: bool
 plan:
-  description: What was done, or in check mode would be done, in this order.
+  description: The steps that the task took, or in check mode would take, in their order.
   returned: success
   type: list
   elements: dict
   contains:
     kind:
-      description: What kind of thing changes, for example V(virtual_server), V(member) or V(chain).
+      description: The kind of the item, for example V(virtual_server), V(member) or V(chain).
       type: str
     verb:
-      description: One of V(create), V(change), V(delete).
+      description: The change of the item, V(create), V(change) or V(delete).
       type: str
     key:
-      description: What identifies the thing.
+      description: The key of the item, which identifies it within its kind.
       type: raw
     before:
-      description: What it was, null for a creation.
+      description: The value before, null for a creation.
       type: raw
     after:
-      description: What it becomes, null for a deletion.
+      description: The value after, null for a deletion.
       type: raw
   sample:
     - {kind: address, verb: create, key: {link: kube-ipvs0, address: 10.96.0.10, prefix: 32}, before: null, after: true}
@@ -178,13 +179,13 @@ adopted:
   elements: str
   sample: ['set KUBE-CLUSTER-IP']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
-    them.
+  description: The steps that failed, as in RV(plan), each with a C(message). Empty if all steps succeeded and the
+    ledger could not be written.
   returned: if the task failed on its way
   type: list
   elements: dict
 undone:
-  description: The lines of the steps that were taken back.
+  description: The lines of the steps that were undone.
   returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swap
-short_description: Turn swap off for good, or on again as it was
+short_description: Turn swap off at once and at every boot, or restore it
 version_added: 0.1.0
 description:
-  - With O(state=off), swap is turned off now and at every boot. Lines of C(fstab) whose third field is C(swap) are
-    commented out with a mark of this collection. Swap units of systemd that do not come from C(fstab) (zram devices,
-    discovered partitions, swap files), and services that make swap (C(zramswap), C(zram-config), C(dphys-swapfile) and
-    the like) get a file of ours beside them, C(90-kubenode.conf), with a condition that never holds.
-  - If an area cannot be turned off, those that were turned off are turned on again and nothing else is changed.
-  - With O(state=restored), what this module commented out is as it was, its files are removed, and swap is turned on.
-    What others did stays. An area that was neither in C(fstab) nor systemd's is not turned on again.
+  - With O(state=off), the module turns swap off now and at every boot. It comments out lines of C(fstab) whose third
+    field is C(swap), with a mark of this collection. Swap units of systemd that do not come from C(fstab) (zram
+    devices, discovered partitions, swap files), and services that make swap (C(zramswap), C(zram-config),
+    C(dphys-swapfile) and the like) get a drop-in file C(90-kubenode.conf) with a condition that is never true.
+  - If an area cannot be turned off, the module turns the others on again and changes nothing else.
+  - With O(state=restored), the module restores the lines that it commented out, removes its files and turns swap on.
+    Changes of other programs stay. An area that was neither in C(fstab) nor a unit of systemd stays off.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
@@ -25,7 +25,7 @@ extends_documentation_fragment:
 options:
   state:
     description:
-      - What shall be.
+      - The wanted state of swap.
     type: str
     choices: ['off', restored]
     default: 'off'
@@ -40,14 +40,14 @@ EXAMPLES = r"""
 - name: Turn swap off, now and at every boot
   kubenode.ipvs.swap:
 
-- name: Have swap again as it was
+- name: Restore swap
   kubenode.ipvs.swap:
     state: restored
 """
 
 RETURN = r"""
 lines:
-  description: What was done, or in check mode would be done.
+  description: The changes that the task made, or in check mode would make, one line each.
   returned: success
   type: list
   elements: str

@@ -10,16 +10,15 @@ module: sysctls
 short_description: Converge kernel parameters, now and at every boot
 version_added: 0.1.0
 description:
-  - Makes sure that kernel parameters have the given values, in one task for many of them. The live values are read from
-    and written to C(/proc/sys), and kept for the next boot in one file of their own,
+  - Makes sure that kernel parameters have the given values. One task converges many parameters. The module reads and
+    writes live values in C(/proc/sys), and keeps them for the next boot in its file
     C(/etc/sysctl.d/90-kubenode-OWNER.conf).
-  - Files of others are never changed. If one of them has the last word and says something else, the task warns and
-    names it. Files take effect in the order of their names, whichever of C(/etc/sysctl.d), C(/run/sysctl.d),
-    C(/usr/local/lib/sysctl.d) and C(/usr/lib/sysctl.d) they are in, and C(/etc/sysctl.conf) after all of them.
-  - The values that were there before are remembered under C(/var/lib/kubenode) and come back when a parameter is named
-    in O(absent).
-  - A parameter that does not exist makes the task fail, and the message names the kernel module that it needs. If the
-    kernel refuses a value, everything that this task did before is undone.
+  - The module never changes files that it did not make. If a later file sets another value, the task warns and names
+    the file. Files of C(/etc/sysctl.d), C(/run/sysctl.d), C(/usr/local/lib/sysctl.d) and C(/usr/lib/sysctl.d) take
+    effect in the order of their names, and C(/etc/sysctl.conf) after all of them.
+  - The module records original values below C(/var/lib/kubenode), and restores them when O(absent) names a parameter.
+  - The task fails if a parameter does not exist, and the message names the kernel module that it needs. If the kernel
+    refuses a value, the task undoes all its changes.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
@@ -32,31 +31,30 @@ options:
   sysctls:
     description:
       - Names and values, for example V(net.ipv4.vs.conntrack) and V(1).
-      - The parts of a name are separated by dots or, if one of them has dots itself, by slashes, as for C(sysctl).
+      - Dots separate the parts of a name. If a part has dots itself, use slashes, as for C(sysctl).
       - >-
-        Instead of a value, a dictionary of C(min), C(max) or both, for example V({min: 262144}). The value is then only
-        raised, or only lowered, and stays as it is where it is within its bounds. For the next boot, an earlier file of
-        others whose value is within the bounds is left to decide.
-      - A parameter of several numbers has as many in its bounds, and they are compared one by one.
+        Instead of a value, a dictionary of C(min), C(max) or both, for example V({min: 262144}). A value within the
+        bounds stays as it is. A value outside is raised or lowered to the bound. For the next boot, an earlier file
+        whose value is within the bounds decides.
+      - For a parameter of several numbers, each bound has as many numbers, which are compared one by one.
       - Values are compared word by word. YAML's booleans are refused, because V(on) means something else to the kernel
         than V(1).
     type: dict
     default: {}
   absent:
     description:
-      - Names of parameters that the O(owner) set earlier and that shall be as they were before.
+      - Names of parameters of the O(owner) to restore to their original values.
     type: list
     elements: str
     default: []
   persist:
     description:
-      - Whether the values shall be there after a reboot.
+      - Whether the values persist across a reboot.
     type: bool
     default: true
   purge:
     description:
-      - Whether parameters that the same O(owner) set earlier and that this task does not name are as if named in
-        O(absent).
+      - Whether to treat parameters of the same O(owner) that this task does not name as if O(absent) named them.
       - V(none) leaves them, V(owned) restores them.
     type: str
     choices: [none, owned]
@@ -68,7 +66,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: What IPVS wants
+- name: Set the kernel parameters of IPVS
   kubenode.ipvs.sysctls:
     sysctls:
       net.ipv4.ip_forward: 1
@@ -76,23 +74,23 @@ EXAMPLES = r"""
       net.ipv4.vs.expire_nodest_conn: 1
       net/ipv4/conf/eth0.100/rp_filter: 2
 
-- name: At least this much, and not more than that
+- name: Set bounds instead of values
   kubenode.ipvs.sysctls:
     sysctls:
       net.netfilter.nf_conntrack_max: {min: 131072}
       net.ipv4.tcp_rmem: {min: "4096 131072 6291456"}
       vm.swappiness: {max: 10}
 
-- name: Route replies another way, and have it as before if the controller is cut off by it
+- name: Filter by reverse path, and undo the change if it cuts off the controller
   kubenode.ipvs.sysctls:
     sysctls: {net.ipv4.conf.all.rp_filter: 1}
     confirm_timeout: 60
 
-- name: Have the former value again
+- name: Restore the original value
   kubenode.ipvs.sysctls:
     absent: [net.ipv4.ip_forward]
 
-- name: Take all back that this owner ever set
+- name: Restore all parameters of this owner
   kubenode.ipvs.sysctls:
     purge: owned
 """
@@ -108,7 +106,7 @@ file:
   type: str
   sample: /etc/sysctl.d/90-kubenode-ansible.conf
 overridden:
-  description: Settings of other files that have the last word and say something else.
+  description: Settings of other files that override a value of this task at the next boot.
   returned: success
   type: list
   elements: dict
@@ -117,31 +115,31 @@ overridden:
       description: The parameter.
       type: str
     value:
-      description: What the other file says.
+      description: The value in the other file.
       type: str
     path:
       description: The other file.
       type: str
 plan:
-  description: What was done, or in check mode would be done, in this order.
+  description: The steps that the task took, or in check mode would take, in their order.
   returned: success
   type: list
   elements: dict
   contains:
     kind:
-      description: What kind of thing changes, V(sysctl) or V(file).
+      description: The kind of the item, V(sysctl) or V(file).
       type: str
     verb:
-      description: One of V(create), V(change), V(delete).
+      description: The change of the item, V(create), V(change) or V(delete).
       type: str
     key:
-      description: What identifies the thing.
+      description: The key of the item, which identifies it within its kind.
       type: raw
     before:
-      description: What it was, null for a creation.
+      description: The value before, null for a creation.
       type: raw
     after:
-      description: What it becomes, null for a deletion.
+      description: The value after, null for a deletion.
       type: raw
   sample:
     - {kind: sysctl, verb: change, key: net.ipv4.ip_forward, before: "0", after: "1"}
@@ -158,13 +156,13 @@ adopted:
   elements: str
   sample: ['sysctl net.ipv4.ip_forward']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
-    them.
+  description: The steps that failed, as in RV(plan), each with a C(message). Empty if all steps succeeded and the
+    ledger could not be written.
   returned: if the task failed on its way
   type: list
   elements: dict
 undone:
-  description: The lines of the steps that were taken back.
+  description: The lines of the steps that were undone.
   returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str

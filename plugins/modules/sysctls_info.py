@@ -10,9 +10,9 @@ module: sysctls_info
 short_description: Read kernel parameters
 version_added: 0.1.0
 description:
-  - Returns live values, says which owner of the node's ledger set them, what they were before, and which file decides
-    at the next boot.
-  - The names and values can be given to M(kubenode.ipvs.sysctls).
+  - Returns live values, their owner and original value by the node's ledger, and the file that decides at the next
+    boot.
+  - M(kubenode.ipvs.sysctls) accepts these names and values.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
@@ -21,8 +21,8 @@ extends_documentation_fragment:
 options:
   names:
     description:
-      - Names, as M(kubenode.ipvs.sysctls) takes them. V(*) and V(?) stand for any characters within one part of a name.
-        What does not exist is left out.
+      - Names in the spelling of M(kubenode.ipvs.sysctls). V(*) and V(?) match characters within one part of a name.
+        Names that do not exist are ignored.
       - By default, the parameters that the ledger lists.
     type: list
     elements: str
@@ -31,7 +31,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read what IPVS can be told
+- name: Read the parameters of IPVS
   kubenode.ipvs.sysctls_info:
     names: [net.ipv4.vs.*, net/ipv4/conf/*/rp_filter]
   register: parameters
@@ -40,11 +40,11 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ parameters.sysctls | items2dict(key_name='name', value_name='value') }}"
 
-- name: Read what the ledger lists
+- name: Read the parameters that the ledger lists
   kubenode.ipvs.sysctls_info:
   register: ours
 
-- name: Have the same again
+- name: Restore this state
   kubenode.ipvs.sysctls:
     sysctls: "{{ ours.sysctls | items2dict(key_name='name', value_name='value') }}"
 """
@@ -63,14 +63,13 @@ sysctls:
       description: The live value, words separated by one blank. Null if it cannot be read.
       type: str
     owner:
-      description: Its owner by the ledger, empty if it has none.
+      description: The owner by the ledger, empty if there is none.
       type: str
     former:
-      description: Its value before the owner set it, null if the ledger has none.
+      description: The value before the owner set it, null if the ledger has none.
       type: str
     boot:
-      description: The file that has the last word at the next boot, and what it says. Null if no file names the
-        parameter by itself.
+      description: The file that decides at the next boot, with its value. Null if no file names the parameter.
       type: dict
       contains:
         value:

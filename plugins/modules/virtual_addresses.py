@@ -10,12 +10,12 @@ module: virtual_addresses
 short_description: Converge addresses on dummy links
 version_added: 0.1.0
 description:
-  - Makes sure that the given links have the given addresses, in one task for many of them. Links that do not exist are
-    created as dummy links.
-  - A node accepts packets for a virtual server only if it has the address. On a dummy link the address belongs to the
-    node without being announced on a network.
-  - Speaks to the kernel over netlink, needs nothing but Python on the node.
-  - If the kernel refuses something, everything that this task did before is undone and the message names the object.
+  - Makes sure that the given links have the given addresses. One task converges many of them. Missing links are created
+    as dummy links.
+  - A node accepts packets for a virtual server only if it has the address. On a dummy link, the node has the address
+    and announces it on no network.
+  - Talks to the kernel over netlink. Needs only Python on the node.
+  - If the kernel refuses an item, the task undoes all its changes, and the message names the item.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 requirements:
@@ -38,19 +38,18 @@ options:
       name:
         description:
           - The name, of at most 15 characters.
-          - A link that exists may be of any type. Its addresses that this O(owner) did not add stay.
+          - A link that exists may be of any type. Addresses that this O(owner) did not add stay.
         type: str
         required: true
       up:
         description:
-          - Whether the link shall be up.
-          - If omitted, a link that exists is left as it is, and a new one stays down. Addresses of a link that is down
-            belong to the node all the same, and the kernel answers no IPv6 neighbour discovery for them.
+          - Whether the link must be up.
+          - If omitted, an existing link stays as it is, and a new link stays down. The node has the addresses of a link
+            that is down, too, and the kernel answers no IPv6 neighbour discovery for them.
         type: bool
       addresses:
         description:
-          - The addresses, each with a prefix length or not. Without it the prefix length is 32 for IPv4 and 128 for
-            IPv6.
+          - The addresses, with or without a prefix length. The default prefix length is 32 for IPv4 and 128 for IPv6.
           - If omitted, the addresses are left as they are.
         type: list
         elements: str
@@ -62,19 +61,19 @@ options:
         default: true
       absent_addresses:
         description:
-          - Addresses that shall not be there. Needs O(links[].purge_addresses=false) to be of any use.
+          - Addresses to remove. Has an effect only with O(links[].purge_addresses=false).
         type: list
         elements: str
         default: []
       state:
         description:
-          - Whether the link shall be there. With V(absent) its addresses go with it.
+          - Whether the link must exist. With V(absent) its addresses are removed with it.
         type: str
         choices: [present, absent]
         default: present
 notes:
-  - With O(purge=all), all addresses of the named links that no other owner claims are removed unless they are named.
-    Links of others are never removed by it.
+  - O(purge=all) removes from the named links all addresses that the task does not name and no other owner claims. It
+    never removes links of other owners.
   - A link of this O(owner) that carries addresses of another owner is not purged.
 seealso:
   - module: kubenode.ipvs.virtual_addresses_info
@@ -82,7 +81,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Take the addresses of two virtual servers
+- name: Add the addresses of two virtual servers
   kubenode.ipvs.virtual_addresses:
     links:
       - name: vips
@@ -90,7 +89,7 @@ EXAMPLES = r"""
           - 192.0.2.80
           - 2001:db8::80
 
-- name: Take one more address, leave the others alone
+- name: Add one more address, leave the others as they are
   kubenode.ipvs.virtual_addresses:
     links:
       - name: vips
@@ -109,25 +108,25 @@ confirmed:
   returned: if O(confirm_timeout) is given and something changed
   type: bool
 plan:
-  description: What was done, or in check mode would be done, in this order.
+  description: The steps that the task took, or in check mode would take, in their order.
   returned: success
   type: list
   elements: dict
   contains:
     kind:
-      description: What kind of thing changes, V(link) or V(address).
+      description: The kind of the item, V(link) or V(address).
       type: str
     verb:
-      description: One of V(create), V(change), V(delete).
+      description: The change of the item, V(create), V(change) or V(delete).
       type: str
     key:
-      description: What identifies the thing.
+      description: The key of the item, which identifies it within its kind.
       type: raw
     before:
-      description: What it was, null for a creation.
+      description: The value before, null for a creation.
       type: raw
     after:
-      description: What it becomes, null for a deletion.
+      description: The value after, null for a deletion.
       type: raw
   sample:
     - {kind: address, verb: create, key: {link: vips, address: 192.0.2.80, prefix: 32}, before: null, after: true}
@@ -145,13 +144,13 @@ adopted:
   elements: str
   sample: ['address 192.0.2.80/32 on vips']
 failed_steps:
-  description: The steps that failed, as in RV(plan), each with a C(message). None if it was the ledger, after all of
-    them.
+  description: The steps that failed, as in RV(plan), each with a C(message). Empty if all steps succeeded and the
+    ledger could not be written.
   returned: if the task failed on its way
   type: list
   elements: dict
 undone:
-  description: The lines of the steps that were taken back.
+  description: The lines of the steps that were undone.
   returned: if the task failed on its way, or the change was not confirmed in time
   type: list
   elements: str

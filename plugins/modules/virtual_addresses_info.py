@@ -10,7 +10,7 @@ module: virtual_addresses_info
 short_description: Read the addresses of links
 version_added: 0.1.0
 description:
-  - Returns links with their addresses, and says which owner of the node's ledger made what.
+  - Returns links with their addresses, and the owner of each by the node's ledger.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
@@ -20,7 +20,7 @@ extends_documentation_fragment:
 options:
   links:
     description:
-      - Which links. By default all that have an address. Names that do not exist are left out.
+      - The names of the links. By default all links with an address. Names that do not exist are ignored.
     type: list
     elements: str
 seealso:
@@ -39,7 +39,7 @@ EXAMPLES = r"""
     as_options: true
   register: wanted
 
-- name: Have the same again
+- name: Restore this state
   kubenode.ipvs.virtual_addresses:
     links: "{{ wanted.links }}"
 """
@@ -59,14 +59,14 @@ links:
       returned: unless O(as_options)
       type: str
     up:
-      description: Whether it is up.
+      description: Whether the link is up.
       type: bool
     owner:
-      description: Its owner by the ledger, empty if it has none.
+      description: The owner by the ledger, empty if there is none.
       returned: unless O(as_options)
       type: str
     addresses:
-      description: The addresses. With O(as_options) each is a text, the address with its prefix length.
+      description: The addresses. With O(as_options) each is a string, the address with its prefix length.
       type: list
       elements: raw
       contains:
@@ -74,7 +74,7 @@ links:
           description: The address with its prefix length.
           type: str
         owner:
-          description: Its owner by the ledger, empty if it has none.
+          description: The owner by the ledger, empty if there is none.
           type: str
   sample:
     - {name: vips, type: dummy, up: false, owner: ansible, addresses: [{address: 192.0.2.80/32, owner: ansible}]}

@@ -57,8 +57,8 @@ class ConfirmingAction(ActionBase):
             except AnsibleConnectionFailure as error:
                 if time.monotonic() > end:
                     message = (
-                        f"after the change the node could not be reached any more: {error}; it undoes the change by"
-                        " itself"
+                        f"the controller cannot reach the node after the change: {error}; the node undoes the change"
+                        " by itself"
                     )
                     return {"failed": True, "confirmed": False, "msg": message}
                 time.sleep(_PAUSE)
@@ -76,9 +76,9 @@ class ConfirmingAction(ActionBase):
             report = json.loads(answer["stdout"])
             if "undone" in report:
                 self._low_level_execute_command(f"rm {record}")
-                message = f"the node was not reached anew within {seconds} seconds after the change and has undone it"
+                message = f"no new connection reached the node within {seconds} seconds; the node has undone the change"
                 if report["problems"]:
-                    message += f", but for: {'; '.join(report['problems'])}"
+                    message += f", except: {'; '.join(report['problems'])}"
                 changed = bool(report["problems"])
                 return {
                     "failed": True,
@@ -88,4 +88,4 @@ class ConfirmingAction(ActionBase):
                     "undone": report["undone"],
                 }
             time.sleep(_PAUSE)
-        return {"failed": True, "confirmed": False, "msg": "the node is undoing the change and does not come to an end"}
+        return {"failed": True, "confirmed": False, "msg": "the node has not finished undoing the change in time"}

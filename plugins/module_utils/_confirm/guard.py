@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _POLL = 0.2  # seconds between two looks at the file
-_NO_PROCESS = "no process could be started that would undo the change; nothing was changed"
+_NO_PROCESS = "the process that would undo the change cannot be started; nothing was changed"
 # A process that writes itself into these files leaves its login session. Otherwise a session manager that kills the
 # processes of an ended session would kill the guard.
 _ROOT_GROUPS = (
@@ -233,7 +233,7 @@ def back(steps: Sequence[Step], have: ReadState) -> tuple[list[Step], list[str]]
         if any(_alike(kind, live, state) for state in later) or (first is None and live is not None):
             found.append(Step(kind, key, live, first))
         elif not _alike(kind, live, first):
-            problems.append(f"{name(kind, key)}: not as the change left it")
+            problems.append(f"{name(kind, key)}: another process has changed it since")
     return ordered(found), problems[::-1]
 
 

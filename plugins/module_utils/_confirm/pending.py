@@ -56,7 +56,7 @@ def _check() -> None:
     """
     status = os.lstat(PENDING)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise NotADirectoryError(errno.ENOTDIR, "it is not a directory of root's alone; remove it", PENDING)
+        raise NotADirectoryError(errno.ENOTDIR, "it is not a directory that only root can write to; remove it", PENDING)
 
 
 def write(path: str, content: dict[str, Any]) -> None:

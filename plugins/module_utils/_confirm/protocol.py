@@ -67,6 +67,6 @@ def refuse_pending(owner: str) -> None:
     for each in pending():
         if each["owner"] == owner:
             raise ConflictError(
-                f"an earlier change of owner {owner!r} waits for its confirmation and will be undone without it; "
-                f"wait for that, or confirm it by removing {each['path']}; nothing was changed"
+                f"an earlier change of owner {owner!r} waits for its confirmation, and the node undoes it without one; "
+                f"wait, or remove {each['path']} to confirm it; nothing was changed"
             )

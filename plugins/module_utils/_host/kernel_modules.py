@@ -105,7 +105,7 @@ def choose(wanted: Iterable[Alternatives], optional: Iterable[Alternatives], sta
                 names.append(found)
             elif any(states[name] == UNKNOWN for name in names_):
                 warnings.append(
-                    f"whether the kernel has the module {' or '.join(names_)} cannot be told here (a container?)"
+                    f"kernel module {' or '.join(names_)}: its state cannot be determined here (a container?)"
                 )
             elif required:
                 lacking.append("|".join(names_))

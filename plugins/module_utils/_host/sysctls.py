@@ -45,10 +45,10 @@ class Bounds(NamedTuple):
         try:
             numbers = [int(word) for word in text.split()]
         except ValueError:
-            raise EngineError(f"sysctl {name} is {text!r}, and min and max are for numbers") from None
+            raise EngineError(f"sysctl {name} is {text!r}, expected a number for min and max") from None
         for bound, pick in ((self.low, max), (self.high, min)):
             if bound is not None and len(bound) != len(numbers):
-                raise EngineError(f"sysctl {name} is {text!r}, {len(numbers)} numbers, and min or max has {len(bound)}")
+                raise EngineError(f"sysctl {name} is {text!r}, {len(numbers)} numbers, but min or max has {len(bound)}")
             if bound is not None:
                 numbers = [pick(pair) for pair in zip(numbers, bound)]
         return " ".join(str(number) for number in numbers)

@@ -34,7 +34,7 @@ def check_owner(owner: str) -> str:
         InputError: the name cannot be part of a file's name, or is reserved.
     """
     if owner == "agent":
-        raise InputError("task", "owner", owner, "a name of your own ('agent' is the service proxy's)")
+        raise InputError("task", "owner", owner, "another name ('agent' is the service proxy's)")
     if not re.match(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z", owner):
         raise InputError(
             "task", "owner", owner, "1 to 63 letters, digits, '_', '.' or '-', beginning with a letter or digit"
@@ -49,7 +49,7 @@ def unique(seen: dict[Any, str], key: Any, option_path: str, text: str | None = 
         EngineError: the key is at another option path, too; the text names both.
     """
     if key in seen:
-        raise EngineError(f"{option_path} and {seen[key]} are both {text or key}; name each thing once")
+        raise EngineError(f"{option_path} and {seen[key]} are both {text or key}; name each item once")
     seen[key] = option_path
 
 

@@ -162,6 +162,23 @@ def chains(
     return own, built_in
 
 
+def nft_tables(owners: Owners, names: Collection[str] | None, objects: bool, as_options: bool) -> list[dict[str, Any]]:
+    """Return the tables of nftables as ``nft_tables`` takes them; only those that it can write if ``as_options``."""
+    from ..engine.kernel import nft_text
+
+    return [
+        {
+            "family": key.family,
+            "name": key.name,
+            "content": each.table.text(),
+            **({"objects": nft_text.structured(key)} if objects and not as_options else {}),
+            **beside(as_options, flags=each.table.flags, writable=not each.refusal, owner=owners("nft_text", key)),
+        }
+        for key, each in nft_text.listings().items()
+        if (names is None or str(key) in names) and not (as_options and each.refusal)
+    ]
+
+
 def links(owners: Owners, names: list[str] | None, as_options: bool) -> list[dict[str, Any]]:
     """Return the links as ``virtual_addresses`` takes them."""
     from ..engine.kernel.rtnetlink import addresses

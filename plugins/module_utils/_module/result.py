@@ -68,6 +68,8 @@ def difference(steps: Iterable[Step]) -> dict[str, dict[str, Any]]:
 
 
 def _shown(kind: str, key: Any, value: Any) -> str | list[str]:
+    if kind == "nft_text":
+        return list(value.splitlines())
     return list(value) if kind == "chain" else KINDS[kind].text(key, value)
 
 

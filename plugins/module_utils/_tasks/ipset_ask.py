@@ -108,7 +108,7 @@ def make(making: list[Making]) -> None:
     if "already added" in why:
         first = _same_as(which, index)
         raise EngineError(
-            f"{which.lines.called(index)} and {which.lines.called(first)} are the same; name each thing once"
+            f"{which.lines.called(index)} and {which.lines.called(first)} are the same; name each item once"
         )
     text, option_path = which.lines.texts[index], which.lines.option_path(index)
     raise EngineError(f"{option_path}: member {text!r} of set {which.name} ({which.header.type}): {why}")

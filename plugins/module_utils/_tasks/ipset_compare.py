@@ -210,7 +210,7 @@ def _refuse_repetition(*named: tuple[Lines, Mapping[int, Member]]) -> None:
             if member in seen:
                 first, first_index = seen[member]
                 raise EngineError(
-                    f"{lines.called(index)} and {first.called(first_index)} are the same; name each thing once"
+                    f"{lines.called(index)} and {first.called(first_index)} are the same; name each item once"
                 )
             seen[member] = lines, index
 

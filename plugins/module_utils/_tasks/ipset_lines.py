@@ -72,7 +72,7 @@ def inline(option_path: str, option: str, given: Iterable[str]) -> Lines:
     texts = []
     for index, text in enumerate(given):
         if not text.strip() or "\n" in text.strip():
-            raise InputError(f"{option_path}.{option}[{index}]", "text", text, "a member in the words of ipset add")
+            raise InputError(f"{option_path}.{option}[{index}]", "text", text, "a member in the syntax of ipset add")
         texts.append(_spaced(text.strip()))
     return Lines.of(texts, lambda index: f"{option_path}.{option}[{index}]")
 

@@ -93,6 +93,6 @@ def _apart(text: str) -> tuple[str, str, str, str]:
 
 def _check(option_path: str, member: str, types: Mapping[str, str]) -> None:
     if member not in types:
-        raise InputError(option_path, "member", member, "a set that is there or that the task makes")
+        raise InputError(option_path, "member", member, "a set that exists or that the task creates")
     if types[member] == "list:set":
         raise InputError(option_path, "member", member, "a set of another type: a list cannot hold a list")

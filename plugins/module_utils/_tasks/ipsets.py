@@ -90,7 +90,7 @@ def given(option_path: str, item: Mapping[str, Any]) -> Given:
     if item["state"] == "absent":
         for option in ("members", "src", "absent_members"):
             if item[option]:
-                raise InputError(subject, option, "given", "nothing for a set that shall be absent")
+                raise InputError(subject, option, "given", "nothing for a set with state absent")
         nothing = inline(option_path, "members", ())
         return Given(option_path, name, None, nothing, nothing, True)
     kind = item["type"]

@@ -128,7 +128,7 @@ def check_name(option_path: str, name: str) -> None:
             option_path,
             "name",
             name,
-            "a chain of your own: 1 to 28 characters without spaces and quotes, not a built-in chain",
+            "a chain that is not built in: 1 to 28 characters without spaces and quotes",
         )
 
 

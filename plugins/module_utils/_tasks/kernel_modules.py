@@ -127,6 +127,6 @@ class Task(PlannedTask):
         for name, value, file in _kernel_modules.overridden(self._options_path, self._at_boot, self._options):
             path = self._options_path if "." in name else self._load_path
             effect = "is not loaded" if value == "blacklist" else f"has the value {value}"
-            self.module.warn(f"{file} says otherwise than {path}: {name} {effect} at the next boot")
+            self.module.warn(f"{file} overrides {path}: {name} {effect} at the next boot")
             overridden.append({"name": name, "value": value, "path": file})
         return overridden

@@ -32,6 +32,7 @@ from ..engine.plan.order import rules_last
 from ..engine.proxy import saved_sysctls
 from ..engine.proxy.node import Node, facts
 from ..engine.proxy.node import name as host_name
+from ..engine.proxy.rules_backend import spelled
 from ..engine.proxy.takeover import balanced_by_rules, keys_to_read, left_behind, superseded
 from ..manifests import documents
 from ..manifests.directory import Manifests
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from ..engine.model import State
     from ..engine.plan import Plan
 
-KINDS = ("link", "set", "chain", "jump", "virtual_server", "address", "route")
+KINDS = ("link", "set", "chain", "jump", "nft_table", "virtual_server", "address", "route")
 
 
 class Task(ConfirmableTask):
@@ -71,13 +72,16 @@ class Task(ConfirmableTask):
         self.tables = dict(TABLES)
         self.purge = "owned"  # the desired state is complete: remove the owner's other items
         self._leaves = params["state"] == "absent"
-        self._want = {} if self._leaves else desired(params)
+        self._setting, self._wanted = ("", {}) if self._leaves else desired(params)
+        self._want: State = {}
         self._takes_over = self.adopt and not self._leaves
         self._by_rules = False
         self._node = Node(precise=True)
 
     def read(self, view: LedgerView) -> State:
         owned = view.owned
+        if not self._leaves:
+            self._want = spelled(self._wanted, self._setting, lambda: owned)
         have = {}
         if self._want or any(owned.values()):  # otherwise read nothing: the node may have no IPVS
             have = self._node.read(self._want, keys_to_read(owned, self._takes_over))
@@ -118,8 +122,8 @@ class Task(ConfirmableTask):
         return saved_sysctls.noted(view.open_ledger, self.owner, made.steps)
 
 
-def desired(params: dict[str, Any]) -> State:
-    """Return the state that the objects and the configuration ask for on this node.
+def desired(params: dict[str, Any]) -> tuple[str, State]:
+    """Return ``rules.backend``, and the state that the objects and the configuration ask for on this node.
 
     Raises:
         EngineError: the configuration or, unless ``invalid_objects`` is "skip", an object cannot be used; the text
@@ -151,7 +155,7 @@ def desired(params: dict[str, Any]) -> State:
     for texts in cluster.warnings.values():
         for text in texts:
             warn(text)
-    return possible(cluster.state())
+    return config.rules_backend, possible(cluster.state())
 
 
 def given_objects(given: list[Any] | None, path: str | None) -> Collection[dict[str, Any]]:

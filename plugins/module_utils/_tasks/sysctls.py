@@ -112,7 +112,7 @@ class Task(ConfirmableTask):
         if self.params["persist"]:
             for name, value, file in _sysctls.overridden(self._path, {**self._lasting, **self._bounds}):
                 when = "with 'sysctl --system'" if file == _sysctls.LAST else "at the next boot"
-                self.module.warn(f"{file} sets sysctl {name} to {value} after {self._path}: {when} that is its value")
+                self.module.warn(f"{file} overrides {self._path}: sysctl {name} is {value} {when}")
                 overridden.append({"name": name, "value": value, "path": file})
         return {"file": self._path, "overridden": overridden}
 

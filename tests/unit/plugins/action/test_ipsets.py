@@ -103,13 +103,13 @@ def test_remote_files_and_tasks_without_files_are_unchanged(places: tuple[Path, 
     assert places[1].exists()
 
 
-def test_a_file_that_is_not_there(places: tuple[Path, Path]) -> None:
+def test_missing_member_file_is_named(places: tuple[Path, Path]) -> None:
     action = OnNode({"sets": [{"name": "a", "src": "nosuch.txt"}]}, *places)
-    with pytest.raises(AnsibleActionFail, match=r"the file nosuch\.txt with members of set a is not there"):
+    with pytest.raises(AnsibleActionFail, match=r"the file nosuch\.txt with members of set a does not exist"):
         action.run(task_vars={})
 
 
-def test_a_change_that_waits_is_confirmed_by_a_new_connection(places: tuple[Path, Path]) -> None:
+def test_waiting_change_is_confirmed_by_new_connection(places: tuple[Path, Path]) -> None:
     action = OnNode({"sets": [{"name": "a", "src": "a.txt"}], "confirm_timeout": 5}, *places)
     action.answer = {"changed": True, "confirm": {"path": "/run/kubenode-confirm/x", "seconds": 5}}
     told: list[str] = []

@@ -57,7 +57,7 @@ def verdicts(results: Any) -> dict[str, tuple[str, list[str]]]:
     return {check["name"]: (check["verdict"], check["lines"]) for check in node["checks"] if check["verdict"] != "ok"}
 
 
-def test_the_playbook_collects_what_is_shown() -> None:
+def test_playbook_collects_all_shown_results() -> None:
     playbook = Path(__file__).parents[4] / "playbooks/verify.yml"
     (play,) = yaml.safe_load(playbook.read_text(encoding="utf-8"))
     (collected,) = [
@@ -66,7 +66,7 @@ def test_the_playbook_collects_what_is_shown() -> None:
     assert set(collected["kubenode_found"]) == {key for _title, key in CHECKS} | {"table", "prepared", "error"}
 
 
-def test_a_node_that_is_as_wanted() -> None:
+def test_converged_node_is_ok() -> None:
     (node,) = data({"n1": GOOD})["nodes"]
     assert [check["name"] for check in node["checks"]] == [title for title, _key in CHECKS]
     assert verdicts(GOOD) == {}
@@ -115,21 +115,21 @@ def test_a_node_that_is_as_wanted() -> None:
           "state in the kernel": ("unknown", [])}),
     ],
 )  # fmt: skip
-def test_what_a_result_means(changed: dict[str, Any], found: dict[str, Any]) -> None:
+def test_results_have_their_verdicts(changed: dict[str, Any], found: dict[str, Any]) -> None:
     assert verdicts({**GOOD, **changed}) == found
 
 
 @pytest.mark.parametrize(
     "results", [None, {}, {"node": {"unreachable": True, "msg": "Connection refused", "changed": False}}]
 )
-def test_a_node_that_does_not_answer_has_a_row(results: Any) -> None:
+def test_unreachable_node_has_a_row(results: Any) -> None:
     report = data({"n1": results, "n2": GOOD})
     assert [node["verdict"] for node in report["nodes"]] == ["unreachable", "ok"]
     assert report["summary"] == {"ok": 1, "unknown": 0, "drift": 0, "failed": 0, "unreachable": 1}
     assert "n1  X ? ? ? ? ? ? ?  unreachable\n" in fleet_report({"n1": results})
 
 
-def test_text() -> None:
+def test_report_as_text() -> None:
     assert fleet_report({"n1": GOOD}).splitlines()[-1].startswith("1 node: 1 ok,")
     drift = {**GOOD, "kernel": {"changed": True, "lines": [f"~ a{index}" for index in range(25)]}}
     lines = fleet_report({"n1": GOOD, "node-2": drift}).splitlines()
@@ -174,7 +174,7 @@ class Page(HTMLParser):
 EVIL = "<script>alert(1)</script> \"'&<img src=x onerror=y>"
 
 
-def test_what_nodes_say_is_text_on_the_page() -> None:
+def test_text_of_nodes_is_escaped_on_the_page() -> None:
     results = {**GOOD, "kernel": {"changed": True, "lines": [EVIL]}, "node": {**NODE, "kernel": EVIL}}
     page = Page(fleet_report({EVIL: results}, "html"))
     assert {"script", "img"}.isdisjoint(tag for tag, _attributes in page.elements)
@@ -183,7 +183,7 @@ def test_what_nodes_say_is_text_on_the_page() -> None:
 
 @given(st.dictionaries(st.text(max_size=8), st.sampled_from([None, GOOD, {**GOOD, "error": "x<y"}]), max_size=5))
 @example({"http": None})
-def test_the_page_is_whole_and_needs_nothing_else(collected: dict[str, Any]) -> None:
+def test_page_is_self_contained(collected: dict[str, Any]) -> None:
     text = fleet_report(collected, "html")
     page = Page(text)
     assert {"script", "link", "img", "iframe", "object"}.isdisjoint(tag for tag, _attributes in page.elements)
@@ -205,7 +205,7 @@ def test_bars_have_one_scale() -> None:
     assert widths == ["80.0", "40.0", "40.0", "40.0"]
 
 
-def test_the_worst_comes_first_and_long_plans_unfold() -> None:
+def test_page_lists_worst_nodes_first_and_folds_long_plans() -> None:
     plan = "".join(f"+ virtual server {index}\n" for index in range(20)) + "- address 10.0.0.1\n"
     drift = {**GOOD, "plan": {"rc": 2, "stdout": plan, "stderr": ""}}
     failed = {**GOOD, "install": {"failed": True, "msg": "no Python"}}
@@ -235,7 +235,7 @@ def test_every_verdict_has_a_colour_in_both_lights() -> None:
         ({}, "pdf", "format is 'pdf', expected one of text, json, html"),
     ],
 )
-def test_wrong_input(collected: Any, form: str, message: str) -> None:
+def test_wrong_input_is_refused(collected: Any, form: str, message: str) -> None:
     with pytest.raises(AnsibleFilterError) as error:
         fleet_report(collected, form)
     assert message in str(error.value)

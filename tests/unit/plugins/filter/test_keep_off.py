@@ -30,7 +30,7 @@ def terms(patch: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(
     "affinity", [None, {}, {"nodeAffinity": None}, {"podAffinity": {"x": 1}}, {"nodeAffinity": {REQUIRED: {}}}]
 )
-def test_without_affinity(affinity: Any) -> None:
+def test_patch_adds_affinity_to_a_daemonset_without_one(affinity: Any) -> None:
     patch = keep_off(daemonset(affinity), "kubenode.ipvs/proxy", "agent")
     assert terms(patch) == [{"matchExpressions": [AWAY]}]
     assert keep_off(daemonset(patch["spec"]["template"]["spec"]["affinity"]), "kubenode.ipvs/proxy", "agent") == {}
@@ -48,6 +48,6 @@ def test_every_term_excludes_the_node_and_keeps_what_it_had() -> None:
     ]
 
 
-def test_something_else() -> None:
+def test_other_objects_are_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="expected a DaemonSet"):
         keep_off({"kind": "Service", "spec": {}}, "a", "b")

@@ -100,7 +100,7 @@ def test_extra_args_are_a_mapping_before_1_31_then_a_list() -> None:
     assert documents(settings, "v1.31.0")["ClusterConfiguration"]["apiServer"]["extraArgs"] == as_list
 
 
-def test_an_argument_twice_needs_1_31() -> None:
+def test_repeated_argument_needs_kubeadm_1_31() -> None:
     settings = {"kubelet_extra_args": {"node-labels": ["a=1", "b=2"]}}
     registration = documents(settings, "v1.31.0")["InitConfiguration"]["nodeRegistration"]
     assert registration["kubeletExtraArgs"] == [
@@ -159,7 +159,7 @@ def test_the_agent_reads_the_same_configuration() -> None:
     assert config.conntrack_min == 262144
 
 
-def test_defaults() -> None:
+def test_empty_settings_have_the_defaults_of_the_role() -> None:
     built = documents({}, "v1.36.2")
     assert built["ClusterConfiguration"]["networking"]["podSubnet"] == "10.244.0.0/16"
     assert built["ClusterConfiguration"]["kubernetesVersion"] == "v1.36.2"
@@ -198,7 +198,7 @@ def test_taints_are_left_out_on_control_plane_nodes_only() -> None:
     assert "taints" not in documents(settings, "v1.36.0", join=JOIN)["JoinConfiguration"]["nodeRegistration"]
 
 
-def test_free_fields_go_before_ours() -> None:
+def test_free_fields_override_the_role() -> None:
     settings = {"ipvs_scheduler": "lc", "kube_proxy_config": {"ipvs": {"scheduler": "sh"}, "clusterCIDR": "10.0.0.0/8"}}
     built = documents(settings, "v1.36.0")["KubeProxyConfiguration"]
     assert (built["ipvs"]["scheduler"], built["ipvs"]["syncPeriod"], built["clusterCIDR"]) == (
@@ -265,7 +265,7 @@ def test_values_of_the_command_line_are_texts() -> None:
         ({"kube_proxy_config": {"mode": "nftables"}}, "KubeProxyConfiguration: mode is 'nftables', expected 'ipvs'"),
     ],
 )
-def test_bad_settings(settings: dict[str, Any], message: str | None) -> None:
+def test_bad_settings_are_named(settings: dict[str, Any], message: str | None) -> None:
     if message is None:  # a single address is a network
         assert documents(settings, "v1.36.0")["ClusterConfiguration"]["networking"]["podSubnet"] == "10.244.0.0/32"
         return
@@ -274,13 +274,13 @@ def test_bad_settings(settings: dict[str, Any], message: str | None) -> None:
     assert message in str(failure.value)
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(AnsibleFilterError, match=r"kubeadm_pod_subnet .*; kubeadm_bind_port .*; kubeadm_proxy "):
         kubeadm_config({"pod_subnet": "x", "bind_port": 0, "proxy": "nobody"}, "v1.36.0")
 
 
 @pytest.mark.parametrize("name", ["token", "ca_cert_hash", "api_server_endpoint", "certificate_key"])
-def test_a_bad_join_is_refused_without_saying_its_secret(name: str) -> None:
+def test_bad_join_is_refused_without_its_secret(name: str) -> None:
     with pytest.raises(AnsibleFilterError, match=f"join: {name} is not as kubeadm prints it") as failure:
         kubeadm_config({}, "v1.36.0", join={**JOIN, name: "SECRET value"})
     assert "SECRET" not in str(failure.value)

@@ -50,7 +50,7 @@ def gate(value: Any) -> dict[str, Any]:
         ("v1.35.0", {"kubernetes_version": "1.34.1"}, "kube-proxy", False),
     ],
 )
-def test_who_proxies(version: str, settings: dict[str, Any], proxy: str, warned: bool) -> None:
+def test_plan_chooses_the_proxy_by_version(version: str, settings: dict[str, Any], proxy: str, warned: bool) -> None:
     decided = kubeadm_plan(settings, version)
     assert decided["proxy"] == proxy
     assert [DEPRECATED in text for text in decided["warnings"]] == ([True] if warned else [])
@@ -76,7 +76,7 @@ def test_kube_proxy_is_refused_with_the_reason(version: str, settings: dict[str,
 
 @pytest.mark.parametrize("value", [True, False])
 @pytest.mark.parametrize("version", ["v1.34.0", "v1.36.9"])
-def test_the_gate_is_refused_before_it_was_there(version: str, value: bool) -> None:
+def test_feature_gate_is_refused_before_its_first_version(version: str, value: bool) -> None:
     with pytest.raises(AnsibleFilterError, match=r"does not know it and would not start; it came with 1\.37"):
         kubeadm_plan(gate(value), version)
 
@@ -111,7 +111,7 @@ def test_strict_arp_may_be_set_as_a_free_field() -> None:
 
 @pytest.mark.parametrize(("version", "proxy"), [("v1.36.0", "agent"), ("v1.43.0", "auto")])
 @pytest.mark.parametrize("strict", [False, True])
-def test_strict_arp_is_not_insisted_on_without_kube_proxy(version: str, proxy: str, strict: bool) -> None:
+def test_strict_arp_is_only_a_warning_for_the_agent(version: str, proxy: str, strict: bool) -> None:
     decided = kubeadm_plan({"arp_load_balancer": "metallb", "proxy": proxy, "ipvs_strict_arp": strict}, version)
     assert decided["proxy"] == "agent"
     assert [text.partition(",")[0] for text in decided["warnings"]] == (
@@ -129,13 +129,13 @@ def test_kubeadm_accepts_its_own_and_the_previous_version(wanted: str) -> None:
     assert kubeadm_plan({"kubernetes_version": "v1.35.0"}, "v1.36.2")["kubernetes_version"] == "v1.35.0"
 
 
-def test_unknown_fields_of_kube_proxy_are_warned_of() -> None:
+def test_unknown_fields_of_kube_proxy_are_warnings() -> None:
     warnings = kubeadm_plan({"kube_proxy_config": {"ipvs": {"schedular": "rr"}}}, "v1.34.0")["warnings"]
     assert warnings == ["KubeProxyConfiguration: unknown field ipvs.schedular is ignored"]
 
 
 @pytest.mark.parametrize("phases", [["addon/kube-proxy"], ["addon"], "addon/coredns,addon/kube-proxy"])
-def test_kube_proxy_is_not_left_out_behind_our_back(phases: Any) -> None:
+def test_skipped_kube_proxy_phase_is_refused(phases: Any) -> None:
     """The node would have no proxy. The message omits load balancers, which need no check without kube-proxy."""
     settings = {"skip_phases": phases, "arp_load_balancer": "metallb"}
     with pytest.raises(AnsibleFilterError) as failure:
@@ -155,7 +155,7 @@ def test_kube_proxy_is_not_left_out_behind_our_back(phases: Any) -> None:
         ({"proxy": {"disabled": True}}, "proxy.disabled, expected kubeadm_proxy"),
     ],
 )
-def test_what_the_plan_depends_on_is_no_free_field(fields: dict[str, Any], message: str) -> None:
+def test_fields_of_the_plan_are_refused_as_free_fields(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=re.escape(f"kubeadm_cluster_config has {message}")):
         kubeadm_plan({"cluster_config": fields}, "v1.36.2")
     assert kubeadm_plan({"cluster_config": {"networking": {"dnsDomain": "a.b"}}}, "v1.36.2")["proxy"] == "kube-proxy"
@@ -173,6 +173,6 @@ def test_node_config_with_secrets_or_role_fields_is_refused(field: str) -> None:
 
 @pytest.mark.parametrize("name", ["cluster_config", "kubelet_config", "kube_proxy_config"])
 @pytest.mark.parametrize("field", ["apiVersion", "kind"])
-def test_the_format_is_no_free_field(name: str, field: str) -> None:
+def test_format_is_refused_as_a_free_field(name: str, field: str) -> None:
     with pytest.raises(AnsibleFilterError, match=f"kubeadm_{name} has {field}, which the role sets"):
         kubeadm_plan({name: {field: "v1"}}, "v1.36.2")

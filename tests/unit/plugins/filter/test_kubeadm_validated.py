@@ -23,7 +23,7 @@ def live(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_judges_as_expected(name: str, live: bool) -> None:
+def test_recorded_kubeadm_judges_as_expected(name: str, live: bool) -> None:
     case = CASES[name]
     if live:
         answer = kubeadm_real.validate(case)
@@ -36,7 +36,7 @@ def test_it_judges_as_expected(name: str, live: bool) -> None:
     assert case.refused or answer.stdout == ["ok"]
 
 
-def test_nothing_else_is_recorded() -> None:
+def test_recordings_match_the_cases() -> None:
     assert RECORDED["version"] == VERSION
     assert list(RECORDED["cases"]) == list(CASES)
 

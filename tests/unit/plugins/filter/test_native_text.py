@@ -15,7 +15,7 @@ from ansible_collections.kubenode.ipvs.plugins.filter.to_iptables import to_ipta
 from ansible_collections.kubenode.ipvs.plugins.filter.to_ipvsadm import to_ipvsadm
 
 
-def test_virtual_servers() -> None:
+def test_virtual_servers_are_rendered_for_ipvsadm() -> None:
     services = [
         {"protocol": "udp", "address": "2001:DB8::1", "port": 53, "persistence_timeout": 60},
         {
@@ -40,7 +40,7 @@ def test_virtual_servers() -> None:
     ]
 
 
-def test_sets() -> None:
+def test_sets_are_rendered_for_ipset() -> None:
     sets = [
         {
             "name": "a",
@@ -86,7 +86,7 @@ CHAINS: list[dict[str, Any]] = [
 ]
 
 
-def test_chains() -> None:
+def test_chains_are_rendered_for_iptables_restore() -> None:
     four = [
         "*filter",
         ":EDGE - [0:0]",
@@ -120,11 +120,11 @@ def test_chains() -> None:
         ),
         (lambda: to_ipset([{"name": "a", "type": "hash:ip"}] * 2), r"sets\[1\] and sets\[0\] are both set a"),
         (lambda: to_ipset([{"name": "a", "type": "hash:ip", "src": "/x"}]), "a file is read by the module alone"),
-        (lambda: to_iptables([{"name": "INPUT"}]), "a chain of your own"),
+        (lambda: to_iptables([{"name": "INPUT"}]), "a chain that is not built in"),
         (lambda: to_iptables([{"name": "A", "rules": ["-A B"]}]), r"chains\[0\].rules\[0\]"),
         (lambda: to_iptables([], "arp"), "ipv4 or ipv6"),
     ],
 )
-def test_what_cannot_be_is_named(call: Any, words: str) -> None:
+def test_invalid_options_are_named(call: Any, words: str) -> None:
     with pytest.raises(AnsibleFilterError, match=words):
         call()

@@ -25,7 +25,7 @@ def looked_up(*terms: Path | str, **options: str) -> list[dict[str, Any]]:
     return lookup.run([str(term) for term in terms], {})
 
 
-def test_a_directory_with_lists_yaml_and_strangers(tmp_path: Path) -> None:
+def test_directory_of_lists_yaml_and_other_kinds_is_read(tmp_path: Path) -> None:
     pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}}
     listed = {"kind": "List", "apiVersion": "v1", "items": [make.service("a"), pod]}
     (tmp_path / "a.json").write_text(json.dumps(listed))
@@ -37,20 +37,20 @@ def test_a_directory_with_lists_yaml_and_strangers(tmp_path: Path) -> None:
     assert looked_up(tmp_path / "b.yaml") == found[:1]
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"kind": "List", "items": [')
     with pytest.raises(AnsibleError, match=r"a\.json:1: not valid JSON"):
         looked_up(tmp_path)
-    with pytest.raises(AnsibleError, match="there is no nowhere on the controller"):
+    with pytest.raises(AnsibleError, match="nowhere does not exist on the controller"):
         looked_up("nowhere")
 
 
-def test_each_object_once(tmp_path: Path) -> None:
+def test_duplicate_objects_are_refused(tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text(json.dumps(make.service("a")))
     with pytest.raises(AnsibleError, match=r"Service ns1/a is also in a\.json"):
         looked_up(tmp_path)
-    with pytest.raises(AnsibleError, match=r"Service ns1/a is in .*b\.json, and in what is named before it"):
+    with pytest.raises(AnsibleError, match=r"Service ns1/a is in .*b\.json and in an earlier source"):
         looked_up(tmp_path / "a.json", tmp_path / "b.json")
 
 
@@ -68,7 +68,7 @@ def fake_kubectl(directory: Path, *lines: str) -> str:
     return str(path)
 
 
-def test_a_cluster_is_asked_with_kubectl(tmp_path: Path) -> None:
+def test_cluster_is_read_with_kubectl(tmp_path: Path) -> None:
     listed = {"kind": "List", "apiVersion": "v1", "items": [make.service("a"), make.piece("a", [], [])]}
     (tmp_path / "answer").write_text(json.dumps(listed))
     kubectl = fake_kubectl(tmp_path, f'echo "$@" >{tmp_path}/words', f"cat {tmp_path}/answer")
@@ -79,9 +79,7 @@ def test_a_cluster_is_asked_with_kubectl(tmp_path: Path) -> None:
         " --all-namespaces --output json"
     ).split()
     (tmp_path / "more.json").write_text(json.dumps(make.service("a")))
-    with pytest.raises(
-        AnsibleError, match="Service ns1/a is in the cluster of k/config, and in what is named before it"
-    ):
+    with pytest.raises(AnsibleError, match="Service ns1/a is in the cluster of k/config and in an earlier source"):
         looked_up(tmp_path / "more.json", kubectl=kubectl, kubeconfig="k/config")
 
 
@@ -96,7 +94,7 @@ Error from server: no
 """
 
 
-def test_a_cluster_that_cannot_be_asked(tmp_path: Path) -> None:
+def test_unreadable_cluster_is_named(tmp_path: Path) -> None:
     with pytest.raises(AnsibleError, match="expected files or directories, or a kubeconfig"):
         looked_up()
     with pytest.raises(
@@ -104,15 +102,15 @@ def test_a_cluster_that_cannot_be_asked(tmp_path: Path) -> None:
     ):
         looked_up(kubectl="nothing/kubectl", kubeconfig="k")
     kubectl = fake_kubectl(tmp_path, "echo 'error: You must be logged in to the server (Unauthorized)' >&2", "exit 1")
-    with pytest.raises(AnsibleError, match=r"the cluster of k cannot be asked: error: .*\(Unauthorized\)$"):
+    with pytest.raises(AnsibleError, match=r"the cluster of k cannot be read: error: .*\(Unauthorized\)$"):
         looked_up(kubectl=kubectl, kubeconfig="k")
     (tmp_path / "said").write_text(SAID)
     kubectl = fake_kubectl(tmp_path, f"cat {tmp_path}/said >&2", "exit 1")
     with pytest.raises(
-        AnsibleError, match=r"the cluster of k cannot be asked: Unable to connect: EOF; Error from server: no$"
+        AnsibleError, match=r"the cluster of k cannot be read: Unable to connect: EOF; Error from server: no$"
     ):
         looked_up(kubectl=kubectl, kubeconfig="k")
-    with pytest.raises(AnsibleError, match=r"the cluster of k cannot be asked: kubectl ended with status 3$"):
+    with pytest.raises(AnsibleError, match=r"the cluster of k cannot be read: kubectl ended with status 3$"):
         looked_up(kubectl=fake_kubectl(tmp_path, "exit 3"), kubeconfig="k")
-    with pytest.raises(AnsibleError, match="the cluster of k gave an answer that cannot be used: "):
+    with pytest.raises(AnsibleError, match="the cluster of k returned an unusable answer: "):
         looked_up(kubectl=fake_kubectl(tmp_path, "echo '{'"), kubeconfig="k")

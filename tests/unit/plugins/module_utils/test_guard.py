@@ -25,7 +25,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.plan import S
 WEB = VirtualServerKey("tcp", "192.0.2.80", 80, 4)
 REAL = RealServerKey(WEB, "198.51.100.1", 80)
 DRAINED = [Step("real_server", REAL, RealServer(3), RealServer(0)), Step("real_server", REAL, RealServer(0), None)]
-ALONE = [f"real server {REAL}: not as the change left it"]
+ALONE = [f"real server {REAL}: another process has changed it since"]
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ ALONE = [f"real server {REAL}: not as the change left it"]
         ([Step("real_server", REAL, RealServer(1), RealServer(2))], None, "nothing to do", ALONE),
     ],
 )  # fmt: skip
-def test_from_what_there_is(steps: list[Step], live: Any, after: Any, problems: list[str]) -> None:
+def test_undo_is_planned_from_the_current_state(steps: list[Step], live: Any, after: Any, problems: list[str]) -> None:
     found = [] if after == "nothing to do" else [Step("real_server", REAL, live, after)]
     assert back(steps, {"real_server": {} if live is None else {REAL: live}}) == (found, problems)
 
 
-def test_members_of_a_set_that_is_exchanged_are_all_written() -> None:
+def test_exchanged_set_has_all_members_in_its_file() -> None:
     """The set had them before and after, but with different meanings."""
     one, other = IPSet("hash:ip"), IPSet("hash:net")
     key = MemberKey("s", "192.0.2.1")
@@ -58,13 +58,13 @@ def test_members_of_a_set_that_is_exchanged_are_all_written() -> None:
     assert problems == []
 
 
-def test_the_order_of_a_list() -> None:
+def test_order_of_a_list_is_restored() -> None:
     """The order in the kernel is not read."""
     old, new = (IPSet("list:set", (("size", "8"),), order) for order in (("a", "b"), ("b", "a")))
     (step,), problems = back([Step("set", "l", old, new)], {"set": {"l": IPSet("list:set", (("size", "8"),))}})
     assert (step.after, problems) == (old, [])
 
 
-def test_few_of_many() -> None:
+def test_few_of_many_members_are_recorded() -> None:
     assert few(list(range(50))) == [str(number) for number in range(50)]
     assert few(list(range(60)), hex)[-2:] == ["0x31", "and 10 more"]

@@ -68,7 +68,7 @@ def scene(draw: random.Random, kind: str, chosen: dict[str, Any]) -> tuple[list[
 
 
 @pytest.mark.parametrize(("kind", "chosen"), cases())
-def test_quick_and_careful_agree(
+def test_quick_and_careful_comparison_agree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, chosen: dict[str, Any]
 ) -> None:
     draw = random.Random(f"{kind} {chosen}")
@@ -102,7 +102,7 @@ def test_quick_and_careful_agree(
         ([], "", ({}, {})),
     ],
 )  # fmt: skip
-def test_what_is_found(tmp_path: Path, held: list[str], lines: str, expected: object) -> None:
+def test_comparison_finds_all_differences(tmp_path: Path, held: list[str], lines: str, expected: object) -> None:
     value = header("hash:ip", {})
     path = tmp_path / "members"
     path.write_text(lines)

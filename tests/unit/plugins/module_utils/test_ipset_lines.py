@@ -26,7 +26,7 @@ def read(path: Path, text: str) -> list[tuple[str, str]]:
 
 @given(lines=LINES, end=st.sampled_from(["", "\n"]))
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_quick_and_careful_agree(tmp_path: Path, monkeypatch: Any, lines: list[str], end: str) -> None:
+def test_quick_and_careful_parsing_agree(tmp_path: Path, monkeypatch: Any, lines: list[str], end: str) -> None:
     path, text = tmp_path / "members", "\n".join(lines) + end
     quick = read(path, text)
     with monkeypatch.context() as patched:
@@ -46,5 +46,5 @@ def test_quick_and_careful_agree(tmp_path: Path, monkeypatch: Any, lines: list[s
         ("a#b\n", [("1", "a#b")]),
     ],
 )
-def test_what_is_a_member(tmp_path: Path, text: str, members: list[tuple[str, str]]) -> None:
+def test_lines_are_members_or_comments(tmp_path: Path, text: str, members: list[tuple[str, str]]) -> None:
     assert read(tmp_path / "members", text) == members

@@ -33,7 +33,7 @@ def table(**weights: int) -> dict[str, dict[Any, Any]]:
     }
 
 
-def test_weight_0_comes_after_what_is_new_and_before_what_goes() -> None:
+def test_weight_0_comes_after_creations_before_removals() -> None:
     made = plan(table(r0=1, r1=2, r2=0), table(r0=3, r3=1), {"virtual_server": {WEB}})
     refined = Drain(60).refine(made)
     assert [
@@ -51,6 +51,6 @@ def test_weight_0_comes_after_what_is_new_and_before_what_goes() -> None:
     assert (shown["before"][gone], gone in shown["after"]) == ("weight 2 masquerade", False)
 
 
-def test_what_only_comes_or_changes_is_left_as_it_is() -> None:
+def test_plan_without_removals_is_unchanged() -> None:
     made = plan(table(r0=1), table(r0=0, r1=1), {"virtual_server": {WEB}})
     assert Drain(60).refine(made) == made

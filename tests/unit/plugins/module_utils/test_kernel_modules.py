@@ -29,13 +29,13 @@ dummy 16384 0 - Live 0x0
         ({"nf_conntrack", "dummy"}, ["dummy"]),
     ],
 )
-def test_only_what_nothing_else_uses_is_unloaded(tmp_path: Path, names: set[str], order: list[str]) -> None:
+def test_only_unused_modules_are_unloaded(tmp_path: Path, names: set[str], order: list[str]) -> None:
     path = tmp_path / "modules"
     path.write_text(LOADED)
     assert _kernel_modules.unloadable(names, str(path)) == order
 
 
-def test_users_go_before_what_they_use(tmp_path: Path) -> None:
+def test_dependent_modules_are_unloaded_first(tmp_path: Path) -> None:
     path = tmp_path / "modules"
     path.write_text(LOADED.replace("ip_vs_wrr 16384 2", "ip_vs_wrr 16384 0"))
     names = {"nf_conntrack", "ip_vs", "ip_vs_rr", "ip_vs_wrr"}
@@ -51,15 +51,15 @@ def test_users_go_before_what_they_use(tmp_path: Path) -> None:
         ({"nf_conntrack": "absent", "nf_conntrack_ipv4": "loadable"}, "nf_conntrack_ipv4"),
     ],
 )
-def test_what_is_there_comes_before_what_can_be_loaded(states: dict[str, str], name: str) -> None:
+def test_loaded_alternative_precedes_loadable_one(states: dict[str, str], name: str) -> None:
     choice = _kernel_modules.choose([("nf_conntrack", "nf_conntrack_ipv4")], [], states)
     assert choice == ([name], [], [])
 
 
-def test_what_cannot_be_told_is_a_warning() -> None:
+def test_unknown_state_is_a_warning() -> None:
     choice = _kernel_modules.choose([("a",)], [("b",)], {"a": "unknown", "b": "absent"})
     assert (choice.names, choice.lacking) == ([], [])
-    assert choice.warnings[0] == "whether the kernel has the module a cannot be told here (a container?)"
+    assert choice.warnings[0] == "kernel module a: its state cannot be determined here (a container?)"
     assert choice.warnings[1].startswith("optional: kernel ")
     assert _kernel_modules.choose([("b",)], [], {"b": "absent"}).lacking != []
 
@@ -90,16 +90,16 @@ def test_parameters_are_compared_as_the_kernel_reads_them(live: str, wanted: str
     assert found == ([] if same else [("p", live, wanted)])
 
 
-def test_one_name_however_it_is_spelled() -> None:
+def test_both_spellings_name_one_module() -> None:
     assert _kernel_modules.parse_load("# x\nbr-netfilter\n; y\n br_netfilter \n") == ["br_netfilter"]
 
 
-def test_parameters_of_one_module_stand_in_one_place() -> None:
+def test_duplicate_parameters_of_a_module_are_refused() -> None:
     given = {"br-netfilter": {"a": 1}, "br_netfilter": {"b": 2}}
     with pytest.raises(EngineError) as raised:
         _kernel_modules.check({"modules": [], "optional": [], "absent": [], "parameters": given})
     assert (
         str(raised.value)
-        == "parameters[br_netfilter] and parameters[br-netfilter] are both kernel module br_netfilter; name each thing"
+        == "parameters[br_netfilter] and parameters[br-netfilter] are both kernel module br_netfilter; name each item"
         " once"
     )

@@ -33,14 +33,14 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.missin
         ("", ("unknown", "", [], "unknown")),
     ],
 )
-def test_distributions(tmp_path: Path, text: str, found: tuple[object, ...]) -> None:
+def test_distributions_are_recognised(tmp_path: Path, text: str, found: tuple[object, ...]) -> None:
     path = tmp_path / "os-release"
     path.write_text(text)
     assert tuple(_node.distribution(str(path)).values()) == found
     assert _node.distribution(str(tmp_path / "nosuch"))["family"] == "unknown"
 
 
-def test_a_distribution_may_call_itself_in_any_bytes(tmp_path: Path) -> None:
+def test_distribution_may_have_any_bytes(tmp_path: Path) -> None:
     path = tmp_path / "os-release"
     path.write_bytes(b'PRETTY_NAME="D\xe9bian"\nID=debian\n')
     assert _node.distribution(str(path))["family"] == "debian"
@@ -88,11 +88,11 @@ ROOT = {"user": 0, "python": (3, 11, 2), "unwritable": [], "full": []}
         ({}, {"full": ["/etc"]}, ["/etc has no space left, expected some (files)"]),
     ],
 )
-def test_what_nobody_can_prepare(found: dict[str, Any], given: dict[str, Any], sentences: list[str]) -> None:
+def test_unpreparable_node_is_refused(found: dict[str, Any], given: dict[str, Any], sentences: list[str]) -> None:
     assert _node.refusals({**FOUND, **found}, **{**ROOT, **given}) == sentences
 
 
-def test_modules_of_which_the_kernel_has_nothing() -> None:
+def test_missing_modules_are_lacking() -> None:
     states = {"a": "absent", "b": "loadable", "c": "absent", "d": "unknown"}
     assert _node.absent(["a|b", "a", "a|c", "d"], states, False) == ["a", "a|c"]
     assert _node.absent(["a|b", "a", "a|c", "d"], states, True) == []
@@ -143,7 +143,7 @@ def test_iptables_nft_needs_nft_compat(wanted: list[str], backend: str | None, f
         ({"proc/self/ns/pid": "", "proc/1/environ": "container=lxc\0"}, "lxc"),
     ],
 )
-def test_containers(tmp_path: Path, files: dict[str, str], kind: str | None) -> None:
+def test_containers_are_recognised(tmp_path: Path, files: dict[str, str], kind: str | None) -> None:
     write(tmp_path, files)
     assert _node.container_kind(str(tmp_path)) == kind
 
@@ -158,12 +158,12 @@ def test_containers(tmp_path: Path, files: dict[str, str], kind: str | None) -> 
         ({"sys/class/dmi/id/product_name": "KVM\n", "sys/class/dmi/id/sys_vendor": "QEMU\n"}, "kvm"),
     ],
 )
-def test_virtual_machines(tmp_path: Path, files: dict[str, str], kind: str) -> None:
+def test_virtual_machines_are_recognised(tmp_path: Path, files: dict[str, str], kind: str) -> None:
     write(tmp_path, files)
     assert _node.hypervisor(str(tmp_path)) == kind
 
 
-def test_digests(tmp_path: Path) -> None:
+def test_digests_of_files_are_reported(tmp_path: Path) -> None:
     write(tmp_path, {"file": "abc"})
     assert _node.digest(str(tmp_path / "file")) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert _node.digest(str(tmp_path / "nosuch")) is None

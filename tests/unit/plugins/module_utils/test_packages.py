@@ -26,7 +26,7 @@ def test_package_commands_name_packages_and_do_not_prompt(family: str, source: s
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_mirror_is_named_in_a_file_of_ours_alone(family: str, tmp_path: Path) -> None:
+def test_mirror_is_written_to_a_temporary_file_only(family: str, tmp_path: Path) -> None:
     (tmp_path / "pacman.conf").write_text(
         "# [core]\n[options]\nSigLevel = Required\n[core]\nServer = http://elsewhere.example\n"
     )
@@ -83,7 +83,7 @@ class Answers:
         return self.answers[" ".join(command)]
 
 
-def test_what_is_missing() -> None:
+def test_missing_packages_are_determined() -> None:
     dpkg = "dpkg-query --show --showformat=${Package} ${db:Status-Status}\n ipset ipvsadm conntrack"
     debian = Answers({dpkg: (1, "ipset installed\nipvsadm config-files\n")})
     assert _packages.missing(debian, "debian", ["ipset", "ipvsadm", "conntrack"]) == ["ipvsadm", "conntrack"]
@@ -100,7 +100,7 @@ def test_what_is_missing() -> None:
     ) == ["ipvsadm"]
 
 
-def test_zypper_ends_with_advice_and_has_done_its_work() -> None:
+def test_zypper_advice_status_counts_as_success() -> None:
     # ZYPPER_EXIT_INF_REBOOT_NEEDED, _INF_RESTART_NEEDED, _INF_REPOS_SKIPPED in zypper(8)
     assert {family: manager.done for family, manager in _packages.MANAGERS.items() if manager.done != (0,)} == {
         "suse": (0, 102, 103, 106)

@@ -18,13 +18,13 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks.service_proxy
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
 
 
-def test_from_the_task_and_from_files(tmp_path: Path) -> None:
+def test_objects_come_from_the_task_and_from_files(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(make.service("a")))
     listed = [{"kind": "List", "apiVersion": "v1", "items": [make.service("b")]}, make.service("c")]
     assert [item["metadata"]["name"] for item in given_objects(listed, str(tmp_path))] == ["b", "c", "a"]
 
 
-def test_each_object_once(tmp_path: Path) -> None:
+def test_duplicate_objects_are_refused(tmp_path: Path) -> None:
     both = [make.service("a"), make.piece("a", [], [])]
     (tmp_path / "a.json").write_text(json.dumps(both))
     with pytest.raises(

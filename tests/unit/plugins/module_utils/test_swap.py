@@ -21,7 +21,7 @@ UUID=2\tnone\tswap\tsw\t0 0
 tmpfs /swap tmpfs defaults 0 0"""
 
 
-def test_only_the_third_field_decides(tmp_path: Path) -> None:
+def test_third_field_of_fstab_decides(tmp_path: Path) -> None:
     path = tmp_path / "fstab"
     path.write_text(FSTAB)
     assert _swap.in_fstab(str(path)) == ["UUID=2", "/swap.img"]
@@ -38,7 +38,7 @@ LINE = st.sampled_from([*FSTAB.splitlines(), "", " ", "# kubenode: nothing of ou
 
 
 @given(st.lists(LINE), st.sampled_from(["\n", "\r\n"]), st.booleans())
-def test_off_and_back_is_what_it_was(lines: list[str], end: str, last: bool) -> None:
+def test_fstab_is_restored_unchanged(lines: list[str], end: str, last: bool) -> None:
     text = end.join(lines) + (end if last else "")
     off = _swap.without_swap(text)
     assert _swap.without_swap(off) == off
@@ -70,12 +70,12 @@ def units(tmp_path: Path) -> tuple[str, str, str, str]:
 WANTED = ["swapfile.swap", "dev-zram0.swap", "zramswap.service", "dev-sdb3.swap"]
 
 
-def test_units_of_systemd(units: tuple[str, ...], tmp_path: Path) -> None:
+def test_swap_units_of_systemd_are_listed(units: tuple[str, ...], tmp_path: Path) -> None:
     assert _swap.units((*units, str(tmp_path / "nosuch"))) == WANTED
 
 
 @pytest.mark.parametrize("unit", WANTED)
-def test_a_unit_with_our_file_beside_it_does_not_start(units: tuple[str, ...], unit: str) -> None:
+def test_unit_with_the_drop_in_is_blocked(units: tuple[str, ...], unit: str) -> None:
     path = Path(_swap.drop_in(unit, units[0]))
     path.parent.mkdir()
     path.write_text(_swap.DROP_IN_TEXT)
@@ -92,11 +92,11 @@ def test_a_unit_with_our_file_beside_it_does_not_start(units: tuple[str, ...], u
         ("/.hidden", "\\x2ehidden.swap"),
     ],
 )
-def test_names_of_units(area: str, unit: str) -> None:
+def test_unit_names_are_escaped(area: str, unit: str) -> None:
     assert _swap.unit_name(area) == unit
 
 
-def test_active_areas(tmp_path: Path) -> None:
+def test_active_swap_areas_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "swaps"
     path.write_text("Filename\t\t\t\tType\t\tSize\n/dev/sda2 partition 1 0 -2\n/a\\040file file 1 0 -3\n")
     assert _swap.active(str(path)) == ["/dev/sda2", "/a\\040file"]

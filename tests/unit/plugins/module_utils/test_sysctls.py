@@ -23,7 +23,7 @@ VALUE = st.lists(st.text("0123456789-x", min_size=1, max_size=5), min_size=1, ma
 
 
 @given(st.dictionaries(NAME, VALUE))
-def test_what_is_written_is_read_back(values: dict[str, str]) -> None:
+def test_written_file_is_read_back(values: dict[str, str]) -> None:
     text = _sysctls.render("ansible", values)
     assert (text is None) == (not values)
     assert _sysctls.parse(text or "") == values
@@ -74,7 +74,7 @@ def write(files: Path, texts: dict[str, str]) -> str:
         ({"etc/99-x.conf": "a.b = 2", "sysctl.conf": "a.b = 5"}, ("5", "sysctl.conf")),
     ],
 )
-def test_who_has_the_last_word(files: Path, texts: dict[str, str], last: tuple[str, str] | None) -> None:
+def test_overriding_file_is_determined(files: Path, texts: dict[str, str], last: tuple[str, str] | None) -> None:
     own = write(files, texts)
     found = _sysctls.overridden(own, {"a.b": "1"})
     assert found == ([] if last is None else [("a.b", last[0], str(files / last[1]))])
@@ -96,7 +96,7 @@ def test_who_has_the_last_word(files: Path, texts: dict[str, str], last: tuple[s
         ("1", "", ""),
     ],
 )
-def test_what_is_there_after_a_value_was_written(live: str, wanted: str, after: str) -> None:
+def test_settled_value_is_the_live_value_after_a_write(live: str, wanted: str, after: str) -> None:
     assert settled(live, wanted) == after
 
 
@@ -134,7 +134,7 @@ MIN, MAX = _sysctls.Bounds((10,), None), _sysctls.Bounds(None, (10,))
         (_sysctls.Bounds((4, 8), None), None, "6\t6", None, "6 8"),
     ],
 )
-def test_a_boot_never_lowers_what_is_only_to_be_raised(
+def test_boot_file_never_lowers_a_minimum(
     files: Path, bounds: _sysctls.Bounds, early: str | None, live: str, kept: str | None, line: str | None
 ) -> None:
     own = write(files, {} if early is None else {"usr/50-x.conf": f"a.b = {early}"})
@@ -170,7 +170,7 @@ def test_wrong_input_is_named(given: dict[str, object], message: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("on", "is 'on', and min and max are for numbers"), ("1 2", "2 numbers, and min or max has 1")],
+    [("on", "is 'on', expected a number for min and max"), ("1 2", "2 numbers, but min or max has 1")],
 )
 def test_bounds_are_for_numbers(text: str, message: str) -> None:
     with pytest.raises(EngineError, match=message):

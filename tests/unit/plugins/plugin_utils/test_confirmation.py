@@ -50,13 +50,13 @@ def test_a_new_connection_confirms() -> None:
     assert node.commands == ["reset", f"rm '{PATH}'"]
 
 
-def test_it_is_tried_again_with_a_new_connection_each_time() -> None:
+def test_confirmation_is_retried_with_new_connections() -> None:
     node = Node(DOWN, DOWN, answer(0))
     assert node._confirm(PATH, 5) == {"confirmed": True}
     assert node.commands == ["reset", f"rm '{PATH}'"] * 3
 
 
-def test_a_change_that_was_undone_is_told_and_its_record_goes() -> None:
+def test_undone_change_is_reported_and_its_record_removed() -> None:
     begun = json.dumps({"owner": "ansible", "lines": ["+ x"]})
     report = json.dumps({"owner": "ansible", "undone": ["- x"], "problems": []})
     node = Node(DOWN, answer(1, stderr="no such file"), answer(0, begun), answer(0, report), answer(0))
@@ -64,17 +64,21 @@ def test_a_change_that_was_undone_is_told_and_its_record_goes() -> None:
         "failed": True,
         "changed": False,
         "confirmed": False,
-        "msg": "the node was not reached anew within 5 seconds after the change and has undone it",
+        "msg": "no new connection reached the node within 5 seconds; the node has undone the change",
         "undone": ["- x"],
     }
     assert node.commands[-3:] == [f"cat '{PATH}.undone'", f"cat '{PATH}.undone'", f"rm '{PATH}.undone'"]
 
 
-def test_what_could_not_be_undone_is_named() -> None:
-    report = json.dumps({"owner": "ansible", "undone": [], "problems": ["sysctl a.b: not as the change left it"]})
+def test_items_that_could_not_be_undone_are_named() -> None:
+    report = json.dumps(
+        {"owner": "ansible", "undone": [], "problems": ["sysctl a.b: another process has changed it since"]}
+    )
     found = Node(answer(1), answer(0, report), answer(0))._confirm(PATH, 5)
     assert found["changed"]
-    assert found["msg"].endswith("and has undone it, but for: sysctl a.b: not as the change left it")
+    assert found["msg"].endswith(
+        "the node has undone the change, except: sysctl a.b: another process has changed it since"
+    )
 
 
 def test_a_confirmation_that_is_refused_is_an_error() -> None:
@@ -86,11 +90,11 @@ def test_a_confirmation_that_is_refused_is_an_error() -> None:
     }
 
 
-def test_a_node_that_does_not_come_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_node_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confirmation, "_GRACE", -5)  # its time is over at once
     found = Node(DOWN)._confirm(PATH, 5)
     assert (found["failed"], found["confirmed"]) == (True, False)
     assert (
         found["msg"]
-        == "after the change the node could not be reached any more: no route; it undoes the change by itself"
+        == "the controller cannot reach the node after the change: no route; the node undoes the change by itself"
     )
