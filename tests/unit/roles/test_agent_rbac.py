@@ -28,7 +28,7 @@ def group_and_resource(path: str) -> tuple[str, str]:
     return ("" if parts[0] == "api" else parts[1]), parts[-1]
 
 
-def test_exactly_what_is_asked_for() -> None:
+def test_rules_match_the_requests_of_the_agent() -> None:
     asked = {
         (*group_and_resource(resource.path), verb) for resource in resources("node1") for verb in ("list", "watch")
     }
@@ -44,13 +44,13 @@ def test_exactly_what_is_asked_for() -> None:
     assert allowed == asked
 
 
-def test_nothing_else_in_a_rule() -> None:
+def test_rules_have_no_other_fields() -> None:
     for rule in items()["ClusterRole"]["rules"]:
         assert rule.keys() == {"apiGroups", "resources", "verbs"}
         assert "*" not in str(rule)
 
 
-def test_it_is_the_agents_alone() -> None:
+def test_binding_is_for_the_agent_only() -> None:
     account = items()["ServiceAccount"]["metadata"]
     binding = items()["ClusterRoleBinding"]
     assert binding["subjects"] == [

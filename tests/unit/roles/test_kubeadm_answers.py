@@ -58,7 +58,7 @@ def answers(request: pytest.FixtureRequest) -> dict[str, Answer]:
     return {**recorded(), **kubeadm_real.answers()} if request.param == "live" else recorded()
 
 
-def test_they_say_what_was_recorded(answers: dict[str, Answer]) -> None:
+def test_answers_match_the_recording(answers: dict[str, Answer]) -> None:
     assert answers.keys() == recorded().keys()
     for name, answer in answers.items():
         assert masked(answer) == masked(recorded()[name]), name
@@ -90,7 +90,7 @@ def test_the_join_command_has_what_a_join_needs(answers: dict[str, Answer]) -> N
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", pinned)
 
 
-def test_a_token_that_is_gone_is_no_failure(answers: dict[str, Answer]) -> None:
+def test_expired_token_is_no_failure(answers: dict[str, Answer]) -> None:
     assert answers["token-delete"].rc == 0
     assert answers["token-delete-again"].rc != 0
     assert NOT_FOUND.search("\n".join(answers["token-delete-again"].stderr))
@@ -126,7 +126,7 @@ def test_kube_proxy_gets_every_field_of_ipvs(answers: dict[str, Answer]) -> None
     ("name", "touched"),
     [("init-config", False), ("init-preflight", False), ("join-preflight", False), ("init-half-way", True)],
 )
-def test_what_a_failed_kubeadm_has_touched(answers: dict[str, Answer], name: str, touched: bool) -> None:
+def test_failure_before_any_change_is_recognised(answers: dict[str, Answer], name: str, touched: bool) -> None:
     assert answers[name].rc in (1, 2, 3)
     assert bool(CHANGED.search("\n".join(answers[name].stderr))) is touched
 
@@ -144,7 +144,7 @@ def test_a_reset_succeeds_on_a_node_that_has_nothing(answers: dict[str, Answer])
     ("name", "unchanged"),
     [("apply", False), ("apply-again", True), ("apply-dry-run", False), ("apply-dry-run-again", True)],
 )
-def test_what_is_applied_is_seen_in_the_words_of_kubectl(
+def test_applied_objects_are_recognised_in_kubectl_output(
     answers: dict[str, Answer], name: str, unchanged: bool
 ) -> None:
     answer = answers[name]

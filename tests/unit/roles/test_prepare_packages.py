@@ -241,7 +241,7 @@ def test_failed_kernel_settings_is_hidden_in_check_mode_only(
         ),
     ],
 )
-def test_all_reasons_are_told_at_once(
+def test_all_reasons_are_reported_at_once(
     render: Any, lacks: dict[str, list[str]], given: dict[str, Any], words: list[str]
 ) -> None:
     refusals = render("prepare_refusals", DEBIAN_12, lacks, **given)
@@ -255,7 +255,7 @@ def test_unknown_distribution_needs_its_missing_commands_only(render: Any) -> No
     assert render("prepare_packages_needed", GENTOO, {"commands": COMMANDS}) == []
     *lacking, why = render("prepare_refusals", GENTOO, {"commands": ["ipset", "modprobe"]})
     assert lacking == ["command ipset is not installed", "command modprobe is not installed"]
-    assert why.startswith("what the packages are called on gentoo is not known")
+    assert why.startswith("the package names on gentoo are not known")
 
 
 def test_every_family_has_a_package_manager(render: Any) -> None:
