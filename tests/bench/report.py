@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     @property
     def met(self) -> bool | None:
-        """Whether the bar is met; None if there is none."""
+        """Return true if the bar is met, None without a bar."""
         return None if self.bar is None else self.result <= self.bar
 
     @property

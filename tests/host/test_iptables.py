@@ -32,7 +32,7 @@ class TestNft(IptablesCases):
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         super().namespace.__wrapped__(self)
 
-    def test_either_back_end_can_be_chosen(self) -> None:
+    def test_iptables_back_end_can_be_chosen(self) -> None:
         want = {"chain": {ChainKey(4, "filter", "OURS"): ("-j DROP",)}}
         for chosen, other in (("legacy", "nft"), ("nft", "legacy")):
             iptables.choose(chosen)

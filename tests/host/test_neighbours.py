@@ -143,7 +143,7 @@ LinkLocalAddressing=no
 """
 
 
-def test_networkd_leaves_the_link_alone_through_its_own_restart(node: Node) -> None:
+def test_networkd_restart_leaves_the_link_alone(node: Node) -> None:
     def is_up() -> bool:
         return ",UP" in node.root.run("ip", "link", "show", "dev", "kube-ipvs0")
 
@@ -188,7 +188,7 @@ OLDER = "<zone><short>older</short></zone>\n"
         (
             "true",
             ["30000-32767/tcp", "99999/tcp"],
-            "firewalld does not accept its configuration with what prepare_firewalld_sources",
+            "firewalld refuses its configuration with prepare_firewalld_sources, _addresses and _ports",
         ),
         (
             "mount -t tmpfs -o nr_inodes=1 full /etc/firewalld/policies",
@@ -203,7 +203,7 @@ OLDER = "<zone><short>older</short></zone>\n"
     ],
     ids=["not understood", "no space", "read-only"],
 )
-def test_files_that_cannot_be_are_as_they_were(
+def test_invalid_firewalld_files_are_restored(
     node: Node, tmp_path: Path, harm: str, ports: list[str], said: str
 ) -> None:
     """The role refuses ports that firewalld does not accept. If one of two files cannot be written, none changes."""
@@ -221,7 +221,7 @@ def test_files_that_cannot_be_are_as_they_were(
     assert done.returncode == 2, done.stdout + done.stderr
     text = " ".join((done.stdout + done.stderr).split())
     assert said in text, text
-    assert "these files are as they were" in text, text
+    assert "the files are restored" in text, text
     assert ("INVALID_PORT: port number in '99999' is too big" in text) == ("99999/tcp" in ports), text
     assert node.root.run("cat", FILES[FIREWALLD[0]]) == OLDER
     listed = node.root.run("sh", "-c", "ls /etc/firewalld/zones /etc/firewalld/policies /etc/NetworkManager/conf.d")

@@ -93,7 +93,7 @@ def node(place: tuple[str, Path]) -> Iterator[Node]:
     found.root.close()
 
 
-def test_from_the_repositories_of_the_node(node: Node) -> None:
+def test_packages_are_installed_from_node_repositories(node: Node) -> None:
     foreseen = node.packages(TOOL.name, OTHER.name, check=True)
     assert (foreseen["changed"], foreseen["missing"]) == (True, [TOOL.name, OTHER.name])
     assert foreseen["diff"]["after"] == f"{TOOL.name}\n{OTHER.name}\n"
@@ -108,7 +108,7 @@ def test_from_the_repositories_of_the_node(node: Node) -> None:
     assert (again["changed"], again["missing"], again["lines"]) == (False, [], [])
 
 
-def test_from_a_mirror_of_which_nothing_is_left(node: Node) -> None:
+def test_packages_are_installed_from_a_mirror_without_traces(node: Node) -> None:
     node.has_repository(node.family.mirror.format(directory="/nowhere"))
     node.root.attempt("sh", "-c", "mkdir -p /var/lib/pacman/sync; echo old > /var/lib/pacman/sync/core.db")
     before = node.configuration()
@@ -117,7 +117,7 @@ def test_from_a_mirror_of_which_nothing_is_left(node: Node) -> None:
     assert node.configuration() == before
 
 
-def test_from_files_without_a_repository(node: Node) -> None:
+def test_packages_are_installed_from_files_without_repository(node: Node) -> None:
     node.has_repository(node.family.mirror.format(directory="/nowhere"))
     files = node.files(node.repository)
     assert node.packages(TOOL.name, directory="here", files=files)["changed"]
@@ -125,7 +125,7 @@ def test_from_files_without_a_repository(node: Node) -> None:
     assert not node.packages(TOOL.name, directory="here", files=files)["changed"]
 
 
-def test_older_files_do_not_take_a_node_back(node: Node) -> None:
+def test_older_package_files_do_not_downgrade(node: Node) -> None:
     place = node.directory / "files"
     newer = TOOL._replace(version="7.12-1")
     node.build(place, TOOL, newer, LIBRARY)
@@ -135,7 +135,7 @@ def test_older_files_do_not_take_a_node_back(node: Node) -> None:
     assert node.packages(OTHER.name, directory="here", files=older)["changed"]
     assert node.installed(TOOL.name) == {"7.12-1"}
     missing = node.packages("nothing", directory="here", files=older)
-    assert missing["msg"] == "nothing not among the packages of here"
+    assert missing["msg"] == "nothing cannot be installed: not among the packages of here"
 
 
 def test_missing_package_is_named_and_nothing_installed(node: Node) -> None:
@@ -176,7 +176,7 @@ def test_full_disk_is_reported_and_package_not_installed(node: Node) -> None:
     assert node.packages("large", directory="here", files=node.files(place))["changed"]
 
 
-def test_a_file_that_is_no_package_is_named(node: Node) -> None:
+def test_file_that_is_no_package_is_named(node: Node) -> None:
     broken = node.directory / f"broken{Path(node.files(node.repository)[0]).suffix}"
     broken.write_text("<html>404</html>")
     result = node.packages(OTHER.name, directory="here", files=[*node.files(node.repository), str(broken)])
@@ -184,7 +184,7 @@ def test_a_file_that_is_no_package_is_named(node: Node) -> None:
     assert node.installed(OTHER.name) == set()
 
 
-def test_a_dependency_that_no_file_brings_is_named(node: Node) -> None:
+def test_missing_dependency_of_files_is_named(node: Node) -> None:
     alone = [file for file in node.files(node.repository) if LIBRARY.name not in file]
     result = node.packages(TOOL.name, directory="here", files=alone)
     assert result["msg"].startswith(f"{TOOL.name} cannot be installed from the files of here: ")
@@ -192,7 +192,7 @@ def test_a_dependency_that_no_file_brings_is_named(node: Node) -> None:
     assert node.installed(TOOL.name) == set()
 
 
-def test_without_a_network_the_repository_is_named(node: Node) -> None:
+def test_unreachable_repository_is_named(node: Node) -> None:
     node.has_repository(node.family.away)
     for source in ({}, {"mirror": node.family.away}):
         result = node.packages(TOOL.name, **source)

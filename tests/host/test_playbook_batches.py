@@ -62,26 +62,26 @@ def test_failed_batch_completes_and_next_batch_does_not_begin(tmp_path: Path, ho
     assert failed["n3"] == "n1 failed, so n3 is left as it is."
 
 
-def test_moves_one_after_the_other_if_nothing_is_said(tmp_path: Path) -> None:
+def test_migration_moves_one_node_at_a_time_by_default(tmp_path: Path) -> None:
     assert play("migrate", tmp_path) == (0, set(NODES), {})
     status, moved, failed = play("migrate", tmp_path, "-e", "failing=n2")
     assert (status != 0, moved, set(failed)) == (True, {"n1"}, {"n2"})
 
 
 @pytest.mark.parametrize(("how", "share"), [("failing", 0), ("away", 24)])
-def test_a_rollout_ends_with_the_batch_in_which_too_many_fail(tmp_path: Path, how: str, share: int) -> None:
+def test_rollout_ends_with_the_batch_with_too_many_failures(tmp_path: Path, how: str, share: int) -> None:
     options = ("-e", "kubenode_serial=2", "-e", f"kubenode_max_fail_percentage={share}", "-e", f"{how}=n1")
     status, done, failed = play("bootstrap", tmp_path, *options)
     assert (status != 0, done, set(failed)) == (True, {"n2"}, {"n1", "n3"})
     assert failed["n3"] == "n1 failed, so n3, n4 and all after them are left as they are."
 
 
-def test_a_rollout_goes_on_without_those_that_fail(tmp_path: Path) -> None:
+def test_rollout_continues_without_failed_nodes(tmp_path: Path) -> None:
     options = ("-e", "kubenode_serial=2", "-e", "kubenode_max_fail_percentage=25", "-e", "failing=n1")
     status, done, failed = play("bootstrap", tmp_path, *options)
     assert (status != 0, done, set(failed)) == (True, {"n2", "n3", "n4"}, {"n1"})
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_a_limit_leaves_all_others_out(name: str, tmp_path: Path) -> None:
+def test_limit_leaves_other_nodes_out(name: str, tmp_path: Path) -> None:
     assert play(name, tmp_path, "--limit", "n3") == (0, {"n3"}, {})

@@ -50,7 +50,7 @@ def vault(site: Path, *words: str) -> str:
     return subprocess.run(command, cwd=site, check=True, capture_output=True, text=True).stdout
 
 
-def test_state_file_is_found_and_may_be_vaulted(tmp_path: Path) -> None:
+def test_state_file_is_located_and_may_be_vaulted(tmp_path: Path) -> None:
     (tmp_path / "states").mkdir()
     (tmp_path / "password").write_text("secret")
     for name in ("edge.yml", "states/edge.yaml", "sealed.yml"):
@@ -91,7 +91,7 @@ BAD = {
 }
 
 
-def test_a_state_file_that_is_none_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_invalid_state_file_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret")
     for name, content, _reason in BAD.values():
         if content is not None:
@@ -105,7 +105,7 @@ def test_a_state_file_that_is_none_is_refused_by_its_name(tmp_path: Path) -> Non
         assert str(tmp_path / name) in why or host == "option"
 
 
-def test_nothing_at_all_is_not_what_anybody_means(tmp_path: Path) -> None:
+def test_converge_without_any_state_is_refused(tmp_path: Path) -> None:
     ended = converge(tmp_path, {"n1": None, "n2": None}, "-e", "statefile=edge.yml")
     assert {how for how, _why in ended.values()} == {"FAILED"}
     assert "there is nothing to converge: neither state_file nor any of kubenode_kernel_modules, " in ended["n1"][1]

@@ -51,13 +51,13 @@ def test_batches_end_with_all_nodes_in_one_report(site: Path) -> None:
     assert "Connection refused" in report["nodes"][2]["checks"][0]["lines"][0]
 
 
-def test_only_the_nodes_of_the_limit(site: Path) -> None:
+def test_report_has_only_nodes_of_the_limit(site: Path) -> None:
     status, report = verify(site, "--limit", "n2", "--tags", "agent")
     assert status == 0
     assert [node["name"] for node in report["nodes"]] == ["n2"]
 
 
-def test_strict_fails_when_all_had_their_turn(site: Path) -> None:
+def test_strict_fails_after_all_nodes_are_checked(site: Path) -> None:
     status, report = verify(site, "-e", "kubenode_serial=1", "-e", "kubenode_strict=true")
     assert status == 2
     assert all("Connection refused" in node["checks"][0]["lines"][0] for node in report["nodes"])

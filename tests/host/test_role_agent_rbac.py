@@ -76,7 +76,7 @@ def cluster(tmp_path: Path) -> Cluster:
     return Cluster(tmp_path)
 
 
-def test_foreseen_then_applied_once_then_nothing(cluster: Cluster) -> None:
+def test_rbac_is_predicted_applied_once_and_then_unchanged(cluster: Cluster) -> None:
     status, text = cluster.play("--check")
     assert status == 0, text
     assert "changed=1 " in text
@@ -91,18 +91,19 @@ def test_foreseen_then_applied_once_then_nothing(cluster: Cluster) -> None:
     assert cluster.calls() == ["diff", "diff", "apply", "diff"]
 
 
-def test_no_kubectl(cluster: Cluster) -> None:
+def test_missing_kubectl_is_named(cluster: Cluster) -> None:
     status, text = cluster.play(kubectl="no-such-kubectl")
     assert status != 0
-    assert "no-such-kubectl --context there on localhost could not let the agent into the Kubernetes API" in " ".join(
-        text.split()
+    assert (
+        "no-such-kubectl --context there on localhost could not grant the agent access to the Kubernetes API"
+        in " ".join(text.split())
     )
-    assert "there is no such command; agent_kubectl and agent_rbac_host say what and where it is" in " ".join(
+    assert "the command does not exist; agent_kubectl and agent_rbac_host set the command and its host" in " ".join(
         text.split()
     )
 
 
-def test_the_api_refuses(cluster: Cluster) -> None:
+def test_refusal_of_the_api_is_shown(cluster: Cluster) -> None:
     refusal = 'Error from server (Forbidden): clusterroles is forbidden: User "me" cannot get resource'
     status, text = cluster.play(FAKE_REFUSAL=refusal)
     assert status != 0

@@ -40,7 +40,7 @@ PLAY = """
 
 
 @pytest.mark.parametrize(("key", "iptables"), [("redhat", "iptables-nft"), ("suse", "iptables"), ("arch", "iptables")])
-def test_the_role_brings_all_commands_without_a_network(key: str, iptables: str, tmp_path: Path) -> None:
+def test_prepare_installs_all_commands_without_network(key: str, iptables: str, tmp_path: Path) -> None:
     family = FAMILIES[key]
     root = ForeignRoot(tmp_path)
     try:

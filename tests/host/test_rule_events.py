@@ -30,7 +30,7 @@ def told(events: RuleEvents) -> bool:
 
 
 @pytest.mark.parametrize("tool", ["iptables-nft", "ip6tables-nft"])
-def test_every_change_is_heard_once(events: RuleEvents, tool: str) -> None:
+def test_every_rule_change_sends_one_event(events: RuleEvents, tool: str) -> None:
     many = "\n".join(f"-A OURS -p tcp --dport {port} -j ACCEPT" for port in range(1, 2000))
     for words, text in (
         (("-N", "OURS"), None),
@@ -45,14 +45,14 @@ def test_every_change_is_heard_once(events: RuleEvents, tool: str) -> None:
         assert events.rules_changed()
 
 
-def test_who_only_looks_is_not_heard(events: RuleEvents) -> None:
+def test_reading_rules_sends_no_event(events: RuleEvents) -> None:
     sh("iptables-nft", "-t", "nat", "-N", "OURS")
     assert events.rules_changed()
     sh("iptables-nft-save")
     assert not told(events)
 
 
-def test_other_tables_are_others_business(events: RuleEvents) -> None:
+def test_changes_of_other_tables_send_no_event(events: RuleEvents) -> None:
     for words in (("-N", "THEIRS"), ("-A", "THEIRS", "-j", "ACCEPT"), ("-F", "THEIRS"), ("-X", "THEIRS")):
         sh("iptables-nft", "-t", "mangle", *words)
         assert told(events)

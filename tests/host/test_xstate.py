@@ -60,7 +60,7 @@ def preloaded(tmp_path: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(library), use_errno=True)
 
 
-def test_a_short_area_sets_the_registers_that_it_has(stopped: int, preloaded: ctypes.CDLL) -> None:
+def test_short_xstate_area_sets_its_registers(stopped: int, preloaded: ctypes.CDLL) -> None:
     whole = bytearray(1 << 16)
     code, size = ask(preloaded, GETREGSET, stopped, whole)
     assert code == 0
@@ -77,7 +77,7 @@ def test_a_short_area_sets_the_registers_that_it_has(stopped: int, preloaded: ct
         assert now[XMM0 : XMM0 + 16] == bytes(range(16))
 
 
-def test_a_whole_area_passes_as_it_is(stopped: int, preloaded: ctypes.CDLL) -> None:
+def test_whole_xstate_area_passes_unchanged(stopped: int, preloaded: ctypes.CDLL) -> None:
     area = bytearray(1 << 16)
     _code, size = ask(preloaded, GETREGSET, stopped, area)
     whole = area[:size]

@@ -75,6 +75,14 @@ def bare_cluster(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
     assert found.node() == before
 
 
+@pytest.fixture(scope="module")
+def nft_cluster(bare_cluster: Cluster) -> Cluster:
+    """Make a cluster whose agent will have its rules in tables of nftables, unless a test configures otherwise."""
+    bare_cluster.settings = {"rules": {"backend": "nftables"}}
+    bare_cluster.configure()
+    return bare_cluster
+
+
 @pytest.fixture
 def empty_ipvs() -> Iterator[None]:
     """Empty IPVS's table before and after the test."""

@@ -36,7 +36,8 @@ class Example:
 
     ``tasks`` says what each task does, by its name or number. ``files`` are on the controller before the tasks run.
     The commands in ``before`` and the modules in ``given`` have run on the node. ``variables`` and the results of the
-    modules in ``asked`` are defined. ``after`` runs when everything that the owners of the tasks have is removed.
+    modules in ``asked`` are defined. ``after`` runs when everything that the owners of the tasks have is removed. With
+    ``nft``, the tasks need nf_tables for IP, which the user-mode kernel of Debian does not have.
     """
 
     tasks: dict[str, str]
@@ -46,6 +47,7 @@ class Example:
     variables: dict[str, Any] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)
     after: list[list[str]] = field(default_factory=list)
+    nft: bool = False
 
 
 def commands(text: str) -> list[list[str]]:
@@ -71,7 +73,11 @@ WEB = {
 
 EXAMPLES: dict[str, Example] = {
     "plugins/modules/agent_install.py": Example(
-        {"Install the agent": PROVES, "Say that it works": CHANGES, "Or go back to what worked before": STAYS},
+        {
+            "Install the agent": PROVES,
+            "Record that the release works": CHANGES,
+            "Or roll back to the release that worked before": STAYS,
+        },
         {"files/kubenode-agent.tar.gz": bundle("import sys\n")},
         commands("mount -t tmpfs memory /usr/local/bin"),
         variables={"agent_config": {"source": {"files": {"path": "/etc/kubenode/manifests"}}}},
@@ -79,11 +85,11 @@ EXAMPLES: dict[str, Example] = {
     ),
     "plugins/modules/ipsets.py": Example(
         {
-            "Have a set of networks, and exactly these members": CHANGES,
+            "Have a set of networks with exactly these members": CHANGES,
             "Add one address that expires after five minutes, leave the other members alone": CHANGES,
-            "Have exactly these sets of mine, and no other of mine": CHANGES,
-            "Have the members that a file on the controller lists, however many": CHANGES,
-            "Look a packet up in these two sets, in this order": CHANGES,
+            "Have exactly these sets of the owner edge": CHANGES,
+            "Have the members that a file on the controller lists": CHANGES,
+            "Look up a packet in two sets, in this order": CHANGES,
             "Remove a set": CHANGES,
         },
         {"files/listed.txt": "# from somewhere\n192.0.2.0/24\n198.51.100.0/24\n"},
@@ -92,7 +98,7 @@ EXAMPLES: dict[str, Example] = {
         {
             "Read two sets": READS,
             "Read all sets as kubenode.ipvs.ipsets takes them": READS,
-            "Have the same again": STAYS,
+            "Restore this state": STAYS,
         },
         before=[*TRUSTED, *commands("ipset create blocked hash:ip")],
         after=[*NO_TRUSTED, *commands("ipset destroy blocked")],
@@ -100,8 +106,8 @@ EXAMPLES: dict[str, Example] = {
     "plugins/modules/iptables_chains.py": Example(
         {
             "Let only trusted networks reach the node port range": CHANGES,
-            "Rules as fields; what is not let through is logged and dropped": CHANGES,
-            "Masquerade what leaves for the back ends, in both families": CHANGES,
+            "Write rules as fields, and log and drop all other packets": CHANGES,
+            "Masquerade packets to the back ends, in both families": CHANGES,
             "Remove a chain and the jumps into it": CHANGES,
         },
         before=TRUSTED,
@@ -111,18 +117,18 @@ EXAMPLES: dict[str, Example] = {
         {
             "Read the rules of the table nat": READS,
             "Read all chains as kubenode.ipvs.iptables_chains takes them": READS,
-            "Have the same again": STAYS,
+            "Restore this state": STAYS,
         },
         given=[("iptables_chains", {"chains": [{"name": "MINE", "rules": ["-j DROP"], "families": ["ipv4", "ipv6"]}]})],
     ),
     "plugins/modules/ipvs_services.py": Example(
         {
-            "Balance a web service over two back ends": CHANGES,
-            "Stop new connections to one back end, leave the others alone": CHANGES,
-            "Leave the weights of those that are there to the health checker": CHANGES,
-            "Have exactly these virtual servers of mine, and no other of mine": CHANGES,
-            "Replace a back end; the old one goes when its last connection has ended, or after ten minutes": CHANGES,
-            "Forget idle connections after an hour, and tell the other balancer of the connections": CHANGES,
+            "Balance a web service over two real servers": CHANGES,
+            "Stop new connections to one real server, leave the others as they are": CHANGES,
+            "Leave the weights of existing real servers to a health checker": CHANGES,
+            "Have exactly these virtual servers of the owner edge": CHANGES,
+            "Replace a real server, and drain the old one for at most ten minutes": CHANGES,
+            "Forget idle connections after an hour, and synchronise connections with another balancer": CHANGES,
             "Remove a virtual server": CHANGES,
         },
         before=[*ETH0, *TIMEOUTS],
@@ -133,26 +139,51 @@ EXAMPLES: dict[str, Example] = {
             "Read the table": READS,
             "Stop if a real server has connections": READS,
             "Read it as kubenode.ipvs.ipvs_services takes it": READS,
-            "Have the same again, for example on a node that takes over": STAYS,
+            "Restore this table, for example on another node": STAYS,
         },
         given=[("ipvs_services", {"services": [WEB]})],
     ),
     "plugins/modules/kernel_modules.py": Example(
-        {"What IPVS needs": CHANGES, "Take all back that this owner ever wanted": CHANGES},
+        {"Load the kernel modules of IPVS": CHANGES, "Remove all modules of this owner": CHANGES},
     ),
     "plugins/modules/kernel_modules_info.py": Example(
         {
-            "Ask for what IPVS needs": READS,
-            "Stop where the kernel has no IPVS": READS,
-            "Read what is loaded, and for whom": READS,
-            "Have the same again of what was loaded for the owner ansible": STAYS,
+            "Read the state of the modules that IPVS needs": READS,
+            "Fail if the kernel has no IPVS": READS,
+            "Read all loaded modules with their owners": READS,
+            "Load the modules of the owner ansible again": STAYS,
         },
         given=[("kernel_modules", {"modules": ["ip_vs_sed"]})],
     ),
     "plugins/modules/kernel_settings.py": Example(
-        {"What IPVS needs": CHANGES}, before=commands("sysctl -w net.ipv4.ip_forward=0 net.ipv4.vs.conntrack=0")
+        {"Load the kernel modules of IPVS": CHANGES},
+        before=commands("sysctl -w net.ipv4.ip_forward=0 net.ipv4.vs.conntrack=0"),
     ),
-    "plugins/modules/node_check.py": Example({"Look at the node": READS, "Stop on nodes that cannot do IPVS": READS}),
+    "plugins/modules/nft_tables.py": Example(
+        {
+            "Let only trusted networks reach the node ports": CHANGES,
+            "Have the tables that files on the controller hold, unless they cut the controller off": CHANGES,
+            "Have exactly this table of mine, and no other of mine": CHANGES,
+            "Remove a table": CHANGES,
+        },
+        {
+            "files/edge.nft": "chain input { type filter hook input priority 0\nct state invalid drop\n}\n",
+            "templates/mangling.nft.j2": "chain {{ 'marked' }} { meta mark set 1\n}\n",
+        },
+        nft=True,
+    ),
+    "plugins/modules/nft_tables_info.py": Example(
+        {
+            "Read a table": READS,
+            "Read all tables as kubenode.ipvs.nft_tables takes them": READS,
+            "Have the same again": STAYS,
+        },
+        given=[("nft_tables", {"tables": [{"name": "edge", "content": "chain c { accept\n}"}]})],
+        nft=True,
+    ),
+    "plugins/modules/node_check.py": Example(
+        {"Check the node": READS, "Fail on nodes that are not fit for IPVS": READS}
+    ),
     # uml-pytest runs where both are installed, because its file system is this machine's. Molecule's scenarios install
     # packages.
     "plugins/modules/packages.py": Example(
@@ -161,14 +192,14 @@ EXAMPLES: dict[str, Example] = {
     ),
     "plugins/modules/service_proxy.py": Example(
         {
-            "Balance as the manifests in a directory on the controller say": CHANGES,
-            "A Service without a cluster": CHANGES,
-            "Take all of that away": CHANGES,
+            "Serve the manifests in a directory on the controller": CHANGES,
+            "Serve a Service without a cluster": CHANGES,
+            "Remove the service proxy": CHANGES,
         },
         MANIFESTS,
     ),
     "plugins/modules/swap.py": Example(
-        {"Turn swap off, now and at every boot": CHANGES, "Have swap again as it was": CHANGES},
+        {"Turn swap off, now and at every boot": CHANGES, "Restore swap": CHANGES},
         {
             "bin/swap": (
                 "#!/bin/sh\necho 4M >/sys/block/zram0/disksize\nmkswap /dev/zram0\necho /dev/zram0 none swap sw 0 0"
@@ -180,11 +211,11 @@ EXAMPLES: dict[str, Example] = {
     ),
     "plugins/modules/sysctls.py": Example(
         {
-            "What IPVS wants": CHANGES,
-            "At least this much, and not more than that": CHANGES,
-            "Route replies another way, and have it as before if the controller is cut off by it": CHANGES,
-            "Have the former value again": CHANGES,
-            "Take all back that this owner ever set": CHANGES,
+            "Set the kernel parameters of IPVS": CHANGES,
+            "Set bounds instead of values": CHANGES,
+            "Filter by reverse path, and undo the change if it cuts off the controller": CHANGES,
+            "Restore the original value": CHANGES,
+            "Restore all parameters of this owner": CHANGES,
         },
         before=commands(
             "ip link add eth0.100 type dummy\nsysctl -w net.ipv4.ip_forward=0 net.ipv4.conf.all.rp_filter=0"
@@ -193,17 +224,17 @@ EXAMPLES: dict[str, Example] = {
     ),
     "plugins/modules/sysctls_info.py": Example(
         {
-            "Read what IPVS can be told": READS,
+            "Read the parameters of IPVS": READS,
             "Show them as kubenode.ipvs.sysctls takes them": "net.ipv4.vs.conntrack",
-            "Read what the ledger lists": READS,
-            "Have the same again": STAYS,
+            "Read the parameters that the ledger lists": READS,
+            "Restore this state": STAYS,
         },
         given=[("sysctls", {"sysctls": {"net.ipv4.vs.conntrack": 1}})],
     ),
     "plugins/modules/virtual_addresses.py": Example(
         {
-            "Take the addresses of two virtual servers": CHANGES,
-            "Take one more address, leave the others alone": CHANGES,
+            "Add the addresses of two virtual servers": CHANGES,
+            "Add one more address, leave the others as they are": CHANGES,
             "Remove the link with its addresses": CHANGES,
         },
     ),
@@ -211,20 +242,20 @@ EXAMPLES: dict[str, Example] = {
         {
             "Read the proxy's addresses": READS,
             "Read them as kubenode.ipvs.virtual_addresses takes them": READS,
-            "Have the same again": STAYS,
+            "Restore this state": STAYS,
         },
         before=commands("ip link add kube-ipvs0 type dummy\nip address add 192.0.2.80/32 dev kube-ipvs0"),
         after=commands("ip link del kube-ipvs0"),
     ),
-    "plugins/filter/fleet_report.py": Example({"Show it": "node1"}, asked={"found": "node_check"}),
+    "plugins/filter/fleet_report.py": Example({"Show the report": "node1"}, asked={"found": "node_check"}),
     "plugins/filter/keep_off.py": Example({"Show what keeps kube-proxy off nodes that the agent serves": "NotIn"}),
     "plugins/filter/kubeadm_config.py": Example({"Write what kubeadm init would read": "kind: KubeProxyConfiguration"}),
-    "plugins/filter/kubeadm_plan.py": Example({"Say who proxies": "agent"}),
+    "plugins/filter/kubeadm_plan.py": Example({"Show the decided proxy": "agent"}),
     "plugins/filter/to_ipset.py": Example({"Show a set as ipset would read it": "add trusted 192.0.2.0/24"}),
     "plugins/filter/to_iptables.py": Example({"Show a chain as iptables-restore would read it": "-I INPUT -j EDGE"}),
     "plugins/filter/to_ipvsadm.py": Example({"Show virtual servers as ipvsadm would": "-A -t 192.0.2.10:80 -s rr"}),
     "plugins/lookup/objects.py": Example(
-        {"Name the Services in a directory": "['web']", "Converge a node by what a cluster says": CHANGES},
+        {"Name the Services in a directory": "['web']", "Converge a node to the objects of a cluster": CHANGES},
         {**MANIFESTS, "bin/kubectl": f"#!/bin/sh\necho '{LIST}'\n"},
     ),
     "README.md #1": Example({"One virtual server, and none of ours beside it": CHANGES}),
@@ -243,6 +274,7 @@ EXAMPLES: dict[str, Example] = {
     "docs/how-to/converge.md #3": Example({"#1": CHANGES}, before=[*ETH0, *TIMEOUTS], after=[*NO_ETH0, *TIMEOUTS]),
     "docs/how-to/converge.md #4": Example({"#1": CHANGES}),
     "docs/how-to/converge.md #5": Example({"#1": CHANGES}, before=TRUSTED, after=NO_TRUSTED),
-    "docs/how-to/converge.md #6": Example({"#1": CHANGES}, {"files/blocked.txt": "192.0.2.0/24\n"}),
+    "docs/how-to/converge.md #6": Example({"#1": CHANGES}, nft=True),
+    "docs/how-to/converge.md #7": Example({"#1": CHANGES}, {"files/blocked.txt": "192.0.2.0/24\n"}),
     "docs/how-to/service-proxy.md #1": Example({"Balance as the manifests say": CHANGES}, MANIFESTS),
 }

@@ -25,6 +25,7 @@ BETWEEN = {
     "ipsets": {"confirm"},
     "iptables_chains": {"confirm"},
     "ipvs_services": {"confirm"},
+    "nft_tables": {"confirm"},
     "service_proxy": {"confirm"},
     "sysctls": {"confirm"},
     "virtual_addresses": {"confirm"},

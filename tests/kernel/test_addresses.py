@@ -34,7 +34,7 @@ def no_link() -> Iterator[None]:
     subprocess.run(["ip", "link", "del", LINK], check=False, capture_output=True)
 
 
-def test_what_is_written_is_read_and_what_ip_shows() -> None:
+def test_written_addresses_are_read_back_and_match_ip() -> None:
     before = ip("addr")
     steps = [Step("link", LINK, None, Link()), *(Step("address", key, None, True) for key in KEYS)]
     result = addresses.apply(steps)
@@ -56,7 +56,7 @@ def test_what_is_written_is_read_and_what_ip_shows() -> None:
     assert ip("addr") == before
 
 
-def test_what_is_so_already_is_done() -> None:
+def test_repeated_address_steps_succeed() -> None:
     steps = [Step("link", LINK, None, Link()), Step("address", KEYS[0], None, True)]
     assert addresses.apply(steps).failed == []
     assert addresses.apply(steps).done == steps
@@ -65,7 +65,7 @@ def test_what_is_so_already_is_done() -> None:
     assert addresses.apply(gone).done == gone
 
 
-def test_a_link_goes_up_and_down() -> None:
+def test_link_is_set_up_and_down() -> None:
     """Setting the link down would make the kernel drop its IPv6 addresses."""
     steps = [Step("link", LINK, None, Link()), *(Step("address", key, None, True) for key in (KEYS[0], KEYS[-1]))]
     assert addresses.apply(steps).failed == []
@@ -93,7 +93,7 @@ def test_errors_name_the_item() -> None:
     assert result.done == steps[1:]
 
 
-def test_a_link_of_somebody_else_may_have_any_name() -> None:
+def test_foreign_link_may_have_any_name() -> None:
     subprocess.run(["ip", "link", "add", b"caf\xe9", "type", "dummy"], check=True)
     try:
         subprocess.run(["ip", "addr", "add", "192.0.2.9/32", "dev", b"caf\xe9"], check=True)

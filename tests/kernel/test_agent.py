@@ -38,7 +38,7 @@ def real_servers(address: str = WEB, port: int = 80) -> list[str]:
     return sorted(found)
 
 
-def test_converges_and_has_nothing_left_to_do(agent: AgentProcess) -> None:
+def test_agent_converges_and_has_nothing_left_to_do(agent: AgentProcess) -> None:
     agent.start()
     assert real_servers() == ["10.244.1.1:8080 1", "10.244.1.2:8080 1"]
     assert real_servers("192.0.2.1", 30080) == real_servers()
@@ -68,7 +68,7 @@ def test_object_of_an_attacker_costs_only_itself(agent: AgentProcess) -> None:
     eventually(lambda: real_servers() == ["10.244.1.1:8080 1"])
 
 
-def test_follows_edits(agent: AgentProcess) -> None:
+def test_agent_follows_edits_of_manifests(agent: AgentProcess) -> None:
     agent.start()
     agent.write("web.json", web(3))
     eventually(lambda: "0AF40103:1F90" in Path("/proc/net/ip_vs").read_text())
@@ -81,7 +81,7 @@ def test_follows_edits(agent: AgentProcess) -> None:
     assert agent.plan() == []
 
 
-def test_a_bad_file_keeps_its_last_good_version_and_stops_nobody(agent: AgentProcess) -> None:
+def test_bad_file_keeps_its_last_good_version(agent: AgentProcess) -> None:
     agent.start()
     (agent.manifests / "web.json").write_text('{"kind": "List", "items": [')
     agent.write("other.json", web(1, "other", "10.96.0.11", 30081))
@@ -95,7 +95,7 @@ def test_a_bad_file_keeps_its_last_good_version_and_stops_nobody(agent: AgentPro
     assert agent.ask("status")["problems"] == []
 
 
-def test_a_bad_service_is_reported_and_the_others_converge(agent: AgentProcess) -> None:
+def test_bad_service_is_reported_and_others_converge(agent: AgentProcess) -> None:
     bad = objects.service("bad", ["10.96.0.12"], [objects.port(70000, "http")])
     agent.write("bad.json", [bad, *web(1, "other", "10.96.0.11", 30081)])
     agent.start()
@@ -107,7 +107,7 @@ def test_a_bad_service_is_reported_and_the_others_converge(agent: AgentProcess) 
     eventually(lambda: real_servers("10.96.0.12"))
 
 
-def test_a_deleted_set_comes_back(agent: AgentProcess) -> None:
+def test_deleted_set_is_restored(agent: AgentProcess) -> None:
     agent.configure({"ipvs": {"syncPeriod": "2s"}})
     agent.start()
     before = dump()
@@ -135,7 +135,7 @@ def test_restart_changes_nothing_and_reload_applies_config(agent: AgentProcess) 
     assert f"-A -t {WEB}:80 -s wrr" in sh("ipvsadm", "-Sn")
 
 
-def test_cleanup_leaves_what_others_have_made_byte_for_byte(agent: AgentProcess) -> None:
+def test_cleanup_leaves_foreign_items_byte_for_byte(agent: AgentProcess) -> None:
     sh("ipvsadm", "-A", "-t", "203.0.113.9:443", "-s", "wrr")
     sh("ipvsadm", "-a", "-t", "203.0.113.9:443", "-r", "203.0.113.10:8443", "-m", "-w", "7")
     sh("ipset", "create", "mine", "hash:ip")
@@ -159,7 +159,7 @@ def test_cleanup_leaves_what_others_have_made_byte_for_byte(agent: AgentProcess)
     agent.command("cleanup", "--check", "--run-dir", str(agent.run), expect=0)
 
 
-def test_cleanup_gives_sysctls_back_that_nobody_changed_since(agent: AgentProcess) -> None:
+def test_cleanup_restores_sysctls_unless_changed_since(agent: AgentProcess) -> None:
     former = {
         "net.ipv4.ip_forward": "0",
         "net.ipv4.vs.conntrack": "0",
@@ -182,7 +182,7 @@ def test_cleanup_gives_sysctls_back_that_nobody_changed_since(agent: AgentProces
     agent.command("cleanup", "--check", "--run-dir", str(agent.run), expect=0)
 
 
-def test_a_foreign_virtual_server_is_left_alone_and_named(agent: AgentProcess) -> None:
+def test_foreign_virtual_server_is_left_alone_and_named(agent: AgentProcess) -> None:
     sh("ipvsadm", "-A", "-t", f"{WEB}:80", "-s", "sh")
     agent.write("other.json", web(1, "other", "10.96.0.11", 30081))
     agent.start()
@@ -213,7 +213,7 @@ def test_agent_with_unreadable_manifests_removes_nothing(agent: AgentProcess) ->
     eventually(lambda: len(real_servers()) == 1)
 
 
-def test_show_and_check(agent: AgentProcess) -> None:
+def test_show_and_check_report_the_node(agent: AgentProcess) -> None:
     agent.start()
     text = agent.command("show", *agent.options()).stdout
     assert f"tcp {WEB}:80 rr   agent   ns1/web:http" in text
@@ -243,7 +243,7 @@ def test_show_and_check(agent: AgentProcess) -> None:
     assert "IPVS with the scheduler rr: a virtual server could be made" in checked.stdout
 
 
-def test_thresholds_that_somebody_has_set_are_healed(agent: AgentProcess) -> None:
+def test_foreign_thresholds_are_reverted(agent: AgentProcess) -> None:
     """A quick read of real servers does not contain thresholds."""
     agent.start()
     before = sh("ipvsadm", "-Ln", "--thresholds")
@@ -254,7 +254,7 @@ def test_thresholds_that_somebody_has_set_are_healed(agent: AgentProcess) -> Non
     eventually(lambda: sh("ipvsadm", "-Ln", "--thresholds") == before)
 
 
-def test_an_address_that_is_taken_ends_the_agent_if_asked_for(agent: AgentProcess) -> None:
+def test_used_listen_address_ends_the_agent_if_configured(agent: AgentProcess) -> None:
     with socket.create_server(("127.0.0.1", 10249)):
         agent.start()
         assert "cannot listen for metrics" in agent.log.read_text()
@@ -268,7 +268,7 @@ def test_an_address_that_is_taken_ends_the_agent_if_asked_for(agent: AgentProces
 
 
 @pytest.mark.parametrize(("given", "score"), [({}, -999), ({"oomScoreAdj": 500}, 500)])
-def test_how_readily_the_kernel_ends_it(agent: AgentProcess, given: dict[str, int], score: int) -> None:
+def test_oom_score_of_the_agent_is_applied(agent: AgentProcess, given: dict[str, int], score: int) -> None:
     agent.configure(given)
     agent.start()
     assert agent.process is not None
@@ -276,7 +276,7 @@ def test_how_readily_the_kernel_ends_it(agent: AgentProcess, given: dict[str, in
     eventually(lambda: int(path.read_text()) == score)
 
 
-def test_check_asks_what_kube_proxy_asks(agent: AgentProcess, tmp_path: Path) -> None:
+def test_check_tests_the_prerequisites_of_kube_proxy(agent: AgentProcess, tmp_path: Path) -> None:
     """One answer names an old ipset and a missing scheduler. The check leaves existing items as they are."""
     agent.configure({"ipvs": {"scheduler": "fo"}})
     subprocess.run(["modprobe", "-r", "ip_vs_fo"], check=True)
@@ -298,7 +298,7 @@ def test_check_asks_what_kube_proxy_asks(agent: AgentProcess, tmp_path: Path) ->
     assert sh("ipvsadm", "-Sn") == before
 
 
-def test_apply_once(agent: AgentProcess) -> None:
+def test_apply_converges_once(agent: AgentProcess) -> None:
     words = ("--objects", str(agent.manifests), *agent.options())
     agent.command("apply", "--check", *words, expect=2)
     assert real_servers() == []
@@ -310,7 +310,7 @@ def test_apply_once(agent: AgentProcess) -> None:
     assert real_servers() == ["10.244.1.1:8080 1"]
 
 
-def test_says_where_it_hangs_when_the_watchdog_ends_it(agent: AgentProcess) -> None:
+def test_watchdog_abort_logs_where_the_loop_hung(agent: AgentProcess) -> None:
     agent.start()
     assert agent.stop(signal.SIGABRT) == -signal.SIGABRT
     said = agent.log.read_text()

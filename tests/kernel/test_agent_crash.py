@@ -32,7 +32,7 @@ def services(count: int) -> list[objects.Object]:
     return found
 
 
-def test_killed_at_random_moments(tmp_path: Path) -> None:
+def test_agent_killed_at_random_moments_converges(tmp_path: Path) -> None:
     subprocess.run(["modprobe", "-a", *MODULES], check=True)
     fresh()
     sh("ip", "link", "set", "lo", "up")

@@ -39,7 +39,7 @@ HARMS = {
 
 
 @pytest.mark.parametrize(("harm", "kind"), HARMS.items(), ids=HARMS)
-def test_heals_drift_and_counts_it(agent: AgentProcess, harm: str, kind: str) -> None:
+def test_drift_is_reverted_and_counted(agent: AgentProcess, harm: str, kind: str) -> None:
     told = harm.startswith("ip ")  # the kernel sends an event at once
     agent.configure({"ipvs": {"syncPeriod": "5m" if told else "2s"}, "metricsBindAddress": "127.0.0.1:10249"})
     agent.start()
@@ -60,7 +60,7 @@ def test_heals_drift_and_counts_it(agent: AgentProcess, harm: str, kind: str) ->
         assert " reason=" in line
 
 
-def test_a_jump_that_others_push_down_stays_there(agent: AgentProcess) -> None:
+def test_prepended_jump_stays_where_other_rules_push_it(agent: AgentProcess) -> None:
     """A jump that another process pushes down stays there, as with kube-proxy.
 
     A process that keeps its own rules first, as Calico's Felix does, would push the jump down again, without end.

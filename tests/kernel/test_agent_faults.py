@@ -134,7 +134,7 @@ def use() -> int:
 
 
 @pytest.mark.parametrize("row", [*TABLE, *KILLED], ids=lambda row: f"{row[0]}-{row[1]}")
-def test_the_command_line(agent: AgentProcess, row: tuple[str, str, int], each: int) -> None:
+def test_command_line_survives_failed_calls(agent: AgentProcess, row: tuple[str, str, int], each: int) -> None:
     words = ("apply", *agent.options(), "--objects", str(agent.manifests))
 
     def apply() -> int:
@@ -163,7 +163,7 @@ def test_the_command_line(agent: AgentProcess, row: tuple[str, str, int], each: 
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row[0]}-{row[1]}")
-def test_a_running_agent(running: AgentProcess, row: tuple[str, str, int], each: int) -> None:
+def test_running_agent_survives_failed_calls(running: AgentProcess, row: tuple[str, str, int], each: int) -> None:
     agent = running
     assert agent.process is not None
     before = use()

@@ -67,7 +67,7 @@ def test_abusive_clients_deny_no_health_check(agent: AgentProcess, address: str)
     eventually(lambda: "10.244.1.3:8080" in sh("ipvsadm", "-Sn"), 60)
 
 
-def test_a_held_iptables_lock_does_not_delay_health(agent: AgentProcess) -> None:
+def test_held_iptables_lock_does_not_delay_health(agent: AgentProcess) -> None:
     """The lock is held from before the start; the agent retries."""
     with open("/run/xtables.lock", "a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -81,7 +81,7 @@ def test_a_held_iptables_lock_does_not_delay_health(agent: AgentProcess) -> None
     eventually(lambda: health() == 200)
 
 
-def test_a_lock_that_is_held_for_a_moment_is_waited_for(agent: AgentProcess) -> None:
+def test_briefly_held_lock_is_waited_for(agent: AgentProcess) -> None:
     agent.start(wait=False)
     agent.converged(60)
     sh("iptables", "-t", "nat", "-F", "KUBE-SERVICES")
@@ -93,7 +93,7 @@ def test_a_lock_that_is_held_for_a_moment_is_waited_for(agent: AgentProcess) -> 
     assert holder.wait() == 0
 
 
-def test_a_tool_that_hangs_is_named_before_the_watchdog(agent: AgentProcess, tmp_path: Path) -> None:
+def test_hanging_tool_is_named_before_the_watchdog(agent: AgentProcess, tmp_path: Path) -> None:
     """The agent names a hanging tool, answers health checks meanwhile, and recovers when the tool does.
 
     A script in front of the real tool sleeps.

@@ -74,7 +74,7 @@ def problems(agent: AgentProcess) -> dict[str, str]:
 TWO = ["10.244.1.1:8080", "10.244.1.2:8080"]
 
 
-def test_the_api_says_what_the_node_holds(agent: AgentProcess, api: FakeApiServer) -> None:
+def test_agent_serves_the_objects_of_the_api(agent: AgentProcess, api: FakeApiServer) -> None:
     # the agent serves changes from the API at once, not with the next full sync
     agent.use_api(api.url, {"ipvs": {"syncPeriod": "1h"}})
     start(agent)
@@ -100,7 +100,7 @@ def heard() -> bool:
     return ":10256" in sh("ss", "-Hltn")
 
 
-def test_a_label_says_whose_the_node_is(agent: AgentProcess, api: FakeApiServer) -> None:
+def test_node_label_decides_whether_the_agent_serves(agent: AgentProcess, api: FakeApiServer) -> None:
     source = {"kubernetes": {"kubeconfig": str(agent.directory / "kubeconfig")}}
     agent.configure({}, source=source, nodeSelector={"kubenode.ipvs/proxy": "agent"})
     before = dump()
@@ -126,7 +126,7 @@ def test_a_label_says_whose_the_node_is(agent: AgentProcess, api: FakeApiServer)
     agent.converged()
 
 
-def test_an_object_that_cannot_be_served_gets_an_event(agent: AgentProcess, api: FakeApiServer) -> None:
+def test_unservable_object_gets_a_kubernetes_event(agent: AgentProcess, api: FakeApiServer) -> None:
     start(agent)
     api.put(objects.service("bad", ["10.96.0.300"]))
     eventually(lambda: [event["regarding"]["name"] for event in api.events] == [NODE, "bad"])
@@ -134,7 +134,7 @@ def test_an_object_that_cannot_be_served_gets_an_event(agent: AgentProcess, api:
     assert real_servers() == TWO
 
 
-def test_a_quiet_agent_does_nothing(agent: AgentProcess, api: FakeApiServer) -> None:
+def test_idle_agent_does_nothing(agent: AgentProcess, api: FakeApiServer) -> None:
     """Waiting for the API costs hardly a system call; a busy loop would make thousands a second."""
     start(agent)
     eventually(lambda: api.watching(SLICES))
@@ -189,7 +189,7 @@ def test_start_without_api_restores_and_return_changes_little(agent: AgentProces
         again.close()
 
 
-def test_kill_while_the_api_is_away_and_back(agent: AgentProcess, api: FakeApiServer) -> None:
+def test_agent_killed_while_the_api_is_away_converges(agent: AgentProcess, api: FakeApiServer) -> None:
     """The snapshot on disk is complete, whatever moment the agent is killed at."""
     start(agent)
     eventually(lambda: (agent.directory / "state/objects").exists())

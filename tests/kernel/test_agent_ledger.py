@@ -54,7 +54,7 @@ def claims(agent: AgentProcess, owner: str = "agent") -> set[tuple[str, str]]:
         return set(database.execute("SELECT kind, key FROM claim WHERE owner = ?", (owner,)))
 
 
-def test_a_held_lock_neither_stops_nor_ends_the_agent(agent: AgentProcess, tmp_path: Path) -> None:
+def test_held_lock_neither_blocks_nor_ends_the_agent(agent: AgentProcess, tmp_path: Path) -> None:
     """The agent answers, feeds the watchdog, names the holder of the lock, and goes on when the lock is free."""
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
@@ -85,7 +85,7 @@ def test_a_held_lock_neither_stops_nor_ends_the_agent(agent: AgentProcess, tmp_p
 
 
 @pytest.mark.parametrize("way", ["removed", "replaced"])
-def test_a_ledger_that_is_lost_is_made_anew(agent: AgentProcess, way: str) -> None:
+def test_lost_ledger_is_created_again(agent: AgentProcess, way: str) -> None:
     start(agent)
     before, made = claims(agent), dump()
     (agent.run / "ledger.db").unlink()
@@ -120,7 +120,7 @@ def test_the_agent_adopts_once(agent: AgentProcess) -> None:
     assert "KUBE-LB-INGRESS-LOCAL" not in sh("ipset", "list", "-n")
 
 
-def test_an_agent_without_its_ledger_adopts_what_it_made(agent: AgentProcess) -> None:
+def test_agent_without_its_ledger_adopts_its_items(agent: AgentProcess) -> None:
     """After a stop, only the ledger distinguishes the agent's own items from kube-proxy's.
 
     The agent names them and keeps them. ``kubenode adopt`` makes the agent take them over.

@@ -46,7 +46,7 @@ def web() -> list[objects.Object]:
     return [objects.service("web", [WEB], ports, kind="NodePort"), pieces]
 
 
-def test_no_ip_vs_yet(agent: AgentProcess, manager: ServiceManager) -> None:
+def test_agent_waits_for_ip_vs(agent: AgentProcess, manager: ServiceManager) -> None:
     helper = Path("/proc/sys/kernel/modprobe")
     former = helper.read_text()
     sh("ip", "link", "set", "lo", "up")
@@ -73,7 +73,7 @@ def test_no_ip_vs_yet(agent: AgentProcess, manager: ServiceManager) -> None:
     assert f"{WEB}:80" in sh("ipvsadm", "-Sn")
 
 
-def test_no_network_yet(agent: AgentProcess, manager: ServiceManager) -> None:
+def test_agent_follows_a_network_that_comes_later(agent: AgentProcess, manager: ServiceManager) -> None:
     agent.start(environment=manager.environment)
     assert f"{WEB}:80" in sh("ipvsadm", "-Sn")
     assert "30080" not in sh("ipvsadm", "-Sn")
@@ -85,7 +85,7 @@ def test_no_network_yet(agent: AgentProcess, manager: ServiceManager) -> None:
     assert agent.plan() == []
 
 
-def test_no_api_yet(agent: AgentProcess, manager: ServiceManager) -> None:
+def test_agent_waits_for_the_api(agent: AgentProcess, manager: ServiceManager) -> None:
     sh("ip", "link", "set", "lo", "up")
     with socket.create_server(("127.0.0.1", 0)) as placeholder:
         port = placeholder.getsockname()[1]
@@ -110,7 +110,7 @@ def test_no_api_yet(agent: AgentProcess, manager: ServiceManager) -> None:
         api.close()
 
 
-def test_nothing_at_all_yet(agent: AgentProcess, manager: ServiceManager) -> None:
+def test_agent_waits_for_all_prerequisites(agent: AgentProcess, manager: ServiceManager) -> None:
     """Configuration and manifests are missing."""
     sh("ip", "link", "set", "lo", "up")
     away = agent.directory / "away"

@@ -139,7 +139,7 @@ def test_connection_survives_endpoint_and_service_removal(agent: AgentProcess, p
     assert agent.plan() == []
 
 
-def test_draining_has_an_end_if_asked_for(agent: AgentProcess, pods: Pods) -> None:
+def test_drain_ends_at_the_configured_bound(agent: AgentProcess, pods: Pods) -> None:
     agent.configure({}, gracefulTermination={"maxDuration": "2s"})
     agent.start()
     client, mine = connect()
@@ -151,14 +151,14 @@ def test_draining_has_an_end_if_asked_for(agent: AgentProcess, pods: Pods) -> No
     client.close()
 
 
-def test_an_endpoint_without_connections_goes_soon(agent: AgentProcess, pods: Pods) -> None:
+def test_endpoint_without_connections_is_removed_soon(agent: AgentProcess, pods: Pods) -> None:
     agent.start()
     agent.write("web.json", service(pods.addresses[:1]))
     eventually(lambda: pods.addresses[1] not in weights())
     assert agent.ask("status")["draining"] == []
 
 
-def test_a_udp_client_that_keeps_its_port_follows_the_endpoints(agent: AgentProcess, pods: Pods) -> None:
+def test_udp_client_with_a_fixed_port_follows_endpoints(agent: AgentProcess, pods: Pods) -> None:
     agent.write("web.json", service(pods.addresses, "UDP"))
     agent.start()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:

@@ -70,7 +70,7 @@ def told(agent: AgentProcess, words: str) -> bool:
     return any(words in problem["text"] for problem in status["problems"])
 
 
-def test_the_lock_of_iptables_is_held_by_others(agent: AgentProcess) -> None:
+def test_held_iptables_lock_is_reported_and_waited_for(agent: AgentProcess) -> None:
     """Rules wait for the lock; the agent serves everything else meanwhile."""
     with open("/run/xtables.lock", "a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -84,7 +84,7 @@ def test_the_lock_of_iptables_is_held_by_others(agent: AgentProcess) -> None:
     assert agent.ask("status")["problems"] == []
 
 
-def test_a_full_disk(agent: AgentProcess, small_disk: Path) -> None:
+def test_full_disk_is_reported_and_recovered(agent: AgentProcess, small_disk: Path) -> None:
     """The agent makes no change that it cannot record in the ledger."""
     agent.start()
     before = dump()
@@ -100,7 +100,7 @@ def test_a_full_disk(agent: AgentProcess, small_disk: Path) -> None:
     assert agent.plan() == []
 
 
-def test_a_ledger_that_cannot_be_written(agent: AgentProcess, small_disk: Path) -> None:
+def test_unwritable_ledger_is_reported_and_recovered(agent: AgentProcess, small_disk: Path) -> None:
     before = dump()
     sh("mount", "-o", "remount,ro", str(small_disk))
     agent.start(wait=False)
@@ -112,7 +112,7 @@ def test_a_ledger_that_cannot_be_written(agent: AgentProcess, small_disk: Path) 
     assert agent.plan() == []
 
 
-def test_a_damaged_ledger(agent: AgentProcess) -> None:
+def test_damaged_ledger_is_reported_and_recovered(agent: AgentProcess) -> None:
     """Without a ledger the agent does not know its own items: it changes nothing and reports that."""
     agent.start()
     agent.stop()
@@ -127,7 +127,7 @@ def test_a_damaged_ledger(agent: AgentProcess) -> None:
     eventually(lambda: served(OTHER))
 
 
-def test_a_set_that_others_use(agent: AgentProcess) -> None:
+def test_set_in_use_by_foreign_rules_is_reported(agent: AgentProcess) -> None:
     agent.start()
     agent.stop()
     rule = ("INPUT", "-m", "set", "--match-set", "KUBE-CLUSTER-IP", "dst,dst", "-j", "DROP")
@@ -144,7 +144,7 @@ def test_a_set_that_others_use(agent: AgentProcess) -> None:
     assert sh("ipset", "list", "-n") == ""
 
 
-def test_more_events_than_the_queue_holds(agent: AgentProcess) -> None:
+def test_overflowed_event_queue_causes_a_full_pass(agent: AgentProcess) -> None:
     """ENOBUFS: a full comparison finds the drift whose events were lost."""
     agent.configure({"ipvs": {"syncPeriod": "1h"}, "metricsBindAddress": "127.0.0.1:10249"})
     agent.start()
@@ -160,7 +160,7 @@ def test_more_events_than_the_queue_holds(agent: AgentProcess) -> None:
     eventually(lambda: 'kubenode_full_syncs_total{reason="events lost"} 1' in metrics())
 
 
-def test_no_descriptors_left(agent: AgentProcess) -> None:
+def test_missing_descriptors_are_survived(agent: AgentProcess) -> None:
     """The agent keeps the state while descriptors are missing, and repairs everything once it gets them."""
     agent.start()
     assert agent.process is not None

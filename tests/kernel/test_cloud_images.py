@@ -30,7 +30,7 @@ from kubenode.engine.kernel import machine as agent_machine
 from kubenode.engine.kernel import modules
 
 RELEASE = platform.release()
-TREE = Path(f"/usr/lib/uml/modules/{RELEASE}")
+TREE = Path(f"/lib/modules/{RELEASE}")
 ROLE = ROOT / "roles/prepare"
 DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
 NEEDED = DEFAULTS["prepare_kernel_modules"]

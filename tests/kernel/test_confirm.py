@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
-from support.clusters import objects
 from support.processes.guarded import PENDING, claims, die, guards, killed, node, undone, wait
 from support.processes.namespace import sh
+from support.tables.confirmed_tasks import BEFORE, TASKS
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
 
@@ -38,105 +38,6 @@ MODULES = (
     "xt_ipvs",
     "br_netfilter",
 )
-SSH = {"protocol": "tcp", "address": "192.0.2.22", "port": 22}
-WEB = {"protocol": "tcp", "address": "192.0.2.80", "port": 80}
-QUIET = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}}
-
-
-def proxied(name: str, ip: str, count: int) -> list[objects.Object]:
-    """Return a Service with this many endpoints."""
-    ends = [objects.endpoint(f"10.244.1.{number}", "n1") for number in range(1, count + 1)]
-    ports = [objects.port(80, "p", node_port=30080)]
-    return [objects.service(name, [ip], ports, kind="NodePort"), objects.piece(name, ends, [objects.port(8080, "p")])]
-
-
-PROXY: dict[str, Any] = {"node_name": "n1", "config": QUIET, "owner": "ansible"}
-BEFORE: dict[str, dict[str, Any]] = {
-    "sysctls": {"sysctls": {"net.ipv4.tcp_keepalive_time": 600}},
-    "iptables_chains": {
-        "chains": [
-            {"name": "OLD", "rules": ["-s 192.0.2.1 -j DROP", "-s 192.0.2.9 -j DROP"], "jumps": [{"chain": "FORWARD"}]},
-            {"name": "GOES", "table": "nat", "jumps": [{"chain": "OUTPUT", "position": "last"}]},
-        ]
-    },
-    "virtual_addresses": {
-        "links": [
-            {"name": "vips", "addresses": ["192.0.2.80"]},
-            {"name": "gone", "up": True, "addresses": ["192.0.2.90"]},
-        ]
-    },
-    "ipvs_services": {
-        "services": [
-            {**WEB, "real_servers": [{"address": "198.51.100.1"}, {"address": "198.51.100.2", "weight": 3}]},
-            {
-                "fwmark": 7,
-                "scheduler": "sh",
-                "scheduler_flags": ["sh-port"],
-                "persistence_timeout": 300,
-                "netmask": 24,
-                "real_servers": [
-                    {"address": "198.51.100.3", "upper_threshold": 9, "lower_threshold": 2},
-                    {
-                        "address": "2001:db8::3",
-                        "forwarding_method": "tunnel",
-                        "tunnel_type": "gue",
-                        "tunnel_port": 6080,
-                    },
-                ],
-            },
-        ],
-        "timeouts": {"tcp": 800},
-    },
-    "ipsets": {
-        "sets": [
-            {"name": "changes", "type": "hash:ip", "maxelem": 500, "members": ["192.0.2.1", "192.0.2.2"]},
-            {
-                "name": "other",
-                "type": "hash:ip",
-                "comment": True,
-                "members": ['192.0.2.1 comment "on call"', "192.0.2.2"],
-            },
-            {
-                "name": "goes",
-                "type": "hash:net",
-                "timeout": 9000,
-                "counters": True,
-                "members": ["192.0.2.0/24", "10.0.0.0/8 nomatch"],
-            },
-            {"name": "list", "type": "list:set", "members": ["goes", "changes"]},
-        ]
-    },
-    "service_proxy": {**PROXY, "objects": [*proxied("web", "10.96.0.10", 2), *proxied("old", "10.96.0.11", 1)[:1]]},
-}
-TASKS: dict[str, dict[str, Any]] = {
-    "sysctls": {"sysctls": {"net.ipv4.ip_forward": 1}, "purge": "owned"},
-    "iptables_chains": {
-        "chains": [
-            {"name": "NEW", "rules": ["-p tcp --dport 22 -j DROP"], "jumps": [{"chain": "INPUT"}]},
-            {"name": "OLD", "rules": ["-s 192.0.2.2 -j DROP"]},
-        ],
-        "purge": "owned",
-    },
-    "virtual_addresses": {"links": [{"name": "vips", "up": True, "addresses": ["192.0.2.81"]}], "purge": "owned"},
-    "ipvs_services": {
-        "services": [
-            SSH,
-            {**WEB, "scheduler": "wrr", "real_servers": [{"address": "198.51.100.2"}, {"address": "198.51.100.4"}]},
-        ],
-        "timeouts": {"tcp": 700},
-        "purge": "owned",
-    },
-    "ipsets": {
-        "sets": [
-            {"name": "dropped", "type": "hash:net", "members": ["0.0.0.0/1", "128.0.0.0/1"]},
-            {"name": "changes", "type": "hash:ip", "maxelem": 600, "members": ["192.0.2.2", "192.0.2.3"]},
-            {"name": "other", "type": "hash:net", "members": ["192.0.2.2", "192.0.2.128/25"]},
-            {"name": "list", "type": "list:set", "members": ["changes"]},
-        ],
-        "purge": "owned",
-    },
-    "service_proxy": {**PROXY, "objects": [*proxied("web", "10.96.0.10", 1), *proxied("new", "10.96.0.12", 1)[:1]]},
-}
 ALL = sorted(TASKS)
 # Items that exist before an owner adopts them.
 FOREIGN = {
@@ -144,6 +45,7 @@ FOREIGN = {
     "virtual_addresses": [["ip", "link", "add", "vips", "type", "dummy"], ["ip", "link", "delete", "vips"]],
     "ipvs_services": [["ipvsadm", "-A", "-t", "192.0.2.80:80", "-s", "wrr"], ["ipvsadm", "-D", "-t", "192.0.2.80:80"]],
     "ipsets": [["ipset", "create", "changes", "hash:ip", "maxelem", "600"], ["ipset", "destroy", "changes"]],
+    "nft_tables": [["nft", "add", "table", "bridge", "changes"], ["nft", "delete", "table", "bridge", "changes"]],
     "service_proxy": [["ip", "link", "add", "kube-ipvs0", "type", "dummy"], ["ip", "link", "delete", "kube-ipvs0"]],
 }
 
@@ -167,6 +69,7 @@ def clean() -> Iterator[None]:
     for owner in {owner for owner, _kind in claims()}:
         run("service_proxy", state="absent", owner=owner)
         run("sysctls", purge="owned", owner=owner)
+        run("nft_tables", purge="owned", owner=owner)
     sh("ipvsadm", "--set", "900", "120", "300")
     wait(lambda: guards() == [])
 
@@ -186,7 +89,7 @@ def test_unconfirmed_change_is_undone_and_ledger_restored(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", ALL)
-def test_what_is_confirmed_stays(module: str) -> None:
+def test_confirmed_change_stays(module: str) -> None:
     run(module, **BEFORE[module])
     result = run(module, **TASKS[module], confirm_timeout=600)
     after = node()
@@ -199,7 +102,7 @@ def test_what_is_confirmed_stays(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", ALL)
-def test_what_was_adopted_is_nobodys_again(module: str) -> None:
+def test_undone_adoption_leaves_items_unowned(module: str) -> None:
     foreign = FOREIGN.get(module, [])
     for command in foreign[:1]:
         sh(*command)
@@ -212,7 +115,7 @@ def test_what_was_adopted_is_nobodys_again(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", ["ipsets", "service_proxy"])  # these two change all tables
-def test_a_task_that_dies_when_all_is_done_is_undone(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_killed_after_its_changes_is_undone(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run(module, **BEFORE[module])
     before = node()
     carried_out = apply._run
@@ -229,7 +132,7 @@ def test_a_task_that_dies_when_all_is_done_is_undone(module: str, monkeypatch: p
     assert node() == before
 
 
-def test_a_task_that_dies_in_the_middle_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_killed_between_its_changes_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     from ansible_collections.kubenode.ipvs.plugins.module_utils._module import files as _files
 
     before = node()
@@ -239,7 +142,7 @@ def test_a_task_that_dies_in_the_middle_is_undone(monkeypatch: pytest.MonkeyPatc
     assert node() == before
 
 
-def test_a_task_that_dies_while_a_real_server_drains_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_killed_while_draining_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     from ansible_collections.kubenode.ipvs.plugins.module_utils._tasks import ipvs_drain as _ipvs_drain
 
     run("ipvs_services", **BEFORE["ipvs_services"])
@@ -254,15 +157,15 @@ def test_a_task_that_dies_while_a_real_server_drains_is_undone(monkeypatch: pyte
     assert node() == before
 
 
-def test_what_somebody_changed_since_is_left_alone() -> None:
+def test_items_changed_since_are_not_undone() -> None:
     result = run("sysctls", sysctls={"net.ipv4.ip_forward": 1, "net.ipv4.tcp_keepalive_time": 600}, confirm_timeout=1)
     KEEPALIVE.write_text("700")
     told = undone(result["confirm"]["path"])
     assert (FORWARD.read_text(), KEEPALIVE.read_text()) == ("0\n", "700\n")
-    assert told["problems"] == ["sysctl net.ipv4.tcp_keepalive_time: not as the change left it"]
+    assert told["problems"] == ["sysctl net.ipv4.tcp_keepalive_time: another process has changed it since"]
 
 
-def test_as_long_as_a_change_waits_its_owner_waits() -> None:
+def test_waiting_change_blocks_tasks_of_its_owner() -> None:
     result = run("sysctls", **TASKS["sysctls"], confirm_timeout=600)
     path = result["confirm"]["path"]
     waits = {"owner": "ansible", "path": path, "lines": result["lines"]}
@@ -271,7 +174,7 @@ def test_as_long_as_a_change_waits_its_owner_waits() -> None:
     for module, arguments in {**TASKS, "kernel_modules": {}}.items():
         guard = {} if module == "kernel_modules" else {"confirm_timeout": 600}
         with pytest.raises(
-            ModuleError, match=rf"waits for its confirmation .* by removing {path}; nothing was changed$"
+            ModuleError, match=rf"waits for its confirmation, .* remove {path} to confirm it; nothing was changed$"
         ):
             run(module, **arguments, **guard)
     assert node() == before
@@ -284,7 +187,7 @@ def test_as_long_as_a_change_waits_its_owner_waits() -> None:
     assert run("node_check")["unconfirmed"] == []
 
 
-def test_what_a_reboot_leaves_keeps_nobody_waiting() -> None:
+def test_waiting_change_before_a_reboot_blocks_no_task() -> None:
     """Settings in files survive a reboot; /run is empty, and the guard is gone."""
     run("sysctls", **TASKS["sysctls"], confirm_timeout=600)
     (guard,) = guards()
@@ -298,7 +201,7 @@ def test_what_a_reboot_leaves_keeps_nobody_waiting() -> None:
 
 
 @pytest.mark.parametrize("module", ALL)
-def test_without_a_change_there_is_nothing_to_confirm(module: str) -> None:
+def test_unchanged_task_waits_for_no_confirmation(module: str) -> None:
     assert "confirm" not in run(module, **TASKS[module], confirm_timeout=1, check=True)
     run(module, **TASKS[module])
     before = node()
@@ -308,7 +211,7 @@ def test_without_a_change_there_is_nothing_to_confirm(module: str) -> None:
     assert node() == before
 
 
-def test_of_many_members_the_files_name_few(tmp_path: Path) -> None:
+def test_pending_file_names_few_of_many_members(tmp_path: Path) -> None:
     path = tmp_path / "members"
     path.write_text("\n".join(f"10.0.{number >> 8}.{number & 255}" for number in range(5000)))
     wanted = {"name": "many", "type": "hash:ip", "src": str(path), "remote_src": True}
@@ -333,19 +236,19 @@ def test_a_refused_task_leaves_nothing_to_confirm() -> None:
 @pytest.mark.parametrize("module", ALL)
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("seconds", [0, 3601])
-def test_a_time_that_is_none(module: str, seconds: int, check: bool) -> None:
+def test_invalid_confirm_timeout_is_refused(module: str, seconds: int, check: bool) -> None:
     with pytest.raises(ModuleError, match=f"^task: confirm_timeout is {seconds}, expected 1 to 3600 seconds$"):
         run(module, **TASKS[module], confirm_timeout=seconds, check=check)
 
 
-def test_a_task_that_ends_before_the_change_leaves_no_guard() -> None:
+def test_task_ended_before_its_change_leaves_no_guard() -> None:
     run("sysctls", sysctls={"net.ipv4.ip_forward": 1}, owner="other")
     with pytest.raises(ModuleError, match="belongs to owner 'other'"):
         run("sysctls", sysctls={"net.ipv4.ip_forward": 0}, confirm_timeout=600)
     wait(lambda: guards() == [])
 
 
-def test_without_a_place_for_the_decision_nothing_changes() -> None:
+def test_unwritable_confirm_directory_prevents_the_change() -> None:
     PENDING.parent.mkdir(exist_ok=True)
     if PENDING.exists():
         PENDING.rmdir()

@@ -95,7 +95,7 @@ def test_ipvs_flow_has_real_server_as_reply_source(family: int, sockets: ExitSta
     assert flow[:-1] == (family, vip, port, vip, 53, pod, 5353)
 
 
-def test_only_udp_flows_of_the_family(family: int, sockets: ExitStack) -> None:
+def test_dump_has_only_udp_flows_of_the_family(family: int, sockets: ExitStack) -> None:
     """conntrack(8) lists the same flows."""
     _vip, _pod, host = ADDRESSES[family]
     through_ipvs(sockets, family)
@@ -117,7 +117,7 @@ def listed(family: int) -> list[str]:
     return run("conntrack", "-L", "-f", f"ipv{family}", "-p", "udp").splitlines()
 
 
-def test_a_flow_is_forgotten_and_others_stay(family: int, sockets: ExitStack) -> None:
+def test_deleted_flow_is_gone_and_others_stay(family: int, sockets: ExitStack) -> None:
     _vip, _pod, host = ADDRESSES[family]
     through_ipvs(sockets, family)
     exchange(bound(sockets, family, host), bound(sockets, family, host, 7001), (host, 7001))
@@ -129,7 +129,7 @@ def test_a_flow_is_forgotten_and_others_stay(family: int, sockets: ExitStack) ->
     assert conntrack.udp_flows(family) == []
 
 
-def test_a_flow_with_another_id_is_left_alone(family: int, sockets: ExitStack) -> None:
+def test_flow_with_another_id_is_not_deleted(family: int, sockets: ExitStack) -> None:
     """A different id stands for a new flow with the same addresses that replaced the listed one."""
     _vip, _pod, host = ADDRESSES[family]
     exchange(bound(sockets, family, host), bound(sockets, family, host, 7001), (host, 7001))
@@ -138,7 +138,7 @@ def test_a_flow_with_another_id_is_left_alone(family: int, sockets: ExitStack) -
     assert conntrack.udp_flows(family) == [flow]
 
 
-def test_many_flows_at_once(family: int, sockets: ExitStack) -> None:
+def test_many_flows_are_deleted_at_once(family: int, sockets: ExitStack) -> None:
     _vip, _pod, host = ADDRESSES[family]
     client = bound(sockets, family, host)
     for port in range(20000, 21000):
@@ -149,7 +149,7 @@ def test_many_flows_at_once(family: int, sockets: ExitStack) -> None:
     assert conntrack.udp_flows(family) == []
 
 
-def test_without_the_right_it_is_said(family: int) -> None:
+def test_missing_permission_is_named(family: int) -> None:
     flow = Flow(family, "10.0.0.1", 1, "10.0.0.2", 2, "10.0.0.2", 2, b"")
     said = said_to_nobody(lambda: conntrack.udp_flows(family), lambda: conntrack.delete([flow, flow]))
     assert said == [
@@ -158,7 +158,7 @@ def test_without_the_right_it_is_said(family: int) -> None:
     ]
 
 
-def test_a_kernel_without_it(family: int) -> None:
+def test_kernel_without_conntrack_is_named(family: int) -> None:
     """The module is unloaded, and the kernel must not load it."""
     helper = Path("/proc/sys/kernel/modprobe")
     former = helper.read_text()

@@ -66,7 +66,7 @@ def state(root: ForeignRoot) -> tuple[str, set[str], str]:
         ((), "/run/.containerenv", "podman"),
     ],
 )
-def test_what_it_is(root: ForeignRoot, environment: tuple[str, ...], mark: str, kind: str) -> None:
+def test_container_is_recognised(root: ForeignRoot, environment: tuple[str, ...], mark: str, kind: str) -> None:
     """The module recognises a container by its manager's marks, or by process numbers alone.
 
     The mark is a variable in the environment of the first process, or a file.
@@ -86,32 +86,30 @@ def test_what_it_is(root: ForeignRoot, environment: tuple[str, ...], mark: str, 
 class TestSealed:
     """A container as its manager makes it by default."""
 
-    def test_what_nobody_can_prepare(self, root: ForeignRoot, check: bool) -> None:
+    def test_container_with_read_only_sysctls_is_refused(self, root: ForeignRoot, check: bool) -> None:
         found = module(root, "node_check", "container=lxc", check=check, modules=["ip_vs"], commands=[])
         assert found["refused"] == [
             "/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)"
         ]
 
-    def test_modules_that_are_loaded_are_wanted_and_nothing_is_tried(self, root: ForeignRoot, check: bool) -> None:
+    def test_loaded_modules_pass_and_none_is_loaded(self, root: ForeignRoot, check: bool) -> None:
         before = state(root)
         given: dict[str, Any] = {"modules": ["ip_vs"], "optional": ["no_such_module"], "persist": False}
         result = module(root, "kernel_modules", check=check, **given)
         assert result["states"] == {"ip_vs": "loaded", "no_such_module": "unknown"}
         assert (result["lines"], result["adopted"]) == ([], [])
-        assert (
-            "whether the kernel has the module no_such_module cannot be told here (a container?)" in result["warnings"]
-        )
+        assert "kernel module no_such_module: its state cannot be determined here (a container?)" in result["warnings"]
         module(root, "kernel_modules", purge="owned")
         assert state(root) == before
 
-    def test_parameters_of_the_kernel(self, root: ForeignRoot, check: bool) -> None:
+    def test_read_only_kernel_parameters_are_named(self, root: ForeignRoot, check: bool) -> None:
         before = state(root)
         for name in ("sysctls", "kernel_settings"):
             result = module(root, name, check=check, sysctls={FORWARD: 1})
             assert result["msg"].startswith(f"sysctl {FORWARD}: /proc/sys is read-only here (a container?)"), result
         assert state(root) == before
 
-    def test_a_parameter_that_the_shared_kernel_does_not_have(self, root: ForeignRoot, check: bool) -> None:
+    def test_missing_parameter_of_the_shared_kernel_is_named(self, root: ForeignRoot, check: bool) -> None:
         before = state(root)
         result = module(
             root, "kernel_settings", how=OPEN, check=check, sysctls={"net.bridge.bridge-nf-call-iptables": 1}
@@ -124,7 +122,7 @@ class TestSealed:
         assert state(root) == before
 
 
-def test_a_network_of_its_own_has_parameters_of_its_own(root: ForeignRoot) -> None:
+def test_own_network_namespace_has_writable_parameters(root: ForeignRoot) -> None:
     before = state(root)[1:]
     result = module(root, "sysctls", how=OPEN, sysctls={FORWARD: 1, "net.ipv4.vs.conntrack": 1})
     assert result["lines"][:2] == [f"~ sysctl {FORWARD}: 0 -> 1", "~ sysctl net.ipv4.vs.conntrack: 0 -> 1"]

@@ -117,7 +117,7 @@ CLUSTERS: list[Any] = [
 
 
 @pytest.mark.parametrize("make", [*CLUSTERS, pytest.param(everything, id="everything")])
-def test_what_is_wanted_is_what_the_tools_print(make: Any, tmp_path: Path) -> None:
+def test_desired_state_matches_the_output_of_the_tools(make: Any, tmp_path: Path) -> None:
     state: State = make().state()
     state["sysctl"] = {}
     ledger = Ledger(str(tmp_path))

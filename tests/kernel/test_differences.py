@@ -120,7 +120,7 @@ def pings(address: str) -> bool:
     return answer == "0"
 
 
-def test_as_kube_proxy(node: Path) -> None:
+def test_default_settings_behave_as_kube_proxy(node: Path) -> None:
     converge(node, Config())
     assert ask(VIP, 80) == "10.244.1.1"
     assert ask(VIP, 80, namespace="client") == "10.99.0.1"
@@ -130,14 +130,14 @@ def test_as_kube_proxy(node: Path) -> None:
     assert pings(NODE)
 
 
-def test_ping(node: Path) -> None:
+def test_vip_ping_setting_answers_echo_requests(node: Path) -> None:
     converge(node, Config(vip_ping=True))
     assert pings(VIP)
     assert ask(VIP, 81, namespace="client") == "ConnectionRefusedError"
 
 
 @pytest.mark.parametrize("policy", ["Cluster", "Local"])
-def test_node_ports_on_localhost(node: Path, policy: str) -> None:
+def test_localhost_node_ports_setting_serves_loopback(node: Path, policy: str) -> None:
     converge(node, Config(localhost_node_ports=True), externalTrafficPolicy=policy)
     assert ask("127.0.0.1", PORT) == "10.244.1.1"
     assert ask(NODE, PORT, namespace="client") == ("10.244.1.1" if policy == "Cluster" else "10.99.0.1")
@@ -150,7 +150,7 @@ def test_node_ports_on_localhost(node: Path, policy: str) -> None:
     assert ask("127.0.0.1", PORT, namespace="client") == "TimeoutError"
 
 
-def test_reject_without_endpoints(node: Path) -> None:
+def test_reject_setting_refuses_without_endpoints(node: Path) -> None:
     converge(node, Config(no_endpoints="reject"), endpoints=0)
     for place in ("", "client"):
         assert ask(VIP, 80, namespace=place) == "ConnectionRefusedError"

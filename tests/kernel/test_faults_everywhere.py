@@ -37,7 +37,8 @@ from kubenode.log import Log
 KERNEL_MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
 SEED = 20261123
 SUBJECT = re.compile(
-    r"virtual server|real server|\bset\b|member|chain|rule|address|link|sysctl|ledger|lock|table|the tool|ip_vs|netlink"
+    r"virtual server|real server|\bset\b|member|chain|rule|address|link|sysctl|ledger|lock|table|the tool"
+    r"|ip_vs|IPVS|netlink"
 )
 Begin = Callable[[], None]
 

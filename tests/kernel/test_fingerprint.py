@@ -32,7 +32,7 @@ def rules() -> bytes | None:
 
 
 @pytest.mark.parametrize("tool", ["iptables", "ip6tables"])
-def test_rules(tool: str) -> None:
+def test_rule_changes_change_the_fingerprint(tool: str) -> None:
     seen = [rules()]
     for arguments in (
         "-N OURS",
@@ -50,7 +50,7 @@ def test_rules(tool: str) -> None:
     sh(f"{tool} -P FORWARD ACCEPT")
 
 
-def test_counters_and_other_tables_make_no_difference() -> None:
+def test_counters_and_other_tables_keep_the_fingerprint() -> None:
     sh(
         "iptables -N OURS; iptables -A OURS -p udp -j ACCEPT; iptables -I OUTPUT -j OURS; ip6tables -I OUTPUT -p udp -j"
         " ACCEPT"
@@ -64,7 +64,7 @@ def test_counters_and_other_tables_make_no_difference() -> None:
     assert rules() == before
 
 
-def test_no_reference_cycles_are_left() -> None:
+def test_fingerprint_leaves_no_reference_cycles() -> None:
     """The agent reads fingerprints at each comparison, and its garbage collector runs seldom."""
     rules()
     gc.collect()
@@ -74,7 +74,7 @@ def test_no_reference_cycles_are_left() -> None:
     assert gc.collect() == 0
 
 
-def test_what_cannot_be_asked_is_none() -> None:
+def test_unreadable_table_has_no_fingerprint() -> None:
     command = ["unshare", "-U", "--", ".venv/bin/python", "-c"]
     program = "from kubenode.engine.kernel.iptables import fingerprint; print(fingerprint('legacy'))"
     ended = subprocess.run(

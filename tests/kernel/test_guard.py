@@ -21,7 +21,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.plan import P
 
 
 @pytest.mark.parametrize("which", ["first", "second"])
-def test_no_process_is_left_for_it(tmp_path: Path, which: str) -> None:
+def test_guard_without_free_process_prevents_the_change(tmp_path: Path, which: str) -> None:
     """The guard needs two forks, the second within the first; the fault strikes the first call of each process."""
     made = Plan([Step("sysctl", "net.ipv4.ip_forward", "0", "1")], [], {})
 
@@ -40,4 +40,4 @@ def test_no_process_is_left_for_it(tmp_path: Path, which: str) -> None:
 
     found = later_in_child(Fault("clone,clone3", "EAGAIN", "1"), tmp_path, tried)
     assert (found.status, found.errors) == (0, "")
-    assert found.output == "no process could be started that would undo the change; nothing was changed\n"
+    assert found.output == "the process that would undo the change cannot be started; nothing was changed\n"

@@ -161,6 +161,7 @@ TASKS: dict[str, list[dict[str, object]]] = {
     "ipvs_services": [{"services": [SERVER]}, {"services": [], "purge": "owned"}],
     "ipsets": [{"sets": [{"name": "A", "type": "hash:ip"}]}, {"sets": [], "purge": "owned"}],
     "iptables_chains": [{"chains": [{"name": "A", "rules": []}]}, {"chains": [], "purge": "owned"}],
+    "nft_tables": [{"tables": [{"family": "bridge", "name": "A"}]}, {"tables": [], "purge": "owned"}],
     "virtual_addresses": [
         {"links": [{"name": "vip0", "addresses": ["192.0.2.80/32"]}]},
         {"links": [], "purge": "owned"},
@@ -179,7 +180,7 @@ def test_a_module_names_forged_rows_and_does_its_work(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["ipvs_services_info", "ipsets_info", "iptables_chains_info", "virtual_addresses_info"]
+    "module", ["ipvs_services_info", "ipsets_info", "iptables_chains_info", "nft_tables_info", "virtual_addresses_info"]
 )
 def test_an_info_module_names_forged_rows(module: str) -> None:
     assert "'spaceship'" in "".join(run(module)["warnings"])

@@ -68,7 +68,7 @@ def read(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["lock", "ledger.db"])
 @pytest.mark.parametrize("mine", ["root", "agent"])
-def test_files_are_for_their_owner_alone(base: Path, mine: str, name: str) -> None:
+def test_ledger_files_are_readable_by_their_owner_only(base: Path, mine: str, name: str) -> None:
     directory = base / "run"
     directory.mkdir(mode=0o755)
     user = 0 if mine == "root" else AGENT
@@ -85,7 +85,7 @@ def test_files_are_for_their_owner_alone(base: Path, mine: str, name: str) -> No
     assert act(NOBODY, lambda: read(directory / "ledger.db")) == "unable to open database file"
 
 
-def test_a_lock_that_is_held_names_its_holder(directory: Path) -> None:
+def test_held_lock_names_its_holder(directory: Path) -> None:
     with node_lock(str(directory)):
         pass
     with acting(AGENT, lambda: hold(directory / "lock")) as holder:
@@ -94,7 +94,7 @@ def test_a_lock_that_is_held_names_its_holder(directory: Path) -> None:
             pass
 
 
-def test_a_ledger_that_is_held_names_its_holder(directory: Path) -> None:
+def test_held_ledger_names_its_holder(directory: Path) -> None:
     with closing(Ledger(str(directory))):
         pass
     with (
@@ -107,7 +107,7 @@ def test_a_ledger_that_is_held_names_its_holder(directory: Path) -> None:
         ledger.claim("agent", [("set", "ONE")])
 
 
-def test_a_lock_that_was_removed_is_not_held_twice(directory: Path) -> None:
+def test_removed_lock_is_not_held_twice(directory: Path) -> None:
     with node_lock(str(directory)):
         (directory / "lock").unlink()
         with node_lock(str(directory), 0.1) as second:
@@ -116,7 +116,7 @@ def test_a_lock_that_was_removed_is_not_held_twice(directory: Path) -> None:
 
 @pytest.mark.parametrize("name", ["lock", "ledger.db", "ledger.db-journal", "ledger.db-wal"])
 @pytest.mark.parametrize("way", ["link", "dangling link", "named pipe"])
-def test_what_is_put_in_a_files_place_gains_nothing(directory: Path, victim: Path, way: str, name: str) -> None:
+def test_replaced_file_gains_no_access(directory: Path, victim: Path, way: str, name: str) -> None:
     with node_lock(str(directory)), closing(Ledger(str(directory))) as ledger:
         ledger.claim("agent", [("set", "ONE")])
     made = victim.parent / "made"
@@ -140,7 +140,7 @@ def test_what_is_put_in_a_files_place_gains_nothing(directory: Path, victim: Pat
     assert not made.exists()
 
 
-def test_a_link_that_is_swapped_all_the_time_gains_nothing(directory: Path, victim: Path) -> None:
+def test_swapped_link_gains_no_access(directory: Path, victim: Path) -> None:
     """chown by path could give any file of root's to the directory's owner."""
     script = f"""
 import os
@@ -185,7 +185,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("way", FORGED)
-def test_a_forged_schema_is_refused(directory: Path, way: str) -> None:
+def test_forged_schema_is_refused(directory: Path, way: str) -> None:
     with closing(Ledger(str(directory))):
         pass
     write_rows(directory, [(text, ()) for text in FORGED[way]])

@@ -132,7 +132,7 @@ def test_confirm_refuses_a_directory_others_can_write(base: Path, plant: str) ->
     (target / "forged-1").write_text('{"owner": "ansible", "lines": []}')
     os.mkfifo(target / "forged-2")
     with pytest.raises(
-        ModuleError, match=rf"^{PENDING}/.*: it is not a directory of root's alone; remove it; nothing was"
+        ModuleError, match=rf"^{PENDING}/.*: it is not a directory that only root can write to; remove it; nothing was"
     ):
         run("sysctls", sysctls={"net.ipv4.ip_forward": 1}, confirm_timeout=600)
     assert FORWARD.read_text() == "0\n"
@@ -142,7 +142,7 @@ def test_confirm_refuses_a_directory_others_can_write(base: Path, plant: str) ->
 
 
 @pytest.mark.parametrize("plant", ["link", "dangling link", "named pipe", "file"])
-def test_pending_file_replaces_what_waits_under_its_name(base: Path, victims: Path, plant: str) -> None:
+def test_pending_file_replaces_a_file_of_its_name(base: Path, victims: Path, plant: str) -> None:
     path, made = base / "change", base / "made"
     for name in (path, Path(f"{path}.new")):
         if plant == "named pipe":

@@ -58,7 +58,7 @@ def members(name):
     return {key.member: options for key, options in ipset.read([name])["member"].items()}
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_written_sets_are_read_back() -> None:
     make(WANT)
     have = ipset.read()
     assert plan(have, WANT, {"set": set(WANT["set"])}).steps == []
@@ -68,7 +68,7 @@ def test_what_is_written_is_read_back() -> None:
     assert ipset.read(members=False)["set"] == have["set"]
 
 
-def test_everything_goes_again_and_nothing_else() -> None:
+def test_removal_leaves_only_foreign_sets() -> None:
     sh(
         "ipset",
         "restore",
@@ -86,7 +86,7 @@ def test_everything_goes_again_and_nothing_else() -> None:
     assert sh("ipset", "save") == before
 
 
-def test_members_come_change_and_go() -> None:
+def test_members_are_added_changed_and_removed() -> None:
     make(WANT)
     have = ipset.read()
     want = {
@@ -104,7 +104,7 @@ def test_members_come_change_and_go() -> None:
     assert ipset.read()["member"] == want["member"]
 
 
-def test_making_and_removing_twice_is_no_error() -> None:
+def test_repeated_set_steps_succeed() -> None:
     make(WANT)
     make(WANT)
     gone = [step.inverse() for step in reversed(plan({}, WANT, {}).steps)]
@@ -114,7 +114,7 @@ def test_making_and_removing_twice_is_no_error() -> None:
     assert sh("ipset", "save") == ""
 
 
-def test_a_failure_names_its_member_and_the_rest_is_done() -> None:
+def test_failed_member_is_named_and_others_are_applied() -> None:
     make(WANT)
     good = [Step("member", MemberKey("PORTS", str(port)), None, "") for port in range(100, 110)]
     unparsable = Step("member", MemberKey("SERVICES", "10.300.0.1,tcp:80"), None, "")
@@ -157,7 +157,7 @@ def test_failed_set_fails_only_its_own_members() -> None:
     assert set(members("ALL")) == {"NETS", "SERVICES"}
 
 
-def test_a_full_set_says_so() -> None:
+def test_full_set_is_named_in_the_error() -> None:
     small = IPSet("hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "3")))
     want = {"set": {"S": small}, "member": {MemberKey("S", f"10.0.0.{index}"): "" for index in range(9)}}
     result = ipset.apply(plan({}, want, {}).steps, keep_going=True)
@@ -168,7 +168,7 @@ def test_a_full_set_says_so() -> None:
     }
 
 
-def test_in_a_full_set_others_go_first() -> None:
+def test_full_set_removes_members_before_it_adds() -> None:
     small = IPSet("hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "3")))
     make({"set": {"S": small}, "member": {MemberKey("S", f"10.0.0.{index}"): "" for index in range(3)}})
     want = {"set": {"S": small}, "member": {MemberKey("S", f"10.0.0.{index}"): "" for index in range(1, 4)}}
@@ -176,7 +176,7 @@ def test_in_a_full_set_others_go_first() -> None:
     assert set(members("S")) == {"10.0.0.1", "10.0.0.2", "10.0.0.3"}
 
 
-def test_a_set_in_use_says_so() -> None:
+def test_set_in_use_is_named_in_the_error() -> None:
     make(WANT)
     sh("iptables", "-A", "INPUT", "-m", "set", "--match-set", "PORTS", "dst", "-j", "ACCEPT")
     going = [Step("member", MemberKey("PORTS", "30080"), "", None), Step("set", "PORTS", PORTS, None)]
@@ -188,7 +188,7 @@ def test_a_set_in_use_says_so() -> None:
 
 
 class TestAnotherHeader:
-    def test_members_and_their_counters_are_carried_over(self) -> None:
+    def test_exchange_keeps_members_and_counters(self) -> None:
         small = IPSet(
             "hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "8"), ("counters", ""), ("comment", ""))
         )
@@ -217,7 +217,7 @@ class TestAnotherHeader:
         assert list(ipset.read(members=False)["set"]) == ["S"]
         assert want["set"]["S"] == large
 
-    def test_another_type_with_rules_on_it(self) -> None:
+    def test_type_change_of_a_set_in_rules_is_swapped(self) -> None:
         """A bitmap becomes a hash of the same data type while a rule uses it."""
         bitmap = IPSet("bitmap:ip", (("range", "10.0.0.0-10.0.0.255"),))
         want = {"set": {"S": bitmap}, "member": {MemberKey("S", "10.0.0.7"): "", MemberKey("S", "10.0.0.8"): ""}}
@@ -230,7 +230,7 @@ class TestAnotherHeader:
         assert sh("iptables", "-S") == rules
         assert ipset.read()["set"]["S"].type == "hash:ip"
 
-    def test_a_type_that_the_kernel_does_not_swap(self) -> None:
+    def test_unswappable_type_is_refused(self) -> None:
         make({"set": {"S": IPS}, "member": {MemberKey("S", "10.0.0.7"): ""}})
         want = {"set": {"S": NETS}, "member": {MemberKey("S", "10.0.0.0/8"): "timeout 0"}}
         make(want, ipset.read(), {"set": {"S"}})
@@ -247,7 +247,7 @@ class TestAnotherHeader:
         assert "rules of iptables or other sets refer to it" in result.failed[0].message
         assert sh("ipset", "save") == before
 
-    def test_a_member_that_does_not_fit_leaves_all_as_it_was(self) -> None:
+    def test_unfit_member_leaves_the_set_unchanged(self) -> None:
         make({"set": {"S": IPS}, "member": {MemberKey("S", f"10.0.0.{index}"): "" for index in range(20)}})
         before = sh("ipset", "save")
         tiny = IPSet("hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "3")))
@@ -255,7 +255,7 @@ class TestAnotherHeader:
         assert "has no room for all 20 members (maxelem 3)" in result.failed[0].message
         assert sh("ipset", "save") == before
 
-    def test_undone_it_is_as_before(self) -> None:
+    def test_undone_exchange_restores_the_set(self) -> None:
         make({"set": {"S": IPS}, "member": {MemberKey("S", "10.0.0.7"): "", MemberKey("S", "10.0.0.8"): ""}})
         have = ipset.read()
         want = {
@@ -269,7 +269,7 @@ class TestAnotherHeader:
         assert ipset.read()["member"] == have["member"]
         assert same_set(ipset.read()["set"]["S"], IPS)
 
-    def test_a_failure_in_another_table_brings_everything_back(self, tmp_path: Path) -> None:
+    def test_failure_in_another_table_restores_sets(self, tmp_path: Path) -> None:
         make({"set": {"S": IPS}, "member": {MemberKey("S", f"10.0.0.{index}"): "" for index in range(7)}})
         before = sh("ipset", "save", "-sorted")
         have = ipset.read()
@@ -295,7 +295,7 @@ class TestAnotherHeader:
         ]
         assert same_set(ipset.read()["set"]["S"], IPS)
 
-    def test_what_a_crashed_run_left_is_removed(self) -> None:
+    def test_leftovers_of_a_crashed_run_are_removed(self) -> None:
         make({"set": {"S": PORTS}, "member": {}})
         sh("ipset", "create", "kubenode-swap-new", "hash:mac")
         sh("ipset", "create", "kubenode-swap-old", "hash:mac")
@@ -303,7 +303,7 @@ class TestAnotherHeader:
         make({"set": {"S": narrow}}, ipset.read(["S"]), {"set": {"S"}})
         assert ipset.read()["set"] == {"S": narrow}
 
-    def test_there_is_no_moment_without_the_set(self, tmp_path: Path) -> None:
+    def test_exchanged_set_is_never_missing(self, tmp_path: Path) -> None:
         """Another process asks for the set again and again while its header changes."""
         make({"set": {"S": IPS}, "member": {MemberKey("S", "10.0.0.7"): ""}})
         watcher = subprocess.Popen(
@@ -324,7 +324,7 @@ class TestAnotherHeader:
         assert watcher.communicate()[0] == ""
 
 
-def test_what_the_kernel_counts_is_no_difference() -> None:
+def test_kernel_counters_are_no_difference() -> None:
     header = IPSet(
         "hash:ip", (("family", "inet"), ("hashsize", "64"), ("maxelem", "9"), ("timeout", "600"), ("counters", ""))
     )

@@ -33,7 +33,7 @@ def steps(text: str) -> list[Step]:
     return [Step("member", MemberKey(name, member), None, " ".join(rest)) for _add, name, member, *rest in lines]
 
 
-def test_members_come_and_go_as_with_the_tool() -> None:
+def test_direct_member_changes_match_ipset() -> None:
     sh("ipset", "restore", text=KNOWN)
     whole, members = saved(), steps(KNOWN)
     assert direct.apply([step.inverse() for step in members])
@@ -42,7 +42,7 @@ def test_members_come_and_go_as_with_the_tool() -> None:
     assert saved() == whole
 
 
-def test_what_is_there_or_gone_already_is_no_failure() -> None:
+def test_repeated_direct_member_changes_succeed() -> None:
     sh("ipset", "restore", text=KNOWN)
     members = steps(KNOWN)
     whole = saved()
@@ -54,7 +54,7 @@ def test_what_is_there_or_gone_already_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize("about", [about for about in UNKNOWN if about not in ("a timeout", "counters", "a netmask")])
-def test_what_only_the_tool_knows_is_left_to_it(about: str) -> None:
+def test_unsupported_members_are_left_to_ipset(about: str) -> None:
     text = UNKNOWN[about]
     sh("ipset", "restore", text=text)
     whole, members = saved(), steps(text)
@@ -73,7 +73,7 @@ def test_what_only_the_tool_knows_is_left_to_it(about: str) -> None:
         ("bitmap:port range 0-1023", "1024"),
     ],
 )
-def test_what_the_kernel_refuses_has_the_words_of_the_tool(header: str, member: str) -> None:
+def test_refusals_have_the_messages_of_ipset(header: str, member: str) -> None:
     sh("ipset", "restore", text=f"create S {header}\n")
     if "maxelem" in header:
         sh("ipset", "add", "S", "10.0.0.1,tcp:80")
@@ -86,7 +86,7 @@ def test_what_the_kernel_refuses_has_the_words_of_the_tool(header: str, member: 
     assert saved() == whole
 
 
-def test_members_of_a_set_that_is_not_there_fail_one_by_one() -> None:
+def test_members_of_a_missing_set_fail_one_by_one() -> None:
     sh("ipset", "restore", text="create S hash:ip\n")
     good = Step("member", MemberKey("S", "10.0.0.1"), None, "")
     lost = Step("member", MemberKey("none", "10.0.0.1"), None, "")

@@ -25,7 +25,7 @@ def names() -> list[str]:
     return sh("ipset", "list", "-n").split()
 
 
-def test_as_the_tool_tells_them() -> None:
+def test_dumped_sets_match_ipset() -> None:
     sh("ipset", "restore", text=KNOWN)
     assert len(names()) == 10
     assert dump.read(names()) == ipset.read()
@@ -33,14 +33,14 @@ def test_as_the_tool_tells_them() -> None:
     assert len(ipset.read(["B", "N"])["member"]) == 6
 
 
-def test_many_members_come_in_many_messages() -> None:
+def test_many_members_are_read_from_many_messages() -> None:
     lines = [f"add P 10.{number >> 8}.{number & 255}.1,tcp:{number + 1}" for number in range(20_000)]
     sh("ipset", "restore", text="\n".join(["create P hash:ip,port", *lines]) + "\n")
     assert dump.read(["P"]) == ipset.read()
 
 
 @pytest.mark.parametrize("what", UNKNOWN)
-def test_what_is_not_known_is_left_to_the_tool(what: str) -> None:
+def test_unknown_types_are_left_to_ipset(what: str) -> None:
     sh("ipset", "restore", text=UNKNOWN[what])
     with pytest.raises(dump.UnfamiliarError):
         dump.read(["X"])

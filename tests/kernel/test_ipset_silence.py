@@ -41,7 +41,7 @@ def fault(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return broken
 
 
-def test_what_was_not_written_is_not_done(fault: Path) -> None:
+def test_silent_write_failure_is_not_counted_as_done(fault: Path) -> None:
     with pytest.raises(
         KernelError, match=r"^ipset restore: it ended as if all was well, but the kernel did not answer it$"
     ):
@@ -52,7 +52,7 @@ def test_what_was_not_written_is_not_done(fault: Path) -> None:
     assert sh("ipset", "list", "-n").split() == ["A", "B"]
 
 
-def test_what_was_not_removed_is_not_gone(fault: Path) -> None:
+def test_silent_removal_failure_is_not_counted_as_done(fault: Path) -> None:
     fault.unlink()
     restore(SETS)
     fault.touch()
@@ -65,7 +65,7 @@ def test_what_was_not_removed_is_not_gone(fault: Path) -> None:
     assert query(["save", "A"]) == b""
 
 
-def test_what_was_not_read_is_not_absent(fault: Path) -> None:
+def test_silent_read_failure_is_no_absence(fault: Path) -> None:
     fault.unlink()
     restore(SETS)
     fault.touch()

@@ -26,7 +26,7 @@ EXAMPLES = 60
 
 
 @pytest.mark.parametrize(("kind", "chosen"), cases())
-def test_ipset_agrees(kind: str, chosen: dict[str, Any]) -> None:
+def test_canonical_members_match_ipset(kind: str, chosen: dict[str, Any]) -> None:
     fresh()
     draw = random.Random(f"{kind} {chosen}")
     want = header(kind, chosen)
@@ -67,7 +67,7 @@ def test_ipset_agrees(kind: str, chosen: dict[str, Any]) -> None:
         ("bitmap:ip", {"range": "10.0.0.0/24"}, "10.0.1.0"),
     ],
 )
-def test_ipset_refuses_what_the_model_refuses(kind: str, chosen: dict[str, Any], text: str) -> None:
+def test_ipset_refuses_members_that_the_model_refuses(kind: str, chosen: dict[str, Any], text: str) -> None:
     fresh()
     want = header(kind, chosen)
     sh("ipset", "create", "S", *want.text().split())

@@ -64,7 +64,7 @@ def as_ipvsadm_can_print(state: dict[str, dict[Any, Any]]) -> dict[str, dict[Any
 
 @random_tables
 @given(ipvs_tables.tables())
-def test_what_is_written_is_read(state: dict[str, dict[Any, Any]]) -> None:
+def test_written_virtual_servers_are_read_back(state: dict[str, dict[Any, Any]]) -> None:
     control.flush()
     write(state)
     assert ipvs.read(precise=True) == state
@@ -81,7 +81,7 @@ def test_what_is_written_is_read(state: dict[str, dict[Any, Any]]) -> None:
 
 @random_tables
 @given(ipvs_tables.tables())
-def test_ipvsadm_agrees(state: dict[str, dict[Any, Any]]) -> None:
+def test_written_virtual_servers_match_ipvsadm(state: dict[str, dict[Any, Any]]) -> None:
     state = as_ipvsadm_can_print(state)
     control.flush()
     write(state)
@@ -145,7 +145,7 @@ def test_plan_and_apply_convert_any_table_to_any_other(
     assert ipvs.read(precise=True) == first
 
 
-def test_the_recorded_messages_are_what_this_kernel_sends() -> None:
+def test_kernel_sends_the_recorded_messages() -> None:
     """The unit tests use these recorded messages. The test ignores counters and rates, which depend on time."""
     lines = "\n".join(RECORDED["ipvsadm"]) + "\n"
     subprocess.run(["ipvsadm", "--restore"], input=lines, text=True, check=True)
@@ -159,13 +159,13 @@ def without_counters(found: dict[int, bytes]) -> dict[int, bytes]:
     return {number: raw for number, raw in found.items() if number not in (Service.STATS, Service.STATS64)}
 
 
-def test_thresholds_are_those_that_ipvsadm_shows() -> None:
+def test_thresholds_match_ipvsadm() -> None:
     write({"virtual_server": {WEB: VirtualServer()}, "real_server": {REAL: RealServer(1, "masquerade", 20, 10)}})
     shown = subprocess.run(["ipvsadm", "-Ln", "--thresholds"], check=True, capture_output=True, text=True).stdout
     assert shown.splitlines()[-1].split() == ["->", "10.244.1.5:8080", "20", "10", "0", "0"]
 
 
-def test_one_firewall_mark_in_both_families_is_told_apart() -> None:
+def test_same_fwmark_in_both_families_is_two_keys() -> None:
     four, six = (VirtualServerKey("fwmark", "", 7, family) for family in (4, 6))
     state = {
         "virtual_server": {four: VirtualServer(), six: VirtualServer("wrr", ONE_PACKET, 0, 128)},
@@ -179,7 +179,7 @@ def test_one_firewall_mark_in_both_families_is_told_apart() -> None:
     assert set(ipvs.read_connections()) == set(state["real_server"])
 
 
-def test_only_what_is_asked_for_is_read_precisely() -> None:
+def test_precise_read_covers_only_requested_keys() -> None:
     other = RealServerKey(DNS, "10.244.1.6", 53)
     value = RealServer(1, "masquerade", 20, 10)
     write(
@@ -191,7 +191,7 @@ def test_only_what_is_asked_for_is_read_precisely() -> None:
     assert ipvs.read(precise={DNS})["real_server"] == {REAL: RealServer(1), other: value}
 
 
-def test_a_table_that_proc_does_not_show_is_read_by_netlink(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_hidden_from_proc_is_read_by_netlink(monkeypatch: pytest.MonkeyPatch) -> None:
     state = {"virtual_server": {WEB: VirtualServer()}, "real_server": {REAL: RealServer(1, "masquerade", 20, 10)}}
     write(state)
     monkeypatch.setattr(table.proc, "PATH", "/proc/net/nothing")
@@ -237,7 +237,7 @@ def test_create_of_existing_and_change_of_missing_item_succeed() -> None:
     }
 
 
-def test_deleting_what_is_gone_is_success() -> None:
+def test_delete_of_a_missing_item_succeeds() -> None:
     gone = [Step("real_server", REAL, RealServer(), None), Step("virtual_server", WEB, VirtualServer(), None)]
     assert ipvs.apply(gone).done == gone
     write({"virtual_server": {WEB: VirtualServer()}, "real_server": {}})

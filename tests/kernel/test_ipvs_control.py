@@ -69,7 +69,7 @@ def counted() -> dict[str, dict[Any, Any]]:
     return statistics.statistics()
 
 
-def test_a_change_keeps_connections_and_counters(server: socket.socket) -> None:
+def test_change_in_place_keeps_connections_and_counters(server: socket.socket) -> None:
     """To delete and create the virtual server would lose both."""
     client, accepted = talk(server)
     before = counted()
@@ -97,7 +97,7 @@ def test_a_change_keeps_connections_and_counters(server: socket.socket) -> None:
     accepted.close()
 
 
-def test_counters_are_those_that_ipvsadm_shows(server: socket.socket) -> None:
+def test_counters_match_ipvsadm(server: socket.socket) -> None:
     for end in talk(server):
         end.close()
     counted()
@@ -125,23 +125,23 @@ def test_counters_are_zeroed_for_one_and_for_all(server: socket.socket) -> None:
     assert statistics.statistics(real_servers=False)["virtual_server"][WEB].connections == 0
 
 
-def test_zeroing_what_is_not_there() -> None:
+def test_zeroing_a_missing_virtual_server_fails() -> None:
     with pytest.raises(KernelError, match=r"^virtual server tcp 10\.96\.0\.10:80: it does not exist$"):
         control.zero(WEB)
 
 
-def test_flush() -> None:
+def test_flush_empties_the_table() -> None:
     ipvs.apply([Step("virtual_server", key, None, VirtualServer()) for key in (WEB, OTHER)])
     control.flush()
     assert ipvs.read() == {"virtual_server": {}, "real_server": {}}
 
 
-def test_version_is_that_of_ipvsadm() -> None:
+def test_version_matches_ipvsadm() -> None:
     found = control.info()
     assert f"IP Virtual Server version {found.version} (size={found.connection_table_size})" in run("ipvsadm", "-Ln")
 
 
-def test_timeouts_that_are_zero_stay() -> None:
+def test_timeouts_of_zero_keep_the_value() -> None:
     former = control.get_timeouts()
     try:
         control.set_timeouts(Timeouts(1000, 100, 200))
@@ -155,7 +155,7 @@ def test_timeouts_that_are_zero_stay() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, 2147484])
-def test_a_timeout_that_cannot_be(seconds: int) -> None:
+def test_invalid_timeout_is_refused(seconds: int) -> None:
     with pytest.raises(
         InputError, match=rf"IPVS timeouts: udp is {seconds}, expected seconds from 0 \(keep\) to 2147483"
     ):
@@ -181,7 +181,7 @@ def test_daemons_start_with_every_field_and_stop() -> None:
         control.stop_daemon("master")
 
 
-def test_a_daemon_of_defaults() -> None:
+def test_daemon_starts_with_defaults() -> None:
     run("ip", "link", "set", "lo", "multicast", "on")
     control.start_daemon("master", SyncDaemon("lo"))
     assert control.daemons() == {"master": SyncDaemon("lo", 0, 1472, "224.0.0.81", 8848, 1)}
@@ -205,7 +205,7 @@ def test_a_daemon_of_defaults() -> None:
         ("master", SyncDaemon("lo", ttl=-1), InputError, "ttl is -1, expected a number from 0 to 255"),
     ],
 )
-def test_a_daemon_that_cannot_be(role: str, daemon: SyncDaemon, error: type[Exception], words: str) -> None:
+def test_invalid_daemon_is_refused(role: str, daemon: SyncDaemon, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         control.start_daemon(role, daemon)
     assert control.daemons() == {}

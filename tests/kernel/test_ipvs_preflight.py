@@ -30,7 +30,7 @@ def empty_table() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("scheduler", ["", *SCHEDULERS])
-def test_every_scheduler_can_be_used_and_nothing_is_left(scheduler: str) -> None:
+def test_every_scheduler_passes_without_leftovers(scheduler: str) -> None:
     assert can_use_ipvs(scheduler, IPSET) == []
     assert ipvs.read() == NOTHING
 
@@ -40,7 +40,7 @@ def test_the_installed_ipset_is_new_enough() -> None:
     assert can_use_ipvs("", version) == []
 
 
-def test_every_problem_is_said() -> None:
+def test_every_problem_is_reported() -> None:
     assert can_use_ipvs("nosuch", "ipset v4.3.0, protocol version: 4") == [
         "ipset is version 4.3, expected 6.0 or newer",
         "virtual server tcp 198.51.100.0:20000: scheduler nosuch is not available (kernel module ip_vs_nosuch)",
@@ -67,7 +67,7 @@ def test_scheduler_in_use_passes_without_loadable_module() -> None:
         helper.write_text(former)
 
 
-def test_a_module_that_is_not_there() -> None:
+def test_missing_module_is_reported() -> None:
     """The scheduler exists, but its module cannot be loaded. Only a live test sees that; a list of names does not."""
     subprocess.run(["modprobe", "-r", "ip_vs_fo"], check=True)
     helper = Path("/proc/sys/kernel/modprobe")

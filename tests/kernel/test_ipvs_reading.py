@@ -51,7 +51,7 @@ def write(steps: list[Step]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_nobody_touches_is_read_as_it_is(seed: int) -> None:
+def test_untouched_virtual_servers_are_read_during_changes(seed: int) -> None:
     dice = random.Random(seed)
     present = list(range(COUNT))
     for number in present:
@@ -88,7 +88,7 @@ def test_what_nobody_touches_is_read_as_it_is(seed: int) -> None:
     assert {key for key in seen if key in untouched or getattr(key, "server", None) in untouched} == expected.keys()
 
 
-def test_a_reading_that_is_given_up_leaves_nothing_open() -> None:
+def test_abandoned_read_leaves_nothing_open() -> None:
     write(service(1))
     reading = ipvs.reading()
     next(reading)

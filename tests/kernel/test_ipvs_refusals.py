@@ -87,7 +87,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("step", "words"), REFUSALS, ids=[words for _step, words in REFUSALS])
-def test_a_refusal_names_the_item_and_the_reason(step: Step, words: str) -> None:
+def test_refusal_names_the_item_and_the_reason(step: Step, words: str) -> None:
     write({"virtual_server": {DNS: VirtualServer()}, "real_server": {}})
     (failure,) = ipvs.apply([step]).failed
     assert failure.step == step
@@ -95,7 +95,7 @@ def test_a_refusal_names_the_item_and_the_reason(step: Step, words: str) -> None
     assert ipvs.read() == {"virtual_server": {DNS: VirtualServer()}, "real_server": {}}
 
 
-def test_one_bad_item_does_not_stop_the_others() -> None:
+def test_bad_item_does_not_stop_the_others() -> None:
     bad = VirtualServerKey("tcp", "10.96.9.9", 80, 4)
     servers = {VirtualServerKey("tcp", f"10.96.0.{number}", 80, 4): VirtualServer() for number in range(1, 201)}
     servers = {**dict(list(servers.items())[:100]), bad: VirtualServer("nosuch"), **dict(list(servers.items())[100:])}
@@ -112,7 +112,7 @@ def test_one_bad_item_does_not_stop_the_others() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 100, 255, 256, 599])
-def test_done_is_exactly_what_was_done(position: int) -> None:
+def test_done_lists_exactly_the_applied_steps(position: int) -> None:
     """``done`` includes steps behind the failed one in the same batch, so that undoing ``done`` restores the table."""
     steps = [
         create(VirtualServerKey("tcp", f"10.96.{number >> 8}.{number & 255}", 80, 4), VirtualServer())
@@ -142,7 +142,7 @@ def test_refusals_lost_in_a_full_queue_are_requested_again(monkeypatch: pytest.M
     assert set(ipvs.read()["virtual_server"].values()) == {VirtualServer("wlc")}
 
 
-def test_without_the_right_it_is_said() -> None:
+def test_missing_permission_is_named() -> None:
     said = said_to_nobody(ipvs.read, lambda: ipvs.apply([create(WEB, VirtualServer())]).failed[0].message)
     assert said == [
         "IPVS may not be used: the capability CAP_NET_ADMIN is needed (run as root)",
@@ -150,7 +150,7 @@ def test_without_the_right_it_is_said() -> None:
     ]
 
 
-def test_a_kernel_without_ip_vs() -> None:
+def test_kernel_without_ip_vs_is_named() -> None:
     """The module is unloaded, and the kernel must not load it."""
     helper = Path("/proc/sys/kernel/modprobe")
     former = helper.read_text()

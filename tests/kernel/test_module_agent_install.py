@@ -10,58 +10,14 @@ import hashlib
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel.modules import ModuleError, run
-from support.agent.bundles import Member, bundle, manifest, packed
-
-GOOD = "import sys\n"
-UNFIT = "import sys\nprint('ok    here')\nprint('FAIL  no such thing: ' + sys.argv[-1])\nsys.exit(1)\n"
-
-
-class Node:
-    """A directory for releases, with one configuration and one unit."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory / "opt"
-        self.config = directory / "etc/config.yaml"
-        self.unit = directory / "units/agent.service"
-        self.bundles = directory
-
-    def install(
-        self, digest: str, config: str, unit: str = "unit", program: str = GOOD, cut: int | None = None, **options: Any
-    ) -> dict[str, Any]:
-        """Install a release whose command is ``program``, from the first ``cut`` bytes of its bundle."""
-        return self.install_bundle(digest, bundle(program)[:cut], config, unit, **options)
-
-    def install_bundle(
-        self, digest: str, data: bytes, config: str, unit: str = "unit", **options: Any
-    ) -> dict[str, Any]:
-        """Install the bundle unchanged."""
-        path = self.bundles / f"{digest}.tar.gz"
-        path.write_bytes(data)
-        files = {str(self.config): config, str(self.unit): unit}
-        options = {"sha256": hashlib.sha256(data).hexdigest(), **options}
-        return self.run(state="present", digest=digest, bundle=str(path), files=files, **options)
-
-    def run(self, **arguments: Any) -> dict[str, Any]:
-        places = {"directory": str(self.directory), "command": str(self.directory.parent / "bin/kubenode")}
-        return run("agent_install", **places, python=sys.executable, config=str(self.config), **arguments)
-
-    def state(self) -> tuple[str, str, str]:
-        """Return the current release and the content of both files."""
-        return (
-            os.readlink(self.directory / "current").rpartition("/")[2],
-            self.config.read_text(),
-            self.unit.read_text(),
-        )
-
-    def releases(self) -> set[str]:
-        return set(os.listdir(self.directory / "releases"))
+from kernel.modules import ModuleError
+from support.agent.bundles import Member, manifest, packed
+from support.agent.releases import GOOD, UNFIT, Node
 
 
 @pytest.fixture
@@ -74,7 +30,7 @@ def proven(node: Node, *arguments: str) -> None:
     node.run(state="proven")
 
 
-def test_what_a_running_agent_needs(node: Node) -> None:
+def test_changes_need_reload_or_restart_of_the_agent(node: Node) -> None:
     first = node.install("a", "one")
     assert (first["needs"], first["former"], first["changed"]) == ("restart", "", True)
     assert node.install("a", "one")["needs"] == "restart", "nobody has said yet that it works"
@@ -100,7 +56,7 @@ def test_unfit_release_or_configuration_changes_nothing(node: Node) -> None:
     assert node.install("a", "one")["changed"] is False
 
 
-def test_beside_kube_proxy_the_release_is_asked_so(node: Node) -> None:
+def test_check_beside_kube_proxy_accepts_its_process(node: Node) -> None:
     program = "import sys\nif '--beside-kube-proxy' not in sys.argv:\n    sys.exit('FAIL  kube-proxy is running')\n"
     with pytest.raises(ModuleError, match="the agent cannot work here: FAIL  kube-proxy is running"):
         node.install("a", "one", program=program)
@@ -122,7 +78,7 @@ def test_rollback_after_many_attempts_restores_last_proven(node: Node) -> None:
     assert node.run(state="former")["changed"] is False
 
 
-def test_going_back_does_not_ask_the_former_release(node: Node) -> None:
+def test_rollback_does_not_check_the_former_release(node: Node) -> None:
     proven(node, "a", "one")
     node.install("b", "one")
     (node.directory / "releases/a/bin/kubenode").write_text(UNFIT)
@@ -130,14 +86,14 @@ def test_going_back_does_not_ask_the_former_release(node: Node) -> None:
     assert node.state()[0] == "a"
 
 
-def test_without_a_former_release_going_back_is_refused(node: Node) -> None:
+def test_rollback_without_a_former_release_is_refused(node: Node) -> None:
     node.install("a", "one")
     with pytest.raises(ModuleError, match=r"^there is no release to go back to: .* names ''; nothing was changed$"):
         node.run(state="former")
     assert node.state() == ("a", "one", "unit")
 
 
-def test_old_releases_go_when_the_new_one_works(node: Node) -> None:
+def test_old_releases_are_removed_when_the_new_is_proven(node: Node) -> None:
     for digest in "abcd":
         node.install(digest, "one")
         assert digest == "a" or len(node.releases()) > 1
@@ -146,7 +102,7 @@ def test_old_releases_go_when_the_new_one_works(node: Node) -> None:
     assert node.releases() == {"c", "d"}
 
 
-def test_a_disk_that_cannot_be_written_changes_nothing(node: Node) -> None:
+def test_read_only_disk_changes_nothing(node: Node) -> None:
     proven(node, "a", "one")
     units = node.unit.parent
     subprocess.run(["mount", "--bind", units, units], check=True)
@@ -186,7 +142,7 @@ PLACES = ("opt/releases", "opt", "etc", "units", "bin")
 @pytest.mark.parametrize(
     ("state", "places"), [("present", PLACES), ("former", PLACES[1:4]), ("absent", PLACES[1:]), ("proven", ("opt",))]
 )
-def test_what_cannot_be_written_leaves_everything_as_it_was(node: Node, state: str, places: tuple[str, ...]) -> None:
+def test_failed_write_restores_all_files(node: Node, state: str, places: tuple[str, ...]) -> None:
     """Each path in turn is not writable, which check mode reports; afterwards the same task succeeds."""
     proven(node, "a", "one")
     if state in ("former", "proven"):
@@ -214,7 +170,7 @@ def turn(node: Node, state: str, *, check: bool = False) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("manifests", [[], ["theirs.yaml"]])
-def test_absent_leaves_nothing_but_what_others_put_there(node: Node, manifests: list[str]) -> None:
+def test_absent_leaves_only_foreign_files(node: Node, manifests: list[str]) -> None:
     proven(node, "a", "one")
     directory = node.config.parent / "manifests"
     directory.mkdir()
@@ -231,7 +187,7 @@ def test_absent_leaves_nothing_but_what_others_put_there(node: Node, manifests: 
     assert node.run(state="absent", files=files)["changed"] is False
 
 
-def test_a_record_that_is_not_ours_is_named(node: Node) -> None:
+def test_foreign_record_is_named(node: Node) -> None:
     proven(node, "a", "one")
     (node.directory / "unproven.json").write_text("{}")
     with pytest.raises(ModuleError, match=r"unproven\.json is not as this module wrote it, expected release and files"):
@@ -239,7 +195,7 @@ def test_a_record_that_is_not_ours_is_named(node: Node) -> None:
     assert node.state()[0] == "a"
 
 
-def test_files_may_have_any_bytes_and_ends_of_lines(node: Node) -> None:
+def test_files_keep_any_bytes_and_line_ends(node: Node) -> None:
     proven(node, "a", "one\r\ntwo\r\n")
     assert node.install("a", "one\r\ntwo\r\n")["changed"] is False
     node.unit.write_bytes(b"caf\xe9\n")
@@ -248,7 +204,7 @@ def test_files_may_have_any_bytes_and_ends_of_lines(node: Node) -> None:
     assert (node.config.read_bytes(), node.unit.read_bytes()) == (b"one\r\ntwo\r\n", b"caf\xe9\n")
 
 
-def test_a_release_that_cannot_be_removed_is_named(node: Node) -> None:
+def test_unremovable_release_is_named(node: Node) -> None:
     proven(node, "a", "one")
     proven(node, "b", "one")
     node.install("c", "one")
@@ -262,7 +218,7 @@ def test_a_release_that_cannot_be_removed_is_named(node: Node) -> None:
 
 
 @pytest.mark.parametrize("kept", [5, 60], ids=["its head", "its middle"])
-def test_a_bundle_that_was_cut_off_changes_nothing(node: Node, kept: int) -> None:
+def test_truncated_bundle_changes_nothing(node: Node, kept: int) -> None:
     proven(node, "a", "one")
     with pytest.raises(
         ModuleError, match=r"^bundle for \S+/releases/b: cannot be unpacked: .*, the current release goes on$"
@@ -314,7 +270,7 @@ NOT_VERIFIED: dict[str, tuple[list[Member], str]] = {
 
 
 @pytest.mark.parametrize("name", NOT_VERIFIED)
-def test_a_bundle_that_is_not_as_its_manifest_says_is_refused(node: Node, name: str) -> None:
+def test_bundle_with_a_wrong_digest_is_refused(node: Node, name: str) -> None:
     members, reason = NOT_VERIFIED[name]
     proven(node, "a", "one")
     before = all_of(node)
@@ -325,7 +281,7 @@ def test_a_bundle_that_is_not_as_its_manifest_says_is_refused(node: Node, name: 
     assert all_of(node) == before
 
 
-def test_a_bundle_changed_on_its_way_is_refused(node: Node) -> None:
+def test_bundle_changed_in_transfer_is_refused(node: Node) -> None:
     proven(node, "a", "one")
     before, data = all_of(node), packed(PLAIN)
     found, expected = hashlib.sha256(data + b"x").hexdigest(), hashlib.sha256(data).hexdigest()
@@ -338,7 +294,7 @@ def test_a_bundle_changed_on_its_way_is_refused(node: Node) -> None:
     assert all_of(node) == before
 
 
-def test_a_release_damaged_on_disk_is_unpacked_again(node: Node) -> None:
+def test_damaged_release_is_unpacked_again(node: Node) -> None:
     data = packed(PLAIN)
     node.install_bundle("a", data, "one")
     node.run(state="proven")
@@ -356,7 +312,7 @@ def test_a_release_damaged_on_disk_is_unpacked_again(node: Node) -> None:
     assert node.releases() == {"a"}
 
 
-def test_a_release_is_readable_whatever_the_umask(node: Node) -> None:
+def test_release_is_readable_with_any_umask(node: Node) -> None:
     umask = os.umask(0o077)
     try:
         node.install("a", "one")

@@ -151,7 +151,7 @@ def ledger_of(module: str) -> str:
 class TestEvery:
     """Faults that every module can meet."""
 
-    def test_an_unreadable_ledger(self, module: str) -> None:
+    def test_unreadable_ledger_changes_nothing(self, module: str) -> None:
         directory = Path(ledger_of(module))
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "ledger.db").write_bytes(b"not a database" * 100)
@@ -162,13 +162,13 @@ class TestEvery:
                 rf"^ledger {directory}/ledger\.db cannot be opened: .*; nothing was changed$",
             )
 
-    def test_a_ledger_without_space(self, module: str) -> None:
+    def test_ledger_without_space_changes_nothing(self, module: str) -> None:
         with mounted(ledger_of(module), "size=64k") as directory:
             (directory / "lock").touch()
             fill(directory)
             refused(module, ALL[module][0], rf"^ledger {directory}/ledger\.db cannot be .*; nothing was changed$")
 
-    def test_a_ledger_without_space_for_striking_out(self, module: str) -> None:
+    def test_ledger_without_space_to_forget_is_reported(self, module: str) -> None:
         """The module removes no item whose claim it cannot remove."""
         with mounted(ledger_of(module), "size=256k") as directory:
             run(module, **ALL[module][0])
@@ -177,7 +177,7 @@ class TestEvery:
             (directory / "filler").unlink()
             assert run(module, **away(module))["changed"]
 
-    def test_a_ledger_that_is_full_when_all_is_done(self, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_ledger_full_after_all_steps_is_reported(self, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """The module restores an item whose claim it could not remove."""
         carry_out = apply._run
         with mounted(ledger_of(module), "size=256k") as directory:
@@ -198,7 +198,7 @@ class TestEvery:
             (directory / "filler").unlink()
             assert run(module, **away(module))["changed"]
 
-    def test_a_lock_that_cannot_be_made(self, module: str) -> None:
+    def test_missing_lock_directory_changes_nothing(self, module: str) -> None:
         with mounted("/run/kubenode", "ro"):
             refused(
                 module,
@@ -206,7 +206,7 @@ class TestEvery:
                 r"^lock /run/kubenode/lock cannot be opened: .*Read-only.*; nothing was changed$",
             )
 
-    def test_two_owners(self, module: str) -> None:
+    def test_two_owners_of_one_item_conflict(self, module: str) -> None:
         wanted, otherwise = ALL[module]
         run(module, owner="one", **wanted)
         before = state()
@@ -223,7 +223,7 @@ class TestFiles:
     """The files that make settings persistent."""
 
     @pytest.mark.parametrize("how", ["read-only", "full", "a directory", "not to be replaced"])
-    def test_a_file_that_cannot_be_written(self, module: str, place: str, how: str) -> None:
+    def test_unwritable_file_is_named(self, module: str, place: str, how: str) -> None:
         with mounted(place, "ro" if how == "read-only" else "size=16k") as directory:
             file = Path(LASTING_FILES[place])
             if how == "a directory":
@@ -238,7 +238,7 @@ class TestFiles:
             if how in ("read-only", "a directory"):
                 refused(module, {**LASTING[module][0], "check": True}, said)
 
-    def test_a_file_that_cannot_be_removed(self, module: str, place: str) -> None:
+    def test_unremovable_file_is_named(self, module: str, place: str) -> None:
         run(module, **LASTING[module][0])
         with read_only(place):
             refused(
@@ -250,25 +250,25 @@ class TestFiles:
 
 
 @pytest.mark.parametrize("module", ["sysctls", "kernel_settings"])
-def test_a_read_only_proc_sys(module: str) -> None:
+def test_read_only_proc_sys_is_named(module: str) -> None:
     with read_only("/proc/sys"):
         for check in (True, False):
             said = rf"^sysctl {FORWARD}: /proc/sys is read-only here \(a container\?\); "
             refused(module, {**LASTING[module][0], "check": check}, said)
 
 
-def test_kernel_modules_have_nothing_to_do_with_proc_sys() -> None:
+def test_kernel_modules_ignore_read_only_proc_sys() -> None:
     with read_only("/proc/sys"):
         assert run("kernel_modules", **LOADING)["changed"]
     run("kernel_modules", purge="owned")
 
 
-def test_service_proxy_with_a_read_only_proc_sys() -> None:
+def test_service_proxy_names_read_only_proc_sys() -> None:
     with read_only("/proc/sys"):
         refused("service_proxy", RUNNING["service_proxy"][0], r"/proc/sys is read-only here \(a container\?\)")
 
 
-def test_the_agents_command_in_a_read_only_usr(tmp_path: Path) -> None:
+def test_agent_command_in_read_only_usr_is_named(tmp_path: Path) -> None:
     place = Node(tmp_path)
     (tmp_path / "bin").mkdir()
     with read_only(str(tmp_path / "bin")):

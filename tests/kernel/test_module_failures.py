@@ -35,7 +35,7 @@ def mounted(directory: str, options: str) -> Iterator[None]:
         subprocess.run(["umount", directory], check=True)
 
 
-def test_a_read_only_file_system_leaves_the_live_values_alone() -> None:
+def test_read_only_file_system_keeps_live_values() -> None:
     with mounted("/etc/sysctl.d", "ro"), pytest.raises(ModuleError) as error:
         run("sysctls", sysctls={"net.ipv4.ip_forward": 1})
     assert f"file {SYSCTL_FILE} cannot be written: Read-only file system" in str(error.value)
@@ -43,7 +43,7 @@ def test_a_read_only_file_system_leaves_the_live_values_alone() -> None:
     assert FORWARD.read_text() == "0\n"
 
 
-def test_no_space_left_keeps_the_file_that_was_there() -> None:
+def test_full_disk_keeps_the_existing_file() -> None:
     with mounted("/etc/sysctl.d", "size=8k"):
         run("sysctls", sysctls={"net.ipv4.ip_forward": 1})
         before = SYSCTL_FILE.read_bytes()
@@ -57,7 +57,7 @@ def test_no_space_left_keeps_the_file_that_was_there() -> None:
         assert FORWARD.read_text() == "1\n"
 
 
-def test_a_read_only_proc_sys_is_named() -> None:
+def test_read_only_proc_sys_is_named() -> None:
     subprocess.run(["mount", "--bind", "-o", "ro", "/proc/sys", "/proc/sys"], check=True)
     subprocess.run(["mount", "-o", "remount,ro,bind", "/proc/sys"], check=True)
     try:
@@ -70,7 +70,7 @@ def test_a_read_only_proc_sys_is_named() -> None:
     assert not SYSCTL_FILE.exists()
 
 
-def test_where_the_persistent_file_is_not_a_file_nothing_changes() -> None:
+def test_irregular_persistent_file_changes_nothing() -> None:
     SYSCTL_FILE.mkdir(parents=True)
     try:
         with pytest.raises(ModuleError) as error:
@@ -81,7 +81,7 @@ def test_where_the_persistent_file_is_not_a_file_nothing_changes() -> None:
     assert FORWARD.read_text() == "0\n"
 
 
-def test_without_space_for_the_ledger_nothing_changes() -> None:
+def test_full_disk_of_the_ledger_changes_nothing() -> None:
     ledger = Path("/var/lib/kubenode")
     ledger.mkdir(parents=True, exist_ok=True)
     with mounted(str(ledger), "size=64k"):
@@ -95,7 +95,7 @@ def test_without_space_for_the_ledger_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize("module", ["ipvs_services", "virtual_addresses", "ipsets", "iptables_chains"])
-def test_with_an_unreadable_ledger_nothing_is_purged(module: str) -> None:
+def test_unreadable_ledger_purges_nothing(module: str) -> None:
     ledger = Path("/run/kubenode/ledger.db")
     ledger.parent.mkdir(exist_ok=True)
     ledger.unlink(missing_ok=True)
@@ -117,7 +117,7 @@ def test_with_an_unreadable_ledger_nothing_is_purged(module: str) -> None:
         ("iptables_chains", {"chains": [{"name": "X"}]}, "iptables-save"),
     ],
 )
-def test_a_missing_tool_is_named(
+def test_missing_tool_is_named(
     monkeypatch: pytest.MonkeyPatch, module: str, arguments: dict[str, object], tool: str
 ) -> None:
     from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel import command
@@ -130,7 +130,7 @@ def test_a_missing_tool_is_named(
         run(module, **arguments)
 
 
-def test_a_set_that_a_rule_uses_is_not_removed() -> None:
+def test_set_used_by_a_rule_is_not_removed() -> None:
     run("ipsets", sets=[{"name": "used", "type": "hash:ip"}])
     run("iptables_chains", chains=[{"name": "USER", "rules": ["-m set --match-set used src -j DROP"]}])
     try:

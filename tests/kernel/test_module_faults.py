@@ -199,7 +199,7 @@ def wanted(name: str, turn: int) -> Arguments:
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_all_or_nothing(name: str, tmp_path: Path) -> None:
+def test_module_with_failed_call_is_all_or_nothing(name: str, tmp_path: Path) -> None:
     sh("modprobe", "-a", *KERNEL_MODULES)
     fresh()
     sh("ip", "link", "set", "lo", "up")

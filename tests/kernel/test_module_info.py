@@ -104,7 +104,7 @@ ROUNDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", ROUNDS)
-def test_what_is_read_as_options_is_there_already(name: str) -> None:
+def test_result_as_options_changes_nothing(name: str) -> None:
     wanted, options = ROUNDS[name]
     run(name, **wanted)
     found = run(f"{name}_info", as_options=True)
@@ -113,7 +113,7 @@ def test_what_is_read_as_options_is_there_already(name: str) -> None:
         assert (again["changed"], again["plan"]) == (False, [])
 
 
-def test_virtual_servers() -> None:
+def test_virtual_servers_are_returned_with_owners() -> None:
     run(
         "ipvs_services",
         services=[
@@ -128,7 +128,7 @@ def test_virtual_servers() -> None:
     subprocess.run(["ipvsadm", "-D", "-t", "192.0.2.9:9"], check=True)
 
 
-def test_sets() -> None:
+def test_sets_are_returned_with_owners() -> None:
     run(
         "ipsets",
         sets=[{"name": "s", "type": "hash:ip", "timeout": 0, "comment": True, "members": ['192.0.2.1 comment "x y"']}],
@@ -141,7 +141,7 @@ def test_sets() -> None:
     assert "members" not in bare
 
 
-def test_every_option_of_a_set() -> None:
+def test_every_option_of_a_set_is_returned() -> None:
     common = {"timeout": 60, "counters": True, "comment": True, "skbinfo": True}
     sets = [
         {
@@ -165,7 +165,7 @@ def test_every_option_of_a_set() -> None:
     assert (again["changed"], again["plan"]) == (False, [])
 
 
-def test_chains() -> None:
+def test_chains_are_returned_with_owners() -> None:
     run(
         "iptables_chains",
         chains=[{"name": "MINE", "rules": ["-p tcp --dport 80 -j ACCEPT"], "jumps": [{"chain": "INPUT"}]}],
@@ -185,7 +185,7 @@ def test_chains() -> None:
     ]
 
 
-def test_addresses() -> None:
+def test_addresses_are_returned_with_owners() -> None:
     run(
         "virtual_addresses",
         links=[{"name": "vips", "addresses": ["192.0.2.80"]}, {"name": "lo", "addresses": ["192.0.2.81"]}],
@@ -206,7 +206,7 @@ def test_addresses() -> None:
     assert run("virtual_addresses_info", links=["nosuch"])["links"] == []
 
 
-def test_parameters() -> None:
+def test_sysctls_are_returned_with_owners() -> None:
     forward = Path("/proc/sys/net/ipv4/ip_forward")
     forward.write_text("0")
     late = Path("/etc/sysctl.d/99-late.conf")
@@ -249,7 +249,7 @@ def test_parameters() -> None:
         run("sysctls_info", names=["net/../x"])
 
 
-def test_kernel_modules() -> None:
+def test_kernel_modules_are_returned_with_owners() -> None:
     run("kernel_modules", modules=["ip_vs", "ip-vs-wrr"])
     found = {each["name"]: each for each in run("kernel_modules_info")["modules"]}
     assert found["ip_vs_wrr"] == {
@@ -263,12 +263,12 @@ def test_kernel_modules() -> None:
     assert "ip_vs_wrr" in found["ip_vs"]["used_by"]
     assert found["ip_vs"]["parameters"]["conn_tab_bits"] == "12"
     assert found["dummy"]["owner"] == ""
-    named = run("kernel_modules_info", names=["ip-vs", "no_such", "ip_vs_ftp", "unix"])["modules"]
+    named = run("kernel_modules_info", names=["ip-vs", "no_such", "ip_vs_ftp", "ext4"])["modules"]
     assert {each["name"]: each["state"] for each in named} == {
         "ip_vs": "loaded",
         "no_such": "absent",
         "ip_vs_ftp": "loadable",
-        "unix": "builtin",
+        "ext4": "builtin",
     }
     with pytest.raises(ModuleError, match=r"names\[0\]: name is '\.\./x', expected a kernel module's name"):
         run("kernel_modules_info", names=["../x"])

@@ -73,7 +73,7 @@ S = {"name": "s", "type": "hash:ip"}
         ({"name": "kubenode-swap-new"}, r"sets\[0\]: name is 'kubenode-swap-new', expected"),
     ],
 )
-def test_what_cannot_be(given: dict[str, Any], words: str) -> None:
+def test_check_mode_refuses_impossible_members(given: dict[str, Any], words: str) -> None:
     for check in (True, False):
         with pytest.raises(ModuleError, match=words if check else r"sets\[0\]|; nothing was changed$"):
             run("ipsets", check=check, sets=[{**S, **given}])
@@ -94,7 +94,7 @@ def test_what_cannot_be(given: dict[str, Any], words: str) -> None:
         ),
     ],
 )
-def test_what_is_in_a_set_does_not_fit_into_another(change: dict[str, Any], words: str) -> None:
+def test_check_mode_refuses_members_unfit_for_the_new_type(change: dict[str, Any], words: str) -> None:
     run("ipsets", sets=[{**S, "members": ["192.0.2.1", "192.0.2.2", "192.0.2.3"]}])
     before = saved()
     for check in (True, False):

@@ -68,7 +68,7 @@ def put(**options: Any) -> list[str]:
     return lines
 
 
-def test_the_rule_refuses_what_is_not_in_the_set() -> None:
+def test_rule_refuses_packets_outside_of_the_set() -> None:
     with Packets() as packets:
         eventually(lambda: packets.sent)
         sh("ipset", "flush", "busy")
@@ -85,7 +85,7 @@ def test_the_rule_refuses_what_is_not_in_the_set() -> None:
     ],
     ids=["size", "extensions", "mask", "type"],
 )
-def test_no_packet_finds_no_set(options: dict[str, Any]) -> None:
+def test_exchange_of_a_set_loses_no_packet(options: dict[str, Any]) -> None:
     with Packets() as packets:
         eventually(lambda: packets.sent)
         before = packets.sent

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("no_sets_left")
 class TestFile:
     """Members in a file on the node."""
 
-    def test_comments_and_empty_lines_do_not_count(self, tmp_path: Path) -> None:
+    def test_comments_and_empty_lines_are_ignored(self, tmp_path: Path) -> None:
         path = tmp_path / "members"
         path.write_text(
             '# who is on call\n\n  192.0.2.1\t timeout 300  # not for long\r\n192.0.2.2 comment "room # 7"\n192.0.2.3\n'
@@ -41,12 +41,12 @@ class TestFile:
             ("# hosts\n\n192.0.2.1\n2001:db8::1 # what?\n",
              "{path}:4: member '2001:db8::1' of set s (hash:ip): Syntax error"),
             ("192.0.2.1\n192.0.2.1",
-             "{path}:2 (192.0.2.1) and {path}:1 (192.0.2.1) are the same; name each thing once"),
+             "{path}:2 (192.0.2.1) and {path}:1 (192.0.2.1) are the same; name each item once"),
             ("192.0.2.1\n\n192.0.2.1/32\n",
-             "{path}:3 (192.0.2.1/32) and {path}:1 (192.0.2.1) are the same; name each thing once"),
+             "{path}:3 (192.0.2.1/32) and {path}:1 (192.0.2.1) are the same; name each item once"),
         ],
     )  # fmt: skip
-    def test_a_bad_line_is_named_by_file_and_number(self, tmp_path: Path, text: str, message: str) -> None:
+    def test_bad_line_is_named_by_file_and_number(self, tmp_path: Path, text: str, message: str) -> None:
         path = tmp_path / "members"
         wanted = {"name": "s", "type": "hash:ip", "src": str(path), "remote_src": True}
         for present in (False, True):
@@ -60,7 +60,7 @@ class TestFile:
             assert str(error.value).startswith(message.format(path=path))
             assert subprocess.run(["ipset", "save"], check=True, capture_output=True, text=True).stdout == before
 
-    def test_hundred_thousands_of_members_in_one_task(self, tmp_path: Path) -> None:
+    def test_one_task_converges_hundred_thousands_of_members(self, tmp_path: Path) -> None:
         path = tmp_path / "members"
         addresses = [f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}" for number in range(1, 200_001)]
         path.write_text("\n".join(addresses))
@@ -77,7 +77,7 @@ class TestFile:
         ]
 
     @pytest.mark.parametrize(("kind", "chosen"), cases())
-    def test_what_ipset_prints_changes_nothing(self, tmp_path: Path, kind: str, chosen: dict[str, Any]) -> None:
+    def test_output_of_ipset_as_file_changes_nothing(self, tmp_path: Path, kind: str, chosen: dict[str, Any]) -> None:
         draw = random.Random(f"{kind} {chosen}")
         lines = ["create one hash:ip", "create two hash:net", f"create s {header(kind, chosen).text()}"]
         lines += [f"add s {member(draw, kind, chosen)}" for _index in range(30)]
@@ -92,4 +92,4 @@ class TestFile:
         with pytest.raises(ModuleError) as error:
             run("ipsets", sets=[wanted])
         first, second = f"{path}:1 ({members[0]})", f"{path}:{len(members) + 1} ({members[0]})"
-        assert str(error.value) == f"{second} and {first} are the same; name each thing once"
+        assert str(error.value) == f"{second} and {first} are the same; name each item once"

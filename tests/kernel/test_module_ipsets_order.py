@@ -39,7 +39,7 @@ class TestOrder:
         self.lists("d", "c", "a")
         assert self.order() == ["d", "c", "a"]
 
-    def test_what_only_comes_last_or_goes_needs_no_exchange(self) -> None:
+    def test_appended_or_removed_members_need_no_exchange(self) -> None:
         self.lists("a", "b")
         assert self.lists("a", "b", "c")["lines"] == ["+ member c of set l"]
         assert self.lists("b", "c")["lines"] == ["- member a of set l"]
@@ -56,7 +56,7 @@ class TestOrder:
             ),
         ],
     )
-    def test_what_goes_comes_back_where_it_stood(self, left: list[str] | None, lines: list[str]) -> None:
+    def test_undone_removal_restores_the_position(self, left: list[str] | None, lines: list[str]) -> None:
         self.lists("a", "b", 'c comment "the third"', "d", comment=True)
         sets({"name": "used", "type": "list:set"})  # the kernel lists list:set sets last
         before = subprocess.run(["ipset", "save", "l"], check=True, capture_output=True, text=True).stdout
@@ -75,11 +75,11 @@ class TestOrder:
             subprocess.run(["iptables", "-F", "INPUT"], check=True)
         assert subprocess.run(["ipset", "save", "l"], check=True, capture_output=True, text=True).stdout == before
 
-    def test_before_and_after(self) -> None:
+    def test_before_and_after_place_a_member(self) -> None:
         self.lists("a", "b before a", "c after b")
         assert self.order() == ["b", "c", "a"]
 
-    def test_a_place_among_the_members_of_others(self) -> None:
+    def test_member_is_placed_between_foreign_members(self) -> None:
         self.lists("a", "b")
         subprocess.run(["ipset", "create", "x", "hash:ip"], check=True)
         subprocess.run(["ipset", "add", "l", "x", "after", "a"], check=True)
@@ -88,7 +88,7 @@ class TestOrder:
         self.lists("b", "c", purge_members=False)
         assert self.order() == ["a", "c", "x", "b"]
 
-    def test_a_list_in_use_is_exchanged_while_rules_refer_to_it(self) -> None:
+    def test_list_in_use_by_rules_is_exchanged(self) -> None:
         self.lists("a", "b")
         rule = ["INPUT", "-m", "set", "--match-set", "l", "src", "-j", "ACCEPT"]
         subprocess.run(["iptables", "-A", *rule], check=True)

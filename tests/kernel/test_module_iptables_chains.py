@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from kernel.modules import ModuleError, converge, run
 from support.processes.started import Started
+from support.tables.iptables_saved import FIELDS_AND_SAVED, GIVEN_AND_SAVED
 from support.tables.iptables_spelling import CHAIN, SET
 from support.tables.iptables_usual import USUAL
 
@@ -73,32 +74,9 @@ def test_creates_changes_and_removes() -> None:
 
 @pytest.mark.parametrize(
     ("given", "saved"),
-    [
-        ("-p tcp --dport 443 -j ACCEPT", "-p tcp -m tcp --dport 443 -j ACCEPT"),
-        (
-            "-j ACCEPT -p tcp --destination-port https --source 192.0.2.7",
-            "-s 192.0.2.7/32 -p tcp -m tcp --dport 443 -j ACCEPT",
-        ),
-        ("! -s 192.0.2.9/24  -j RETURN", "! -s 192.0.2.0/24 -j RETURN"),
-        ("-m comment --comment word -j RETURN", "-m comment --comment word -j RETURN"),
-        ('-m comment --comment "line\u2028break" -j RETURN\n', '-m comment --comment "line\u2028break" -j RETURN'),
-        ('-m comment --comment "try -h or --help" -j RETURN', '-m comment --comment "try -h or --help" -j RETURN'),
-        (
-            '-m comment --comment "no --match-set nosuch" -j RETURN',
-            '-m comment --comment "no --match-set nosuch" -j RETURN',
-        ),
-        ('-m comment --comment "two  words" -j RETURN', '-m comment --comment "two  words" -j RETURN'),
-        (
-            "-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT",
-            "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
-        ),
-        ("-m set --match-set trusted src -j RETURN", "-m set --match-set trusted src -j RETURN"),
-        ("-j FOREIGN", "-j FOREIGN"),
-        ("-g OTHER", "-g OTHER"),
-        ("-j MARK --set-mark 1", "-j MARK --set-xmark 0x1/0xffffffff"),
-    ],
+    GIVEN_AND_SAVED,
 )
-def test_whatever_spelling_the_second_run_changes_nothing(given: str, saved: str) -> None:
+def test_second_run_of_any_spelling_changes_nothing(given: str, saved: str) -> None:
     subprocess.run(["ipset", "create", "trusted", "hash:net"], check=True)
     chains(
         {"name": "MINE", "rules": [given], "jumps": [{"chain": "INPUT", "match": "-p tcp --dport 80\n"}]},
@@ -107,7 +85,7 @@ def test_whatever_spelling_the_second_run_changes_nothing(given: str, saved: str
     assert [line for line in rules() if line.startswith("-A MINE")] == [f"-A MINE {saved}"]
 
 
-def test_rules_as_people_write_them() -> None:
+def test_rules_in_common_spellings_are_accepted() -> None:
     """Usual spellings pass check mode, are created, and need no change in a second run."""
     subprocess.run(["ipset", "create", SET, "hash:net,port"], check=True)
     subprocess.run(["ipset", "create", f"{SET}6", "hash:net,port", "family", "inet6"], check=True)
@@ -123,7 +101,7 @@ def test_rules_as_people_write_them() -> None:
     assert len(result["plan"]) == 2 * len(given)
 
 
-def test_both_families_and_several_tables() -> None:
+def test_one_task_converges_both_families_and_many_tables() -> None:
     chains(
         {"name": "SNAT-IT", "table": "nat", "families": ["ipv4", "ipv6"], "rules": ["-m ipvs --ipvs -j MASQUERADE"],
          "jumps": [{"chain": "POSTROUTING"}]},
@@ -134,7 +112,7 @@ def test_both_families_and_several_tables() -> None:
         assert rules(program, "nat")[-2:] == ["-A POSTROUTING -j SNAT-IT", "-A SNAT-IT -m ipvs --ipvs -j MASQUERADE"]
 
 
-def test_jumps_keep_their_place() -> None:
+def test_jumps_keep_their_position() -> None:
     chains(
         {"name": "A", "jumps": [{"chain": "INPUT"}]},
         {"name": "B", "jumps": [{"chain": "INPUT"}, {"chain": "INPUT", "match": "-p udp", "position": "last"}]},
@@ -148,7 +126,7 @@ def test_jumps_keep_their_place() -> None:
     subprocess.run(["iptables", "-D", "INPUT", "-j", "FOREIGN"], check=True)
 
 
-def test_what_is_prepended_stays_where_others_push_it() -> None:
+def test_prepended_jump_stays_where_other_rules_push_it() -> None:
     mine = [{"name": name, "jumps": [{"chain": "INPUT", "position": "prepended"}]} for name in ("A", "B")]
     chains(*mine)
     assert [line[9:] for line in rules() if line.startswith("-A INPUT")][:2] == ["-j A", "-j B"]
@@ -161,7 +139,7 @@ def test_what_is_prepended_stays_where_others_push_it() -> None:
         subprocess.run(["iptables", "-D", "INPUT", "-j", "FOREIGN"], check=True)
 
 
-def test_jumps_that_are_not_mentioned_stay() -> None:
+def test_jumps_stay_if_the_option_is_omitted() -> None:
     chains(
         {"name": "MINE", "rules": ["-j DROP"], "jumps": [{"chain": "INPUT"}]},
         {"name": "GOES", "jumps": [{"chain": "INPUT"}]},
@@ -196,7 +174,7 @@ def test_foreign_chains_are_left_alone() -> None:
         ({"jumps": [{"chain": "INPUT", "match": "-m set --match-set nosuch src,dst"}]}, "chains[0].jumps[0]"),
     ],
 )
-def test_a_set_that_an_earlier_task_would_make(chain: dict[str, Any], place: str) -> None:
+def test_check_mode_warns_of_a_missing_set(chain: dict[str, Any], place: str) -> None:
     """In check mode the set does not exist yet."""
     chains = [{"name": "X", **chain}]
     foreseen = run("iptables_chains", check=True, chains=chains)
@@ -213,14 +191,14 @@ def test_a_set_that_an_earlier_task_would_make(chain: dict[str, Any], place: str
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ([{"name": "INPUT"}], "chains[0]: name is 'INPUT', expected a chain of your own"),
+        ([{"name": "INPUT"}], "chains[0]: name is 'INPUT', expected a chain that is not built in"),
         (
             [{"name": "X", "rules": ["-A INPUT -j DROP"]}],
             "chains[0].rules[0]: text is '-A INPUT -j DROP', expected one rule without",
         ),
         (
             [{"name": "X"}, {"name": "Y"}, {"name": "X"}],
-            "chains[2] and chains[0] are both chain IPv4 filter X; name each thing once",
+            "chains[2] and chains[0] are both chain IPv4 filter X; name each item once",
         ),
         (
             [{"name": "X", "jumps": [{"chain": "PREROUTING"}]}],
@@ -229,7 +207,7 @@ def test_a_set_that_an_earlier_task_would_make(chain: dict[str, Any], place: str
         ),
         (
             [{"name": "X", "jumps": [{"chain": "INPUT"}, {"chain": "INPUT", "position": "last"}]}],
-            "chains[0].jumps[1] and chains[0].jumps[0] are both rule in IPv4 filter INPUT: -j X; name each thing once",
+            "chains[0].jumps[1] and chains[0].jumps[0] are both rule in IPv4 filter INPUT: -j X; name each item once",
         ),
         (
             [{"name": "X", "rules": ["-j ACCEPT", "-p tcp --dport 70000 -j DROP"]}],
@@ -304,32 +282,9 @@ def test_wrong_input_is_one_clear_message(wrong: list[dict[str, Any]], message: 
 
 @pytest.mark.parametrize(
     ("fields", "saved"),
-    [
-        ({"jump": "DROP"}, "-j DROP"),
-        ({"protocol": "tcp", "destination_port": 443, "jump": "ACCEPT"}, "-p tcp -m tcp --dport 443 -j ACCEPT"),
-        (
-            {"protocol": "udp", "source_port": ["53", "1000:2000"], "destination_port": "!53", "goto": "FOREIGN"},
-            "-p udp -m multiport --sports 53,1000:2000 -m udp ! --dport 53 -g FOREIGN",
-        ),
-        ({"source": "192.0.2.7/24", "destination": "!198.51.100.1"}, "-s 192.0.2.0/24 ! -d 198.51.100.1/32"),
-        (
-            {"in_interface": "eth+", "comment": 'the "front" door'},
-            '-i eth+ -m comment --comment "the \\"front\\" door"',
-        ),
-        (
-            {"ctstate": ["RELATED", "ESTABLISHED"], "jump": "RETURN"},
-            "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN",
-        ),
-        ({"match_set": "!trusted src", "jump": "DROP"}, "-m set ! --match-set trusted src -j DROP"),
-        ({"mark": "!0x1/0x1", "limit": "5/min"}, "-m mark ! --mark 0x1/0x1 -m limit --limit 5/min"),
-        (
-            {"protocol": "tcp", "match": "-m tcp --tcp-flags SYN,RST SYN",
-             "jump": "REJECT", "target_options": "--reject-with tcp-reset"},
-            "-p tcp -m tcp --tcp-flags SYN,RST SYN -j REJECT --reject-with tcp-reset",
-        ),
-    ],
-)  # fmt: skip
-def test_rules_as_fields(fields: dict[str, Any], saved: str) -> None:
+    FIELDS_AND_SAVED,
+)
+def test_rules_as_fields_are_rendered(fields: dict[str, Any], saved: str) -> None:
     subprocess.run(["ipset", "create", "trusted", "hash:net"], check=True)
     chains({"name": "MINE", "rules": [fields, "-j RETURN"]})
     assert [line for line in rules() if line.startswith("-A MINE")] == [f"-A MINE {saved}", "-A MINE -j RETURN"]
@@ -369,20 +324,20 @@ def test_unchanged_run_starts_one_process_a_family(started: Started) -> None:
     assert started.words() == ["ip6tables-save", "iptables-save"]
 
 
-def test_words_for_a_shell_are_words(tmp_path: Path) -> None:
+def test_shell_syntax_in_options_is_literal(tmp_path: Path) -> None:
     text = f"$(touch {tmp_path}/made) `touch {tmp_path}/made`; touch {tmp_path}/made"
     chains({"name": "MINE", "rules": [{"comment": text, "jump": "RETURN"}]})
     assert not (tmp_path / "made").exists()
     assert text in rules()[-1].replace("\\", "")
 
 
-def test_a_back_end_of_ones_choice() -> None:
+def test_chosen_back_end_is_used() -> None:
     chains({"name": "MINE", "rules": ["-j DROP"]}, backend="legacy")
     saved = subprocess.run(["iptables-legacy-save"], check=True, capture_output=True, text=True).stdout
     assert "-A MINE -j DROP" in saved
 
 
-def test_a_chain_that_others_still_use_stays() -> None:
+def test_chain_used_by_foreign_rules_stays() -> None:
     chains({"name": "MINE", "rules": ["-j DROP"]})
     subprocess.run(["iptables", "-A", "FOREIGN", "-j", "MINE"], check=True)
     before = rules()

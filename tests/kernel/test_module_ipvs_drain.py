@@ -108,7 +108,7 @@ def ended(result: dict[str, Any]) -> list[tuple[str, int]]:
     return [(each["real_server"], each["active_connections"]) for each in result["drained"]]
 
 
-def test_a_real_server_goes_when_its_connection_ends(connection: Connection) -> None:
+def test_real_server_is_removed_when_its_connection_ends(connection: Connection) -> None:
     def meanwhile() -> None:
         looked = time.monotonic() + 1.5  # longer than the module's polling interval
         while time.monotonic() < looked:
@@ -130,7 +130,7 @@ def test_a_real_server_goes_when_its_connection_ends(connection: Connection) -> 
 @pytest.mark.parametrize(
     "how", [{"services": [{**WEB, "state": "absent"}]}, {"purge": "owned"}], ids=["absent", "purge"]
 )
-def test_a_whole_virtual_server_waits_for_its_real_servers(connection: Connection, how: dict[str, Any]) -> None:
+def test_removed_virtual_server_drains_its_real_servers(connection: Connection, how: dict[str, Any]) -> None:
     other = Meanwhile(connection.close)
     result = drained(drain_timeout=LONG, **how)
     other.done()
@@ -157,7 +157,7 @@ def test_drain_timeout_removes_server_and_is_reported(connection: Connection) ->
         connection.accepted.recv(100)
 
 
-def test_one_that_takes_no_connections_any_more_waits_too(connection: Connection) -> None:
+def test_real_server_of_weight_0_drains_too(connection: Connection) -> None:
     """An earlier run was ended while it waited, or another process has set weight 0."""
     sh("ipvsadm", "-e", "-t", f"{VIP}:80", "-r", f"{PODS[0]}:8080", "-m", "-w", "0")
     result = drained(services=[{**WEB, "real_servers": [STAYING]}], drain_timeout=1)
@@ -165,7 +165,7 @@ def test_one_that_takes_no_connections_any_more_waits_too(connection: Connection
     assert ended(result) == [(LEAVES.removeprefix("real server "), 1)]
 
 
-def test_what_fails_after_the_waiting_undoes_the_removal(connection: Connection) -> None:
+def test_failure_after_the_drain_undoes_the_removal(connection: Connection) -> None:
     before = saved()
     with pytest.raises(ModuleError) as error:
         run(
@@ -186,7 +186,7 @@ def test_what_fails_after_the_waiting_undoes_the_removal(connection: Connection)
     connection.works()
 
 
-def test_others_may_have_the_lock_while_it_waits(connection: Connection) -> None:
+def test_lock_is_free_during_the_drain(connection: Connection) -> None:
     def meanwhile() -> None:
         handle = os.open("/run/kubenode/lock", os.O_RDWR)
         try:
@@ -204,12 +204,12 @@ def test_others_may_have_the_lock_while_it_waits(connection: Connection) -> None
 
 
 @pytest.mark.parametrize("seconds", [0, 86401])
-def test_a_time_that_cannot_be(seconds: int) -> None:
+def test_invalid_drain_timeout_is_refused(seconds: int) -> None:
     with pytest.raises(ModuleError, match=f"^task: drain_timeout is {seconds}, expected a number between 1 and 86400$"):
         run("ipvs_services", drain=True, drain_timeout=seconds)
 
 
-def test_what_nobody_confirms_is_undone_after_it_has_drained(connection: Connection) -> None:
+def test_unconfirmed_drain_is_undone(connection: Connection) -> None:
     """``confirm_timeout`` begins when the real server is removed; the undo restores it, and its connection goes on."""
     before = saved()
     wanted = [{**WEB, "real_servers": [STAYING]}]

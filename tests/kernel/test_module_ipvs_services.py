@@ -112,7 +112,7 @@ TUNNELS = [
 @pytest.mark.parametrize(
     ("tunnel", "words"), TUNNELS, ids=["-".join(map(str, options.values())) for options, _words in TUNNELS]
 )
-def test_every_tunnel(address: str, tunnel: dict[str, Any], words: str) -> None:
+def test_every_tunnel_option_is_applied(address: str, tunnel: dict[str, Any], words: str) -> None:
     options = {"address": address, "port": 80, "forwarding_method": "tunnel", **tunnel}
     result = services({**WEB, "real_servers": [{"address": "198.51.100.9", "forwarding_method": "tunnel"}, options]})
     assert len(result["plan"]) == 3
@@ -164,7 +164,7 @@ def test_a_firewall_mark_is_one_virtual_server_in_each_family(mark: int) -> None
         ("rr", ["flag-3", "flag-1"], "flag-1,flag-3", ["flag-1", "flag-3"]),
     ],
 )
-def test_every_flag_of_a_scheduler(scheduler: str, flags: list[str], printed: str, read: list[str]) -> None:
+def test_every_scheduler_flag_is_applied(scheduler: str, flags: list[str], printed: str, read: list[str]) -> None:
     services({**WEB, "scheduler": scheduler, "scheduler_flags": flags})
     assert saved() == f"-A -t 192.0.2.80:80 -s {scheduler} -b {printed}\n"
     (found,) = run("ipvs_services_info")["services"]
@@ -173,7 +173,7 @@ def test_every_flag_of_a_scheduler(scheduler: str, flags: list[str], printed: st
     assert saved() == f"-A -t 192.0.2.80:80 -s {scheduler}\n"
 
 
-def test_thresholds_come_change_and_go() -> None:
+def test_thresholds_are_set_changed_and_removed() -> None:
     for upper, lower in ((100, 50), (2**31 - 1, 2**31 - 1), (7, 0), (0, 0)):
         services({**WEB, "real_servers": [{**REALS[0], "upper_threshold": upper, "lower_threshold": lower}]})
         (found,) = run("ipvs_services_info")["services"]
@@ -185,7 +185,7 @@ def test_thresholds_come_change_and_go() -> None:
     assert shown.splitlines()[-1].split()[2:4] == ["100", "50"]
 
 
-def test_a_persistence_engine_comes_and_goes() -> None:
+def test_persistence_engine_is_set_and_removed() -> None:
     sip = {
         "protocol": "udp",
         "address": "192.0.2.5",
@@ -213,7 +213,7 @@ def test_a_persistence_engine_comes_and_goes() -> None:
         ("2001:db8::80", "127", " -M 127"),
     ],
 )
-def test_every_netmask(address: str, netmask: str | None, printed: str) -> None:
+def test_every_netmask_is_applied(address: str, netmask: str | None, printed: str) -> None:
     services({**WEB, "address": address, "persistence_timeout": 4294967, "netmask": netmask})
     where = f"[{address}]" if ":" in address else address
     assert saved() == f"-A -t {where}:80 -s rr -p 4294967{printed}\n"
@@ -224,7 +224,7 @@ def test_every_netmask(address: str, netmask: str | None, printed: str) -> None:
     [("none", {80, 81, 82, 83, 84}), ("owned", {80, 82, 83}), ("all", {80, 82})],
     ids=["none", "owned", "all"],
 )
-def test_what_purge_leaves(purge: str, left: set[int]) -> None:
+def test_purge_removes_its_scope_only(purge: str, left: set[int]) -> None:
     services({**WEB, "port": 81, "real_servers": REALS})
     services({**WEB, "port": 84})
     services({**WEB, "port": 82}, owner="other")
@@ -244,7 +244,7 @@ def test_omitted_real_servers_stay() -> None:
     assert services({**WEB, "real_servers": []})["lines"] == ["- real server 198.51.100.12:8080 of tcp 192.0.2.80:80"]
 
 
-def test_weights_that_somebody_else_sets_are_kept() -> None:
+def test_keep_weights_keeps_foreign_weights() -> None:
     services({**WEB, "real_servers": REALS})
     subprocess.run(["ipvsadm", "-e", "-t", "192.0.2.80:80", "-r", "198.51.100.11:8080", "-m", "-w", "0"], check=True)
     new = {"address": "198.51.100.13", "port": 8080, "weight": 7}
@@ -308,7 +308,7 @@ def test_owners_do_not_touch_each_other() -> None:
     assert saved() == before
 
 
-def test_purge_none_leaves_own_things_that_are_not_named() -> None:
+def test_purge_none_leaves_own_items_that_are_not_named() -> None:
     services(WEB)
     services({**WEB, "port": 81})
     assert saved() == "-A -t 192.0.2.80:80 -s rr\n-A -t 192.0.2.80:81 -s rr\n"
@@ -316,7 +316,7 @@ def test_purge_none_leaves_own_things_that_are_not_named() -> None:
     assert saved() == "-A -t 192.0.2.80:81 -s rr\n"
 
 
-def test_a_refusal_undoes_what_came_before() -> None:
+def test_refusal_undoes_the_earlier_steps() -> None:
     services(WEB)
     before = saved()
     with pytest.raises(ModuleError) as error:

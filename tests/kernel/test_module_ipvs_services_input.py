@@ -32,7 +32,7 @@ def saved() -> str:
         ([{"fwmark": 0}], "services[0]: fwmark is 0, expected a number between 1 and 4294967295"),
         (
             [WEB, {"fwmark": 1}, {**WEB, "scheduler": "wrr"}],
-            "services[2] and services[0] are both tcp 192.0.2.80:80; name each thing once",
+            "services[2] and services[0] are both tcp 192.0.2.80:80; name each item once",
         ),
         (
             [{**WEB, "one_packet": True}],
@@ -60,7 +60,7 @@ def saved() -> str:
             [{**WEB, "real_servers": [REALS[0], REALS[1], REALS[0]]}],
             (
                 "services[0].real_servers[2] and services[0].real_servers[0] are both 198.51.100.11:8080 of tcp"
-                " 192.0.2.80:80; name each thing once"
+                " 192.0.2.80:80; name each item once"
             ),
         ),
         (
@@ -196,11 +196,11 @@ def saved() -> str:
         ),
         (
             [{"fwmark": 7}, {"fwmark": 7, "family": "ipv6"}, {"fwmark": 7, "family": "ipv6"}],
-            "services[2] and services[1] are both fwmark 7 (IPv6); name each thing once",
+            "services[2] and services[1] are both fwmark 7 (IPv6); name each item once",
         ),
         (
             [{**WEB, "address": "2001:db8::1"}, {**WEB, "address": "2001:0DB8:0::1", "state": "absent"}],
-            "services[1] and services[0] are both tcp [2001:db8::1]:80; name each thing once",
+            "services[1] and services[0] are both tcp [2001:db8::1]:80; name each item once",
         ),
     ],
 )
@@ -219,7 +219,7 @@ def test_wrong_input_is_one_clear_message(wrong: list[dict[str, Any]], message: 
         ({"persistence_timeout": 5, "persistence_engine": "magic"}, "ip_vs_pe_magic"),
     ],
 )
-def test_check_mode_foresees_what_the_kernel_does_not_have(wrong: dict[str, Any], module: str) -> None:
+def test_check_mode_names_missing_kernel_modules(wrong: dict[str, Any], module: str) -> None:
     for check in (True, False):
         with pytest.raises(ModuleError, match=rf"^virtual server tcp 192\.0\.2\.80:80: .*\b{module}\b"):
             run("ipvs_services", check=check, services=[{**WEB, **wrong}])

@@ -42,7 +42,7 @@ def shown() -> list[str]:
     return sh("ipvsadm", "-Ln", "--daemon").splitlines()
 
 
-def test_timeouts_are_set_and_what_is_omitted_stays() -> None:
+def test_omitted_timeouts_stay() -> None:
     control.set_timeouts(control.Timeouts(900, 120, 300))
     result = converge("ipvs_services", timeouts={"tcp": 1000, "udp": 0})
     assert result["lines"] == ["~ IPVS timeout tcp: 900 s -> 1000 s"]
@@ -54,7 +54,7 @@ def test_timeouts_are_set_and_what_is_omitted_stays() -> None:
     assert run("ipvs_services_info")["timeouts"] == {"tcp": 1000, "tcp_fin": 60, "udp": 30}
 
 
-def test_nobody_owns_timeouts() -> None:
+def test_timeouts_have_no_owner() -> None:
     for owner, seconds in (("ansible", 1000), ("other", 1001), ("ansible", 1002)):
         result = converge("ipvs_services", timeouts={"tcp": seconds}, owner=owner, adopt=True, purge="all")
         assert (len(result["lines"]), result["adopted"]) == (1, [])
@@ -86,7 +86,7 @@ def test_daemons_start_change_and_stop() -> None:
     assert shown() == []
 
 
-def test_the_information_can_be_given_back() -> None:
+def test_returned_settings_change_nothing() -> None:
     run("ipvs_services", sync_daemons=[MASTER, BACKUP], owner="other")
     found = run("ipvs_services_info")
     assert [(each["role"], each.pop("owner")) for each in found["sync_daemons"]] == [
@@ -97,7 +97,7 @@ def test_the_information_can_be_given_back() -> None:
     assert (again["changed"], again["plan"]) == (False, [])
 
 
-def test_whose_a_daemon_is() -> None:
+def test_daemon_belongs_to_its_owner() -> None:
     control.start_daemon("master", SyncDaemon("lo", 9))
     with pytest.raises(ModuleError, match=r"^IPVS synchronisation daemon master exists already and has no owner"):
         run("ipvs_services", sync_daemons=[MASTER])
@@ -118,7 +118,7 @@ def test_whose_a_daemon_is() -> None:
     assert result["lines"] == ["- IPVS synchronisation daemon backup"]
 
 
-def test_a_refusal_undoes_timeouts_and_daemons() -> None:
+def test_refusal_undoes_timeouts_and_daemons() -> None:
     run("ipvs_services", sync_daemons=[MASTER])
     before, timeouts = control.daemons(), control.get_timeouts()
     wanted = [{**MASTER, "interface": "nosuch0"}, BACKUP]
@@ -134,7 +134,7 @@ def test_a_refusal_undoes_timeouts_and_daemons() -> None:
     assert not again["changed"]
 
 
-def test_daemons_and_real_servers_of_the_other_family_take_turns() -> None:
+def test_daemons_exclude_real_servers_of_other_family() -> None:
     converge("ipvs_services", sync_daemons=[MASTER])
     result = converge("ipvs_services", services=[OTHER_FAMILY], sync_daemons=[{**MASTER, "state": "absent"}])
     assert len(result["lines"]) == 3
@@ -151,7 +151,7 @@ def test_daemons_and_real_servers_of_the_other_family_take_turns() -> None:
         ({"timeouts": {"udp": 2147484}}, "timeouts: udp is 2147484, expected a number between 0 and 2147483"),
         (
             {"sync_daemons": [MASTER, BACKUP, MASTER]},
-            "sync_daemons[2] and sync_daemons[0] are both master; name each thing once",
+            "sync_daemons[2] and sync_daemons[0] are both master; name each item once",
         ),
         (
             {"sync_daemons": [{"role": "backup"}]},
@@ -210,6 +210,6 @@ def test_wrong_input_is_one_clear_message(wrong: dict[str, Any], message: str) -
         ("backup", 65487, "ff02::99"),
     ],
 )
-def test_a_length_at_the_limit_is_what_the_kernel_takes(role: str, length: int, group: str) -> None:
+def test_longest_length_is_accepted_by_the_kernel(role: str, length: int, group: str) -> None:
     converge("ipvs_services", sync_daemons=[{"role": role, "interface": "lo", "maxlen": length, "group": group}])
     assert control.daemons()[role].max_length == length

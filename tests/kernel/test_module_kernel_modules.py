@@ -43,7 +43,7 @@ def loaded() -> set[str]:
     return {line.split()[0] for line in Path("/proc/modules").read_text().splitlines()}
 
 
-def test_loads_keeps_and_unloads() -> None:
+def test_modules_are_loaded_kept_and_unloaded() -> None:
     result = converge(
         "kernel_modules",
         modules=["ip_vs", "ip-vs-rr", "nf_conntrack|nf_conntrack_ipv4"],
@@ -52,7 +52,7 @@ def test_loads_keeps_and_unloads() -> None:
     )
     assert "+ kernel module ip_vs: loaded conn_tab_bits=9" in result["lines"]
     assert {"ip_vs", "ip_vs_rr"} <= loaded()
-    assert "size=512" in Path("/proc/net/ip_vs").read_text().splitlines()[0]
+    assert Path("/sys/module/ip_vs/parameters/conn_tab_bits").read_text() == "9\n"
     assert LOAD.read_text().splitlines()[1:3] == ["ip_vs", "ip_vs_rr"]
     assert OPTIONS.read_text().splitlines()[1:] == ["options ip_vs conn_tab_bits=9"]
     assert [warning for warning in result["warnings"] if "no_such_module" in warning]
@@ -69,7 +69,7 @@ def test_loads_keeps_and_unloads() -> None:
     assert not OPTIONS.exists()
 
 
-def test_what_was_loaded_by_others_stays_loaded() -> None:
+def test_foreign_modules_stay_loaded() -> None:
     subprocess.run(["modprobe", "ip_vs_wrr"], check=True)
     converge("kernel_modules", modules=["ip_vs", "ip_vs_wrr", "ip_vs_rr"])
     converge("kernel_modules", purge="owned")
@@ -77,7 +77,7 @@ def test_what_was_loaded_by_others_stays_loaded() -> None:
     assert "ip_vs_rr" not in loaded()
 
 
-def test_users_are_unloaded_before_what_they_use() -> None:
+def test_dependent_modules_are_unloaded_first() -> None:
     names = ["ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "ip_set_hash_ip", "ip_set_hash_net", "ip_set", "xt_set"]
     converge("kernel_modules", modules=names)
     result = converge("kernel_modules", purge="owned")
@@ -87,7 +87,7 @@ def test_users_are_unloaded_before_what_they_use() -> None:
     assert not set(names) & loaded()
 
 
-def test_what_is_in_use_stays_loaded() -> None:
+def test_module_in_use_stays_loaded() -> None:
     converge("kernel_modules", modules=["ip_vs", "ip_vs_rr"])
     subprocess.run(["ipvsadm", "-A", "-t", "192.0.2.1:80", "-s", "rr"], check=True)
     try:
@@ -109,7 +109,7 @@ def test_foreign_files_stay_byte_for_byte() -> None:
         foreign.unlink()
 
 
-def test_files_that_have_the_last_word_are_named() -> None:
+def test_overriding_files_are_named() -> None:
     texts = {
         "/etc/modprobe.d/a.conf": "options ip_vs conn_tab_bits=10\n",
         "/etc/modprobe.d/z.conf": "options ip-vs debug_level=0 \\\n  conn_tab_bits=8\nblacklist ip-vs-rr\n",
@@ -135,7 +135,7 @@ def test_files_that_have_the_last_word_are_named() -> None:
             Path(path).unlink()
 
 
-def test_both_spellings_are_one_module() -> None:
+def test_both_spellings_name_one_module() -> None:
     converge("kernel_modules", modules=["ip_vs_rr"], parameters={"ip-vs": {"conn_tab_bits": 9}})
     written = LOAD.read_text()
     LOAD.write_text(written.replace("ip_vs_rr", "ip-vs-rr"))
@@ -150,7 +150,7 @@ def test_both_spellings_are_one_module() -> None:
     assert run("kernel_modules", modules=[name.replace("_", "-")])["states"] == {name: "builtin"}
 
 
-def test_several_parameters_are_one_line_and_stay_it() -> None:
+def test_several_parameters_share_one_line() -> None:
     converge("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": 9}})
     converge(
         "kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": "0x9", "no_such_parameter": 1}}
@@ -158,7 +158,7 @@ def test_several_parameters_are_one_line_and_stay_it() -> None:
     assert OPTIONS.read_text().splitlines()[1:] == ["options ip_vs conn_tab_bits=0x9 no_such_parameter=1"]
 
 
-def test_no_parameters_are_no_line() -> None:
+def test_removed_parameters_leave_no_line() -> None:
     converge("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {"conn_tab_bits": 9}})
     converge("kernel_modules", modules=["ip_vs"], parameters={"ip_vs": {}})
     assert not OPTIONS.exists()
@@ -209,27 +209,27 @@ def kernel_without(proc_modules: bool, builtin: str | None) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("proc_modules", [False, True], ids=["modules not shown", "nothing shown"])
-def test_a_container_is_reported(proc_modules: bool) -> None:
+def test_container_is_reported(proc_modules: bool) -> None:
     with kernel_without(proc_modules, None):
         result = converge(
             "kernel_modules", modules=["ip_vs", "no_such"], absent=["ip_vs_rr"], parameters={"ip_vs": {"a": 1}}
         )
         assert result["states"] == {"ip_vs": "unknown", "no_such": "unknown", "ip_vs_rr": "unknown"}
-        words = "whether the kernel has the module {} cannot be told here (a container?)"
+        words = "kernel module {}: its state cannot be determined here (a container?)"
         assert [warning for warning in result["warnings"] if "cannot" in warning] == [
             words.format(name) for name in ("ip_vs", "no_such")
         ]
         assert run("kernel_modules", purge="owned")["states"] == {}
 
 
-def test_what_the_containers_kernel_runs_is_there() -> None:
+def test_loaded_module_of_a_container_passes() -> None:
     subprocess.run(["modprobe", "ip_vs"], check=True)
     with kernel_without(True, None):
         result = converge("kernel_modules", modules=["ip_vs"])
         assert (result["states"], result["warnings"]) == ({"ip_vs": "builtin"}, [])
 
 
-def test_a_kernel_without_modules() -> None:
+def test_kernel_without_modules_warns() -> None:
     with kernel_without(True, "kernel/net/netfilter/ipvs/ip_vs.ko\nkernel/net/netfilter/ipvs/ip_vs_rr.ko\n"):
         result = converge("kernel_modules", modules=["ip-vs", "ip_vs_rr"])
         assert result["states"] == {"ip_vs": "builtin", "ip_vs_rr": "builtin"}
@@ -256,7 +256,7 @@ def test_a_kernel_without_modules() -> None:
         ({"modules": ["a b"]}, "modules[0]: name is 'a b', expected a kernel module's name, or several joined by '|'"),
         (
             {"modules": ["br-netfilter"], "absent": ["br_netfilter"]},
-            "absent[0] and modules[0] are both kernel module br_netfilter; name each thing once",
+            "absent[0] and modules[0] are both kernel module br_netfilter; name each item once",
         ),
         (
             {"modules": ["ip_vs"], "parameters": {"ip_vs": "conn_tab_bits=9"}},

@@ -41,7 +41,7 @@ def loaded() -> set[str]:
     return {line.split()[0] for line in Path("/proc/modules").read_text().splitlines()}
 
 
-def test_parameters_of_modules_that_are_not_loaded_yet() -> None:
+def test_sysctls_of_unloaded_modules_are_set() -> None:
     assert "ip_vs" not in loaded()
     foreseen = run("kernel_settings", check=True, **SETTINGS)
     assert "ip_vs" not in loaded()
@@ -66,7 +66,7 @@ def test_parameters_of_modules_that_are_not_loaded_yet() -> None:
     assert (again["changed"], again["lines"], again["diff"]) == (False, [], {"before": {}, "after": {}})
 
 
-def test_either_half_alone_and_all_taken_back() -> None:
+def test_modules_or_sysctls_alone_are_set_and_purged() -> None:
     converge("kernel_settings", modules=["ip_vs", "ip_vs_rr"])
     converge("kernel_settings", sysctls=SETTINGS["sysctls"])
     assert run("kernel_settings", **SETTINGS)["changed"] is False
@@ -94,7 +94,7 @@ def test_either_half_alone_and_all_taken_back() -> None:
         ({"modules": ["ip_vs", "no_such_module"]}, "has no module no_such_module"),
     ],
 )
-def test_what_cannot_be_leaves_both_as_they_were(settings: dict[str, object], message: str) -> None:
+def test_invalid_options_change_nothing(settings: dict[str, object], message: str) -> None:
     for check in (True, False):
         with pytest.raises(ModuleError, match=message.replace("[", r"\[").replace("]", r"\]")):
             run("kernel_settings", check=check, **{**SETTINGS, **settings})
@@ -107,7 +107,7 @@ def test_what_cannot_be_leaves_both_as_they_were(settings: dict[str, object], me
 REFUSED = {**SETTINGS, "sysctls": {**SETTINGS["sysctls"], "net.ipv4.vs.sync_threshold": "9 3"}}
 
 
-def test_a_refused_value_takes_back_the_modules_too() -> None:
+def test_refused_value_unloads_new_modules() -> None:
     """The undo also unloads the dependencies, whatever the order of names, and restores the files."""
     run("kernel_settings", modules=["dummy"], parameters={"dummy": {"numdummies": 0}})
     before = (sorted(loaded()), LOAD.read_text(), OPTIONS.read_text(), ours())
@@ -125,7 +125,7 @@ def test_a_refused_value_takes_back_the_modules_too() -> None:
     assert (sorted(loaded()), LOAD.read_text(), OPTIONS.read_text(), ours()) == before
 
 
-def test_what_was_unloaded_is_loaded_again() -> None:
+def test_refused_value_reloads_unloaded_modules() -> None:
     run("kernel_settings", modules=["ip_vs", "ip_vs_rr"], parameters={"ip_vs": {"conn_tab_bits": 9}})
     before = (ours(), LOAD.read_text(), OPTIONS.read_text())
     with pytest.raises(ModuleError, match="the kernel refused the value"):
@@ -134,7 +134,7 @@ def test_what_was_unloaded_is_loaded_again() -> None:
     assert (ours(), LOAD.read_text(), OPTIONS.read_text()) == before
 
 
-def test_what_somebody_began_to_use_stays_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_module_in_use_stays_after_undo_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_arguments: object) -> None:
         subprocess.run(["ipvsadm", "-A", "-t", "192.0.2.1:80", "-s", "rr"], check=True)
         raise KernelError("a table is closed; nothing was changed")

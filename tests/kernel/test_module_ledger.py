@@ -19,7 +19,7 @@ def clean() -> None:
     shutil.rmtree(LEDGER.parent, ignore_errors=True)
 
 
-def test_the_last_one_takes_the_lasting_ledger_away() -> None:
+def test_last_owner_removes_the_lasting_ledger() -> None:
     run("sysctls", owner="one", sysctls={"net.ipv4.ip_forward": 1})
     run("sysctls", owner="two", sysctls={"net.ipv4.conf.all.arp_ignore": 1})
     run("sysctls", owner="one", purge="owned")
@@ -29,6 +29,6 @@ def test_the_last_one_takes_the_lasting_ledger_away() -> None:
     assert not LEDGER.exists()
 
 
-def test_a_run_without_anything_to_do_leaves_no_ledger() -> None:
+def test_run_without_changes_leaves_no_ledger() -> None:
     run("kernel_modules", modules=[], purge="owned")
     assert not LEDGER.exists()

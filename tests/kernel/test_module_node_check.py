@@ -24,7 +24,7 @@ def no_container(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_node, "container_kind", lambda: None)
 
 
-def test_what_is_there(tmp_path: Path) -> None:
+def test_fit_node_is_reported(tmp_path: Path) -> None:
     subprocess.run(["modprobe", "ip_vs"], check=True)
     (tmp_path / "file").write_text("text")
     given = {"modules": ["ip_vs", "ip_set_hash_mac"], "commands": ["ipset", "ipvsadm"]}
@@ -40,7 +40,7 @@ def test_what_is_there(tmp_path: Path) -> None:
     assert found["changed"] is False
 
 
-def test_what_is_lacking_is_told_at_once() -> None:
+def test_all_lacking_prerequisites_are_reported_at_once() -> None:
     found = run("node_check", modules=["ip_vs", "no_such|nor_this", "nor_that"], commands=["no-such-command"])
     lacks = {"commands": ["no-such-command"], "modules": ["no_such|nor_this", "nor_that"], "packages": []}
     assert found["lacks"] == lacks
@@ -62,7 +62,7 @@ def sealed() -> Iterator[None]:
     subprocess.run(["umount", "/proc/sys"], check=True)
 
 
-def test_what_nobody_can_prepare(sealed: None) -> None:
+def test_refused_node_is_reported(sealed: None) -> None:
     found = run("node_check", modules=["ip_vs"], commands=["ipset"])
     assert found["refused"] == [
         "/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)"
@@ -72,7 +72,7 @@ def test_what_nobody_can_prepare(sealed: None) -> None:
 
 
 @pytest.mark.parametrize("size", ["size=8k", "nr_inodes=2"])
-def test_a_full_disk(size: str) -> None:
+def test_full_disk_is_a_problem(size: str) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", size, "memory", "/var/lib"], check=True)
     try:
         assert run("node_check", modules=[], commands=[])["refused"] == []

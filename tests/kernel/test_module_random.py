@@ -170,7 +170,7 @@ def hurried(guard: Callable[..., Any], _seconds: int, *arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_from_state_to_state(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_tasks_converge_from_state_to_state(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh()
     sh("ip", "link", "set", "lo", "up")
     for table in ("nat", "filter"):

@@ -115,7 +115,7 @@ def test_present_matches_render_and_absent_removes_all(path: Path, tmp_path: Pat
     assert dump() == before
 
 
-def test_what_is_not_wanted_any_more_goes() -> None:
+def test_unwanted_items_are_removed() -> None:
     proxy(*web(), *web(1, "other", "10.96.0.11")[:1])
     result = proxy(*web(1))
     assert "- virtual server tcp 10.96.0.11:80" in result["lines"]
@@ -149,7 +149,7 @@ def test_absent_restores_sysctls_after_last_service(former: None) -> None:
     assert all(line.startswith("~ sysctl") for line in lines[back:])
 
 
-def test_a_sysctl_that_somebody_changed_since_stays(former: None) -> None:
+def test_sysctl_changed_since_is_not_restored(former: None) -> None:
     run("service_proxy", objects=web(), node_name="n1", config={**QUIET, "ipvs": {"strictARP": True}})
     assert sysctls()["net.ipv4.conf.all.arp_ignore"] == "1"
     sh("sysctl", "-w", "net.ipv4.conf.all.arp_ignore=2")
@@ -160,14 +160,14 @@ def test_a_sysctl_that_somebody_changed_since_stays(former: None) -> None:
     assert sysctls() == {**FORMER, "net.ipv4.conf.all.arp_ignore": "2"}
 
 
-def test_a_sysctl_that_another_task_wants_for_good_stays(former: None) -> None:
+def test_sysctl_of_another_task_is_not_restored(former: None) -> None:
     proxy(*web())
     run("sysctls", sysctls={"net.ipv4.ip_forward": 1}, persist=False)
     converge("service_proxy", state="absent")
     assert sysctls() == {**FORMER, "net.ipv4.ip_forward": "1"}
 
 
-def test_kube_proxys_state_is_taken_over_only_if_told() -> None:
+def test_kube_proxy_items_are_adopted_only_with_adopt() -> None:
     recording = recorded.load(recorded.GOLDEN / "clustercidr-0.json")
     recorded_addresses(recording)
     leftovers.load(recording["state"])
@@ -192,7 +192,7 @@ def test_kube_proxys_state_is_taken_over_only_if_told() -> None:
     as_recorded(recording)
 
 
-def test_rules_that_balance_go_when_virtual_servers_serve(tmp_path: Path) -> None:
+def test_iptables_mode_rules_are_removed_after_ipvs_serves(tmp_path: Path) -> None:
     mode = leftovers.iptables_mode(VIP, 80, 30080, ["10.244.1.1:8080", "10.244.1.2:8080"], "10.244.0.0/16")
     leftovers.load_foreign()
     leftovers.use_iptables_mode(mode, tmp_path)
@@ -204,7 +204,7 @@ def test_rules_that_balance_go_when_virtual_servers_serve(tmp_path: Path) -> Non
     assert "THEIRS" in sh("iptables-save")
 
 
-def test_two_owners_cannot_have_one_node() -> None:
+def test_second_owner_on_one_node_is_refused() -> None:
     proxy(*web())
     with pytest.raises(ModuleError, match=r"belongs to owner 'service_proxy'; .*nothing was changed"):
         run("service_proxy", objects=web(), node_name="n1", config=QUIET, owner="other")
@@ -223,7 +223,7 @@ def test_two_owners_cannot_have_one_node() -> None:
     ],
     ids=["no version", "twice", "a bad port", "a bad duration", "a bad setting", "no file", "the agent's name"],
 )
-def test_bad_input_is_one_sentence_and_changes_nothing(arguments: dict[str, Any], words: str) -> None:
+def test_bad_input_is_one_sentence_without_changes(arguments: dict[str, Any], words: str) -> None:
     before = dump()
     with pytest.raises(ModuleError, match=words):
         run("service_proxy", node_name="n1", **arguments)
@@ -240,7 +240,7 @@ def test_yaml_needs_pyyaml_and_json_does_not(tmp_path: Path, monkeypatch: pytest
     assert re.search(f"-A -t {VIP}:80 ", sh("ipvsadm", "-Sn"))
 
 
-def test_one_object_in_two_places(tmp_path: Path) -> None:
+def test_duplicate_object_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(web()))
     with pytest.raises(
         ModuleError, match=r"in objects and in .*: Service ns1/web, EndpointSlice ns1/web-4; name each object once"
@@ -248,7 +248,7 @@ def test_one_object_in_two_places(tmp_path: Path) -> None:
         run("service_proxy", objects=web(), src=str(tmp_path), node_name="n1")
 
 
-def test_kube_ipvs0_has_no_queue_as_kube_proxys() -> None:
+def test_kube_ipvs0_has_no_queue_like_kube_proxy() -> None:
     proxy(*web())
     (link,) = json.loads(sh("ip", "-j", "link", "show", "kube-ipvs0"))
     assert "txqlen" not in link

@@ -57,7 +57,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
     subprocess.run(["rmmod", "zram"], check=True)
 
 
-def test_off_and_no_further_change_and_back(places: Places) -> None:
+def test_swap_is_turned_off_once_and_restored(places: Places) -> None:
     before = places.files()
     foreseen = places.swap("off", check=True)
     assert (places.files(), areas()) == (before, ["/dev/zram0", "/dev/zram1"])
@@ -150,7 +150,7 @@ def places_of(directory: Path) -> set[str]:
         ("restored", "fstab", "Device or resource busy"),
     ],
 )
-def test_all_is_as_it_was_where_its_files_cannot_be_written(places: Places, state: str, what: str, why: str) -> None:
+def test_unwritable_files_restore_swap(places: Places, state: str, what: str, why: str) -> None:
     """Only the last file cannot be replaced, or no file can be written."""
     if state == "restored":
         places.swap("off")
@@ -165,7 +165,7 @@ def test_all_is_as_it_was_where_its_files_cannot_be_written(places: Places, stat
     assert places.swap(state)["changed"]
 
 
-def test_an_fstab_that_cannot_be_read(places: Places) -> None:
+def test_unreadable_fstab_is_named(places: Places) -> None:
     for check in (True, False):
         with pytest.raises(ModuleError) as error:
             run("swap", fstab=str(places.units), check=check)

@@ -34,7 +34,7 @@ def live(path: Path) -> str:
     return path.read_text().strip()
 
 
-def test_sets_keeps_and_restores() -> None:
+def test_sysctls_are_set_kept_and_restored() -> None:
     result = converge("sysctls", sysctls={"net.ipv4.ip_forward": 1, "net/ipv4/tcp_keepalive_time": "600"})
     assert result["lines"] == [
         "~ sysctl net.ipv4.ip_forward: 0 -> 1",
@@ -94,7 +94,7 @@ def test_unknown_sysctl_is_named_in_the_error() -> None:
         run("sysctls", sysctls={"net.ipv4.tcp_congestion_control": "nosuch"})
 
 
-def test_names_with_dots_in_them() -> None:
+def test_names_may_contain_dots() -> None:
     commands = "link add name dot type dummy\nlink set dot name d.1\n"
     subprocess.run(["modprobe", "dummy", "numdummies=0"], check=True)
     subprocess.run(["ip", "-batch", "-"], input=commands, text=True, check=True)
@@ -108,7 +108,7 @@ def test_names_with_dots_in_them() -> None:
         subprocess.run(["ip", "link", "delete", "d.1"], check=True)
 
 
-def test_files_that_have_the_last_word_are_named() -> None:
+def test_overriding_files_are_named() -> None:
     other = Path("/etc/sysctl.d/99-other.conf")
     text = "# theirs\n  -net.ipv4.ip_forward=0\nnet/ipv4/tcp_keepalive_time = 600\n"
     other.write_text(text)
@@ -132,7 +132,7 @@ def test_line_of_missing_parameter_does_not_stop_others() -> None:
     assert not FILE.exists()
 
 
-def test_both_spellings_are_one_entry_of_the_file() -> None:
+def test_both_spellings_share_one_entry_of_the_file() -> None:
     converge("sysctls", sysctls={"net/ipv4/ip_forward": 1})
     converge("sysctls", sysctls={"net.ipv4.ip_forward": 1})
     assert FILE.read_text().count("ip_forward") == 1
@@ -158,7 +158,7 @@ def test_a_value_is_only_raised_or_only_lowered(bounds: dict[str, int], live_aft
     assert not FILE.exists()
 
 
-def test_what_was_within_its_bounds_is_not_moved_back_later() -> None:
+def test_value_within_bounds_is_not_restored_later() -> None:
     run("sysctls", sysctls={"net.ipv4.tcp_keepalive_time": {"min": 7000}})
     KEEPALIVE.write_text("8000")
     converge("sysctls", sysctls={"net.ipv4.tcp_keepalive_time": {"min": 7000}}, persist=False)
@@ -166,7 +166,7 @@ def test_what_was_within_its_bounds_is_not_moved_back_later() -> None:
     assert live(KEEPALIVE) == "8000"
 
 
-def test_bounds_of_several_numbers() -> None:
+def test_bounds_of_several_numbers_are_compared_singly() -> None:
     path = Path("/proc/sys/net/ipv4/tcp_rmem")
     before = path.read_text()
     low, middle, high = map(int, before.split())
@@ -174,7 +174,7 @@ def test_bounds_of_several_numbers() -> None:
     assert live(path).split() == [str(low + 1), str(middle), str(high)]
     converge("sysctls", purge="owned")
     assert path.read_text() == before
-    with pytest.raises(ModuleError, match="3 numbers, and min or max has 1"):
+    with pytest.raises(ModuleError, match="3 numbers, but min or max has 1"):
         run("sysctls", sysctls={"net.ipv4.tcp_rmem": {"min": 1}})
 
 
@@ -199,14 +199,14 @@ def test_without_persist_nothing_is_kept() -> None:
     assert live(FORWARD) == "0"
 
 
-def test_a_refused_value_undoes_the_others() -> None:
+def test_refused_value_undoes_the_others() -> None:
     with pytest.raises(ModuleError, match=r"sysctl net\.ipv4\.tcp_keepalive_time.*'many'"):
         run("sysctls", sysctls={"net.ipv4.ip_forward": 1, "net.ipv4.tcp_keepalive_time": "many"})
     assert live(FORWARD) == "0"
     assert not FILE.exists()
 
 
-def test_two_owners_of_one_parameter() -> None:
+def test_second_owner_of_a_parameter_is_refused() -> None:
     run("sysctls", sysctls={"net.ipv4.ip_forward": 1}, owner="other")
     with pytest.raises(ModuleError, match=r"sysctl net\.ipv4\.ip_forward belongs to owner 'other'"):
         run("sysctls", sysctls={"net.ipv4.ip_forward": 0})
@@ -232,7 +232,7 @@ def test_two_owners_of_one_parameter() -> None:
             {"sysctls": {"net.ipv4.ip_forward": 1, "net/ipv4/ip_forward": 0}},
             (
                 "sysctls[net/ipv4/ip_forward] and sysctls[net.ipv4.ip_forward] are both sysctl net.ipv4.ip_forward;"
-                " name each thing once"
+                " name each item once"
             ),
         ),
         (
@@ -242,7 +242,7 @@ def test_two_owners_of_one_parameter() -> None:
                 " digit"
             ),
         ),
-        ({"owner": "agent"}, "task: owner is 'agent', expected a name of your own ('agent' is the service proxy's)"),
+        ({"owner": "agent"}, "task: owner is 'agent', expected another name ('agent' is the service proxy's)"),
     ],
 )
 def test_wrong_input_is_one_clear_message(arguments: dict[str, Any], message: str) -> None:

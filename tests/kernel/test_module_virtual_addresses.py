@@ -54,7 +54,7 @@ def test_creates_changes_and_removes() -> None:
     assert shown("vips") is None
 
 
-def test_single_addresses_come_and_go() -> None:
+def test_single_addresses_are_added_and_removed() -> None:
     links({"name": "vips", "addresses": ["192.0.2.1"]})
     assert not links({"name": "vips"})["changed"]
     links({"name": "vips", "purge_addresses": False, "addresses": ["192.0.2.2"], "absent_addresses": ["192.0.2.1"]})
@@ -66,7 +66,7 @@ def test_single_addresses_come_and_go() -> None:
     assert not links({"name": "other", "purge_addresses": False, "addresses": []}, purge="owned")["changed"]
 
 
-def test_a_prefix_length_changes() -> None:
+def test_prefix_length_is_changed() -> None:
     links({"name": "vips", "addresses": ["2001:db8::1/64", "192.0.2.1/24"]})
     result = links({"name": "vips", "addresses": ["2001:db8::1", "192.0.2.1"]})
     assert result["lines"] == [
@@ -82,7 +82,7 @@ def test_a_prefix_length_changes() -> None:
     assert shown("vips") == ("DOWN", ["192.0.2.1/32", "2001:db8::1/128", "2001:db8::9/64"])
 
 
-def test_the_first_address_of_a_network_goes_alone() -> None:
+def test_primary_address_is_removed_alone() -> None:
     links({"name": "vips", "addresses": ["192.0.2.1/24", "192.0.2.2/24"]})
     # another process's address, secondary like the second one
     subprocess.run(["ip", "address", "add", "192.0.2.9/24", "dev", "vips"], check=True)
@@ -149,7 +149,7 @@ def test_owners_do_not_touch_each_other() -> None:
             [{"name": "v", "addresses": ["224.0.0.1"]}],
             "links[0].addresses[0]: address is '224.0.0.1', expected the address of a host",
         ),
-        ([{"name": "v"}, {"name": "v"}], "links[1] and links[0] are both link v; name each thing once"),
+        ([{"name": "v"}, {"name": "v"}], "links[1] and links[0] are both link v; name each item once"),
         (
             [{"name": "v", "addresses": ["10.0.0.256"]}],
             "links[0].addresses[0]: address is '10.0.0.256', expected an IPv4 or IPv6 address",
@@ -162,7 +162,7 @@ def test_owners_do_not_touch_each_other() -> None:
             [{"name": "v", "addresses": ["2001:db8::1", "10.0.0.1", "2001:db8:0::1/64"]}],
             (
                 "links[0].addresses[2] and links[0].addresses[0] are both address 2001:db8::1 of link v; name each"
-                " thing once"
+                " item once"
             ),
         ),
     ],

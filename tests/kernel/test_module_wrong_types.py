@@ -37,7 +37,7 @@ def wrong_values(options: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_type(module: str) -> None:
+def test_option_of_a_wrong_type_is_refused(module: str) -> None:
     documented = yaml.safe_load(importlib.import_module(f"{PACKAGE}.{module}").DOCUMENTATION)
     before = dump()
     for name, arguments in wrong_values(documented.get("options") or {}):

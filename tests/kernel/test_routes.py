@@ -51,7 +51,7 @@ def made(keys: list[RouteKey]) -> list[Step]:
     return [Step("route", key, None, STATIC) for key in keys]
 
 
-def test_what_is_written_is_read_and_what_ip_shows() -> None:
+def test_written_routes_are_read_back_and_match_ip() -> None:
     before = listed()
     assert addresses.read_routes(["lo"]) == {}  # the kernel made those of 127.0.0.1 and ::1
     steps = made(KEYS)
@@ -71,7 +71,7 @@ def test_what_is_written_is_read_and_what_ip_shows() -> None:
     assert addresses.apply(gone) == (gone, [])
 
 
-def test_a_route_of_somebody_else_is_seen_and_survives_ours() -> None:
+def test_foreign_route_is_seen_and_survives() -> None:
     sh("ip", "route", "add", "local", "203.0.113.0/24", "dev", "lo")
     sh("ip", "-6", "route", "add", "local", "2001:db8:1::/64", "dev", "lo")
     foreign = {RouteKey("lo", "203.0.113.0/24"): Route(3), RouteKey("lo", "2001:db8:1::/64"): Route(3)}
@@ -200,7 +200,7 @@ def test_errors_name_the_item() -> None:
     assert result.done == [steps[2]]
 
 
-def test_a_thousand_virtual_addresses() -> None:
+def test_thousand_routes_are_written_and_removed() -> None:
     """Both bindings of docs/explanation/vip-binding.md; ``make bench`` measures how long each takes."""
     ips = [f"10.96.{number // 250}.{number % 250 + 1}" for number in range(1000)]
     ways = {

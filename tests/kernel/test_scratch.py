@@ -22,7 +22,7 @@ from kubenode.engine.kernel.rtnetlink import addresses
 from kubenode.engine.kernel.scratch import ScratchError, in_scratch
 
 
-def test_what_happens_there_is_nobodys_business_here() -> None:
+def test_changes_in_a_scratch_namespace_stay_there() -> None:
     before = sh("ip", "link")
 
     def made() -> list[str]:
@@ -33,7 +33,7 @@ def test_what_happens_there_is_nobodys_business_here() -> None:
     assert sh("ip", "link") == before
 
 
-def test_an_error_comes_back() -> None:
+def test_error_in_a_scratch_namespace_is_returned() -> None:
     def refused() -> None:
         raise EngineError("no such thing")
 
@@ -46,12 +46,12 @@ def test_an_error_comes_back() -> None:
     [lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: 1 // 0, lambda: object()],
     ids=["killed", "fault", "no data"],
 )
-def test_an_end_without_an_answer_is_an_error(ended: Callable[[], Any]) -> None:
+def test_child_without_an_answer_is_an_error(ended: Callable[[], Any]) -> None:
     with pytest.raises(KernelError, match="the process that tried it out ended without an answer; nothing was changed"):
         in_scratch(ended)
 
 
-def test_no_process_can_be_started(tmp_path: Path) -> None:
+def test_failed_fork_is_an_error(tmp_path: Path) -> None:
     def tried(begin: Callable[[], None]) -> int:
         begin()
         try:
@@ -67,7 +67,7 @@ def test_no_process_can_be_started(tmp_path: Path) -> None:
     assert refused.status == later_in_child(Fault("clone,clone3", "EAGAIN", "9"), tmp_path, tried).status
 
 
-def test_a_kernel_that_ends_who_asks_is_not_fit(tmp_path: Path) -> None:
+def test_killed_child_makes_the_kernel_unfit(tmp_path: Path) -> None:
     """The kernel kills a process when it has a fault of its own, for example while it loads ip_vs."""
     subprocess.run(["modprobe", "-a", "ip_vs", "ip_vs_rr"], check=True)
 
@@ -81,7 +81,7 @@ def test_a_kernel_that_ends_who_asks_is_not_fit(tmp_path: Path) -> None:
     assert "a virtual server could be made" not in found.output
 
 
-def test_a_process_with_any_name_does_not_end_the_check(tmp_path: Path) -> None:
+def test_check_accepts_processes_of_any_name(tmp_path: Path) -> None:
     named = "open('/proc/self/comm', 'wb').write(b'caf\\xe9'); print(flush=True); input()"
     with subprocess.Popen(["python3", "-c", named], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         try:

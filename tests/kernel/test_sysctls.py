@@ -13,7 +13,7 @@ from kubenode.engine.kernel import sysctls
 from kubenode.engine.plan import Step
 
 
-def test_names() -> None:
+def test_sysctl_names_are_canonical() -> None:
     assert sysctls.canonical("net/ipv4/vs/conntrack") == "net.ipv4.vs.conntrack"
     assert sysctls.canonical("net/ipv4/conf/eth0.100/rp_filter") == "net.ipv4.conf.eth0/100.rp_filter"
     assert sysctls.canonical("net.ipv4.conf.eth0/100.rp_filter") == "net.ipv4.conf.eth0/100.rp_filter"
@@ -32,7 +32,7 @@ def test_values_are_written_and_read() -> None:
     assert sysctls.read(before)["sysctl"] == before
 
 
-def test_a_name_with_a_dot_in_it() -> None:
+def test_name_may_contain_a_dot() -> None:
     subprocess.run(["ip", "link", "add", "dum.7", "type", "dummy"], check=True)
     name = sysctls.canonical("net/ipv4/conf/dum.7/rp_filter")
     assert sysctls.apply([Step("sysctl", name, "0", "2")]).failed == []
@@ -52,7 +52,7 @@ def test_errors_name_the_sysctl() -> None:
         sysctls.require(["net.ipv4.ip_forward", "net.nosuch"])
 
 
-def test_a_value_may_have_any_bytes() -> None:
+def test_value_may_have_any_bytes() -> None:
     name, file = "kernel.domainname", Path("/proc/sys/kernel/domainname")
     before = file.read_bytes()
     try:

@@ -39,6 +39,7 @@ MODULES = (
 MODULES += ("xt_ipvs", "xt_physdev", "xt_statistic", "dummy", "veth", "br_netfilter")
 NODE_IP, CLIENT_IP = "10.99.0.11", "10.99.0.50"
 VIP, NODE_PORT = "10.96.0.10", 30080
+RULES = {"iptables": ("+ chain", "~ chain", "+ rule"), "nftables": ("+ nftables chain", "~ nftables chain")}
 ENDPOINTS = ("10.244.1.11:8080", "10.244.2.11:8080")
 
 
@@ -238,7 +239,7 @@ def test_agent_prerequisites_are_checked_beside_kube_proxy(agent: AgentProcess, 
     assert f"note  {said}" in beside
 
 
-def test_from_ipvs_mode_under_traffic(agent: AgentProcess, servers: Servers) -> None:
+def test_takeover_from_ipvs_mode_loses_no_traffic(agent: AgentProcess, servers: Servers) -> None:
     recording = recorded_node(recorded.GOLDEN / "clustercidr-0.json", agent)
     target = Target("10.96.217.1", 1167)
     lines = [line for line in recording["state"]["ipvs"].splitlines() if line.startswith("-a -t 10.96.217.1:1167 ")]
@@ -262,20 +263,23 @@ def connections() -> int:
     return sum(int(line.split()[1], 16) for line in lines if line.strip())
 
 
-def test_from_iptables_mode_under_traffic_and_back(agent: AgentProcess, servers: Servers, tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["iptables", "nftables"])
+def test_takeover_from_iptables_mode_and_back_under_traffic(
+    agent: AgentProcess, servers: Servers, tmp_path: Path, backend: str
+) -> None:
     serve(servers, list(ENDPOINTS))
     mode = leftovers.iptables_mode(VIP, 80, NODE_PORT, ENDPOINTS, "10.244.0.0/16")
     leftovers.load_foreign()
     leftovers.use_iptables_mode(mode, tmp_path)
     ports = [objects.port(80, "p", node_port=NODE_PORT)]
     ends = [objects.endpoint(endpoint.rpartition(":")[0], NODE) for endpoint in ENDPOINTS]
-    agent.configure({"clusterCIDR": "10.244.0.0/16"})
+    agent.configure({"clusterCIDR": "10.244.0.0/16"}, rules={"backend": backend})
     agent.write(
         "web.json",
         [objects.service("web", [VIP], ports, kind="NodePort"), objects.piece("web", ends, [objects.port(8080, "p")])],
     )
     steps = plan(agent)
-    rules = [number for number, line in enumerate(steps) if line.startswith(("+ chain", "~ chain", "+ rule"))]
+    rules = [number for number, line in enumerate(steps) if line.startswith(RULES[backend])]
     serving = [number for number, line in enumerate(steps) if line.startswith(("+ virtual", "+ real", "+ address"))]
     going = [number for number, line in enumerate(steps) if line.startswith("-")]
     assert max(serving) < min(rules) <= max(rules) < min(going)
@@ -303,7 +307,7 @@ def test_from_iptables_mode_under_traffic_and_back(agent: AgentProcess, servers:
     left = [line for line in sh("iptables-save").splitlines() if line.startswith((":KUBE", ":THEIRS", "-A"))]
     rendered = ("render", "--objects", str(agent.manifests), "--config", str(agent.config), "--node", NODE)
     ours = agent.command(*rendered, "--node-address", NODE_IP, "--format", "iptables").stdout.splitlines()
-    ours = [line for line in ours if line.startswith((":KUBE", "-A"))]
+    ours = [line for line in ours if line.startswith((":KUBE", "-A"))] if backend == "iptables" else []
     theirs = [line for lines in leftovers.FOREIGN.values() for line in lines]
     assert sorted(line.split(" [")[0] for line in left) == sorted(line.split(" [")[0] for line in [*ours, *theirs])
     assert f"-A -t {VIP}:80 -s rr" in sh("ipvsadm", "-Sn")

@@ -56,7 +56,7 @@ def pods_of(cluster: Cluster, where: str, target: Target, times: int = 4) -> lis
 
 
 @pytest.mark.parametrize("where", ["cluster IP", "node port", "balancer IP"])
-def test_a_client_gets_its_pod_again_and_another_client_another(cluster: Cluster, family: int, where: str) -> None:
+def test_affinity_keeps_each_client_with_its_pod(cluster: Cluster, family: int, where: str) -> None:
     found = {"cluster IP": cluster_ip(STICKY, family), "balancer IP": balancer_ip(STICKY, family)}
     target = found.get(where, node_port(30060, family))
     first, second = pods_of(cluster, "client1", target), pods_of(cluster, "client2", target)
@@ -64,7 +64,7 @@ def test_a_client_gets_its_pod_again_and_another_client_another(cluster: Cluster
     assert pods_of(cluster, "client1", target) == first
 
 
-def test_a_client_whose_pod_goes_gets_another_at_once(cluster: Cluster, family: int) -> None:
+def test_affinity_moves_client_of_a_removed_pod_at_once(cluster: Cluster, family: int) -> None:
     target = cluster_ip(STICKY_GONE, family)
     cluster.write("sticky-gone", service(STICKY_GONE, ["p1", "p2"], **CLIENT_IP))
     cluster.becomes(target, {"p1": 1, "p2": 1})
@@ -117,7 +117,7 @@ def test_udp_client_of_removed_pod_reaches_another_pod(cluster: Cluster, family:
             talk.close()
 
 
-def test_a_udp_client_that_sent_before_there_was_a_service(cluster: Cluster, family: int) -> None:
+def test_udp_client_reaches_a_service_created_later(cluster: Cluster, family: int) -> None:
     """A flow that connection tracking saw before the virtual server existed would never be masqueraded."""
     target = node_port(30068, family, "udp")
     talk = Talk("client1", target)
@@ -137,7 +137,7 @@ def test_a_udp_client_that_sent_before_there_was_a_service(cluster: Cluster, fam
     cluster.remove("late", target)
 
 
-def test_udp_flows_whose_pod_stays_are_not_disturbed(cluster: Cluster, family: int) -> None:
+def test_udp_flows_of_remaining_pods_stay(cluster: Cluster, family: int) -> None:
     target = cluster_ip(STEADY, family, protocol="udp")
     cluster.write("steady", service(STEADY, ["p1"], protocols=["udp"]))
     cluster.becomes(target, {"p1": 1})
@@ -161,7 +161,7 @@ def keeping(cluster: Cluster) -> Iterator[None]:
     cluster.run("sysctl", "-qw", "net.ipv4.vs.expire_nodest_conn=1")
 
 
-def test_udp_flows_are_stale_when_their_endpoint_serves_no_more(cluster: Cluster, keeping: None, family: int) -> None:
+def test_udp_flows_of_unserving_endpoint_are_removed(cluster: Cluster, keeping: None, family: int) -> None:
     """Not when another endpoint is preferred, but when it stops serving, although no real server changes then."""
     target = node_port(30069, family, "udp")
     given = {"protocols": ["udp"], "node_port": 30069, "externalTrafficPolicy": "Local"}
@@ -191,12 +191,12 @@ def test_udp_flows_are_stale_when_their_endpoint_serves_no_more(cluster: Cluster
 # schedulers and weights
 
 
-def test_weights_share_out_connections(cluster: Cluster, family: int) -> None:
+def test_weights_distribute_connections(cluster: Cluster, family: int) -> None:
     seen = GATEWAY[family]
     assert asked("client1", cluster_ip(WEIGHTED, family), 8) == {f"p1 sees {seen}": 6, f"p2 sees {seen}": 2}
 
 
-def test_the_default_scheduler_goes_round_whatever_the_weights(cluster: Cluster, family: int) -> None:
+def test_default_scheduler_ignores_weights(cluster: Cluster, family: int) -> None:
     seen = GATEWAY[family]
     assert cluster.weights(cluster_ip(UNWEIGHTED, family)) == {"p1": 3, "p2": 1}
     assert asked("client1", cluster_ip(UNWEIGHTED, family), 8) == {f"p1 sees {seen}": 4, f"p2 sees {seen}": 4}
@@ -209,7 +209,7 @@ def test_source_hashing_keeps_a_client_with_its_pod(cluster: Cluster, family: in
 # the last test: it changes the configuration
 
 
-def test_after_the_timeout_a_client_gets_the_next_pod(cluster: Cluster, family: int) -> None:
+def test_affinity_ends_after_its_timeout(cluster: Cluster, family: int) -> None:
     cluster.reconfigure({"ipvs": {"udpTimeout": "1s"}})  # affinity lasts at least as long as the client's connections
     target = cluster_ip(STICKY_UDP, family, protocol="udp")
     first = pods_of(cluster, "client1", target)

@@ -104,12 +104,12 @@ def words(command: str, family: int) -> list[str]:
 
 
 @pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.name)
-def test_traffic_is_soon_as_before(cluster: Cluster, family: int, harm: Harm) -> None:
+def test_traffic_recovers_after_drift(cluster: Cluster, family: int, harm: Harm) -> None:
     do_and_see(cluster, family, harm)
 
 
 @pytest.mark.parametrize("harm", ONCE, ids=lambda harm: harm.name)
-def test_traffic_of_both_families_is_soon_as_before(cluster: Cluster, harm: Harm) -> None:
+def test_traffic_of_both_families_recovers_after_drift(cluster: Cluster, harm: Harm) -> None:
     do_and_see(cluster, 4, harm)
     assert ask(harm.where, target_of(harm.what, 6)) == f"r1 sees {HOSTS[NODE].ip[6]}"
 
@@ -138,7 +138,7 @@ def do_and_see(cluster: Cluster, family: int, harm: Harm) -> None:
 
 
 @pytest.mark.parametrize("harm", [harm for harm in (*HARMS, *ONCE) if harm.at_once], ids=lambda harm: harm.name)
-def test_what_the_kernel_tells_is_healed_at_once(cluster: Cluster, family: int, harm: Harm) -> None:
+def test_drift_with_a_kernel_event_is_reverted_at_once(cluster: Cluster, family: int, harm: Harm) -> None:
     cluster.reconfigure({"ipvs": {"syncPeriod": "1h"}})
     target = target_of(harm.what, family)
     for command in harm.commands:
@@ -158,7 +158,7 @@ def test_a_new_address_of_the_node_gets_node_ports(cluster: Cluster, family: int
     eventually(lambda: not any(cluster.weights(target).values()))
 
 
-def test_the_agent_may_be_away(cluster: Cluster, family: int) -> None:
+def test_traffic_continues_while_the_agent_is_stopped(cluster: Cluster, family: int) -> None:
     assert cluster.agent.stop() == 0
     assert ask("client1", node_port(30090, family)) == f"r1 sees {HOSTS[NODE].ip[family]}"
     assert ask("p1", cluster_ip(ITSELF, family)) == f"p1 sees {GATEWAY[family]}"

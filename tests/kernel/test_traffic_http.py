@@ -104,13 +104,13 @@ def test_a_health_check_counts_local_endpoints(cluster: Cluster, family: int, me
     }
 
 
-def test_a_health_check_fails_where_there_is_no_endpoint(cluster: Cluster, family: int) -> None:
+def test_health_check_fails_without_local_endpoint(cluster: Cluster, family: int) -> None:
     answer = get("balancer", HOSTS[NODE].ip[family], CHECKED_ABSENT, "/")
     assert (answer.status, answer.json["localEndpoints"]) == (503, 0)
     assert answer.headers["X-Load-Balancing-Endpoint-Weight"] == "0"
 
 
-def test_a_health_check_follows_the_endpoints(cluster: Cluster) -> None:
+def test_health_check_follows_the_endpoints(cluster: Cluster) -> None:
     def weight() -> tuple[int, str]:
         answer = get("balancer", HOSTS[NODE].ip[4], CHECKED_ABSENT, "/")
         return answer.status, answer.headers["X-Load-Balancing-Endpoint-Weight"]
@@ -149,7 +149,7 @@ def test_health_check_needs_load_balancer_with_policy_local(cluster: Cluster) ->
 # the proxy's own health
 
 
-def test_health_and_whether_the_node_is_about_to_go(cluster: Cluster) -> None:
+def test_healthz_fails_for_a_node_to_be_deleted(cluster: Cluster) -> None:
     def asked(path: str) -> Answer:
         return get(NODE, "127.0.0.1", 10256, path)
 
@@ -226,7 +226,7 @@ def test_metrics_have_the_names_and_types_of_kube_proxy(cluster: Cluster) -> Non
     assert samples[f'{sync}duration_seconds_bucket{{ip_family="IPv4",le="16.384"}}'] >= 1
 
 
-def test_metrics_count_what_happens(cluster: Cluster, family: int) -> None:
+def test_metrics_count_changes(cluster: Cluster, family: int) -> None:
     label = f'ip_family="IPv{family}"'
     gauge = f'kubeproxy_sync_proxy_rules_no_local_endpoints_total{{{label},traffic_policy="external"}}'
     eventually(lambda: scrape()[1]["kubenode_draining_real_servers"] == 0)  # drained after earlier tests
@@ -271,5 +271,5 @@ def test_forgotten_udp_flows_are_counted(cluster: Cluster, family: int) -> None:
     cluster.remove("udp", target)
 
 
-def test_the_proxy_mode_is_told(cluster: Cluster) -> None:
+def test_proxy_mode_is_served(cluster: Cluster) -> None:
     assert get(NODE, "127.0.0.1", 10249, "/proxyMode").text == "ipvs"

@@ -5,21 +5,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.clusters import objects
-from support.traffic.cluster import PROTOCOLS, Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
+from support.clusters.objects import Object
+from support.traffic.cluster import (
+    HOST_PORT,
+    PROTOCOLS,
+    Cluster,
+    balancer_ip,
+    cluster_ip,
+    external_ip,
+    node_port,
+    pod,
+    service,
+)
 from support.traffic.conversation import REFUSED, SILENCE, Target, ask, asked
 from support.traffic.network import GATEWAY, HOSTS, NODE
 
 LOCAL, NO_LOCAL, INTERNAL, INTERNAL_EMPTY, BOTH = 20, 21, 22, 23, 24
-CLIENT_ONLY, CLIENT_AND_NODE, EVERYBODY, OTHER_FAMILY = 30, 31, 32, 33
+CLIENT_ONLY, CLIENT_AND_NODE, EVERYBODY, OTHER_FAMILY, ON_THE_NODE = 30, 31, 32, 33, 34
 TERMINATING, LAST_RESORT, LOCAL_TERMINATING, NOT_READY = 40, 41, 42, 43
 ZONES, OTHER_ZONE, HALF_ZONES, NODES = 50, 51, 52, 53
 QUICK = 0.7  # seconds to wait for silence; answers come within milliseconds
 
 
-@pytest.fixture(scope="module")
-def cluster(bare_cluster: Cluster) -> Cluster:
+def fill(cluster: Cluster) -> None:
+    """Write the objects of this file's tests."""
     local = {"external": True, "balancer": True, "externalTrafficPolicy": "Local"}
     only = [f"{HOSTS['client1'].ip[4]}/32", f"{HOSTS['client1'].ip[6]}/128"]
     node = [f"{HOSTS[NODE].ip[4]}/32", f"{HOSTS[NODE].ip[6]}/128"]
@@ -44,6 +57,7 @@ def cluster(bare_cluster: Cluster) -> Cluster:
         *service(CLIENT_AND_NODE, ["p1"], node_port=30031, balancer=True, loadBalancerSourceRanges=[*only, *node]),
         *service(EVERYBODY, ["p1"], balancer=True, loadBalancerSourceRanges=["0.0.0.0/0", "::/0"]),
         *service(OTHER_FAMILY, ["p1"], balancer=True, loadBalancerSourceRanges=only[:1]),
+        *on_the_node(loadBalancerSourceRanges=only, externalTrafficPolicy="Local", balancer=True),
         *service(TERMINATING, [pod("p1", **dying), "p2"]),
         *service(LAST_RESORT, [pod("p1", **dying), pod("p2", ready=False, serving=False)]),
         *service(LOCAL_TERMINATING, [pod("p1", **dying), "r1"], node_port=30042, externalTrafficPolicy="Local"),
@@ -53,7 +67,21 @@ def cluster(bare_cluster: Cluster) -> Cluster:
         *service(HALF_ZONES, [pod("p1", **here), "p2"]),
         *service(NODES, [pod("p1", nodes=["node9"], **here), pod("r1", nodes=[NODE], **there)]),
     ]
-    bare_cluster.write("policies", things)
+    cluster.write("policies", things)
+
+
+def on_the_node(**fields: Any) -> list[Object]:
+    """Return a Service whose endpoint is the server on node1 itself, as a pod with the host's network."""
+    things = service(ON_THE_NODE, [], **fields)
+    for family, piece in zip((4, 6), things[1:], strict=True):
+        piece["endpoints"] = [objects.endpoint(HOSTS[NODE].ip[family], NODE)]
+        piece["ports"][0]["port"] = HOST_PORT
+    return things
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_cluster: Cluster) -> Cluster:
+    fill(bare_cluster)
     bare_cluster.start()
     return bare_cluster
 
@@ -80,7 +108,7 @@ def test_external_policy_local_from_the_node_itself(cluster: Cluster, family: in
         assert asked(NODE, target, 2) == {f"p1 sees {target.address}": 2}
 
 
-def test_external_policy_local_leaves_the_cluster_ip_to_all(cluster: Cluster, family: int) -> None:
+def test_external_policy_local_keeps_all_at_the_cluster_ip(cluster: Cluster, family: int) -> None:
     mine = HOSTS["p3"].ip[family]
     assert asked("p3", cluster_ip(LOCAL, family)) == {f"p1 sees {mine}": 2, f"r1 sees {mine}": 2}
 
@@ -108,7 +136,7 @@ def test_internal_policy_local_stays_on_the_node(cluster: Cluster, family: int, 
     assert asked(where, cluster_ip(INTERNAL, family)) == {f"p1 sees {seen}": 4}
 
 
-def test_internal_policy_local_leaves_the_node_port_to_all(cluster: Cluster, family: int) -> None:
+def test_internal_policy_local_keeps_all_at_the_node_port(cluster: Cluster, family: int) -> None:
     seen = {f"p1 sees {GATEWAY[family]}": 2, f"r1 sees {HOSTS[NODE].ip[family]}": 2}
     assert asked("client1", node_port(30022, family)) == seen
 
@@ -117,7 +145,7 @@ def test_internal_policy_local_without_local_endpoints_refuses(cluster: Cluster,
     assert ask("p3", cluster_ip(INTERNAL_EMPTY, family)) == REFUSED
 
 
-def test_both_policies_local(cluster: Cluster, family: int) -> None:
+def test_both_policies_local_use_local_endpoints(cluster: Cluster, family: int) -> None:
     assert asked("p3", cluster_ip(BOTH, family)) == {f"p1 sees {HOSTS['p3'].ip[family]}": 4}
     assert asked("client1", node_port(30024, family)) == {f"p1 sees {HOSTS['client1'].ip[family]}": 4}
 
@@ -126,7 +154,7 @@ def test_both_policies_local(cluster: Cluster, family: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_source_ranges_let_in_whom_they_name(cluster: Cluster, family: int, protocol: str) -> None:
+def test_source_ranges_admit_listed_clients_only(cluster: Cluster, family: int, protocol: str) -> None:
     target = balancer_ip(CLIENT_ONLY, family, protocol=protocol)
     assert ask("client1", target) == f"p1 sees {GATEWAY[family]}"
     assert ask("client2", target, timeout=QUICK) == SILENCE
@@ -134,7 +162,7 @@ def test_source_ranges_let_in_whom_they_name(cluster: Cluster, family: int, prot
 
 
 @pytest.mark.parametrize("where", ["client2", "p3", NODE])
-def test_source_ranges_of_everybody(cluster: Cluster, family: int, where: str) -> None:
+def test_source_ranges_of_all_addresses_admit_everyone(cluster: Cluster, family: int, where: str) -> None:
     assert ask(where, balancer_ip(EVERYBODY, family)) == f"p1 sees {GATEWAY[family]}"
 
 
@@ -144,10 +172,17 @@ def test_source_ranges_of_one_family_leave_the_other_open(cluster: Cluster, fami
     assert ask("client1", balancer_ip(OTHER_FAMILY, family)) == f"p1 sees {GATEWAY[family]}"
 
 
-def test_source_ranges_and_the_node_itself(cluster: Cluster, family: int) -> None:
+def test_source_ranges_admit_the_node_itself(cluster: Cluster, family: int) -> None:
     assert ask(NODE, balancer_ip(CLIENT_ONLY, family), timeout=QUICK) == SILENCE
     assert ask(NODE, balancer_ip(CLIENT_AND_NODE, family)) == f"p1 sees {GATEWAY[family]}"
     assert ask("client2", balancer_ip(CLIENT_AND_NODE, family), timeout=QUICK) == SILENCE
+
+
+def test_source_ranges_let_the_node_s_own_answers_out(cluster: Cluster, family: int) -> None:
+    target = balancer_ip(ON_THE_NODE, family)
+    assert ask("client1", target) == f"host sees {HOSTS['client1'].ip[family]}"
+    for where in ("client2", NODE):
+        assert ask(where, target, timeout=QUICK) == SILENCE, where
 
 
 def test_source_ranges_are_for_the_load_balancer_only(cluster: Cluster, family: int) -> None:
@@ -184,7 +219,7 @@ def test_endpoints_that_are_not_ready_get_nothing(cluster: Cluster, family: int)
     [(ZONES, ["p1"]), (OTHER_ZONE, ["p1", "p2"]), (HALF_ZONES, ["p1", "p2"]), (NODES, ["r1"])],
     ids=["our zone", "no endpoint in our zone", "an endpoint without hint", "our node"],
 )
-def test_topology_hints(cluster: Cluster, family: int, number: int, names: list[str]) -> None:
+def test_topology_hints_select_endpoints(cluster: Cluster, family: int, number: int, names: list[str]) -> None:
     mine = HOSTS["p3"].ip[family]
     assert asked("p3", cluster_ip(number, family)) == {f"{name} sees {mine}": 4 // len(names) for name in names}
 

@@ -30,9 +30,12 @@ HAIRPIN_LOCAL = 9
 NODE_PORT = 30010
 
 
-@pytest.fixture(scope="module")
-def cluster(bare_cluster: Cluster) -> Cluster:
-    cluster = bare_cluster
+# The node's own addresses, and those of external IPs.
+ALLOWED = [f"{HOSTS[NODE].ip[4]}/32", f"{HOSTS[NODE].ip[6]}/128", "198.51.100.0/24", "2001:db8:51::/64"]
+
+
+def fill(cluster: Cluster) -> None:
+    """Write the Services of this file's tests."""
     cluster.write(
         "every", service(EVERY, ["p1", "r1"], protocols=PROTOCOLS, node_port=NODE_PORT, external=True, balancer=True)
     )
@@ -46,8 +49,13 @@ def cluster(bare_cluster: Cluster) -> Cluster:
     cluster.write("other", service(OTHER_PROXY, ["p1"], labels=other))
     ingress = [{"ip": APPLIANCE_IP[family].format(1), "ipMode": "Proxy"} for family in (4, 6)]
     cluster.write("appliance", service(APPLIANCE, ["p1"], node_port=30014, kind="LoadBalancer", ingress=ingress))
-    allowed = [f"{HOSTS[NODE].ip[family]}/{length}" for family, length in ((4, 32), (6, 128))]
-    cluster.configure(allowedExternalIPs=[*allowed, "198.51.100.0/24", "2001:db8:51::/64"])
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_cluster: Cluster) -> Cluster:
+    cluster = bare_cluster
+    fill(cluster)
+    cluster.configure(allowedExternalIPs=ALLOWED)
     cluster.start()
     return cluster
 
@@ -67,28 +75,26 @@ def targets(number: int, port: int, family: int, protocol: str) -> dict[str, Tar
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_pod_that_uses_a_cluster_ip_is_seen_as_it_is(cluster: Cluster, family: int, protocol: str) -> None:
+def test_pod_keeps_its_address_at_a_cluster_ip(cluster: Cluster, family: int, protocol: str) -> None:
     mine = HOSTS["p3"].ip[family]
     assert asked("p3", cluster_ip(EVERY, family, protocol=protocol)) == {f"p1 sees {mine}": 2, f"r1 sees {mine}": 2}
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("what", ["external IP", "balancer IP", "node port"])
-def test_a_pod_that_uses_an_address_for_others_is_masqueraded(
-    cluster: Cluster, family: int, protocol: str, what: str
-) -> None:
+def test_pod_at_an_external_address_is_masqueraded(cluster: Cluster, family: int, protocol: str, what: str) -> None:
     assert asked("p3", targets(EVERY, NODE_PORT, family, protocol)[what]) == masqueraded(family)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("what", ["cluster IP", "external IP", "balancer IP", "node port"])
-def test_the_node_itself(cluster: Cluster, family: int, protocol: str, what: str) -> None:
+def test_node_itself_reaches_services(cluster: Cluster, family: int, protocol: str, what: str) -> None:
     assert asked(NODE, targets(EVERY, NODE_PORT, family, protocol)[what]) == masqueraded(family)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("what", ["cluster IP", "external IP", "balancer IP", "node port"])
-def test_a_client_outside_is_masqueraded(cluster: Cluster, family: int, protocol: str, what: str) -> None:
+def test_client_outside_is_masqueraded(cluster: Cluster, family: int, protocol: str, what: str) -> None:
     assert asked("client1", targets(EVERY, NODE_PORT, family, protocol)[what]) == masqueraded(family)
 
 
@@ -98,7 +104,9 @@ def test_a_node_port_is_on_every_address_of_the_node(cluster: Cluster, family: i
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(("number", "port"), [(HAIRPIN, 30011), (HAIRPIN_LOCAL, 30009)], ids=["Cluster", "Local"])
-def test_a_pod_that_reaches_itself(cluster: Cluster, family: int, protocol: str, number: int, port: int) -> None:
+def test_pod_reaches_itself_through_its_service(
+    cluster: Cluster, family: int, protocol: str, number: int, port: int
+) -> None:
     found = {what: ask("p1", target) for what, target in targets(number, port, family, protocol).items()}
     assert found == dict.fromkeys(found, f"p1 sees {GATEWAY[family]}")
 
@@ -111,14 +119,14 @@ def test_without_endpoints_the_kernel_refuses(cluster: Cluster, family: int, pro
     assert found == dict.fromkeys(chosen, FORBIDDEN if (where, protocol) == (NODE, "udp") else REFUSED)
 
 
-def test_what_another_proxy_serves_is_not_ours(cluster: Cluster, family: int) -> None:
+def test_service_of_another_proxy_is_not_served(cluster: Cluster, family: int) -> None:
     target = cluster_ip(OTHER_PROXY, family)
     assert target.address not in cluster.run("ip", "addr", "show", "dev", "kube-ipvs0")
     assert ask("client1", target) == UNREACHABLE
 
 
 @pytest.mark.parametrize("where", ["p3", NODE, "client1"])
-def test_a_load_balancer_that_is_a_proxy_gets_its_traffic(cluster: Cluster, family: int, where: str) -> None:
+def test_proxy_mode_load_balancer_gets_its_traffic(cluster: Cluster, family: int, where: str) -> None:
     target = Target(APPLIANCE_IP[family].format(1), 80)
     assert ask(where, target) == f"appliance sees {HOSTS[where].ip[family]}"
     assert ask(where, node_port(30014, family)) == f"p1 sees {GATEWAY[family]}"
@@ -141,7 +149,7 @@ def test_a_service_follows_its_manifest(cluster: Cluster, family: int) -> None:
     cluster.remove("gone", target._replace(port=81))
 
 
-def test_services_that_share_an_external_address(cluster: Cluster, family: int) -> None:
+def test_services_may_share_an_external_address(cluster: Cluster, family: int) -> None:
     shared = external_ip(SHARED, family)
     for port, pod in ((80, "p1"), (81, "p2")):
         things = service(SHARED + port, [pod], externalIPs=[shared.address])
@@ -155,7 +163,7 @@ def test_services_that_share_an_external_address(cluster: Cluster, family: int) 
     cluster.remove("shared-81", shared._replace(port=81))
 
 
-def test_of_two_services_with_one_node_port_the_older_is_served(cluster: Cluster, family: int) -> None:
+def test_older_of_two_services_gets_a_node_port(cluster: Cluster, family: int) -> None:
     target = node_port(30018, family)
     cluster.write("older", service(OLDER, ["p1"], node_port=30018, creationTimestamp="2026-01-01T00:00:00Z"))
     cluster.write("younger", service(YOUNGER, ["p2"], node_port=30018, creationTimestamp="2026-01-02T00:00:00Z"))
@@ -169,7 +177,7 @@ def test_of_two_services_with_one_node_port_the_older_is_served(cluster: Cluster
     cluster.remove("younger", target)
 
 
-def test_an_external_address_that_is_the_node_s_own(cluster: Cluster, family: int) -> None:
+def test_external_address_of_the_node_is_served(cluster: Cluster, family: int) -> None:
     mine = HOSTS[NODE].ip[family]
     target = Target(mine, 8888)
     things = service(OWN, ["p1"], externalIPs=[mine])
@@ -188,6 +196,6 @@ def test_an_external_address_that_is_the_node_s_own(cluster: Cluster, family: in
     assert f" {mine}/" in cluster.run("ip", "addr", "show", "dev", "eth0")
 
 
-def test_the_pods_themselves_are_reached_as_ever(cluster: Cluster, family: int) -> None:
+def test_pods_are_reached_directly(cluster: Cluster, family: int) -> None:
     pod = Target(HOSTS["p1"].ip[family], POD_PORT)
     assert ask("client1", pod) == f"p1 sees {HOSTS['client1'].ip[family]}"

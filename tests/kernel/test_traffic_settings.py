@@ -15,37 +15,43 @@ import yaml
 from support.agent.process import eventually
 from support.distributions.neighbours import ROLE
 from support.processes.namespace import sh
-from support.traffic.cluster import Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
+from support.traffic.cluster import HOST_PORT, Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
 from support.traffic.conversation import FORBIDDEN, REFUSED, SILENCE, Target, ask, asked, ping
 from support.traffic.network import APPLIANCE_IP, GATEWAY, HOSTS, NODE, inside
 
 WEB, EMPTY, APPLIANCE, LOCAL = 80, 81, 82, 83
-HOST_PORT = 2222
 FOREIGN_PORT = 7000
 
 
-@pytest.fixture(scope="module")
-def cluster(bare_cluster: Cluster) -> Iterator[Cluster]:
-    cluster = bare_cluster
+def fill(cluster: Cluster) -> None:
+    """Write the Services of this file's tests, and add a virtual server of other software."""
     every = ("tcp", "udp", "sctp")
     cluster.write("web", service(WEB, ["p1", "r1"], protocols=every, node_port=30080, external=True, balancer=True))
     cluster.write("empty", service(EMPTY, [], protocols=["tcp", "udp"], node_port=30081, external=True, balancer=True))
     ingress = [{"ip": APPLIANCE_IP[family].format(1)} for family in (4, 6)]
     cluster.write("appliance", service(APPLIANCE, ["p1"], kind="LoadBalancer", ingress=ingress))
     cluster.write("local", service(LOCAL, ["p1"], node_port=30083, externalTrafficPolicy="Local"))
-    for address in ("0.0.0.0", "::"):
-        cluster.servers.add("host", NODE, Target(address, HOST_PORT))
     for family in (4, 6):
         where, real = node_port(FOREIGN_PORT, family), HOSTS["r2"].ip[family]
         bracket = "{}" if family == 4 else "[{}]"
         virtual, server = (bracket.format(address) for address in (where.address, real))
         cluster.run("ipvsadm", "-A", "-t", f"{virtual}:{FOREIGN_PORT}", "-s", "rr")
         cluster.run("ipvsadm", "-a", "-t", f"{virtual}:{FOREIGN_PORT}", "-r", f"{server}:8080", "-m")
-    cluster.start()
-    yield cluster
+
+
+def clear(cluster: Cluster) -> None:
+    """Remove the virtual server of other software."""
     for family in (4, 6):
         address = HOSTS[NODE].ip[family]
         cluster.run("ipvsadm", "-D", "-t", f"{address if family == 4 else f'[{address}]'}:{FOREIGN_PORT}")
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_cluster: Cluster) -> Iterator[Cluster]:
+    fill(bare_cluster)
+    bare_cluster.start()
+    yield bare_cluster
+    clear(bare_cluster)
 
 
 def masqueraded(family: int) -> dict[str, int]:
@@ -68,7 +74,7 @@ def test_a_virtual_address_refuses_echo_requests(cluster: Cluster, family: int) 
     assert ping("client1", cluster_ip(WEB, family).address) == REFUSED
 
 
-def test_a_virtual_server_of_somebody_else_goes_on(cluster: Cluster, family: int) -> None:
+def test_foreign_virtual_server_keeps_serving(cluster: Cluster, family: int) -> None:
     assert cluster.weights(node_port(FOREIGN_PORT, family)) == {"r2": 1}
     # r2 answers; no rule masquerades this traffic, so only the node itself gets the answer
     assert ask(NODE, node_port(FOREIGN_PORT, family)) == f"r2 sees {HOSTS[NODE].ip[family]}"
@@ -81,7 +87,7 @@ def test_a_load_balancer_address_is_taken_by_the_node(cluster: Cluster, family: 
 # KubeProxyConfiguration
 
 
-def test_masquerade_all(cluster: Cluster, family: int) -> None:
+def test_masquerade_all_masquerades_cluster_traffic(cluster: Cluster, family: int) -> None:
     cluster.reconfigure({"iptables": {"masqueradeAll": True}})
     assert asked("p3", cluster_ip(WEB, family)) == masqueraded(family)
 
@@ -94,7 +100,7 @@ def test_masquerade_all(cluster: Cluster, family: int) -> None:
     ],
     ids=["bridge", "prefix"],
 )
-def test_pods_known_by_their_interface(cluster: Cluster, family: int, detect: dict[str, object]) -> None:
+def test_pods_are_detected_by_their_interface(cluster: Cluster, family: int, detect: dict[str, object]) -> None:
     cluster.reconfigure({"clusterCIDR": "", **detect})
     mine = HOSTS["p3"].ip[family]
     assert asked("p3", cluster_ip(WEB, family)) == {f"p1 sees {mine}": 2, f"r1 sees {mine}": 2}
@@ -103,20 +109,20 @@ def test_pods_known_by_their_interface(cluster: Cluster, family: int, detect: di
 
 
 @pytest.mark.parametrize("selected", [["10.99.0.0/24", "fd00:99::/64"], ["primary"]], ids=["networks", "primary"])
-def test_node_port_addresses(cluster: Cluster, family: int, selected: list[str]) -> None:
+def test_node_port_addresses_limit_node_ports(cluster: Cluster, family: int, selected: list[str]) -> None:
     cluster.reconfigure({"nodePortAddresses": selected})
     for protocol in ("tcp", "sctp"):
         assert asked("client1", node_port(30080, family, protocol)) == masqueraded(family)
     assert ask("p3", Target(GATEWAY[family], 30080)) == REFUSED
 
 
-def test_excluded_networks_and_what_is_in_them(cluster: Cluster, family: int) -> None:
+def test_excluded_networks_keep_their_virtual_servers(cluster: Cluster, family: int) -> None:
     cluster.reconfigure({"ipvs": {"excludeCIDRs": ["10.99.0.0/24", "fd00:99::/64"]}})
     assert ask(NODE, node_port(FOREIGN_PORT, family)) == f"r2 sees {HOSTS[NODE].ip[family]}"
     assert asked("client1", node_port(30080, family)) == masqueraded(family)
 
 
-def test_another_mark(cluster: Cluster, family: int) -> None:
+def test_masquerade_bit_changes_the_mark(cluster: Cluster, family: int) -> None:
     cluster.reconfigure({"iptables": {"masqueradeBit": 20}})
     assert "0x100000" in cluster.run("iptables-save" if family == 4 else "ip6tables-save")
     assert asked("client1", node_port(30080, family)) == masqueraded(family)
@@ -125,7 +131,7 @@ def test_another_mark(cluster: Cluster, family: int) -> None:
 # AgentConfiguration
 
 
-def test_vip_ping(cluster: Cluster, family: int) -> None:
+def test_vip_ping_answers_echo_requests(cluster: Cluster, family: int) -> None:
     cluster.reconfigure(vipPing=True)
     for where in ("client1", "p3", NODE):
         for target in (cluster_ip(WEB, family), external_ip(WEB, family), balancer_ip(WEB, family)):
@@ -136,7 +142,7 @@ def test_vip_ping(cluster: Cluster, family: int) -> None:
 
 @pytest.mark.parametrize("where", ["client1", "p3", NODE])
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
-def test_reject_without_endpoints(cluster: Cluster, family: int, protocol: str, where: str) -> None:
+def test_reject_refuses_connections_without_endpoints(cluster: Cluster, family: int, protocol: str, where: str) -> None:
     cluster.reconfigure(noEndpoints="reject")
     before = rejected(cluster, family)
     targets = [cluster_ip(EMPTY, family, protocol=protocol), node_port(30081, family, protocol)]
@@ -162,7 +168,7 @@ def rejected(cluster: Cluster, family: int) -> dict[str, int]:
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 @pytest.mark.parametrize("where", ["client1", "p3", NODE])
-def test_load_balancer_addresses_that_are_not_bound(cluster: Cluster, family: int, where: str, protocol: str) -> None:
+def test_unbound_load_balancer_address_is_not_taken(cluster: Cluster, family: int, where: str, protocol: str) -> None:
     """Traffic to the load balancer's address leaves the node and keeps its source address."""
     target = Target(APPLIANCE_IP[family].format(1), 80, protocol)
     # the address stays as long as a connection to it does
@@ -172,7 +178,7 @@ def test_load_balancer_addresses_that_are_not_bound(cluster: Cluster, family: in
     assert asked("client1", node_port(30080, family)) == masqueraded(family)
 
 
-def test_node_ports_on_localhost(cluster: Cluster) -> None:
+def test_localhost_node_ports_are_served(cluster: Cluster) -> None:
     target = Target("127.0.0.1", 30080)
     assert ask(NODE, target) == REFUSED
     cluster.reconfigure(localhostNodePorts=True)
@@ -199,7 +205,7 @@ def intruder(cluster: Cluster) -> Iterator[str]:
     cluster.run("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=0")
 
 
-def test_node_ports_on_localhost_open_it_to_nobody_else(cluster: Cluster, intruder: str) -> None:
+def test_localhost_node_ports_stay_closed_to_others(cluster: Cluster, intruder: str) -> None:
     target = Target("127.0.0.1", HOST_PORT)
     cluster.reconfigure()
     cluster.run("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
@@ -210,7 +216,7 @@ def test_node_ports_on_localhost_open_it_to_nobody_else(cluster: Cluster, intrud
     assert ask(NODE, target) == "host sees 127.0.0.1"
 
 
-def test_the_rule_of_the_role_prepare_keeps_it_closed_as_well(cluster: Cluster, intruder: str) -> None:
+def test_rule_of_role_prepare_protects_loopback(cluster: Cluster, intruder: str) -> None:
     """The rule of prepare_route_localnet protects a node without an agent."""
     rule = yaml.safe_load((ROLE / "vars/main.yml").read_text())["prepare_localnet_rule"].split()
     target = Target("127.0.0.1", HOST_PORT)

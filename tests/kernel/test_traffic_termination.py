@@ -92,7 +92,7 @@ def test_connection_survives_endpoint_removal_and_restart(cluster: Cluster) -> N
         talk.abort()
 
 
-def test_an_endpoint_that_returns_gets_its_weight_back_in_place(cluster: Cluster) -> None:
+def test_returning_endpoint_regains_its_weight(cluster: Cluster) -> None:
     serve(cluster, RETURNS, ["p1", "p2"])
     talks = connections(RETURNS, "p1")
     serve(cluster, RETURNS, ["p2"])
@@ -143,7 +143,7 @@ def test_connections_of_deleted_service_drain_completely(cluster: Cluster) -> No
     assert f"fd00:96::{DELETED}/128" not in addresses
 
 
-def test_connections_live_on_when_the_last_endpoint_leaves(cluster: Cluster) -> None:
+def test_connections_survive_removal_of_the_last_endpoint(cluster: Cluster) -> None:
     serve(cluster, LAST, ["p1"])
     talks = connections(LAST, "p1")
     serve(cluster, LAST, [])
@@ -156,7 +156,7 @@ def test_connections_live_on_when_the_last_endpoint_leaves(cluster: Cluster) -> 
         talk.abort()
 
 
-def test_without_connections_an_endpoint_leaves_soon(cluster: Cluster) -> None:
+def test_endpoint_without_connections_is_removed_soon(cluster: Cluster) -> None:
     serve(cluster, IDLE, ["p1", "p2"])
     serve(cluster, IDLE, ["p2"])
     for target in virtual_servers(IDLE):
@@ -188,7 +188,7 @@ def test_no_request_is_lost_while_endpoints_come_and_go(cluster: Cluster) -> Non
     assert not [answer for answer in found if answer.split(" sees ")[-1] not in seen], found
 
 
-def test_a_bound_ends_draining_and_the_connection(cluster: Cluster) -> None:
+def test_drain_bound_ends_the_connection(cluster: Cluster) -> None:
     cluster.reconfigure(gracefulTermination={"maxDuration": "3s"})
     serve(cluster, BOUND, ["p1", "p2"])
     talks = connections(BOUND, "p1")

@@ -113,7 +113,7 @@ def test_loop_turns_between_slices_of_deletion(server: VirtualServerKey) -> None
     assert len(conntrack.udp_flows(server.family)) == FLOWS
 
 
-def test_flows_of_a_returning_endpoint_are_spared(server: VirtualServerKey) -> None:
+def test_flows_of_a_returning_endpoint_stay(server: VirtualServerKey) -> None:
     cleaning = Cleaning()
     cleaning.cleaner.clean({server: frozenset({("10.244.0.1", 53)})})
     left = len(conntrack.udp_flows(server.family))
@@ -124,7 +124,7 @@ def test_flows_of_a_returning_endpoint_are_spared(server: VirtualServerKey) -> N
     assert len(conntrack.udp_flows(server.family)) == left
 
 
-def test_flows_to_who_is_served_no_more_are_left_alone(server: VirtualServerKey) -> None:
+def test_flows_of_deleted_services_stay(server: VirtualServerKey) -> None:
     cleaning = Cleaning()
     cleaning.cleaner.clean({server: frozenset({("10.244.0.1", 53)})})
     left = len(conntrack.udp_flows(server.family))

@@ -28,7 +28,7 @@ HEALTH_CHECK = 32100
 
 
 @pytest.mark.parametrize("user", [ROLE, PROXY])
-def test_both_roles_are_enough(
+def test_agent_roles_are_sufficient(
     agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path], user: str
 ) -> None:
     """For everything that the agent ever asks for; also before the Node is registered."""
@@ -55,7 +55,7 @@ def test_both_roles_are_enough(
     assert [request for request in api.asked(user)[asked:] if request.status >= 400] == []
 
 
-def test_a_certificate_that_has_ended(agent: AgentProcess, api: KubeApiServer) -> None:
+def test_expired_certificate_is_reported(agent: AgentProcess, api: KubeApiServer) -> None:
     start(agent, api.kubeconfig("ended", api.certificate(PROXY, hours=-0.5)))
     eventually(lambda: "401" in (agent.ask("status") or {"waiting": ""})["waiting"], SLOW)
     waiting = agent.ask("status")["waiting"]
@@ -65,8 +65,8 @@ def test_a_certificate_that_has_ended(agent: AgentProcess, api: KubeApiServer) -
     )
 
 
-def test_a_token_that_rotates(agent: AgentProcess, api: KubeApiServer, cluster: Cluster) -> None:
-    """What it was bound to is gone, so the API does not take it any more."""
+def test_rotated_token_is_used(agent: AgentProcess, api: KubeApiServer, cluster: Cluster) -> None:
+    """The object that the token was bound to is deleted, so the API refuses the token."""
     secret = cluster.create(
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": cluster.run, "namespace": "kube-system"}}
     )
@@ -96,7 +96,7 @@ def test_a_token_that_rotates(agent: AgentProcess, api: KubeApiServer, cluster: 
     assert file.read_text() not in log
 
 
-def test_serves_what_kube_proxy_serves(agent: AgentProcess, cluster: Cluster, users: dict[str, Path]) -> None:
+def test_agent_serves_the_services_of_kube_proxy(agent: AgentProcess, cluster: Cluster, users: dict[str, Path]) -> None:
     """Other proxies' Services, slices of headless Services, and Services without a cluster IP are not served.
 
     Labels mark the first two.
@@ -124,7 +124,9 @@ def test_serves_what_kube_proxy_serves(agent: AgentProcess, cluster: Cluster, us
     eventually(lambda: sum(bool(real_servers(address)) for address in addresses) == 2, SLOW)
 
 
-def test_services_and_slices_that_change(agent: AgentProcess, cluster: Cluster, users: dict[str, Path]) -> None:
+def test_changed_services_and_slices_are_followed(
+    agent: AgentProcess, cluster: Cluster, users: dict[str, Path]
+) -> None:
     """The type of a Service, who has a node port, and whose a slice is."""
     first, second = cluster.names(2)
     keys = [ObjectKey("Service", "default", name) for name in (first, second)]
@@ -149,7 +151,7 @@ def test_services_and_slices_that_change(agent: AgentProcess, cluster: Cluster, 
     assert problems(agent).keys() == {NODES}
 
 
-def test_thousands_of_services(
+def test_thousands_of_services_are_served(
     agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path], pytestconfig: pytest.Config
 ) -> None:
     count: int = pytestconfig.getoption("--services")

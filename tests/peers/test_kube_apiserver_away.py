@@ -39,7 +39,7 @@ def delete(cluster: Cluster, name: str) -> None:
         cluster.delete(ObjectKey(kind, "default", name))
 
 
-def test_killed_and_restarted(
+def test_killed_and_restarted_api_is_followed_again(
     agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]
 ) -> None:
     first, second = cluster.names(2)
@@ -60,7 +60,9 @@ def test_killed_and_restarted(
     assert steps_since(before) == ONE_MORE
 
 
-def test_stands_still(agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]) -> None:
+def test_stopped_api_process_is_noticed(
+    agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]
+) -> None:
     """Its kernel goes on to acknowledge whatever it is sent: only the silence tells."""
     first, second = cluster.names(2)
     address = serve(cluster, first)
@@ -78,7 +80,7 @@ def test_stands_still(agent: AgentProcess, api: KubeApiServer, cluster: Cluster,
     assert steps_since(before) == ONE_MORE
 
 
-def test_has_forgotten_our_version(
+def test_expired_version_is_listed_again(
     agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]
 ) -> None:
     kept, gone, new = cluster.names(3)
@@ -109,7 +111,7 @@ def test_has_forgotten_our_version(
     assert changed["real_server create"] == 1, changed
 
 
-def test_away_when_the_agent_starts(
+def test_agent_starts_without_the_api(
     agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]
 ) -> None:
     kept, gone, new = cluster.names(3)
@@ -134,7 +136,7 @@ def test_away_when_the_agent_starts(
     assert changed["virtual_server create"] == changed["virtual_server delete"] == 1, changed
 
 
-def test_comes_back_as_it_was_before(
+def test_api_restored_from_backup_is_followed(
     agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]
 ) -> None:
     """From a backup of etcd, whose versions are far behind ours."""
@@ -157,7 +159,7 @@ def test_comes_back_as_it_was_before(
     assert real_servers(address)
 
 
-def test_killed_itself_again_and_again(
+def test_repeatedly_killed_agent_recovers(
     agent: AgentProcess, api: KubeApiServer, cluster: Cluster, users: dict[str, Path]
 ) -> None:
     address = serve(cluster, cluster.run)

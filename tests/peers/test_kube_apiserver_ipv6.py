@@ -33,7 +33,9 @@ def serve(cluster: Cluster, name: str, **spec: object) -> list[str]:
     return addresses
 
 
-def test_single_and_dual_stack(agent: AgentProcess, cluster: Cluster, users: dict[str, Path]) -> None:
+def test_api_over_ipv6_and_dual_stack_is_followed(
+    agent: AgentProcess, cluster: Cluster, users: dict[str, Path]
+) -> None:
     six, four, both = cluster.names(3)
     (address6,) = serve(cluster, six)
     (address4,) = serve(cluster, four, ipFamilies=["IPv4"])

@@ -157,7 +157,7 @@ def differences(where: str, theirs: Any, ours: Any) -> Iterator[str]:
         yield f"{where}: kube-proxy has {theirs}, we want {ours}"
 
 
-def test_a_cluster_that_changes(api: FakeApiServer, kube_proxy: dict[str, Any], seed: int) -> None:
+def test_changing_cluster_matches_kube_proxy(api: FakeApiServer, kube_proxy: dict[str, Any], seed: int) -> None:
     """The second cluster has Services and slices of the same names as the first: all of them change, or come and go."""
     first, second = (plain_cluster.a_cluster(Random(number))[0] for number in (seed, seed + 1_000_000))
     for obj in first:

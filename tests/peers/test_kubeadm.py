@@ -121,7 +121,7 @@ def site(pytestconfig: pytest.Config, tmp_path: Path) -> Iterator[Site]:
         subprocess.run([*LAB, "down", "kubeadm"], check=True)
 
 
-def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
+def test_cluster_is_created_joined_and_reset(site: Site) -> None:
     playbook = str(ROOT / "playbooks/kubeadm.yml")
     dry, foreseen = site.play(playbook, "--check", "--diff")
     assert all(foreseen.values()), dry

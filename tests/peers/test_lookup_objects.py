@@ -52,7 +52,9 @@ def look(kubectl: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
 
 
 @pytest.mark.parametrize("user", [ROLE, PROXY])
-def test_all_that_a_service_proxy_needs(cluster: Cluster, users: dict[str, Path], look: Look, user: str) -> None:
+def test_lookup_reads_all_objects_of_a_service_proxy(
+    cluster: Cluster, users: dict[str, Path], look: Look, user: str
+) -> None:
     ports = service("")["spec"]["ports"]
     kinds: dict[str, dict[str, Any]] = {
         "plain": {},
@@ -79,7 +81,7 @@ def test_all_that_a_service_proxy_needs(cluster: Cluster, users: dict[str, Path]
         ]
 
 
-def test_a_cluster_without_services_and_one_of_several_pages(api: KubeApiServer, cluster: Cluster, look: Look) -> None:
+def test_lookup_reads_empty_and_paged_clusters(api: KubeApiServer, cluster: Cluster, look: Look) -> None:
     assert look(api.admin).keys() == {ALWAYS}
     names = cluster.names(PAGE + 1)
     for name in names:
@@ -97,7 +99,7 @@ def test_a_cluster_without_services_and_one_of_several_pages(api: KubeApiServer,
         ("context", "context was not found for specified context: nowhere"),
     ],
 )
-def test_who_is_refused(api: KubeApiServer, look: Look, who: str, sentence: str) -> None:
+def test_refused_user_is_named(api: KubeApiServer, look: Look, who: str, sentence: str) -> None:
     kubeconfigs = {
         "ended": lambda: api.kubeconfig("ended", api.certificate(PROXY, hours=-0.5)),
         "unknown": lambda: api.kubeconfig("unknown", {"token": "none"}),
@@ -109,6 +111,6 @@ def test_who_is_refused(api: KubeApiServer, look: Look, who: str, sentence: str)
         look(kubeconfigs[who](), **({"context": "nowhere"} if who == "context" else {}))
     text = str(caught.value)
     assert sentence in text
-    assert "cannot be asked: " in text
+    assert "cannot be read: " in text
     assert "\n" not in text
     assert "memcache.go" not in text

@@ -72,7 +72,7 @@ def _clock(node: ast.AST, names: set[str]) -> str | None:
 
 
 def _depends(node: ast.AST, tainted: set[str]) -> bool:
-    """Whether an expression calls a clock, or uses a name in ``tainted``."""
+    """Return true if an expression calls a clock, or uses a name in ``tainted``."""
     return any(
         _clock(each, CLOCKS) or (isinstance(each, ast.Name) and each.id in tainted and isinstance(each.ctx, ast.Load))
         for each in ast.walk(node)
@@ -94,14 +94,14 @@ def _tainted(scope: ast.AST) -> set[str]:
 
 
 def _is_time(value: ast.AST) -> bool:
-    """Whether a value can be a time itself, and not an object that a function makes of a time."""
+    """Return true if a value can be a time itself, and not an object that a function makes of a time."""
     if isinstance(value, ast.Call):
         return _clock(value, CLOCKS) is not None
     return isinstance(value, (ast.BinOp, ast.Name, ast.NamedExpr, ast.UnaryOp))
 
 
 def _lower_bound(test: ast.expr, tainted: set[str]) -> bool:
-    """Whether an assertion only says that at least so much time has passed."""
+    """Return true if an assertion only says that at least so much time has passed."""
     return (
         isinstance(test, ast.Compare)
         and len(test.ops) == 1

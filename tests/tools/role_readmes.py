@@ -40,9 +40,9 @@ def readme(role: Path) -> str:
         lines += ["", f"{spec['short_description']}.", "", *(plain(text) for text in spec.get("description", [])), ""]
         for page in spec.get("seealso", []):
             lines += [f"[{page['name']}]({page['link'].replace(_PAGES, '../../')}): {plain(page['description'])}", ""]
-        lines += ["| variable | type | default | what it does |", "| --- | --- | --- | --- |"]
+        lines += ["| Variable | Type | Default | Meaning |", "| --- | --- | --- | --- |"]
         for name, option in spec["options"].items():
-            lines.append(f"| `{name}` | {kind(option)} | {default(option)} | {what(option)} |")
+            lines.append(f"| `{name}` | {kind(option)} | {default(option)} | {meaning(option)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -61,7 +61,7 @@ def default(option: dict[str, Any]) -> str:
     return f"`{json.dumps(option['default'])}`".replace("|", "\\|") if "default" in option else ""
 
 
-def what(option: dict[str, Any]) -> str:
+def meaning(option: dict[str, Any]) -> str:
     """Return an option's description, with its choices."""
     choices = ", ".join(f"`{choice}`" for choice in option.get("choices", ()))
     return " ".join([plain(text) for text in option["description"]] + ([f"One of {choices}."] if choices else []))

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-# ipvs_mode.py FILE: what kube-proxy makes in ipvs mode, as it was recorded; where somebody has made such things, it
-# takes them over by their names.
+# ipvs_mode.py FILE: make the recorded items of kube-proxy's ipvs mode. Existing items of these names
+# are taken over.
 from __future__ import annotations
 
 import json

@@ -37,7 +37,7 @@ def ask(target, root):
             say(kept, b"kept")
             count += 1
             (root / "count.new").write_text(f"{count}\n")
-            (root / "count.new").replace(root / "count")  # whoever reads it finds one number, never none
+            (root / "count.new").replace(root / "count")  # a reader always gets a number
         except OSError as error:
             with (root / "failures").open("a") as file:
                 file.write(f"after {count}: {error!r}\n")

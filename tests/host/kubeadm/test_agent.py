@@ -14,7 +14,7 @@ from support.kubeadm.answers import said
 from support.kubeadm.site import NODES, Site
 
 
-def test_the_agent_in_the_place_of_kube_proxy(site: Site) -> None:
+def test_agent_replaces_kube_proxy_in_a_kubeadm_cluster(site: Site) -> None:
     variables = {
         "kubeadm_agent": True,
         "kubeadm_proxy": "agent",
@@ -49,7 +49,7 @@ def test_the_agent_in_the_place_of_kube_proxy(site: Site) -> None:
     assert not (site.directory / "n1/agent.json").exists()
 
 
-def test_each_node_has_a_user_and_a_binding_of_its_own(site: Site) -> None:
+def test_each_node_has_its_own_user_and_binding(site: Site) -> None:
     """One user and binding for each node let an operator revoke one node's rights alone."""
     for node, name in (("n1", "kubenode-agent:n1"), ("w1", "kubenode-agent:w1")):
         done = site.run("--limit", node, kubeadm_agent=True, kubeadm_proxy="agent")
@@ -73,7 +73,7 @@ def test_agent_of_other_node_gets_address_of_first(site: Site) -> None:
         assert asked["InitConfiguration"]["localAPIEndpoint"]["advertiseAddress"] == "192.0.2.11"
 
 
-def test_kube_proxy_and_the_agent_never_run_both(site: Site) -> None:
+def test_role_refuses_the_agent_beside_kube_proxy(site: Site) -> None:
     (site.directory / "n1/kube-proxy").touch()
     refused = site.run("--limit", "n1", fake_version="v1.40.0", kubeadm_agent=True)
     assert refused.status == 2

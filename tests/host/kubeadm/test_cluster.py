@@ -46,7 +46,7 @@ def _assert_secrets_stayed_in_kubeadm(site: Site, output: str) -> None:
     assert [call.split(" --")[0] for call in calls["n2"]] == [*steps[:4], f"{steps[4]} {TOKEN.partition('.')[0]}"]
 
 
-def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
+def test_cluster_is_created_joined_and_reset(site: Site) -> None:
     variables = {"kubeadm_cni_manifest": str(GOLDEN / "manifest.yaml"), "kubeadm_untaint_control_plane": True}
 
     # Check mode comes from the command line or from the play.
@@ -81,7 +81,7 @@ def test_a_cluster_from_nothing_to_nothing(site: Site) -> None:
     assert site.run(tasks_from="reset").changed == {"n1": 0, "n2": 0, "w1": 0}
 
 
-def test_one_node_after_the_other(site: Site) -> None:
+def test_cluster_grows_one_node_at_a_time(site: Site) -> None:
     for node in ("n1", "w1"):
         one = site.run("--limit", node)
         assert one.status == 0, one.text
@@ -89,7 +89,7 @@ def test_one_node_after_the_other(site: Site) -> None:
     assert site.files() == ["n1/kubernetes/admin.conf", "n1/kubernetes/kubelet.conf", "w1/kubernetes/kubelet.conf"]
 
 
-def test_an_inventory_in_another_order_makes_no_other_cluster(site: Site) -> None:
+def test_reordered_inventory_creates_no_second_cluster(site: Site) -> None:
     assert site.run("--limit", "n1").status == 0
     text = (site.directory / "inventory.yml").read_text()
     (site.directory / "inventory.yml").write_text(
@@ -102,7 +102,7 @@ def test_an_inventory_in_another_order_makes_no_other_cluster(site: Site) -> Non
     assert site.files() == ["n1/kubernetes/admin.conf", "n1/kubernetes/kubelet.conf"]
 
 
-def test_a_manifest_is_checked_as_far_as_a_dry_run_can(site: Site) -> None:
+def test_check_mode_dry_runs_the_cni_manifest(site: Site) -> None:
     """A server-side dry run creates no namespace, so it cannot check objects within that namespace."""
     assert site.run("--limit", "n1").status == 0
     variables = {"kubeadm_cni_manifest": str(GOLDEN / "manifest.yaml")}

@@ -13,7 +13,7 @@ from support.kubeadm.site import TOKEN, Site
 
 
 @pytest.mark.parametrize("failure", ["init-preflight", "init-config"])
-def test_a_kubeadm_that_only_looked_can_be_run_again(site: Site, failure: str) -> None:
+def test_kubeadm_that_failed_in_preflight_can_run_again(site: Site, failure: str) -> None:
     (site.directory / "n1/fail").write_text(failure)
     failed = site.run("--limit", "n1")
     assert failed.status == 2
@@ -24,7 +24,7 @@ def test_a_kubeadm_that_only_looked_can_be_run_again(site: Site, failure: str) -
     assert site.run("--limit", "n1").status == 0
 
 
-def test_a_kubeadm_that_fails_half_way_is_not_taken_for_done(site: Site) -> None:
+def test_kubeadm_that_failed_half_way_is_reported_by_next_run(site: Site) -> None:
     (site.directory / "n1/fail").write_text("init-half-way")
     failed = site.run("--limit", "n1")
     assert failed.status == 2
@@ -36,14 +36,14 @@ def test_a_kubeadm_that_fails_half_way_is_not_taken_for_done(site: Site) -> None
     site.calls("n1")
     refused = site.run("--limit", "n1")
     assert refused.status == 2
-    assert "An earlier kubeadm did not get to its end on n1." in refused.text
+    assert "An earlier kubeadm did not finish on n1." in refused.text
     assert site.calls("n1") == []
 
     assert site.run("--limit", "n1", tasks_from="reset").status == 0
     assert site.run("--limit", "n1").status == 0
 
 
-def test_a_join_that_fails_shows_why_and_no_secret(site: Site) -> None:
+def test_failed_join_shows_the_reason_and_no_secret(site: Site) -> None:
     assert site.run("--limit", "n1").status == 0
     (site.directory / "w1/fail").write_text("join-preflight")
     failed = site.run("--limit", "w1", "-vvv")
@@ -54,7 +54,7 @@ def test_a_join_that_fails_shows_why_and_no_secret(site: Site) -> None:
     assert site.calls("w1")[-1].startswith(f"kubeadm token delete {TOKEN.partition('.')[0]} ")
 
 
-def test_a_join_may_take_longer_than_its_token_lives(site: Site) -> None:
+def test_join_succeeds_after_its_token_has_expired(site: Site) -> None:
     assert site.run("--limit", "n1").status == 0
     (site.directory / "w1/expired").touch()
     joined = site.run("--limit", "w1")
@@ -62,7 +62,7 @@ def test_a_join_may_take_longer_than_its_token_lives(site: Site) -> None:
     assert "w1/kubernetes/kubelet.conf" in site.files()
 
 
-def test_what_cannot_work_is_said_before_anything_is_done(site: Site) -> None:
+def test_invalid_settings_fail_before_any_change(site: Site) -> None:
     refused = site.run("--limit", "n1", kubeadm_proxy="kube-proxy", fake_version="v1.43.0")
     assert refused.status == 2
     assert "kube-proxy has no ipvs mode any more from 1.43 on" in refused.text

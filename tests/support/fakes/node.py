@@ -29,12 +29,15 @@ class PaperNode:
     def read(self, _want: Any, _owned: Any) -> dict[str, dict[Any, Any]]:
         return {kind: dict(items) for kind, items in self.state.items()}
 
-    def reading(self, want: Any, owned: Any) -> Generator[None, None, dict[str, dict[Any, Any]]]:
+    def reading(self, want: Any, owned: Any, _believed: Any = None) -> Generator[None, None, dict[str, dict[Any, Any]]]:
         """Read everything in the first of three slices, so that writes during the others are not in the result."""
         found = self.read(want, owned)
         yield
         yield
         return found
+
+    def is_current(self) -> bool:
+        return False
 
     def apply(self, steps: list[Step], keep_going: bool) -> Result:
         result = Result([], [])

@@ -31,7 +31,7 @@ class ServiceManager:
 
     @property
     def ready(self) -> bool:
-        """Whether what waits for the unit has begun."""
+        """Return true if units that wait for this unit have begun."""
         return "READY=1" in self.messages
 
     @property

@@ -30,11 +30,15 @@ from .network import (
 )
 
 POD_PORT = 8080
+HOST_PORT = 2222  # of a server on node1 itself, on all its addresses
 PROTOCOLS = ("tcp", "udp", "sctp")
 
 
 def serve_pods(servers: Servers) -> None:
-    """Add a server for every protocol and family in every pod."""
+    """Add a server for every protocol and family in every pod, and one on node1 itself."""
+    for address in ("0.0.0.0", "::"):
+        for protocol in ("tcp", "udp"):
+            servers.add("host", NODE, Target(address, HOST_PORT, protocol))
     for name in (*LOCAL_PODS, *REMOTE_PODS):
         host = HOSTS[name]
         for address in host.ip.values():
@@ -48,12 +52,14 @@ def serve_pods(servers: Servers) -> None:
 class Cluster:
     """node1 with an agent, which runs from :meth:`start` to :meth:`close`.
 
-    The network and the servers exist before it.
+    The network and the servers exist before it. ``settings`` are those of AgentConfiguration that each configuration
+    has unless it says otherwise.
     """
 
     def __init__(self, directory: Path, servers: Servers) -> None:
         self.servers = servers
         self.agent = AgentProcess(directory)
+        self.settings: dict[str, Any] = {}
         self.configure()
 
     def close(self) -> None:
@@ -74,7 +80,7 @@ class Cluster:
 
     def configure(self, kube_proxy: dict[str, Any] | None = None, **agent: Any) -> None:
         """Write the configuration: KubeProxyConfiguration over the tests' defaults, AgentConfiguration by keywords."""
-        self.agent.configure({"clusterCIDR": CLUSTER_CIDRS, **(kube_proxy or {})}, **agent)
+        self.agent.configure({"clusterCIDR": CLUSTER_CIDRS, **(kube_proxy or {})}, **{**self.settings, **agent})
 
     def start(self) -> None:
         """Start the agent on node1; wait until the node is converged."""

@@ -132,7 +132,7 @@ class Network:
         _batch(None, [f"netns del {name}" for name in self._names])
 
     def _settled(self) -> bool:
-        """Whether each link has its link-local address: the kernel gives it up to a second after the carrier."""
+        """Return true if each link has its link-local address: the kernel gives it up to a second after the carrier."""
         for name in self._names:
             with inside(name):
                 devices = Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]

@@ -17,7 +17,7 @@ def of_kind(objects: list, kind: str) -> list:
 
 
 @pytest.mark.parametrize(("services", "endpoints", "slices"), [(0, 5, 0), (30, 5, 30), (3, 250, 9), (4, 0, 0)])
-def test_as_many_as_asked_for(services: int, endpoints: int, slices: int) -> None:
+def test_cluster_has_the_requested_size(services: int, endpoints: int, slices: int) -> None:
     objects = cluster(services, endpoints)
     assert len(of_kind(objects, "Service")) == services
     made = of_kind(objects, "EndpointSlice")
@@ -53,7 +53,7 @@ def test_more_than_there_are_addresses_is_an_error() -> None:
         cluster(30_000, 0)
 
 
-def test_a_bar_is_held_against_the_ratio_of_medians() -> None:
+def test_bar_is_compared_with_the_ratio_of_medians() -> None:
     assert Row("a", "b", [1, 2, 30], [4, 4, 4], bar=0.5).met is True
     assert Row("a", "b", [2.1], [4], bar=0.5).met is False
     assert Row("a", "", [3.0], bar=3).met is True

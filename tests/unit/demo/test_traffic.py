@@ -50,7 +50,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_is_as_it_should_be_passes(name: str) -> None:
+def test_expected_traffic_passes(name: str) -> None:
     job, pairs = GOOD[name]
     row = traffic.judge(LAB, job, answers(*pairs))
     assert row.problems == []

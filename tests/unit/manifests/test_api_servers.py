@@ -80,12 +80,12 @@ def test_unusable_kubeconfig_is_named(tmp_path: Path, content: bytes | None, rea
     assert trouble.endswith("; the addresses of its API server are not reserved")
 
 
-def test_host_of_what_is_no_url_is_none() -> None:
+def test_host_of_an_invalid_url_is_none() -> None:
     assert host("https://[::1") == ""
     assert host("") == ""
 
 
-def test_pipes_keep_nobody_waiting(tmp_path: Path) -> None:
+def test_named_pipe_as_kubeconfig_does_not_block(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     assert named(str(path), "")[1]
@@ -99,7 +99,7 @@ def test_snapshot_remembers_peers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"server": "", "peers": 7}', b"\xff\n", b"[" * 100_000])
-def test_other_files_remember_nothing(tmp_path: Path, content: bytes) -> None:
+def test_other_files_have_no_remembered_peers(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "snapshot").write_bytes(content)
     assert remembered(str(tmp_path / "snapshot")) == frozenset()
     assert remembered(str(tmp_path)) == frozenset()

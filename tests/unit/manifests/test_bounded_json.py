@@ -34,7 +34,7 @@ def depth(value: Any) -> int:
 
 
 @given(JSON)
-def test_json_within_bounds_is_what_it_is(value: Any) -> None:
+def test_json_within_bounds_is_unchanged(value: Any) -> None:
     text = json.dumps(value)
     assert bounded(text) is text
     assert decode(text) == value
@@ -42,7 +42,7 @@ def test_json_within_bounds_is_what_it_is(value: Any) -> None:
 
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]"), ('[[],{"b":"]]"},', "]")])
 @pytest.mark.parametrize("levels", [100, 1000, 100_000])
-def test_nesting_is_cut_and_all_beside_it_kept(opened: str, closed: str, levels: int) -> None:
+def test_deep_nesting_is_cut_and_other_values_kept(opened: str, closed: str, levels: int) -> None:
     text = f'{{"before": "]}}[{{\\"", "deep": {opened * levels}1{closed * levels}, "after": [1, {{}}]}}'
     found = decode(text)
     assert (found["before"], found["after"]) == (']}[{"', [1, {}])

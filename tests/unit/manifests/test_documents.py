@@ -104,7 +104,7 @@ def test_a_time_stays_text() -> None:
         ("a: \x07", 0, "not valid YAML"),
     ],
 )
-def test_one_clear_problem(text: str, line: int, words: str) -> None:
+def test_invalid_document_gives_one_problem(text: str, line: int, words: str) -> None:
     with pytest.raises(DocumentError) as caught:
         objects(text)
     assert caught.value.line == line
@@ -121,7 +121,7 @@ def test_conditions_of_an_invalid_slice_stay_its_own(invalid: str, valid: str) -
 
 
 @given(st.text(max_size=200) | st.from_regex(r"[\[\]{}:,\"a1 \n&*!-]{0,60}", fullmatch=True))
-def test_no_text_at_all_raises_anything_else(text: str) -> None:
+def test_any_text_raises_document_errors_only(text: str) -> None:
     try:
         found = objects(text)
     except DocumentError:

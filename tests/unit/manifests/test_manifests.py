@@ -38,7 +38,7 @@ def key(name: str) -> ObjectKey:
     return ObjectKey("Service", "ns1", name)
 
 
-def test_nothing_is_known_before_the_directory_is_there(tmp_path: Path) -> None:
+def test_objects_are_unknown_before_the_directory_exists(tmp_path: Path) -> None:
     source = Manifests(str(tmp_path / "manifests"))
     assert source.waiting
     assert source.scan() == ([], [])
@@ -49,7 +49,7 @@ def test_nothing_is_known_before_the_directory_is_there(tmp_path: Path) -> None:
     assert source.waiting == ""
 
 
-def test_changes_only(tmp_path: Path) -> None:
+def test_scan_returns_changes_only(tmp_path: Path) -> None:
     write(tmp_path / "a.json", service("a"), service("b"))
     write(tmp_path / "c.yaml", service("c"))
     (tmp_path / "notes.txt").write_text("{")
@@ -81,7 +81,7 @@ def test_a_file_is_read_only_if_it_changed(tmp_path: Path, monkeypatch: pytest.M
     assert read == ["b.json"]
 
 
-def test_the_last_good_version_stays(tmp_path: Path) -> None:
+def test_bad_file_keeps_its_last_good_version(tmp_path: Path) -> None:
     write(tmp_path / "a.json", service("a"))
     source = Manifests(str(tmp_path))
     source.scan()
@@ -96,7 +96,7 @@ def test_the_last_good_version_stays(tmp_path: Path) -> None:
     assert source.problems == {}
 
 
-def test_a_file_that_was_never_good_is_unknown(tmp_path: Path) -> None:
+def test_file_that_was_never_good_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{")
     write(tmp_path / "b.json", service("b"))
     os.symlink("nowhere", tmp_path / "c.json")
@@ -113,7 +113,7 @@ def test_a_file_that_was_never_good_is_unknown(tmp_path: Path) -> None:
     assert (source.unknown, source.problems) == (set(), {})
 
 
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_irregular_file_does_not_block(tmp_path: Path) -> None:
     """Reading a pipe would block until a process writes."""
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "directory.yaml").mkdir()
@@ -125,7 +125,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     }
 
 
-def test_of_two_files_with_one_object_the_first_counts(tmp_path: Path) -> None:
+def test_first_of_two_files_with_one_object_counts(tmp_path: Path) -> None:
     write(tmp_path / "b.json", service("x", 2))
     source = Manifests(str(tmp_path))
     source.scan()
@@ -140,7 +140,7 @@ def test_of_two_files_with_one_object_the_first_counts(tmp_path: Path) -> None:
     assert source.problems == {}
 
 
-def test_a_directory_that_vanishes_is_not_an_empty_one(tmp_path: Path) -> None:
+def test_removed_directory_keeps_its_objects(tmp_path: Path) -> None:
     directory = tmp_path / "manifests"
     directory.mkdir()
     write(directory / "a.json", service("a"))
@@ -152,7 +152,7 @@ def test_a_directory_that_vanishes_is_not_an_empty_one(tmp_path: Path) -> None:
     assert known(source) == {"a": 80}
 
 
-def test_a_single_file(tmp_path: Path) -> None:
+def test_single_file_is_read(tmp_path: Path) -> None:
     write(tmp_path / "a.json", service("a"))
     source = Manifests(str(tmp_path / "a.json"))
     assert len(source.scan().put) == 1
@@ -168,7 +168,7 @@ def test_a_single_file(tmp_path: Path) -> None:
         max_size=12,
     )
 )
-def test_changes_add_up_to_what_is_there(tmp_path_factory: pytest.TempPathFactory, edits: list[Any]) -> None:
+def test_changes_add_up_to_all_objects(tmp_path_factory: pytest.TempPathFactory, edits: list[Any]) -> None:
     """The changes of all scans add up to the objects of a fresh source."""
     directory = tmp_path_factory.mktemp("manifests")
     source = Manifests(str(directory))

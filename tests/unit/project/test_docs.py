@@ -40,7 +40,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     assert [str(target) for target, _anchor in links(page) if not target.exists()] == []
     assert [(target.name, anchor) for target, anchor in links(page) if anchor and anchor not in anchors(target)] == []
 

@@ -64,7 +64,7 @@ def everywhere() -> str:
 @pytest.mark.parametrize(
     ("heading", "fields"), [("KubeProxyConfiguration", KUBE_PROXY_FIELDS), ("AgentConfiguration", AGENT_FIELDS)]
 )
-def test_every_setting_is_on_the_page_and_the_other_way_round(heading: str, fields: dict[str, object]) -> None:
+def test_settings_match_the_page(heading: str, fields: dict[str, object]) -> None:
     text = section(page("reference/configuration.md"), heading)
     documented = [name for row in rows(text) for name in named(row[0])]
     assert sorted(documented) == sorted(name for name, field in fields.items() if field is not None)
@@ -186,7 +186,7 @@ def test_variables_that_pages_name_are_there() -> None:
     assert {name for name in (spans | given) - known if not re.search(rf"\b{name}\b", playbooks)} == set()
 
 
-def test_what_pages_call_ours_is_there() -> None:
+def test_names_of_the_collection_on_pages_exist() -> None:
     files = [
         path
         for part in ("playbooks", "plugins", "roles")
@@ -253,7 +253,7 @@ def test_files_that_pages_name_are_those_of_the_code() -> None:
         assert last in written, path
 
 
-def test_messages_that_the_page_about_troubles_quotes_are_said() -> None:
+def test_messages_quoted_by_troubleshooting_exist() -> None:
     said = re.sub(r"\s+", " ", "".join(file.read_text(encoding="utf-8") for file in CODE + AGENT))
     programs = (
         "ansible-playbook ",
@@ -285,7 +285,7 @@ def test_ports_are_on_the_page() -> None:
     )
 
 
-def test_targets_of_make_are_on_the_page_and_the_other_way_round() -> None:
+def test_targets_of_make_match_the_page() -> None:
     targets = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     shown = {name for text in named(everywhere()) for name in re.findall(r"^make ([a-z]+)", text)}
     assert shown <= targets

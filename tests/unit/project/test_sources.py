@@ -39,13 +39,13 @@ def test_the_engine_imports_the_standard_library_and_itself_only(path: Path) -> 
     assert foreign_imports(path.read_text()) == []
 
 
-def test_foreign_imports_are_seen_wherever_they_stand() -> None:
+def test_foreign_imports_are_detected_anywhere() -> None:
     source = "import os\nfrom . import net\ndef f():\n    import yaml\n    from ansible.module_utils import basic\n"
     assert foreign_imports(source) == ["yaml", "ansible.module_utils"]
 
 
 @pytest.mark.parametrize("path", PLUGINS + AGENT, ids=name)
-def test_what_runs_on_a_node_is_python_3_9(path: Path) -> None:
+def test_code_for_nodes_is_python_3_9(path: Path) -> None:
     ast.parse(path.read_text(), filename=str(path), feature_version=(3, 9))
 
 

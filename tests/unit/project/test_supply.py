@@ -55,7 +55,7 @@ def files(archive: bytes) -> dict[str, bytes]:
         }
 
 
-def test_bytes_depend_on_the_source_alone(built: Built, tmp_path: Path) -> None:
+def test_artifact_bytes_depend_on_the_source_only(built: Built, tmp_path: Path) -> None:
     """The second build differs in directory, time, file order, owner, umask, locale, time zone and hash seed."""
     source = copy_source(tmp_path / "another directory", backwards=True)
     long_ago = time.time() - 4e8

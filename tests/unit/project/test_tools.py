@@ -57,7 +57,7 @@ def test_the_last_line_sums_all_parts(capfd: pytest.CaptureFixture[str]) -> None
     assert "FAILED red: s::two: 2 != 3" in out
 
 
-def test_lanes_run_side_by_side_and_all_of_them_count(
+def test_lanes_run_in_parallel_and_all_count(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["whole.py", "green", "--", "red", "crashed"])
@@ -67,7 +67,7 @@ def test_lanes_run_side_by_side_and_all_of_them_count(
     assert [line.split()[0] for line in out if " passed " in line and "failed " in line] == ["green", "red", "crashed"]
 
 
-def test_a_report_of_before_does_not_count() -> None:
+def test_earlier_report_does_not_count() -> None:
     whole.run("green")
     Path("Makefile").write_text("green:\n\t@true\n")
     assert whole.run("green").passed == 0
