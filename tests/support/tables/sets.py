@@ -36,7 +36,7 @@ add B 65535
 create empty hash:ip,port
 """
 UNKNOWN = {
-    "a timeout": "create X hash:ip timeout 60\nadd X 10.0.0.1\n",
+    "a timeout": "create X hash:ip timeout 60\nadd X 10.0.0.1 timeout 0\n",
     "counters": "create X hash:ip counters\nadd X 10.0.0.1\n",
     "comments": "create X hash:ip,port comment\nadd X 10.0.0.1,tcp:80 comment why\n",
     "another type": "create X hash:net\nadd X 10.0.0.0/8\n",
