@@ -17,7 +17,7 @@ KEY = TextTableKey("ip", "t")
 
 
 def test_table_is_created_removed_and_replaced_as_a_whole() -> None:
-    assert creation(KEY, "x\n") == "create table ip t\ntable ip t {\nx\n\n}\n"
+    assert creation(KEY, "x\n") == "create table ip t\ndelete table ip t\ntable ip t {\nx\n\n}\n"
     assert removal(KEY) == "delete table ip t\n"
     assert replacement(KEY, "x\n") == "delete table ip t\ntable ip t {\nx\n\n}\n"
 
