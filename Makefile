@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 CACHE := .cache
 STAMPS := $(CACHE)/stamps
+BUILT_KERNEL := $(CACHE)/lab/built-kernel# beside the link to it, and removed with it
 # On another distribution than Debian, install the equivalents of requirements/debian.txt and say `make DEPS= …`.
 DEPS ?= $(STAMPS)/deps
 
@@ -37,7 +38,7 @@ demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, c
 	@KERNEL=$(KERNEL) molecule/demo/run
 
 # Three lanes: the two long ones from the beginning, and the others beside them.
-test: venv $(ARTIFACT) $(STAMPS)/kernel ## everything: lint, unit, fuzz, kernel, lab, sanity, units, matrix, molecule
+test: venv $(ARTIFACT) $(BUILT_KERNEL) ## everything: lint, unit, fuzz, kernel, lab, sanity, units, matrix, molecule
 	@python tests/tools/whole.py kernel -- molecule -- sanity lint unit fuzz units matrix lab
 
 ##### the parts of `make test`; each leaves its report in .cache/results/
@@ -53,10 +54,10 @@ FUZZ ?= 60
 fuzz: venv ## coverage-guided fuzzing of every parser: FUZZ=60 seconds for all targets together
 	@python tests/fuzz/run.py --seconds $(FUZZ)
 
-kernel: venv $(STAMPS)/kernel ## engine and modules against real kernels: user-mode Linux, and this machine's (nft)
+kernel: venv $(BUILT_KERNEL) ## engine and modules against real kernels: user-mode Linux, and this machine's (nft)
 	@python tests/tools/kernel.py
 
-lab: venv $(STAMPS)/kernel ## the lab itself: nodes that are killed, rebooted, interrupted while they are made
+lab: venv $(BUILT_KERNEL) ## the lab itself: nodes that are killed, rebooted, interrupted while they are made
 	@pytest --junitxml $(CACHE)/results/lab/pytest.xml tests/lab
 
 sanity: venv $(ARTIFACT) ## ansible-test sanity on the built and installed artifact
@@ -68,7 +69,7 @@ units: venv $(ARTIFACT) ## ansible-test units: the plugins' unit tests on the in
 matrix: venv $(ARTIFACT) ## the built artifact with every ansible-core that it supports
 	@python tests/tools/matrix.py $(ARTIFACT)
 
-molecule: venv $(ARTIFACT) $(STAMPS)/kernel ## molecule's scenarios on nodes with real kernels
+molecule: venv $(ARTIFACT) $(BUILT_KERNEL) ## molecule's scenarios on nodes with real kernels
 	@python tests/tools/scenarios.py
 
 FLAKY ?= unit=20 host=5 kernel=5 lab=5
@@ -114,9 +115,9 @@ $(STAMPS)/deps: requirements/debian.txt
 	@mkdir -p $(@D) && touch $@
 
 # Without the source of that kernel, tests run on the packaged one, which takes them twice the time.
-$(STAMPS)/kernel: molecule/lab/uml.config molecule/lab/uml_kernel.py | $(DEPS)
+$(BUILT_KERNEL): molecule/lab/uml.config molecule/lab/uml_kernel.py | $(DEPS)
 	@molecule/lab/lab kernel || [ $$? = 2 ]
-	@touch $@
+	@mkdir -p $(@D) && touch $@
 
 $(STAMPS)/venv: requirements/dev.txt requirements/constraints.txt | $(DEPS)
 	@tests/tools/venv $(PYTHON) $(VENV)
