@@ -5,17 +5,19 @@
 
 The next start leaves no divergent state, and no connection is reset.
 
-The pass runs as in the agent, but in a fork of the test: a kill costs a second instead of ten. ``--kills`` sets their
-number. Each round prints its number, and ``--kill-seed`` with that number (``seed/number``) starts there.
+A moment is a system call that can change the kernel or a file: between two of them, all moments are equal. So a slow
+machine sees the same moments as a fast one. The pass runs as in the agent, but in a fork of the test: a kill costs a
+second instead of ten. ``--kills`` sets their number. Each divergence prints its round; ``--kill-seed`` with that number
+(``seed/number``) starts there.
 """
 
 from __future__ import annotations
 
-import os
 import random
+import re
 import signal
 import time
-import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from kernel.test_takeover import NODE_IP, _modules, agent, network, recorded_nod
 from support.agent.process import NODE, AgentProcess, dump
 from support.clusters import objects
 from support.kube_proxy import recorded
+from support.processes.faults import Fault, Finished, later_in_child
 from support.processes.namespace import sh
 from support.traffic.conversation import Servers, Target
 from support.traffic.steady import Steady
@@ -30,12 +33,12 @@ from support.traffic.steady import Steady
 from kubenode.daemon.inputs.desired_state import DesiredState, Options
 from kubenode.daemon.sync.reconciler import Reconciler
 from kubenode.daemon.sync.sync_policy import SyncPolicy
-from kubenode.engine.errors import EngineError
 from kubenode.engine.proxy.node import Node
 from kubenode.log import Log
 
 STEADY, ENDPOINTS = "10.96.0.10", ("10.244.1.11:8080", "10.244.2.11:8080")
 PARTS = ("ipvs", "ipset", "iptables", "ip6tables")
+CALLS = "sendto,sendmsg,write,pwrite64,ftruncate,unlink,rename,mkdir,flock,clone,clone3,vfork"  # that change anything
 LEFT_OVER = "10.96.9.9"  # the address of a Service that was removed while kube-proxy was away
 
 
@@ -53,13 +56,14 @@ def services(count: int) -> list[objects.Object]:
     return found
 
 
-def converge(files: AgentProcess, adopt: bool) -> int:
+def converge(files: AgentProcess, adopt: bool, begin: Callable[[], None]) -> int:
     """Do the agent's first pass; return an exit status."""
     options = Options(
         str(files.config), True, str(files.manifests), str(files.run), str(files.directory / "state"), NODE, adopt
     )
     wanted = DesiredState(options, Log("error"))
     wanted.configure()
+    begin()
     reconciler = Reconciler(Node(), str(files.run), policy=SyncPolicy(adopt=adopt))
     changes, everything = wanted.take()
     reconciler.accept(changes, whole=everything)
@@ -73,26 +77,17 @@ def converge(files: AgentProcess, adopt: bool) -> int:
     return 1 if any(report.failed for report in reports) else 0
 
 
-def begin(files: AgentProcess, adopt: bool) -> int:
-    """Start the pass in a child process; return its process number."""
-    child = os.fork()
-    if child:
-        return child
-    status = 70
-    try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        status = converge(files, adopt)
-    except EngineError as error:
-        print(f"the pass ended: {error}", flush=True)
-        status = 2
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
+def run(files: AgentProcess, adopt: bool, error: str = "", when: str = "") -> Finished:
+    """Do the pass in a child process; KILL ends it at one of CALLS, and "" only records them."""
+    fault = Fault(CALLS, error, when)
+    return later_in_child(fault, files.directory, lambda begin: converge(files, adopt, begin), children=False)
 
 
-def finished(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+def calls(files: AgentProcess, adopt: bool) -> int:
+    """Do the pass; return the number of its calls."""
+    done = run(files, adopt)
+    assert done.status == 0, done
+    return len(re.findall(r"^\w+\(", (files.directory / "record").read_text(errors="replace"), re.MULTILINE))
 
 
 class Kills:
@@ -111,11 +106,19 @@ class Kills:
     def chance(self, number: int) -> random.Random:
         return random.Random(f"{self.seed} {self.subject} {number}")
 
-    def strike(self, number: int, child: int, most: float) -> None:
+    def strike(self, number: int, files: AgentProcess, adopt: bool, most: int) -> None:
         """Kill a pass at the moment that the round's number determines."""
-        time.sleep(self.chance(number).uniform(0, most))
-        os.kill(child, signal.SIGKILL)
-        self.killed += finished(child) == -signal.SIGKILL
+        done = run(files, adopt, "KILL", str(self.chance(number).randint(1, most)))
+        self.killed += done.status == -signal.SIGKILL
+
+    def restart(self, number: int, files: AgentProcess, adopt: bool, wanted: dict[str, str]) -> None:
+        """Do the next start's pass, which must leave the wanted state."""
+        done = run(files, adopt)
+        if done.status:
+            self.divergent(number, f"the next start fails: {done}")
+        difference = differences(dump(), wanted)
+        if difference:
+            self.divergent(number, difference)
 
     def divergent(self, number: int, what: str) -> None:
         self.wrong.append(f"{self.subject} {self.seed}/{number}: {what}")
@@ -135,12 +138,6 @@ def differences(one: dict[str, str], other: dict[str, str]) -> str:
     return ", ".join(f"{part}: {lines}" for part, lines in found.items() if lines)
 
 
-def seconds(files: AgentProcess, adopt: bool) -> float:
-    start = time.monotonic()
-    assert finished(begin(files, adopt)) == 0
-    return time.monotonic() - start
-
-
 def test_apply_killed_anywhere_converges_without_a_reset(
     agent: AgentProcess,  # noqa: F811
     servers: Servers,  # noqa: F811
@@ -148,10 +145,10 @@ def test_apply_killed_anywhere_converges_without_a_reset(
 ) -> None:
     kills = Kills(request, "apply")
     serve(servers, list(ENDPOINTS))
-    wanted, lasts = {}, {}
+    wanted, most = {}, {}
     for turn in (0, 1, 0):
         agent.write("all.json", services(4 + 16 * turn))
-        lasts[turn] = seconds(agent, False)
+        most[turn] = calls(agent, False)
         wanted[turn] = dump()
     traffic = [Steady(name, Target(STEADY, 80)) for name in ("client1", NODE)]
     try:
@@ -159,15 +156,11 @@ def test_apply_killed_anywhere_converges_without_a_reset(
         for number in kills.rounds():
             turn = 1 - turn
             agent.write("all.json", services(4 + 16 * turn))
-            kills.strike(number, begin(agent, False), 1.1 * lasts[turn])
+            kills.strike(number, agent, False, most[turn])
             for client in traffic:
                 client.more(2)
             kills.partly += all(differences(dump(), state) for state in wanted.values())
-            if finished(begin(agent, False)):
-                kills.divergent(number, "the next start fails")
-            difference = differences(dump(), wanted[turn])
-            if difference:
-                kills.divergent(number, difference)
+            kills.restart(number, agent, False, wanted[turn])
             for client in traffic:
                 client.more(2)
             if number % 100 in (0, 99):
@@ -205,7 +198,7 @@ def test_takeover_killed_anywhere_converges_without_a_reset(
     lines = [line for line in recording["state"]["ipvs"].splitlines() if line.startswith(f"-a -t {TARGET} ")]
     serve(servers, [line.split()[4] for line in lines])
     leave_over(kills.chance(-1))
-    lasts = seconds(agent, True)
+    most = calls(agent, True)
     whole = dump()
     address, _colon, port = TARGET.rpartition(":")
     traffic = [Steady(name, Target(address, int(port))) for name in ("client1", NODE)]
@@ -214,15 +207,11 @@ def test_takeover_killed_anywhere_converges_without_a_reset(
             Path(agent.run / "ledger.db").unlink()
             leave_over(kills.chance(-2 - number))
             left = dump()
-            kills.strike(number, begin(agent, True), 1.1 * lasts)
+            kills.strike(number, agent, True, most)
             for client in traffic:
                 client.more(2)
             kills.partly += all(differences(dump(), state) for state in (left, whole))
-            if finished(begin(agent, True)):
-                kills.divergent(number, "the next start fails")
-            difference = differences(dump(), whole)
-            if difference:
-                kills.divergent(number, difference)
+            kills.restart(number, agent, True, whole)
             for client in traffic:
                 client.more(2)
             if number % 100 in (0, 99):

@@ -59,19 +59,23 @@ def places(row: tuple[str, str, int], each: int, seed: int, *, lasting: bool = T
 
 
 class Attached:
-    """Injects a fault into a running process and its children during a ``with`` block; strace writes to ``record``."""
+    """Injects a fault into a running process during a ``with`` block; strace writes to ``record``.
 
-    def __init__(self, fault: Fault, pid: int, record: Path) -> None:
+    With ``children``, the fault strikes the process's children, too.
+    """
+
+    def __init__(self, fault: Fault, pid: int, record: Path, *, children: bool = True) -> None:
         self._fault = fault
         self._pid = pid
         self._record = record
+        self._children = children
 
     def __enter__(self) -> Attached:
         fault = self._fault
         effect = "signal=KILL" if fault.error == "KILL" else f"error={fault.error}"
         inject = f"inject={fault.calls}:{effect}:when={fault.when}"
         options = [
-            "-f",
+            *(["-f"] if self._children else []),
             "-qq",
             "-o",
             str(self._record),
@@ -168,8 +172,13 @@ def in_child(fault: Fault, directory: Path, function: Callable[[], int]) -> Fini
     return later_in_child(fault, directory, at_once)
 
 
-def later_in_child(fault: Fault, directory: Path, function: Callable[[Callable[[], None]], int]) -> Finished:
-    """Do the same, with a fault that begins when the function calls its argument."""
+def later_in_child(
+    fault: Fault, directory: Path, function: Callable[[Callable[[], None]], int], *, children: bool = True
+) -> Finished:
+    """Do the same, with a fault that begins when the function calls its argument.
+
+    Without ``children``, the fault spares the processes that the child starts.
+    """
     ready, say = os.pipe()
     wait, go = os.pipe()
     output, errors = directory / "output", directory / "errors"
@@ -191,7 +200,7 @@ def later_in_child(fault: Fault, directory: Path, function: Callable[[Callable[[
     os.close(say)
     with os.fdopen(ready, "rb") as pipe:
         assert pipe.read(1), f"it never came to where {fault} counts: {errors.read_text()}"
-    with Attached(fault, child, directory / "record") as attached:
+    with Attached(fault, child, directory / "record", children=children) as attached:
         os.close(go)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return Finished(status, output.read_text(), errors.read_text(), attached.happened)
