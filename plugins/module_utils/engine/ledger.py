@@ -16,14 +16,16 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from .errors import ConflictError, LedgerError
 from .ledger_file import LedgerFile
 from .ledger_rows import RowError, decode, encode, readable
 from .model.kinds import name
 from .node_lock import DIRECTORY, prepare
-from .privsep import OwnerProcess, other_owner
+
+if TYPE_CHECKING:
+    from .privsep import OwnerProcess
 
 LASTING = "/var/lib/kubenode"  # the ledger of items that outlive a reboot: files, and original values of their sysctls
 PATIENCE = 30.0  # seconds that another process may hold the file
@@ -54,11 +56,13 @@ class Ledger:
                 os.makedirs(directory, mode=0o755, exist_ok=True)
             else:
                 prepare(directory)
-            owner = other_owner(directory)
+            owner = _other_owner(directory)
             # /run is memory: a kernel crash clears the file, too
             if owner is None:
                 self._file = LedgerFile(self.path, self._lasting, seconds)
             else:
+                from .privsep import OwnerProcess  # a node without the agent's own user does not need it
+
                 uid, gid = owner
                 self._process = OwnerProcess(
                     uid, gid, lambda: LedgerFile(self.path, self._lasting, seconds), seconds + _ANSWER
@@ -248,6 +252,18 @@ class Ledger:
             return f": it is held by {holders(os.stat(self.path))}; wait for that process, or end it"
         except OSError:
             return ""
+
+
+def _other_owner(directory: str) -> tuple[int, int] | None:
+    """Return uid and gid of a directory's owner if this process is root and the owner is not; otherwise None.
+
+    Raises:
+        OSError: the directory cannot be read.
+    """
+    if os.geteuid() != 0:
+        return None
+    status = os.stat(directory)
+    return (status.st_uid, status.st_gid) if status.st_uid != 0 else None
 
 
 def _words(error: Exception) -> str:

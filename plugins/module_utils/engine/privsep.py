@@ -24,18 +24,6 @@ _LENGTH = 8  # bytes before each message
 _LARGEST = 1 << 28  # bytes of a message
 
 
-def other_owner(directory: str) -> tuple[int, int] | None:
-    """Return uid and gid of a directory's owner if this process is root and the owner is not; otherwise None.
-
-    Raises:
-        OSError: the directory cannot be read.
-    """
-    if os.geteuid() != 0:
-        return None
-    status = os.stat(directory)
-    return (status.st_uid, status.st_gid) if status.st_uid != 0 else None
-
-
 class OwnerProcess:
     """A child process with a user's rights, which calls the methods of one object.
 

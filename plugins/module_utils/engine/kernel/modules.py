@@ -19,8 +19,6 @@ from ..errors import MissingError
 from ..model.step import Step
 from . import Failure, Result
 from .command import run
-from .machine import read_machine
-from .missing_modules import diagnose, sentences
 
 LOADED, BUILTIN, LOADABLE, ABSENT, UNKNOWN = "loaded", "builtin", "loadable", "absent", "unknown"
 
@@ -40,7 +38,7 @@ def states(names: Collection[str]) -> dict[str, str]:
     directory = f"/lib/modules/{os.uname().release}"
     builtin = _files(os.path.join(directory, "modules.builtin"))
     loadable = _files(os.path.join(directory, "modules.dep"))
-    no_index = ABSENT if loadable is None and read_machine().awaits_reboot else UNKNOWN
+    no_index = ABSENT if loadable is None and _awaits_reboot() else UNKNOWN
     rest = left - (builtin or {}).keys() - (loadable or {}).keys()
     aliases = _aliased(directory, rest) if rest else {}
     for name in names:
@@ -152,8 +150,17 @@ def _needed(names: Collection[str]) -> list[str]:
     return [canonical(file.rpartition("/")[2].partition(".ko")[0]) for file in files]
 
 
+def _awaits_reboot() -> bool:
+    from .machine import read_machine
+
+    return read_machine().awaits_reboot
+
+
 def missing(*entries: str) -> str:
     """Return cause and remedy for modules that this kernel does not have; ``|`` joins alternatives."""
+    from .machine import read_machine  # these two files, late: a node that has its modules does not need them
+    from .missing_modules import diagnose, sentences
+
     machine = read_machine()
     return "; ".join(sentences(diagnose(entries, machine, lost_files(entries)), machine))
 
