@@ -64,9 +64,9 @@ def run(screen: Screen, inventory: Path, *options: str) -> Run:
     ) as process:
         for line in process.stdout or ():
             print(line, end="", flush=True)
-            if found := _RECAP.match(_COLOUR.sub("", line)):
-                recap[found[1]] = {
-                    name: int(count) for name, _, count in (one.partition("=") for one in found[2].split())
+            if totals := _RECAP.match(_COLOUR.sub("", line)):
+                recap[totals[1]] = {
+                    name: int(count) for name, _, count in (one.partition("=") for one in totals[2].split())
                 }
     if process.returncode:
         fail(f"`{shlex.join(command)}` ended with status {process.returncode}; what failed is above")

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import places
-from .places import DIRECTORY, NODES, ON_NODE
+from . import namespaces
+from .namespaces import DIRECTORY, NODES, ON_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .cluster import Pod
-    from .places import Lab
+    from .namespaces import Lab
 
 BRIDGE = "cni0"
 
@@ -77,6 +77,6 @@ def start(lab: Lab, pods: Sequence[Pod], port: int) -> None:
     """
 
     def one(node: str) -> str:
-        return lab.run(places.node(node), "sh", script(lab, node, [pod for pod in pods if pod.node == node], port))
+        return lab.run(namespaces.node(node), "sh", script(lab, node, [pod for pod in pods if pod.node == node], port))
 
-    places.at_once(one, NODES)
+    namespaces.at_once(one, NODES)

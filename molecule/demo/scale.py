@@ -11,15 +11,15 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import cluster, places, traffic
-from .places import NODES
+from . import cluster, namespaces, traffic
+from .namespaces import NODES
 from .screen import fail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .cluster import Service
-    from .places import Lab, Place
+    from .namespaces import Lab, Namespace
     from .screen import Screen
     from .traffic import Answer
 
@@ -36,9 +36,9 @@ class Edit(NamedTuple):
     begun: float
     on_node: dict[str, float]
 
-    def moment(self, place: Place) -> float:
-        """Return the time of the edit by the clock of a place that sends, never later than the edit itself."""
-        return self.on_node[place.node] if place.node else self.begun
+    def moment(self, namespace: Namespace) -> float:
+        """Return the time of the edit by the clock of a namespace that sends, never later than the edit itself."""
+        return self.on_node[namespace.node] if namespace.node else self.begun
 
 
 class Follow(NamedTuple):
@@ -54,14 +54,14 @@ class Follow(NamedTuple):
     @property
     def problems(self) -> list[str]:
         """Lost requests, and endpoints that followed too late or not at all."""
-        found = [f"lost a request: {error}" for error in self.lost]
+        texts = [f"lost a request: {error}" for error in self.lost]
         if self.last_of_gone > BAR:
-            found.append(f"the removed endpoint still answered a request sent {self.last_of_gone:.2f} s after the edit")
+            texts.append(f"the removed endpoint still answered a request sent {self.last_of_gone:.2f} s after the edit")
         if self.first_of_new is None:
-            found.append("the new endpoint never answered")
+            texts.append("the new endpoint never answered")
         elif self.first_of_new > BAR:
-            found.append(f"the new endpoint first answered {self.first_of_new:.2f} s after the edit")
-        return [f"{self.source} to {self.virtual_server}: {text}" for text in found]
+            texts.append(f"the new endpoint first answered {self.first_of_new:.2f} s after the edit")
+        return [f"{self.source} to {self.virtual_server}: {text}" for text in texts]
 
 
 class Editor:
@@ -72,13 +72,15 @@ class Editor:
         self.path = f"{MANIFESTS}/{versions[0].name}.yaml"
         for number, version in enumerate(versions):
             text = cluster.edited(version)
-            places.at_once(
-                lambda node, name=f"{self.path}.{number}", text=text: lab.run(places.node(node), f"cat > {name}", text),
+            namespaces.at_once(
+                lambda node, name=f"{self.path}.{number}", text=text: lab.run(
+                    namespaces.node(node), f"cat > {name}", text
+                ),
                 NODES,
             )
         self.shells = {
             node: subprocess.Popen(
-                lab.command(places.node(node), "bash -s"),
+                lab.command(namespaces.node(node), "bash -s"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -118,16 +120,16 @@ class Editor:
 
 
 class Sender:
-    """Requests from one place to several virtual servers in turn, from now until :meth:`stop`.
+    """Requests from one namespace to several virtual servers in turn, from now until :meth:`stop`.
 
     There are at most AT_MOST requests.
     """
 
-    def __init__(self, lab: Lab, place: Place, service: Service, targets: list[tuple[str, int]]) -> None:
-        self.place, self.targets = place, targets
+    def __init__(self, lab: Lab, namespace: Namespace, service: Service, targets: list[tuple[str, int]]) -> None:
+        self.namespace, self.targets = namespace, targets
         job = traffic.order(targets, service.protocol, AT_MOST, INTERVAL, until_end=True)
         self.process = subprocess.Popen(
-            lab.command(place, traffic.sender(place)),
+            lab.command(namespace, traffic.sender(namespace)),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.process.stdin.write(json.dumps([job]) + "\n")
@@ -137,7 +139,7 @@ class Sender:
         """Stop sending; return all answers."""
         output, errors = self.process.communicate(timeout=60)
         if self.process.returncode:
-            fail(f"{self.place.name}: the sender ended with status {self.process.returncode}:\n{errors.strip()}")
+            fail(f"{self.namespace.name}: the sender ended with status {self.process.returncode}:\n{errors.strip()}")
         return traffic.parse(output)[0]
 
 
@@ -160,10 +162,10 @@ def under_load(lab: Lab, screen: Screen, service: Service, gone: str, inside: st
     """
     fewer = service.without(gone)
     more = fewer.including(cluster.SPARE)
-    pod = places.pod(next(pod for pod in service.pods if pod.name == inside))
+    pod = namespaces.pod(next(pod for pod in service.pods if pod.name == inside))
     editor = Editor(lab, [fewer, more])
     senders = [
-        Sender(lab, places.client(), service, [(lab.address(node), service.node_port) for node in NODES]),
+        Sender(lab, namespaces.client(), service, [(lab.address(node), service.node_port) for node in NODES]),
         Sender(lab, pod, service, [(service.address, service.port)]),
     ]
     time.sleep(SETTLE)
@@ -177,7 +179,7 @@ def under_load(lab: Lab, screen: Screen, service: Service, gone: str, inside: st
     editor.close()
     return [
         follow(
-            each.place,
+            each.namespace,
             f"{service.protocol} {address}:{port}",
             [one for one in got if one.target == index],
             gone,
@@ -189,14 +191,16 @@ def under_load(lab: Lab, screen: Screen, service: Service, gone: str, inside: st
     ]
 
 
-def follow(place: Place, virtual_server: str, answers: list[Answer], gone: str, out: Edit, into: Edit) -> Follow:
+def follow(
+    namespace: Namespace, virtual_server: str, answers: list[Answer], gone: str, out: Edit, into: Edit
+) -> Follow:
     """Measure the delay of both edits: the last request to the removed pod, the first answer of the new pod."""
-    late = [answer.sent - out.moment(place) for answer in answers if answer.pod == gone]
+    late = [answer.sent - out.moment(namespace) for answer in answers if answer.pod == gone]
     fresh = [
-        answer.sent + answer.seconds - into.moment(place) for answer in answers if answer.pod == cluster.SPARE.name
+        answer.sent + answer.seconds - into.moment(namespace) for answer in answers if answer.pod == cluster.SPARE.name
     ]
     return Follow(
-        source=place.name if not place.pod else f"{place.pod} on {place.node}",
+        source=namespace.name if not namespace.pod else f"{namespace.pod} on {namespace.node}",
         virtual_server=virtual_server,
         sent=len(answers),
         lost=[answer.seen for answer in answers if not answer.pod],

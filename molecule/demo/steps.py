@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from lab.errors import LabError
 
-from . import cluster, places, playbook, pods, scale, traffic
-from .places import CLIENT, NAME, NODES, Lab
+from . import cluster, namespaces, playbook, pods, scale, traffic
+from .namespaces import CLIENT, NAME, NODES, Lab
 from .screen import DemoError, Screen, clock, fail
 from .table import table
 from .traffic import Job
@@ -57,7 +57,7 @@ def copy_manifests(lab: Lab) -> None:
     """Copy the manifests to the agent's directory on each node."""
     lines = ["set -e", f"mkdir -p {scale.MANIFESTS}", f"cd {scale.MANIFESTS}"]
     lines += [f"cat > {path.name} <<'END'\n{path.read_text()}END" for path in sorted(cluster.MANIFESTS.glob("*.yaml"))]
-    places.at_once(lambda node: lab.run(places.node(node), "sh", "\n".join([*lines, ""])), NODES)
+    namespaces.at_once(lambda node: lab.run(namespaces.node(node), "sh", "\n".join([*lines, ""])), NODES)
 
 
 def bootstrap(screen: Screen, lab: Lab) -> None:
@@ -83,7 +83,7 @@ def again(screen: Screen, lab: Lab) -> None:
 
 def jobs(services: dict[str, Service]) -> list[Job]:
     """Return the jobs: client to node ports, a pod and a node to ClusterIPs; the pod is also an endpoint (hairpin)."""
-    client, node, pod = places.client(), places.node(NODES[0]), places.pod(services["web"].pods[0])
+    client, node, pod = namespaces.client(), namespaces.node(NODES[0]), namespaces.pod(services["web"].pods[0])
     with_node_port = [service for service in services.values() if service.node_port]
     return [
         *(Job(client, service, via=via) for service in with_node_port for via in NODES),
@@ -112,9 +112,11 @@ def balance(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:
 def show(screen: Screen, lab: Lab) -> None:
     """Check that every node is converged, and print the view of one node."""
     screen.heading(f"What {NODES[0]} says of itself: kubenode status, kubenode show")
-    said = places.at_once(lambda node: lab.run(places.node(node), "kubenode status"), NODES)  # fails if not converged
-    screen.text(said[0])
-    screen.text(lab.run(places.node(NODES[0]), "kubenode show"))
+    statuses = namespaces.at_once(
+        lambda node: lab.run(namespaces.node(node), "kubenode status"), NODES
+    )  # fails if not converged
+    screen.text(statuses[0])
+    screen.text(lab.run(namespaces.node(NODES[0]), "kubenode show"))
     screen.passed("all nodes have converged")
 
 

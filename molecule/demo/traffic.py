@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Traffic through the services: requests by place, pods that must answer, client addresses that they must see."""
+"""Traffic through the services: requests by namespace, pods that must answer, client addresses that they must see."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import places, pods
-from .places import CLIENT, DIRECTORY, ON_NODE
+from . import namespaces, pods
+from .namespaces import CLIENT, DIRECTORY, ON_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .cluster import Pod, Service
-    from .places import Lab, Place
+    from .namespaces import Lab, Namespace
 
 
 class Job(NamedTuple):
-    """Requests from one place to one virtual server of a service.
+    """Requests from one namespace to one virtual server of a service.
 
     ``via`` is the node whose node port is requested; "" requests the ClusterIP.
     """
 
-    place: Place
+    namespace: Namespace
     service: Service
     via: str = ""
     count: int = 30
@@ -54,9 +54,9 @@ class Answer(NamedTuple):
     seen: str
 
 
-def sender(place: Place) -> str:
-    """Return the shell command that sends requests from a place (see onnode/ask.py)."""
-    return f"python3 -S {DIRECTORY if place.node else ON_NODE}/ask.py"
+def sender(namespace: Namespace) -> str:
+    """Return the shell command that sends requests from a namespace (see onnode/ask.py)."""
+    return f"python3 -S {DIRECTORY if namespace.node else ON_NODE}/ask.py"
 
 
 def order(
@@ -72,18 +72,18 @@ def parse(output: str) -> list[list[Answer]]:
 
 
 def send_all(lab: Lab, jobs: Sequence[Job]) -> dict[Job, list[Answer]]:
-    """Send all jobs: the places at the same time, each place its jobs in order."""
-    by_place: dict[Place, list[Job]] = {}
+    """Send all jobs: the namespaces at the same time, each namespace its jobs in order."""
+    by_namespace: dict[Namespace, list[Job]] = {}
     for job in jobs:
-        by_place.setdefault(job.place, []).append(job)
+        by_namespace.setdefault(job.namespace, []).append(job)
 
-    def one(place: Place) -> list[tuple[Job, list[Answer]]]:
-        mine = by_place[place]
+    def one(namespace: Namespace) -> list[tuple[Job, list[Answer]]]:
+        mine = by_namespace[namespace]
         orders = [order([job.target(lab)], job.service.protocol, job.count) for job in mine]
-        results = parse(lab.run(place, sender(place), json.dumps(orders) + "\n"))
+        results = parse(lab.run(namespace, sender(namespace), json.dumps(orders) + "\n"))
         return list(zip(mine, results, strict=True))
 
-    return {job: answers for results in places.at_once(one, by_place) for job, answers in results}
+    return {job: answers for results in namespaces.at_once(one, by_namespace) for job, answers in results}
 
 
 class Seen(NamedTuple):
@@ -95,16 +95,16 @@ class Seen(NamedTuple):
 
 def expected_client(lab: Lab, job: Job, pod: Pod) -> Seen:
     """Return the client address that ``pod`` must see in ``job``, by kube-proxy's rules for masquerading."""
-    asked = job.via or job.place.node
-    if job.place.name == CLIENT:
+    asked = job.via or job.namespace.node
+    if job.namespace.name == CLIENT:
         if job.service.local:
             return Seen(lab.address(CLIENT), "preserved")
         return Seen(_node_towards(lab, asked, pod), "masqueraded by the node")
-    if not job.place.pod:
+    if not job.namespace.pod:
         return Seen(_node_towards(lab, asked, pod), "the node itself")
-    if job.place.pod == pod.name:
+    if job.namespace.pod == pod.name:
         return Seen(pods.gateway(pod.node), "masqueraded (hairpin)")
-    sender = next(each for each in (*job.service.pods, pod) if each.name == job.place.pod)
+    sender = next(each for each in (*job.service.pods, pod) if each.name == job.namespace.pod)
     return Seen(sender.address, "preserved")
 
 
@@ -120,7 +120,7 @@ def must_answer(job: Job) -> set[str]:
 
 
 class Row(NamedTuple):
-    """Row of the table: the requests of one place to one virtual server."""
+    """Row of the table: the requests of one namespace to one virtual server."""
 
     virtual_server: str
     service: str
@@ -156,7 +156,7 @@ def judge(lab: Lab, job: Job, answers: Sequence[Answer]) -> Row:
     return Row(
         virtual_server=job.name(lab),
         service=job.service.name,
-        source=job.place.name if not job.place.pod else f"{job.place.pod} on {job.place.node}",
+        source=job.namespace.name if not job.namespace.pod else f"{job.namespace.pod} on {job.namespace.node}",
         sent=len(answers),
         answered=" ".join(f"{pod}:{count}" for pod, count in sorted(by_pod.items())),
         client=", ".join(f"{why} {count}" for why, count in sorted(kinds.items(), reverse=True)),

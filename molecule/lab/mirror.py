@@ -69,13 +69,13 @@ def sources_for(
         HostError: no configured mirror has the release.
     """
     override = os.environ.get(OVERRIDE)
-    found = []
+    sources = []
     for suffix in _SUITES:
         candidates = [Source(uri, release + suffix) for uri, suite in configured if suite == running + suffix]
         if override and suffix != "-security":
             candidates.insert(0, Source(override, release + suffix))
-        found += [source for source in candidates if has(source)][:1]
-    if not found or found[0].suite != release:
+        sources += [source for source in candidates if has(source)][:1]
+    if not sources or sources[0].suite != release:
         tried = (
             ", ".join(sorted({uri for uri, _ in configured} | ({override} if override else set()))) or "none configured"
         )
@@ -83,7 +83,7 @@ def sources_for(
             f"no package mirror with Debian {release} (tried: {tried}); set {OVERRIDE} to the address of an archive"
             " that has it"
         )
-    return found
+    return sources
 
 
 def source_line(source: Source) -> str:

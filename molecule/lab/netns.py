@@ -76,7 +76,7 @@ def processes(name: str) -> list[int]:
         wanted = (DIRECTORY / name).stat()
     except FileNotFoundError:
         return []
-    found = []
+    numbers = []
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
@@ -85,8 +85,8 @@ def processes(name: str) -> list[int]:
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
         if os.path.samestat(namespace, wanted):
-            found.append(int(entry.name))
-    return sorted(found)
+            numbers.append(int(entry.name))
+    return sorted(numbers)
 
 
 def kill_all(name: str, timeout: float = 10) -> int:

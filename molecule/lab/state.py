@@ -170,4 +170,6 @@ def all_names() -> list[str]:
 
 def namespaces_of(name: str) -> list[str]:
     """Return all namespaces of a lab on this machine, recorded or not; those of clients first."""
-    return sorted((found for found in netns.names() if naming.lab_of_namespace(ROOT, found) == name), reverse=True)
+    return sorted(
+        (namespace for namespace in netns.names() if naming.lab_of_namespace(ROOT, namespace) == name), reverse=True
+    )

@@ -40,13 +40,13 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(
                 f"bundle {bundle} of the agent does not exist ('make bundle' builds it in a checkout)"
             ) from error
-        found = sha256(source)
-        expected = arguments.get("sha256") or found
-        if expected != found:
+        digest = sha256(source)
+        expected = arguments.get("sha256") or digest
+        if expected != digest:
             raise AnsibleActionFail(
-                f"bundle {source} has SHA-256 {found}, expected {expected} (sha256); nothing was sent"
+                f"bundle {source} has SHA-256 {digest}, expected {expected} (sha256); nothing was sent"
             )
-        arguments.update(digest=found[:RELEASE_DIGITS], sha256=found)
+        arguments.update(digest=digest[:RELEASE_DIGITS], sha256=digest)
         first = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
         if not first.pop("bundle_needed", False) or first.get("failed") or self._task.check_mode:
             result.update(first)

@@ -52,15 +52,15 @@ class ActionModule(ActionBase):
 
     def _sources(self, directory: str, suffix: str) -> list[Path]:
         try:
-            found = Path(self._find_needle("files", directory))
+            directory_path = Path(self._find_needle("files", directory))
         except AnsibleError as error:
             raise AnsibleActionFail(f"directory {directory} does not exist on the controller") from error
-        sources = sorted(path for path in found.glob(f"*{suffix}") if path.is_file())
+        sources = sorted(path for path in directory_path.glob(f"*{suffix}") if path.is_file())
         if not sources:
             raise AnsibleActionFail(
                 f"directory {directory} has no package *{suffix}, which the node's package manager installs"
             )
-        verify(found, sources)
+        verify(directory_path, sources)
         return sources
 
 

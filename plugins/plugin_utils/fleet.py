@@ -86,10 +86,14 @@ def _node(name: str, results: Mapping[str, Any]) -> NodeReport:
 
 
 def _check(title: str, key: str, results: Mapping[str, Any]) -> Check:
-    found = results.get(key)
+    registered = results.get(key)
     if key == "node":
         return _about_node(title, results)
-    given = [result for result in (found if isinstance(found, list) else [found]) if isinstance(result, Mapping)]
+    given = [
+        result
+        for result in (registered if isinstance(registered, list) else [registered])
+        if isinstance(result, Mapping)
+    ]
     ran = [result for result in given if not result.get("skipped")]
     failed = [word for result in ran if result.get("failed") for word in _words(result.get("msg"))]
     if failed:

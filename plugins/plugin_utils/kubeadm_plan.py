@@ -130,10 +130,10 @@ def proxy_config(settings: Mapping[str, Any]) -> dict[str, Any]:
     return merge(ours, settings["kube_proxy_config"])
 
 
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` merged with ``over``, mapping by mapping; ``over`` replaces lists and scalars."""
+def merge(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` merged with ``overrides``, mapping by mapping; ``overrides`` replaces lists and scalars."""
     merged = dict(base)
-    for key, value in over.items():
+    for key, value in overrides.items():
         below = merged.get(key)
         merged[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return merged

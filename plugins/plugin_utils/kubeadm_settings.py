@@ -209,7 +209,7 @@ def complete(given: Any) -> dict[str, Any]:
 def _contradictions(settings: Mapping[str, Any]) -> list[str]:
     """Return the problems of settings that contradict each other, and those of the free fields."""
     pods, services = networks(settings["pod_subnet"]), networks(settings["service_subnet"])
-    found = [
+    problems = [
         f"kubeadm_pod_subnet: {pod} and kubeadm_service_subnet: {service} overlap, expected networks apart"
         for pod in pods
         for service in services
@@ -217,19 +217,19 @@ def _contradictions(settings: Mapping[str, Any]) -> list[str]:
     ]
     if not {service.version for service in services} <= {pod.version for pod in pods}:
         expected = f"a network for each family of kubeadm_service_subnet ({settings['service_subnet']})"
-        found.append(f"kubeadm_pod_subnet is {settings['pod_subnet']!r}, expected {expected}")
-    return found + _taken(settings)
+        problems.append(f"kubeadm_pod_subnet is {settings['pod_subnet']!r}, expected {expected}")
+    return problems + _taken(settings)
 
 
 def _taken(settings: Mapping[str, Any]) -> list[str]:
     """Return the problems of the free fields."""
-    found = [
+    problems = [
         f"kubeadm_{name} has {field}, which the role sets"
         for name in ("cluster_config", "kubelet_config", "kube_proxy_config")
         for field in ("apiVersion", "kind")
         if field in settings[name]
     ]
-    found += [
+    problems += [
         f"kubeadm_node_config has {field}, expected only {', '.join(_OF_NODES)}"
         for field in settings["node_config"]
         if field not in _OF_NODES
@@ -238,5 +238,5 @@ def _taken(settings: Mapping[str, Any]) -> list[str]:
         section, _dot, field = path.rpartition(".")
         fields = settings[free].get(section) if section else settings[free]
         if isinstance(fields, Mapping) and field in fields:
-            found.append(f"kubeadm_{free} has {path}, expected kubeadm_{name}")
-    return found
+            problems.append(f"kubeadm_{free} has {path}, expected kubeadm_{name}")
+    return problems

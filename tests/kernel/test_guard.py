@@ -32,7 +32,7 @@ def test_guard_without_free_process_prevents_the_change(tmp_path: Path, which: s
                 os.fork()
         try:
             view = LedgerView(Ledger(str(tmp_path)), {}, {})
-            with Guard(60, {}, None).over(made, {}, view, "ansible"):
+            with Guard(60, {}, None).armed(made, {}, view, "ansible"):
                 print("changed")
         except KernelError as error:
             print(error)

@@ -43,15 +43,15 @@ def load(path: str, *, required: bool) -> tuple[Config, list[str]]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError([f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"]) from None
     try:
-        found: list[Any] = []
+        unwrapped: list[Any] = []
         for _line, document in documents(text):
-            found.extend(_unwrapped(document))
+            unwrapped.extend(_unwrapped(document))
     except DocumentError as error:
         raise ConfigurationError(
             [f"{path}:{error.line}: {error.what}" if error.line else f"{path}: {error.what}"]
         ) from None
     try:
-        return parse(found)
+        return parse(unwrapped)
     except ConfigError as error:
         raise ConfigurationError([f"{path}: {problem}" for problem in error.problems]) from None
 

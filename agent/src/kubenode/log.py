@@ -28,7 +28,7 @@ _LONGEST = {"warning": 1000, "error": 1000}  # characters of a field; lines that
 _LONGEST_OTHER = 30000  # of a field at other levels; a line of the journal holds it (LineMax in journald.conf(5))
 _MOST = 50  # lines per message in that time, so that bulk changes cannot flood the log
 
-Thing = TypeVar("Thing")
+Element = TypeVar("Element")
 
 
 class _Quota:
@@ -83,7 +83,7 @@ class Log:
         if not self._repeated("error", message, fields):
             self._line("error", message, fields)
 
-    def first(self, message: str, things: Sequence[Thing]) -> Sequence[Thing]:
+    def first(self, message: str, things: Sequence[Element]) -> Sequence[Element]:
         """Return the first of the things, up to the line limit of this message: 50 lines in five minutes.
 
         If the limit cuts the things, one line in that time says how many there were.

@@ -35,9 +35,9 @@ while Path("/run/asking").exists() and time.monotonic() < end:
     time.sleep(0.1)
 try:
     kept.send(b"\r\n\r\n")
-    said = kept.recv(100).decode()
+    response = kept.recv(100).decode()
 except OSError as error:
-    said = str(error)
-if " 200 " not in said:
-    lost.append(f"the connection that was kept: {said!r}")
+    response = str(error)
+if " 200 " not in response:
+    lost.append(f"the connection that was kept: {response!r}")
 Path("/run/asked.json").write_text(json.dumps({"answered": answered, "lost": lost}))

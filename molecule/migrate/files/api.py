@@ -18,9 +18,9 @@ for item in items:
     if item["kind"] != "Node":
         server.put(item)
 while True:
-    found = json.loads((ROOT / "labels.json").read_text())
-    if found != labels:
-        labels = found
+    read_labels = json.loads((ROOT / "labels.json").read_text())
+    if read_labels != labels:
+        labels = read_labels
         for item in items:
             if item["kind"] == "Node":
                 server.put({**item, "metadata": {**item["metadata"], "labels": labels}})

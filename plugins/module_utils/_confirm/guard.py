@@ -104,7 +104,7 @@ class Guard:
             self._orders.close()
 
     @contextlib.contextmanager
-    def over(self, made: Plan, absent: Keys, view: View, owner: str) -> Iterator[None]:
+    def armed(self, made: Plan, absent: Keys, view: View, owner: str) -> Iterator[None]:
         """Arm the guard for the execution of ``made`` and for the wait after it.
 
         ``absent`` are the keys, by kind, whose claims the task also removes.
@@ -227,14 +227,14 @@ def back(steps: Sequence[Step], have: ReadState) -> tuple[list[Step], list[str]]
     passed: dict[Item, list[Any]] = {}
     for step in steps:
         passed.setdefault((step.kind, step.key), [step.before]).append(step.after)
-    found, problems = [], []
+    inverse, problems = [], []
     for (kind, key), (first, *later) in reversed(list(passed.items())):
         live = have.get(kind, {}).get(key)
         if any(_alike(kind, live, state) for state in later) or (first is None and live is not None):
-            found.append(Step(kind, key, live, first))
+            inverse.append(Step(kind, key, live, first))
         elif not _alike(kind, live, first):
             problems.append(f"{name(kind, key)}: another process has changed it since")
-    return ordered(found), problems[::-1]
+    return ordered(inverse), problems[::-1]
 
 
 def _alike(kind: str, live: Any, state: Any) -> bool:

@@ -70,7 +70,7 @@ def write(path: str, content: dict[str, Any]) -> None:
     os.rename(new, path)
 
 
-def few(things: Sequence[Any], text: Callable[[Any], str] = str) -> list[str]:
+def few(elements: Sequence[Any], text: Callable[[Any], str] = str) -> list[str]:
     """Return the texts of the first :data:`_SHOWN` elements, and the number of the others."""
-    more = len(things) - _SHOWN
-    return [text(thing) for thing in things[:_SHOWN]] + ([f"and {more} more"] if more > 0 else [])
+    more = len(elements) - _SHOWN
+    return [text(element) for element in elements[:_SHOWN]] + ([f"and {more} more"] if more > 0 else [])

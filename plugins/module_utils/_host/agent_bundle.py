@@ -94,10 +94,10 @@ def verify(directory: str) -> None:
         OSError: a file cannot be read.
     """
     expected = _manifest(directory)
-    found = set(_files(directory))
-    for name in sorted(set(expected) - found):
+    present = set(_files(directory))
+    for name in sorted(set(expected) - present):
         raise BundleError(f"{name} is missing, expected SHA-256 {expected[name]} ({MANIFEST})")
-    for name in sorted(found - set(expected)):
+    for name in sorted(present - set(expected)):
         raise BundleError(f"{name[:200]} has no line in {MANIFEST}, expected only files that have one")
     for name, digest in sorted(expected.items()):
         actual = _digest(os.path.join(directory, name))
@@ -145,8 +145,8 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def _digest(path: str) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
-            found.update(block)
-    return found.hexdigest()
+            digest.update(block)
+    return digest.hexdigest()

@@ -111,12 +111,12 @@ def lacking(commands: Iterable[str], missing: Iterable[MissingModule], machine: 
 
 
 def refusals(
-    found: Mapping[str, Any], user: int, python: tuple[Any, ...], unwritable: Iterable[str], full: Iterable[str]
+    facts: Mapping[str, Any], user: int, python: tuple[Any, ...], unwritable: Iterable[str], full: Iterable[str]
 ) -> list[str]:
     """Return the reasons why a node cannot be prepared that no package removes, one sentence each.
 
     Args:
-        found: the facts that :func:`survey` has so far.
+        facts: the facts that :func:`survey` has so far.
         user: the effective user id.
         python: the version of Python, as a tuple.
         unwritable: the paths of ``WRITTEN`` that cannot be written to.
@@ -126,15 +126,15 @@ def refusals(
     if user != 0:
         sentences.append(f"tasks run as user {user}, expected root (become: true)")
     if tuple(python[:2]) < OLDEST_PYTHON:
-        sentences.append(f"Python is {found['python']}, expected 3.9 or newer (ansible_python_interpreter)")
-    if _release(found["kernel"]) < OLDEST_KERNEL:
-        sentences.append(f"kernel is {found['kernel']}, expected 4.18 or newer")
+        sentences.append(f"Python is {facts['python']}, expected 3.9 or newer (ansible_python_interpreter)")
+    if _release(facts["kernel"]) < OLDEST_KERNEL:
+        sentences.append(f"kernel is {facts['kernel']}, expected 4.18 or newer")
     if user == 0:
         sentences += [f"{path} is read-only, expected to be written to ({WRITTEN[path]})" for path in unwritable]
         sentences += [f"{path} has no space left, expected some ({WRITTEN[path]})" for path in full]
-    if found["container"] and found["ipvs"] is None:
+    if facts["container"] and facts["ipvs"] is None:
         sentences.append(
-            f"the node is a container ({found['virtualization']}), which cannot load kernel modules, and the kernel"
+            f"the node is a container ({facts['virtualization']}), which cannot load kernel modules, and the kernel"
             " that it shares has not loaded ip_vs: load it on the machine below"
         )
     return sentences
@@ -148,8 +148,8 @@ def _release(text: str) -> tuple[int, ...]:
 
 def is_full(path: str) -> bool:
     """Tell whether a file system has no space or no inode left; the kernel's own file systems count neither."""
-    found = os.statvfs(path)
-    return found.f_blocks > 0 and (not found.f_bfree or (found.f_files > 0 and not found.f_ffree))
+    status = os.statvfs(path)
+    return status.f_blocks > 0 and (not status.f_bfree or (status.f_files > 0 and not status.f_ffree))
 
 
 def digest(path: str) -> str | None:

@@ -98,11 +98,11 @@ def choose(wanted: Iterable[Alternatives], optional: Iterable[Alternatives], sta
     names, lacking, warnings = [], [], []
     for required, entries in ((True, wanted), (False, optional)):
         for names_ in entries:
-            found = next(
+            chosen = next(
                 (name for state in ((LOADED, BUILTIN), (LOADABLE,)) for name in names_ if states[name] in state), None
             )
-            if found is not None:
-                names.append(found)
+            if chosen is not None:
+                names.append(chosen)
             elif any(states[name] == UNKNOWN for name in names_):
                 warnings.append(
                     f"kernel module {' or '.join(names_)}: its state cannot be determined here (a container?)"

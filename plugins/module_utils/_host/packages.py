@@ -131,9 +131,9 @@ def mirror_list(
         keys: the directory of the distribution's keys, which dnf uses only if a repository names them.
     """
     name, text = MANAGERS[family].lists
-    found = sorted(glob.glob(os.path.join(keys, "RPM-GPG-KEY-*"))) if family == "redhat" else []
+    key_files = sorted(glob.glob(os.path.join(keys, "RPM-GPG-KEY-*"))) if family == "redhat" else []
     own = _options(configuration) if family == "arch" else ""
-    named = "gpgkey=" + " ".join(f"file://{path}" for path in found) + "\n" if found else ""
+    named = "gpgkey=" + " ".join(f"file://{path}" for path in key_files) + "\n" if key_files else ""
     return name, text.replace("{options}", own).replace("{keys}", named).replace("{mirror}", mirror)
 
 

@@ -147,7 +147,7 @@ def path(area: str) -> str:
 
 def unit_name(area: str) -> str:
     """Return the name of an area's swap unit, escaped as in systemd.unit(5)."""
-    escaped = re.sub(r"[^A-Za-z0-9:_./]|^\.", lambda found: _escape(found[0]), path(area).strip("/"))
+    escaped = re.sub(r"[^A-Za-z0-9:_./]|^\.", lambda match: _escape(match[0]), path(area).strip("/"))
     return f"{escaped.replace('/', '-')}.swap"
 
 

@@ -110,7 +110,7 @@ class PlannedTask(ModuleTask):
         if not self.module.check_mode:
             _confirm.refuse_pending(self.owner)
             gone = {**change.absent, **change.released}
-            guarded = guard.over(self.plan, gone, view, self.owner) if guard else nullcontext()
+            guarded = guard.armed(self.plan, gone, view, self.owner) if guard else nullcontext()
             with guarded, self.noted(self.plan, view):
                 self._carry_out(change, have, view)
         return {**report(self.module, self.plan), **(guard.result_fields if guard else {}), **self.result()}

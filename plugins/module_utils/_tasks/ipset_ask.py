@@ -49,13 +49,13 @@ def ask(unclear: Collection[Given]) -> dict[str, Given] | None:
         make(making)
         return {name: sorted(saved.members()) for name, saved in ipset.read_saved().items()}
 
-    found = in_scratch(made)
-    if found is None:
+    answers = in_scratch(made)
+    if answers is None:
         return None
     return {
         each.name: each._replace(
-            members=Lines.of(found[each.name], _at(f"{each.option_path}.members")),
-            gone=Lines.of(found[_gone(index)], _at(f"{each.option_path}.absent_members")),
+            members=Lines.of(answers[each.name], _at(f"{each.option_path}.members")),
+            gone=Lines.of(answers[_gone(index)], _at(f"{each.option_path}.absent_members")),
         )
         for index, each in enumerate(unclear)
     }

@@ -142,12 +142,12 @@ def _differing(
     texts = {index: decoded(line[:-1]) for index, line in enumerate(given.members) if new is None or line in new}
     named = {index: _spelled(given.members, index, text, spell) for index, text in texts.items()}
     going = {index: _spelled(given.gone, index, text, spell) for index, text in enumerate(given.gone.texts)}
-    gone = {found.member for found in going.values()}
-    about = {found.member for found in named.values()} | gone
+    gone = {each.member for each in going.values()}
+    about = {each.member for each in named.values()} | gone
     twice = len(about) < len(named) + len(going)
     if new is not None and saved is not None and not twice:
         # Without options, a repeated member is a repeated line, and so in ``new``, unless it was respelled.
-        respelled = {found.member for index, found in named.items() if found.member != texts[index]} | gone
+        respelled = {each.member for index, each in named.items() if each.member != texts[index]} | gone
         twice = _names(given.members, new, respelled if saved.bare() else about)
     if twice:
         _refuse_repetition((given.members, named), (given.gone, going))
@@ -185,12 +185,12 @@ def plainly(text: str) -> Member:
 
 def _spelled(lines: Lines, index: int, text: str, spell: Spell) -> Member:
     try:
-        found = spell(text)
+        member = spell(text)
     except InputError as error:
         raise UnclearError(InputError(lines.option_path(index), error.field, error.value, error.expected)) from error
-    if found is None:
+    if member is None:
         raise UnclearError
-    return found
+    return member
 
 
 def _names(lines: Lines, new: set[bytes], members: Collection[str]) -> bool:

@@ -158,7 +158,7 @@ class Task(ConfirmableTask):
         for name, each in saved.items():
             if name not in self._want["set"] and (name in self._sets or self.purge != "none"):
                 have["member"].update(
-                    (MemberKey(name, found.member), found.options) for found in map(plainly, each.members())
+                    (MemberKey(name, live.member), live.options) for live in map(plainly, each.members())
                 )
         self._place_those_that_go(have, saved)
         return have

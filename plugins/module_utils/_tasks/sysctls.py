@@ -124,25 +124,25 @@ class Task(ConfirmableTask):
         return [key for key in self._absent if key in mine]
 
     def _noted_originals(self, view: LedgerView) -> dict[str, str]:
-        found = {}
+        originals = {}
         for key, note in view.ledger.notes(self.owner, "sysctl").items() if view.ledger else ():
             value = _sysctls.former_value(note)
             if value is None:
                 view.open_ledger.ignore("note", "sysctl", key, "has a text that is no value")
             else:
-                found[key] = value
-        return found
+                originals[key] = value
+        return originals
 
     def _settings_to_keep(self, live: Mapping[str, str], leaving: Collection[str]) -> dict[str, str]:
         """Return the desired settings of the owner's file."""
-        found = {} if self.purge == "owned" else {key: self._kept[key] for key in self._kept if key not in leaving}
+        settings = {} if self.purge == "owned" else {key: self._kept[key] for key in self._kept if key not in leaving}
         at_boot = {**self._values, **_sysctls.bounded_at_boot(self._bounds, self._path, live, self._kept)}
         for key in self._names:
-            found.pop(key, None)
+            settings.pop(key, None)
             value = at_boot[key]
             if self.params["persist"] and value is not None:
-                found[key] = value
-        return found
+                settings[key] = value
+        return settings
 
 
 def never(names: Iterable[str]) -> list[str]:

@@ -81,8 +81,8 @@ def _opened(path: str, flags: int) -> int:
 
 def _cluster(path: str) -> Mapping[str, Any]:
     with open(path, "rb", opener=_opened) as file:
-        found = documents((file.read(_MOST) or b"").decode())
-    config = found[0][1] if len(found) == 1 else None
+        parsed = documents((file.read(_MOST) or b"").decode())
+    config = parsed[0][1] if len(parsed) == 1 else None
     context = _entry(config, "contexts", "context", _value(config, "current-context"))
     return _entry(config, "clusters", "cluster", _value(context, "cluster"))
 
@@ -91,8 +91,8 @@ def _entry(config: Any, section: str, inner: str, name: Any) -> Mapping[str, Any
     items = _value(config, section)
     for item in items if isinstance(items, list) else ():
         if isinstance(item, Mapping) and item.get("name") == name and isinstance(item.get(inner), Mapping):
-            found: Mapping[str, Any] = item[inner]
-            return found
+            fields: Mapping[str, Any] = item[inner]
+            return fields
     raise LookupError(name)
 
 

@@ -89,8 +89,8 @@ class Manifests:
         Reading the latter tells whether they exist.
         """
         if os.path.isdir(self.path):
-            found = os.listdir(self.path) if names is None else names
-            return {name for name in found if name.endswith(SUFFIXES) and not name.startswith(".")}
+            listed = os.listdir(self.path) if names is None else names
+            return {name for name in listed if name.endswith(SUFFIXES) and not name.startswith(".")}
         os.stat(self.path)
         return {os.path.basename(self.path)}
 
@@ -119,7 +119,7 @@ class Manifests:
                 self._refuse(name, f"{path}: not a file")  # opening a named pipe waits for a writer
                 return
             with open(path, encoding="utf-8") as file:
-                found = objects(file.read())
+                parsed = objects(file.read())
         except FileNotFoundError:
             if os.path.islink(path):
                 self._refuse(name, f"{path}: the link leads nowhere")
@@ -139,7 +139,7 @@ class Manifests:
         self.unknown.discard(name)
         if signature is not None:
             self._signatures[name] = signature
-        self._store(name, found, before)
+        self._store(name, parsed, before)
 
     def _refuse(self, name: str, problem: str) -> None:
         self._signatures.pop(name, None)  # read it again at the next scan
@@ -149,20 +149,20 @@ class Manifests:
         else:
             self._broken[name] = f"{problem}; its last good version stays in place"
 
-    def _store(self, name: str, found: dict[ObjectKey, Object], before: dict[ObjectKey, Object | None]) -> None:
+    def _store(self, name: str, parsed: dict[ObjectKey, Object], before: dict[ObjectKey, Object | None]) -> None:
         """Replace the objects of a file; record in ``before`` the object that counted so far for each touched key."""
         old = self._files.get(name, {})
-        touched = list(dict.fromkeys((*old, *found)))  # in the order of the file, so that every run has the same
+        touched = list(dict.fromkeys((*old, *parsed)))  # in the order of the file, so that every run has the same
         for key in touched:
             names = self._holders.get(key, [])
             before.setdefault(key, self._files[names[0]][key] if names else None)
-        self._files[name] = found
+        self._files[name] = parsed
         for key in touched:
             names = self._holders.setdefault(key, [])
-            if key in found and name not in names:
+            if key in parsed and name not in names:
                 names.append(name)
                 names.sort()
-            elif key not in found and name in names:
+            elif key not in parsed and name in names:
                 names.remove(name)
             if not names:
                 del self._holders[key]

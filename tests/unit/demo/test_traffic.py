@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from demo import cluster, places, scale, traffic
+from demo import cluster, namespaces, scale, traffic
 from demo.traffic import Answer, Job
 
 HOSTS = {"node1": "10.77.0.11", "node2": "10.77.0.12", "node3": "10.77.0.13", "client": "10.77.0.101"}
@@ -34,11 +34,11 @@ def problems(job: Job, *pairs: tuple[str | None, str]) -> list[str]:
     return traffic.judge(LAB, job, answers(*pairs)).problems
 
 
-FROM_POD = Job(places.pod(WEB_1), SERVICES["web"])
-FROM_NODE = Job(places.node("node1"), SERVICES["web"])
-TO_NODE_PORT = Job(places.client(), SERVICES["web-nodeport"], via="node1")
-TO_LOCAL = Job(places.client(), SERVICES["web-local"], via="node2")
-TO_STICKY = Job(places.client(), SERVICES["web-sticky"], via="node1")
+FROM_POD = Job(namespaces.pod(WEB_1), SERVICES["web"])
+FROM_NODE = Job(namespaces.node("node1"), SERVICES["web"])
+TO_NODE_PORT = Job(namespaces.client(), SERVICES["web-nodeport"], via="node1")
+TO_LOCAL = Job(namespaces.client(), SERVICES["web-local"], via="node2")
+TO_STICKY = Job(namespaces.client(), SERVICES["web-sticky"], via="node1")
 
 GOOD = {
     "pod": (FROM_POD, [("web-1", "10.244.1.1"), ("web-2", "10.244.1.11"), ("web-3", "10.244.1.11")]),
@@ -97,7 +97,7 @@ EDIT_IN = scale.Edit(20.0, {"node2": 20.1})
 
 def followed(*lines: tuple[float, str | None]) -> scale.Follow:
     sent = [Answer(0, when, 0.01, pod, "x") for when, pod in lines]
-    return scale.follow(places.pod(WEB_2), "tcp 10.96.10.2:80", sent, "web-3", EDIT_OUT, EDIT_IN)
+    return scale.follow(namespaces.pod(WEB_2), "tcp 10.96.10.2:80", sent, "web-3", EDIT_OUT, EDIT_IN)
 
 
 def test_traffic_that_follows_is_measured_from_the_edit() -> None:

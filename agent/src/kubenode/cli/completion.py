@@ -86,9 +86,9 @@ def run(options: argparse.Namespace) -> int:
 def _options(command: str) -> Iterator[Option]:
     from .parser import parser
 
-    found, _module = parser(command)
+    command_parser, _module = parser(command)
     formatter = argparse.HelpFormatter("")
-    for action in found._actions:
+    for action in command_parser._actions:
         values = tuple(map(str, action.choices or ()))
         files = str(action.metavar) in ("FILE", "DIR", "DIR|FILE")
         text = formatter._expand_help(action).partition(" (")[0]

@@ -70,10 +70,10 @@ def _api_servers(config: Config, objects: str) -> frozenset[str]:
         return frozenset()
     from ..manifests.api_servers import named, remembered
 
-    found, trouble = named(config.kubernetes_kubeconfig or config.kubeconfig, config.kubernetes_server)
+    addresses, trouble = named(config.kubernetes_kubeconfig or config.kubeconfig, config.kubernetes_server)
     if trouble:
         complain(trouble)
-    return found | remembered(objects)
+    return addresses | remembered(objects)
 
 
 def this_node(options: argparse.Namespace) -> tuple[Cluster, Manifests]:
@@ -86,11 +86,11 @@ def this_node(options: argparse.Namespace) -> tuple[Cluster, Manifests]:
     return cluster(config, facts, source), source
 
 
-def wanted(found: Cluster) -> State:
+def wanted(cluster: Cluster) -> State:
     """Return the desired state of the local node, without items that its kernel cannot hold."""
     from ..engine.kernel.ipv6 import possible
 
-    return possible(found.state())
+    return possible(cluster.state())
 
 
 def complain(text: str) -> None:

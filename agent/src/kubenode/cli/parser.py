@@ -55,31 +55,31 @@ def execute(command: str, words: Sequence[str]) -> int:
         return 1
 
 
-def add_config(found: argparse.ArgumentParser) -> None:
+def add_config(parser: argparse.ArgumentParser) -> None:
     """Add the options of all commands that read the configuration."""
-    found.add_argument(
+    parser.add_argument(
         "--config",
         metavar="FILE",
         help=f"file with KubeProxyConfiguration, optionally AgentConfiguration (default: {CONFIG})",
     )
-    found.add_argument("--node", metavar="NAME", help="name of the node (default: hostnameOverride, or the host name)")
+    parser.add_argument("--node", metavar="NAME", help="name of the node (default: hostnameOverride, or the host name)")
 
 
-def add_run_dir(found: argparse.ArgumentParser) -> None:
+def add_run_dir(parser: argparse.ArgumentParser) -> None:
     """Add the option for the directory of ledger, lock and socket."""
-    found.add_argument(
+    parser.add_argument(
         "--run-dir", metavar="DIR", default=RUN, help="directory of ledger, lock and socket (default: %(default)s)"
     )
 
 
-def add_objects(found: argparse.ArgumentParser, *, required: bool = False) -> None:
+def add_objects(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Add the option for the source of the objects."""
     usual = (
         ""
         if required
         else " (default: the configuration's manifests, or the agent's copy of the Kubernetes API's last state)"
     )
-    found.add_argument(
+    parser.add_argument(
         "--objects",
         metavar="DIR|FILE",
         required=required,

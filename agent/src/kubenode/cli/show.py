@@ -128,12 +128,12 @@ def _known(options: argparse.Namespace) -> tuple[dict[str, str], list[str], list
         from .desired import this_node, wanted
         from .oneshot import Pass
 
-        found, source = this_node(options)
-        want: dict[str, dict[Any, Any]] = wanted(found)
-        with Pass(options.run_dir, found.config.graceful_max_duration) as work:
+        cluster, source = this_node(options)
+        want: dict[str, dict[Any, Any]] = wanted(cluster)
+        with Pass(options.run_dir, cluster.config.graceful_max_duration) as work:
             drift = work.plan(want).lines()
-        problems = [text for texts in found.problems.values() for text in texts] + list(source.problems.values())
-        return {str(key): found.port_of(key) for key in want["virtual_server"]}, problems, drift, {}
+        problems = [text for texts in cluster.problems.values() for text in texts] + list(source.problems.values())
+        return {str(key): cluster.port_of(key) for key in want["virtual_server"]}, problems, drift, {}
     except EngineError as error:
         return {}, [text for text in (reason, str(error)) if text], [], {}
 

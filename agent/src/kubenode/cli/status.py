@@ -97,9 +97,9 @@ def _lines(answer: dict[str, Any]) -> list[str]:
 
 def _first(lines: Iterable[str]) -> list[str]:
     """Return the first lines of a list, and how many more there are."""
-    found = list(lines)
+    texts = list(lines)
     return (
-        found
-        if len(found) <= _MOST
-        else [*found[:_MOST], f"  ... and {len(found) - _MOST} more (--format json has all)"]
+        texts
+        if len(texts) <= _MOST
+        else [*texts[:_MOST], f"  ... and {len(texts) - _MOST} more (--format json has all)"]
     )

@@ -282,7 +282,7 @@ class _Family:
         self,
         port: ServicePort,
         ip: str,
-        found: tuple[Target, ...],
+        targets: tuple[Target, ...],
         entries: list[tuple[str, str]],
         rules: tuple[ChainRule, ...],
         origin: Origin,
@@ -291,7 +291,7 @@ class _Family:
         bound = self._is_bound(ip, origin)
         if bound:
             entries = [*entries, (sets.IPVS_IPS, ip)]
-        if not found and self.context.config.no_endpoints == "reject":
+        if not targets and self.context.config.no_endpoints == "reject":
             entries = [*entries, (sets.NO_ENDPOINTS, f"{ip},{port.protocol}:{port.port}")]
         key = VirtualServerKey(port.protocol, ip, port.port, fam)
         members = tuple([MemberKey(sets.set_name(fam, name), entry) for name, entry in entries])
@@ -307,10 +307,10 @@ class _Family:
         if (
             server.scheduler == "mh"
             and self.service.scheduler_flags < 0
-            and any(not weight for _ip, _port, weight in found)
+            and any(not weight for _ip, _port, weight in targets)
         ):
             server = server._replace(flags=server.flags | SCHED1)  # or the kernel refuses its share
-        self.claims[key] = ServiceVip(server, found, self.serving, members, address, rules, port.position, origin)
+        self.claims[key] = ServiceVip(server, targets, self.serving, members, address, rules, port.position, origin)
 
     def _is_bound(self, ip: str, origin: Origin) -> bool:
         """Tell whether the agent must bind an address to the node. The node's own addresses need no binding."""

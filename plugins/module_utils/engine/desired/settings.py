@@ -146,21 +146,21 @@ def _contradictions(config: Config) -> list[str]:
     """Return one sentence for each setting that contradicts another one."""
     from ..model.net import overlap
 
-    found = []
+    texts = []
     subject = "KubeProxyConfiguration"
     if config.min_sync_period > config.sync_period:
         expected = f"at most ipvs.syncPeriod ({config.sync_period:g}s)"
-        found.append(f"{subject}: ipvs.minSyncPeriod is {config.min_sync_period:g}s, expected {expected}")
+        texts.append(f"{subject}: ipvs.minSyncPeriod is {config.min_sync_period:g}s, expected {expected}")
     needed = {
         "BridgeInterface": ("detectLocal.bridgeInterface", config.bridge_interface),
         "InterfaceNamePrefix": ("detectLocal.interfaceNamePrefix", config.interface_name_prefix),
     }.get(config.detect_local_mode)
     if needed and not needed[1]:
-        found.append(f"{subject}: {needed[0]} is '', expected a name, as detectLocalMode is {config.detect_local_mode}")
+        texts.append(f"{subject}: {needed[0]} is '', expected a name, as detectLocalMode is {config.detect_local_mode}")
     for cidr in config.service_cidrs:
         for pods in config.cluster_cidrs:
             if overlap(cidr, pods):
-                found.append(
+                texts.append(
                     f"AgentConfiguration: serviceCIDRs has {cidr!r}, expected networks apart from clusterCIDR ({pods})"
                 )
-    return found
+    return texts

@@ -19,7 +19,7 @@ from typing import Callable, NamedTuple, TypeVar
 
 from ..model.step import Step
 
-Found = TypeVar("Found")
+Returned = TypeVar("Returned")
 
 
 class Failure(NamedTuple):
@@ -40,7 +40,7 @@ class Result(NamedTuple):
     failed: list[Failure]
 
 
-def finished(slices: Generator[None, None, Found], between: Callable[[], None] = lambda: None) -> Found:
+def finished(slices: Generator[None, None, Returned], between: Callable[[], None] = lambda: None) -> Returned:
     """Run a generator that yields after each slice of its work, and return its result.
 
     Between two slices, only ``between`` runs.
@@ -49,6 +49,6 @@ def finished(slices: Generator[None, None, Found], between: Callable[[], None] =
         try:
             next(slices)
         except StopIteration as end:
-            result: Found = end.value
+            result: Returned = end.value
             return result
         between()

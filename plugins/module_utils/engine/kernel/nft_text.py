@@ -98,12 +98,12 @@ def structured(key: TextTableKey) -> list[dict[str, Any]]:
     ended = _nft(["--json", "--stateless", "list", "table", *key])
     if ended.status:
         raise KernelError(f"{name(_KIND, key)} cannot be listed as JSON: {complaint(ended.errors).text}")
-    found = []
+    objects = []
     for each in json.loads(ended.output)["nftables"]:
         ((kind, fields),) = each.items()
         if kind not in ("metainfo", "table"):
-            found.append({kind: {field: value for field, value in fields.items() if field != "handle"}})
-    return found
+            objects.append({kind: {field: value for field, value in fields.items() if field != "handle"}})
+    return objects
 
 
 def table_names() -> list[str]:
@@ -229,12 +229,12 @@ def _each_alone(inputs: Mapping[TextTableKey, Sequence[str]]) -> dict[TextTableK
         _make_links(links)
         return [_alone(inputs[key]) for key in keys]
 
-    found = in_scratch(trial)
-    if found is None:
+    results = in_scratch(trial)
+    if results is None:
         return None
     return {
         key: Tried(tables, listing, Complaint(*refused) if refused else None)
-        for key, (tables, listing, refused) in zip(keys, found)
+        for key, (tables, listing, refused) in zip(keys, results)
     }
 
 

@@ -76,7 +76,7 @@ def parse_slice(obj: Fields) -> tuple[EndpointSlice | None, list[Remark]]:
 
 
 def _ports(subject: str, items: list[Any]) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
+    ports: dict[tuple[str, str], int] = {}
     for index, item in enumerate(items):
         path = f"ports[{index}]"
         if not isinstance(item, dict):
@@ -86,12 +86,12 @@ def _ports(subject: str, items: list[Any]) -> dict[tuple[str, str], int]:
         if number is None or (number == 0 and number is not False):
             continue  # absent ("all ports") and 0 cannot be the target of a Service's port
         name = read(subject, item, f"{path}.name", str, "")
-        found[intern(name), kind] = port_number(subject, f"{path}.port", number)
-    return found
+        ports[intern(name), kind] = port_number(subject, f"{path}.port", number)
+    return ports
 
 
 def _endpoints(subject: str, items: list[Any], family: int, remarks: list[Remark]) -> tuple[Endpoint, ...]:
-    found = []
+    endpoints = []
     make = Endpoint._make
     six = family == 6
     for index, item in enumerate(items):
@@ -121,12 +121,12 @@ def _endpoints(subject: str, items: list[Any], family: int, remarks: list[Remark
             node = item.get("nodeName") or ""
             if len(node) > LONGEST_NAME:
                 raise ValueError
-            found.append(make((ip, intern(node), flags, zones, nodes)))
+            endpoints.append(make((ip, intern(node), flags, zones, nodes)))
         except Exception:  # a malformed endpoint must not cost the others
             remarks.append(
                 Remark(f"{subject}: endpoints[{index}] is {shown(item)}, expected an endpoint with an address", False)
             )
-    return tuple(found)
+    return tuple(endpoints)
 
 
 def _respelled(where: str, address: str, six: bool, remarks: list[Remark]) -> str:

@@ -61,12 +61,12 @@ def contained(
 
 
 def _few(remarks: list[Remark], harmless: bool) -> list[Remark]:
-    found = [remark for remark in remarks if remark.harmless is harmless]
-    left = len(found) - MOST_REMARKS
+    chosen = [remark for remark in remarks if remark.harmless is harmless]
+    left = len(chosen) - MOST_REMARKS
     if left <= 0:
-        return found
-    name = found[0].text.partition(": ")[0]
-    return [*found[:MOST_REMARKS], Remark(f"{name}: and {left} more of this kind", harmless)]
+        return chosen
+    name = chosen[0].text.partition(": ")[0]
+    return [*chosen[:MOST_REMARKS], Remark(f"{name}: and {left} more of this kind", harmless)]
 
 
 def subject_of(kind: str, name: tuple[str, str]) -> str:
@@ -193,12 +193,12 @@ def address(subject: str, path: str, value: object, remarks: list[Remark]) -> st
     return text
 
 
-def respelled(subject: str, path: str, value: object, found: str) -> Remark:
+def respelled(subject: str, path: str, value: object, meaning: str) -> Remark:
     """Return the remark about an address or network with leading zeros, or an IPv4-mapped one.
 
     kube-proxy reads it as another address than it seems.
     """
-    return Remark(f"{subject}: {path} has {shown(value)}, which is read as {found} (write it like that)", True)
+    return Remark(f"{subject}: {path} has {shown(value)}, which is read as {meaning} (write it like that)", True)
 
 
 def filled(subject: str, path: str, values: list[str], remarks: list[Remark]) -> list[str]:

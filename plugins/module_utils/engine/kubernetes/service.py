@@ -95,39 +95,39 @@ def _cluster_ips(subject: str, spec: Fields, remarks: list[Remark]) -> tuple[str
         )
     if len(given) > len(_FAMILIES):
         raise InputError(subject, field, several, "at most one address of each family")
-    found = {ip: address(subject, field, ip, remarks) for ip in given}
-    families = [family(found[ip]) for ip in given]
+    canonical = {ip: address(subject, field, ip, remarks) for ip in given}
+    families = [family(canonical[ip]) for ip in given]
     if len(set(families)) < len(families):
         raise InputError(subject, field, several, "at most one address of each family")
     for index, wanted in enumerate(texts(subject, spec, "spec.ipFamilies")[: len(several)]):
         ip = several[index]
-        if ip in found and _FAMILIES.get(wanted) != family(found[ip]):
+        if ip in canonical and _FAMILIES.get(wanted) != family(canonical[ip]):
             raise InputError(subject, f"{field}[{index}]", ip, f"an address of {wanted} as in spec.ipFamilies")
-    return tuple(found[ip] for ip in given)
+    return tuple(canonical[ip] for ip in given)
 
 
 def _addresses(
     subject: str, path: str, values: list[str], families: set[int], remarks: list[Remark]
 ) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    addresses: dict[str, None] = {}
     for value in filled(subject, path, values, remarks):
         ip = address(subject, path, value, remarks)
         if family(ip) in families:
-            found[ip] = None
+            addresses[ip] = None
         else:
             lacking = (
                 f"{subject}: {path} has {shown(value)}, of a family in which the service has no cluster IP; it is"
                 " left out"
             )
             remarks.append(Remark(lacking, False))
-    return tuple(found)
+    return tuple(addresses)
 
 
 def _ingress(subject: str, obj: Fields) -> list[str]:
     """Return the ingress addresses that nodes must serve: those whose ipMode is VIP or absent."""
     status = read(subject, obj, "status", dict, {})
     balancer = read(subject, status, "status.loadBalancer", dict, {})
-    found = []
+    addresses = []
     for item in read(subject, balancer, "status.loadBalancer.ingress", list, []):
         if not isinstance(item, dict):
             raise InputError(subject, "status.loadBalancer.ingress", item, "a mapping")
@@ -136,8 +136,8 @@ def _ingress(subject: str, obj: Fields) -> list[str]:
         if mode not in (None, "VIP", "Proxy"):
             raise InputError(subject, "status.loadBalancer.ingress.ipMode", mode, "VIP or Proxy")
         if ip and mode != "Proxy":
-            found.append(ip)
-    return found
+            addresses.append(ip)
+    return addresses
 
 
 def _source_ranges(subject: str, spec: Fields, remarks: list[Remark]) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ def _source_ranges(subject: str, spec: Fields, remarks: list[Remark]) -> tuple[s
     wanted = filled(subject, path, given, remarks)
     if given and not wanted:
         raise InputError(subject, path, given, "networks such as 192.0.2.0/24; an empty list would admit all clients")
-    found: dict[str, None] = {}
+    ranges: dict[str, None] = {}
     for text in wanted:
         try:
             masked, plain = lenient_network(text.strip())
@@ -161,8 +161,8 @@ def _source_ranges(subject: str, spec: Fields, remarks: list[Remark]) -> tuple[s
             remarks.append(respelled(subject, path, text, masked))
         elif _has_host_bits(text.strip()):
             remarks.append(Remark(f"{subject}: {path} has {shown(text)} with host bits set; {masked} is used", False))
-        found[masked] = None
-    return tuple(found)
+        ranges[masked] = None
+    return tuple(ranges)
 
 
 def _has_host_bits(cidr: str) -> bool:
@@ -174,7 +174,7 @@ def _has_host_bits(cidr: str) -> bool:
 
 
 def _ports(subject: str, spec: Fields) -> tuple[ServicePort, ...]:
-    found = []
+    ports = []
     names = set()
     for index, item in enumerate(read(subject, spec, "spec.ports", list, [])):
         path = f"spec.ports[{index}]"
@@ -190,10 +190,10 @@ def _ports(subject: str, spec: Fields) -> tuple[ServicePort, ...]:
         if port.name in names:
             raise InputError(subject, f"{path}.name", port.name, "a name that no other port of the service has")
         names.add(port.name)
-        found.append(port)
-    if not found:
+        ports.append(port)
+    if not ports:
         raise InputError(subject, "spec.ports", spec.get("ports"), "at least one port")
-    return tuple(found)
+    return tuple(ports)
 
 
 def _affinity(subject: str, spec: Fields) -> int:

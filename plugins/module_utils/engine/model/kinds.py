@@ -82,8 +82,8 @@ def _nft_set_text(_key: Any, value: Any) -> str:
 
 def _nft_chain_text(key: Any, value: Any) -> str:
     hook = value.hook
-    place = f"type {hook.type} hook {hook.hook} priority {hook.priority} policy {hook.policy}, " if hook else ""
-    return place + _rules_text(key, value.rules)
+    declaration = f"type {hook.type} hook {hook.hook} priority {hook.priority} policy {hook.policy}, " if hook else ""
+    return declaration + _rules_text(key, value.rules)
 
 
 def _lines_text(_key: Any, value: Any) -> str:

@@ -69,14 +69,14 @@ def render(state: ReadState) -> str:
     for table in sorted(state.get("nft_table", {})):
         blocks = [_set(key, state["nft_set"][key], members.get(key, ())) for key in sorted(sets.get(table, ()))]
         values = state.get("nft_chain", {})
-        ordered = sorted(chains.get(table, ()), key=lambda key: (_place(values[key].hook), key.name))
+        ordered = sorted(chains.get(table, ()), key=lambda key: (_order(values[key].hook), key.name))
         blocks.extend(_chain(key, values[key]) for key in ordered)
         body = "\n".join(blocks)
         parts.append(f"add table {table}\ndelete table {table}\ntable {table} {{\n{body}}}\n")
     return "".join(parts)
 
 
-def _place(hook: Hook | None) -> tuple[int, int, int]:
+def _order(hook: Hook | None) -> tuple[int, int, int]:
     """Order base chains before the others, by type, hook and priority."""
     if hook is None:
         return len(_TYPES), 0, 0

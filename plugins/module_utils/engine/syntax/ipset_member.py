@@ -243,12 +243,12 @@ def _option(name: str, value: str, subject: str) -> str:
 def _pair(name: str, value: str, subject: str) -> str:
     """Spell ``skbmark 0xMARK[/0xMASK]`` and ``skbprio MAJOR:MINOR``, both hexadecimal."""
     sign = "/" if name == "skbmark" else ":"
-    first, found, second = value.partition(sign)
+    first, separator, second = value.partition(sign)
     try:
         if name == "skbmark":
-            if first[:2].lower() != "0x" or (found and second[:2].lower() != "0x"):
+            if first[:2].lower() != "0x" or (separator and second[:2].lower() != "0x"):
                 raise ValueError("not hexadecimal")
-            mark, mask = int(first, 16), int(second, 16) if found else 0xFFFFFFFF
+            mark, mask = int(first, 16), int(second, 16) if separator else 0xFFFFFFFF
             if not mark and not mask:
                 return ""
             return f"skbmark {mark:#x}" + ("" if mask == 0xFFFFFFFF else f"/{mask:#x}")

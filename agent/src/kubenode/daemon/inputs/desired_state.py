@@ -175,9 +175,9 @@ class DesiredState:
             if self.source is not None and self.source.path == api.describe():
                 return self.source
             snapshot = os.path.join(self._options.state, SNAPSHOT)
-            found = Kubernetes(api, snapshot, self._log)
-            found.start()
-            return found
+            kubernetes = Kubernetes(api, snapshot, self._log)
+            kubernetes.start()
+            return kubernetes
         path = self._options.manifests or config.manifests_directory
         return self.source if self.source is not None and self.source.path == path else Manifests(path)
 
@@ -244,23 +244,23 @@ class DesiredState:
         if self.source is None or self.cluster is None:
             return
         objects = self.cluster.problems
-        found = {text: (_UNUSABLE, str(name[1])) for name, texts in objects.items() for text in texts}
-        found.update({text: (self.source.about, name) for name, text in self.source.problems.items()})
-        found.update(
+        problems = {text: (_UNUSABLE, str(name[1])) for name, texts in objects.items() for text in texts}
+        problems.update({text: (self.source.about, name) for name, text in self.source.problems.items()})
+        problems.update(
             {text: (_RESPELLED, str(name[1])) for name, texts in self.cluster.warnings.items() for text in texts}
         )
         fresh: dict[str, list[str]] = {}
-        for text, (about, _name) in found.items():
+        for text, (about, _name) in problems.items():
             if text not in self._reported:
                 fresh.setdefault(about, []).append(text)
         for about, texts in fresh.items():
             say = self._log.warning if about == _RESPELLED else self._log.error
             for text in self._log.first(about, texts):
-                say(about, object=found[text][1], reason=text)
-        gone = [text for text in self._reported if text not in found]
+                say(about, object=problems[text][1], reason=text)
+        gone = [text for text in self._reported if text not in problems]
         for text in self._log.first(_MENDED, gone) if gone else ():
             self._log.info(_MENDED, object=self._reported[text], reason=text)
-        self._reported = {text: name for text, (_about, name) in found.items()}
+        self._reported = {text: name for text, (_about, name) in problems.items()}
         tell = getattr(self.source, "report", None)
         if tell is not None:
             tell(objects)

@@ -136,20 +136,20 @@ class Reconciler:
             try:
                 next(looking)
             except StopIteration as end:
-                found: Differences = end.value
+                differences: Differences = end.value
                 break
             yield
             if believed.written is not written or not self.synced:
                 looking.close()
                 return None
         kept = self._kept()
-        believed.correct(found.news)
+        believed.correct(differences.news)
         with self.ledger.locked():
             self._read_owners(self.ledger.open())
             believed.written, self.known = None, False
             part, have, want = None, believed.items, self.want
             if not self.policy.adopt:
-                part = deserving(found, have, want, self.draining, kept, believed.others)
+                part = deserving(differences, have, want, self.draining, kept, believed.others)
             if part is not None:
                 have, want = only(have, part), only(want, part)
             report = self._pass(self.ledger.open(), have, want, part, start)._replace(full=True)

@@ -231,10 +231,10 @@ def _read(response: HTTPResponse, most: int) -> bytes:
 def _unpacked(packed: Any, data: bytes, most: int) -> bytes:
     """Unpack at most ``most`` bytes: a compressed kilobyte may hold a megabyte."""
     try:
-        found: bytes = packed.decompress(data, most)
+        unpacked: bytes = packed.decompress(data, most)
     except zlib.error:
         raise ApiError("the API's answer is not gzip, as it says") from None
-    return found
+    return unpacked
 
 
 def _is_untrusted(error: ssl.SSLCertVerificationError) -> bool:

@@ -71,10 +71,10 @@ class Credentials:
             issued = self._issued
             if issued is not None and issued.plugin == plugin and self._good(issued):
                 return issued.identity
-            found, until = _credential(_run(plugin), plugin)
+            credential, until = _credential(_run(plugin), plugin)
             left = until - self._wall()
-            self._issued = _Issued(plugin, found, until, self._monotonic() + left)
-            return found
+            self._issued = _Issued(plugin, credential, until, self._monotonic() + left)
+            return credential
 
     def _good(self, issued: _Issued) -> bool:
         if not issued.until:

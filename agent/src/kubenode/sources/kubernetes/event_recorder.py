@@ -58,7 +58,7 @@ class Events(threading.Thread):
         self._stopping = threading.Event()
         self._tokens = float(burst)
         self._filled = clock()
-        self._told: set[tuple[tuple[str, str], str]] = set()
+        self._recorded: set[tuple[tuple[str, str], str]] = set()
         self._queue: queue.Queue[tuple[str, dict[str, Any]] | None] = queue.Queue(burst)
 
     def began(self) -> None:
@@ -70,14 +70,14 @@ class Events(threading.Thread):
     def report(self, problems: Mapping[tuple[str, str], tuple[str, ...]], uid: Callable[[ObjectKey], str]) -> None:
         """Queue an event for each new problem of an object. A problem that was solved meanwhile counts as new."""
         now = {(subject, text) for subject, texts in problems.items() for text in texts}
-        self._told &= now
-        for subject, text in sorted(now - self._told):
+        self._recorded &= now
+        for subject, text in sorted(now - self._recorded):
             kind, name = subject
             namespace, _slash, last = name.rpartition("/")
             key = ObjectKey(kind, namespace, last)
             reason = next((known for field, known in _REASONS.items() if f": {field} is " in text), _CANNOT_SERVE)
             if self._add(namespace, reason, "Warning", text, key, self._node if kind == "Node" else uid(key)):
-                self._told.add((subject, text))
+                self._recorded.add((subject, text))
 
     def stop(self) -> None:
         """End the thread, without waiting for it."""

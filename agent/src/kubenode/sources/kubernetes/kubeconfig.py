@@ -65,12 +65,12 @@ class Kubeconfig:
 
     def _parse(self, data: bytes) -> tuple[Access, str]:
         try:
-            found = documents(data.decode())
+            parsed = documents(data.decode())
         except UnicodeDecodeError:
             raise AccessError(f"{self.name}: not text in UTF-8") from None
         except DocumentError as error:
             raise AccessError(f"{self.path}:{error.line}: {error.what}") from None
-        config = found[0][1] if len(found) == 1 else None
+        config = parsed[0][1] if len(parsed) == 1 else None
         if not isinstance(config, Mapping) or config.get("kind", "Config") != "Config":
             raise AccessError(f"{self.name}: expected one document of kind Config")
         context_name = self._field(config, "current-context", "")
@@ -183,8 +183,8 @@ class Kubeconfig:
         items = config.get(section)
         for item in items if isinstance(items, list) else ():
             if isinstance(item, Mapping) and item.get("name") == name and isinstance(item.get(inner), Mapping):
-                found: Mapping[str, Any] = item[inner]
-                return found
+                fields: Mapping[str, Any] = item[inner]
+                return fields
         raise AccessError(f"{self.name}: {section} has no {inner} {name!r}")
 
     def _field(self, mapping: Mapping[str, Any], field: str, where: str) -> str:

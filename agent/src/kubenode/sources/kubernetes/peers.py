@@ -24,8 +24,8 @@ class Peers:
 
     def add(self, texts: Iterable[str]) -> bool:
         """Add addresses, without texts that are none, such as host names; tell whether an address is new."""
-        found = addresses(texts) - self.addresses
-        if found:
-            self._known = (*self._known, *sorted(found))[-_MOST:]
+        new = addresses(texts) - self.addresses
+        if new:
+            self._known = (*self._known, *sorted(new))[-_MOST:]
             self.addresses = frozenset(self._known)
-        return bool(found)
+        return bool(new)

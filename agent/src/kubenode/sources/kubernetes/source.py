@@ -265,8 +265,8 @@ class Kubernetes:
         return self._store.find(ObjectKey("Node", "", self.node))
 
     def _uid(self, key: ObjectKey) -> str:
-        found = self._store.find(key)
-        return str(found["metadata"].get("uid") or "") if found is not None else ""
+        item = self._store.find(key)
+        return str(item["metadata"].get("uid") or "") if item is not None else ""
 
     def _connected(self, address: str) -> None:
         if self._peers.add((address,)):
@@ -281,21 +281,21 @@ class Kubernetes:
     def _restore(self) -> None:
         self._restore_tried = True
         try:
-            found = snapshot.read(self._state, self.node)
+            saved = snapshot.read(self._state, self.node)
         except snapshot.SnapshotError as error:
             self._log.warning("restored no state while the Kubernetes API is unreachable", reason=str(error))
             return
-        self._peers.add((host(found.server), *found.peers))
+        self._peers.add((host(saved.server), *saved.peers))
         listed = {reflector.resource.kind for reflector in self._reflectors if reflector.listed}
-        for key, text, item in found.objects:
+        for key, text, item in saved.objects:
             if key.kind not in listed:
                 self._store.restore(key, text, item)
-        written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.written))
+        written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(saved.written))
         self._restored = (
-            f"until the Kubernetes API's lists are complete: {len(found.objects)} objects as they were at {written} "
+            f"until the Kubernetes API's lists are complete: {len(saved.objects)} objects as they were at {written} "
             f"are restored from {self._state}"
         )
-        self._log.warning("restored the last state from the snapshot", reason=self._restored, server=found.server)
+        self._log.warning("restored the last state from the snapshot", reason=self._restored, server=saved.server)
 
     def _save(self) -> int:
         server = ""

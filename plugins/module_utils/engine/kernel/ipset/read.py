@@ -74,23 +74,23 @@ def read(names: Collection[str] | None = None, members: bool = True) -> dict[str
             return dump.read(names)
         except dump.UnfamiliarError:
             pass
-    found: dict[Any, Any]
+    items: dict[Any, Any]
     if not members:
         output = query(["list", "-t", *_only(names)])
         with decoding(_PRINTED):
-            found = {name: header for name, header in _listed(_text(output)) if names is None or name in names}
-        return {"set": _with_forceadd(found)}
+            items = {name: header for name, header in _listed(_text(output)) if names is None or name in names}
+        return {"set": _with_forceadd(items)}
     saved = read_saved(names)
-    found = {}
+    items = {}
     collecting = gc.isenabled()
     gc.disable()  # no garbage arises here, and collections take half of the time
     try:
         for one in saved.values():
-            found.update(_members(one))
+            items.update(_members(one))
     finally:
         if collecting:
             gc.enable()
-    return {"set": {name: one.header for name, one in saved.items()}, "member": found}
+    return {"set": {name: one.header for name, one in saved.items()}, "member": items}
 
 
 def read_saved(names: Collection[str] | None = None) -> dict[str, Saved]:

@@ -142,11 +142,11 @@ def _bisect(family: int, lines: list[str], refused: Complaint) -> Complaint:
     good, bad, words = 0, len(rules), refused.text
     while bad - good > 1:
         middle = (good + bad) // 2
-        found = restore(family, [*head, *(lines[index] for index in rules[:middle]), "COMMIT"])
-        if found is None:
+        complaint = restore(family, [*head, *(lines[index] for index in rules[:middle]), "COMMIT"])
+        if complaint is None:
             good = middle
         else:
-            bad, words = middle, found.text
+            bad, words = middle, complaint.text
     return Complaint(rules[good] + 1, words)
 
 

@@ -25,7 +25,7 @@ def unfit(kind: str, key: Any, value: Any) -> str:
     server = key.server if kind == "real_server" else key
     for field, given, expected in _limits(server, key, value):
         if not _within(given, expected):
-            return f"{name(kind, key)}: {field} is {given!r}, expected {_said(expected)}"
+            return f"{name(kind, key)}: {field} is {given!r}, expected {_in_words(expected)}"
     return f"{name(kind, key)}: it has a value that the kernel cannot be given"
 
 
@@ -78,7 +78,7 @@ def _within(given: Any, expected: Any) -> bool:
     return isinstance(given, int) and not isinstance(given, bool) and expected[0] <= given <= expected[1]
 
 
-def _said(expected: Any) -> str:
+def _in_words(expected: Any) -> str:
     if isinstance(expected, str):
         return f"an ASCII name of at most {MAXIMUM_NAME} characters" if expected == "name" else f"an {expected}"
     if isinstance(expected[0], str):

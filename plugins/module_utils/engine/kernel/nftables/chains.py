@@ -57,8 +57,10 @@ def encode_chain(key: ChainKey, hook: Hook | None = None) -> bytes:
         return payload
     if hook.hook not in _HOOKS or hook.policy not in _POLICIES or not -(1 << 31) <= hook.priority < 1 << 31:
         raise ValueError(f"{hook} cannot be written")
-    place = attribute(HOOK_HOOKNUM, U32.pack(_HOOKS[hook.hook])) + attribute(HOOK_PRIORITY, I32.pack(hook.priority))
-    payload += nested(CHAIN_HOOK, place) + attribute(CHAIN_POLICY, U32.pack(_POLICIES[hook.policy]))
+    hook_fields = attribute(HOOK_HOOKNUM, U32.pack(_HOOKS[hook.hook])) + attribute(
+        HOOK_PRIORITY, I32.pack(hook.priority)
+    )
+    payload += nested(CHAIN_HOOK, hook_fields) + attribute(CHAIN_POLICY, U32.pack(_POLICIES[hook.policy]))
     return payload + string_attribute(CHAIN_TYPE, hook.type)
 
 
@@ -71,8 +73,8 @@ def decode_chain(table: TableKey, fields: dict[int, bytes]) -> tuple[ChainKey, H
     key = ChainKey(table, string(fields[CHAIN_NAME]))
     if CHAIN_HOOK not in fields:
         return key, None
-    place = attributes(fields[CHAIN_HOOK])
-    (number,), (priority,) = U32.unpack(place[HOOK_HOOKNUM]), I32.unpack(place[HOOK_PRIORITY])
+    hook_fields = attributes(fields[CHAIN_HOOK])
+    (number,), (priority,) = U32.unpack(hook_fields[HOOK_HOOKNUM]), I32.unpack(hook_fields[HOOK_PRIORITY])
     (policy,) = U32.unpack(fields[CHAIN_POLICY])
     hook = Hook(string(fields[CHAIN_TYPE]), _named(_HOOK_NAMES, number), priority, _named(_POLICY_NAMES, policy))
     return key, hook

@@ -145,20 +145,20 @@ def decode_elements(key: SetKey, value: NftSet, lists: Iterable[bytes]) -> dict[
     types = [_TYPES[name] for name in value.types]
     size = sum(type_.size + len(type_.padding) for type_ in types) if len(types) > 1 else types[0].size
     raw = [_read(item, size) for payload in lists for item in elements(payload)]
-    found: dict[ElementKey, str] = {}
+    decoded: dict[ElementKey, str] = {}
     if any(flags & ELEM_CATCHALL for _first, _last, flags in raw):
-        found[ElementKey(key, CATCHALL)] = ""
+        decoded[ElementKey(key, CATCHALL)] = ""
         raw = [item for item in raw if not item[2] & ELEM_CATCHALL]
     make = tuple.__new__
     if not value.interval:
         for first, _last, _flags in raw:
             texts = tuple([type_.format.unpack(part) for type_, part in zip(types, _split(types, first))])
-            found[make(ElementKey, (key, texts))] = ""
-        return found
+            decoded[make(ElementKey, (key, texts))] = ""
+        return decoded
     for first, last in _ranges(raw, size) if len(types) == 1 else [item[:2] for item in raw]:
         parts = zip(types, _split(types, first), _split(types, last))
-        found[ElementKey(key, tuple([_text(type_, low, high) for type_, low, high in parts]))] = ""
-    return found
+        decoded[ElementKey(key, tuple([_text(type_, low, high) for type_, low, high in parts]))] = ""
+    return decoded
 
 
 def _header(value: NftSet) -> dict[int, int]:

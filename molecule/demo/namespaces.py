@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Places of the demo's lab that run commands: the client, a node, a pod."""
+"""Network namespaces of the demo's lab that run commands: those of the client, the nodes and the pods."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Place(NamedTuple):
-    """Place of a command: the client's namespace, a node, or with ``pod`` a pod's namespace on a node."""
+class Namespace(NamedTuple):
+    """Network namespace that runs commands: the client's, a node's own, or with ``pod`` a pod's on a node."""
 
     name: str
     node: str = ""
     pod: str = ""
 
 
-def client() -> Place:
-    """Return the client's place."""
-    return Place(CLIENT)
+def client() -> Namespace:
+    """Return the client's namespace."""
+    return Namespace(CLIENT)
 
 
-def node(name: str) -> Place:
-    """Return a node's place."""
-    return Place(name, name)
+def node(name: str) -> Namespace:
+    """Return a node's namespace."""
+    return Namespace(name, name)
 
 
-def pod(of: Pod) -> Place:
-    """Return a pod's place."""
-    return Place(of.name, of.node, of.name)
+def pod(of: Pod) -> Namespace:
+    """Return a pod's namespace."""
+    return Namespace(of.name, of.node, of.name)
 
 
 class Lab:
@@ -71,28 +71,33 @@ class Lab:
         """Return the IPv4 address of a node or of the client."""
         return self.lab.hosts[host].ipv4
 
-    def command(self, place: Place, command: str) -> list[str]:
-        """Return the command, for this machine, that runs a shell command in a place."""
-        if not place.node:
-            return ["ip", "netns", "exec", self.lab.client_namespace(place.name), "sh", "-c", command]
-        inside = f"ip netns exec {place.pod} sh -c {shlex.quote(command)}" if place.pod else command
-        return ["ssh", "-F", str(self.lab.directory / "ssh_config"), place.node, inside]
+    def command(self, namespace: Namespace, command: str) -> list[str]:
+        """Return the command, for this machine, that runs a shell command in a namespace."""
+        if not namespace.node:
+            return ["ip", "netns", "exec", self.lab.client_namespace(namespace.name), "sh", "-c", command]
+        inside = f"ip netns exec {namespace.pod} sh -c {shlex.quote(command)}" if namespace.pod else command
+        return ["ssh", "-F", str(self.lab.directory / "ssh_config"), namespace.node, inside]
 
-    def run(self, place: Place, command: str, text: str = "", timeout: float = 120) -> str:
-        """Run a shell command in a place, with ``text`` as its input, and return its output.
+    def run(self, namespace: Namespace, command: str, text: str = "", timeout: float = 120) -> str:
+        """Run a shell command in a namespace, with ``text`` as its input, and return its output.
 
         Raises:
             DemoError: the command failed or took too long; with its output.
         """
         try:
             done = subprocess.run(
-                self.command(place, command), input=text, capture_output=True, text=True, timeout=timeout, check=False
+                self.command(namespace, command),
+                input=text,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
             )
         except subprocess.TimeoutExpired:
-            fail(f"{place.name}: `{command}` not done after {timeout:.0f} s")
+            fail(f"{namespace.name}: `{command}` not done after {timeout:.0f} s")
         if done.returncode:
             fail(
-                f"{place.name}: `{command}` ended with status"
+                f"{namespace.name}: `{command}` ended with status"
                 f" {done.returncode}:\n{(done.stderr or done.stdout).strip()}"
             )
         return done.stdout
