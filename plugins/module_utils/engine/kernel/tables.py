@@ -5,14 +5,24 @@
 
 from __future__ import annotations
 
-from . import ipset, iptables, ipvs, nftables, sysctls
+from typing import Any
+
+from ..model.step import Step
+from . import Result, ipset, iptables, ipvs, sysctls
 from .rtnetlink import addresses
 
-TABLES = {
+
+def _nftables(steps: list[Step], keep_going: bool = False) -> Result:
+    from . import nftables  # late: a node whose rules are in iptables does not need its files
+
+    return nftables.apply(steps, keep_going)
+
+
+TABLES: dict[str, Any] = {
     "sysctls": sysctls.apply,
     "addresses": addresses.apply,
     "ipset": ipset.apply,
     "iptables": iptables.apply,
-    "nftables": nftables.apply,
+    "nftables": _nftables,
     "ipvs": ipvs.apply,
 }

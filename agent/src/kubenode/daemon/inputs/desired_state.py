@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...configuration import ConfigurationError, load
 from ...engine.desired.cluster import Cluster
-from ...engine.desired.nft_changes import NftChanges
-from ...engine.desired.nft_sets import member_of
 from ...engine.desired.object_store import ObjectName
 from ...engine.desired.settings import Config
 from ...engine.desired.vip_allocator import VipHolders
@@ -27,6 +25,9 @@ from ...log import Log
 from ...manifests.directory import Changes, Manifests
 from ...manifests.documents import Object
 from ...paths import SNAPSHOT
+
+if TYPE_CHECKING:
+    from ...engine.desired.nft_changes import NftChanges
 
 _NOTHING = Changes([], [])
 _UNUSABLE = "object cannot be used as it is"
@@ -73,7 +74,11 @@ class Source(Protocol):
 
 def _of_cluster(kind: str, key: Any) -> tuple[str, Any]:
     """Return an item as the cluster names it, which knows members of IP sets and no elements of nftables."""
-    member = member_of(key) if kind == "nft_element" else None
+    if kind != "nft_element":
+        return kind, key
+    from ...engine.desired.nft_sets import member_of  # loaded with the first change
+
+    member = member_of(key)
     return (kind, key) if member is None else ("member", member)
 
 
@@ -95,7 +100,7 @@ class DesiredState:
         self._log = log
         self._reported: dict[str, str] = {}  # sentence -> the object that it is about
         self._owned = owned
-        self._nft_changes = NftChanges()
+        self._nft_changes: NftChanges | None = None
         self._fresh = False  # whether the cluster is new: items that it does not want are not desired
 
     @property
@@ -225,8 +230,15 @@ class DesiredState:
         fresh, self._fresh = self._fresh, False
         changes = possible(self.cluster.take())
         if self.rules_backend == NFTABLES:
-            return (self._nft_changes.whole(changes) if fresh else self._nft_changes.changed(changes)), fresh
+            return (self._in_nftables().whole(changes) if fresh else self._in_nftables().changed(changes)), fresh
         return changes, fresh
+
+    def _in_nftables(self) -> NftChanges:
+        from ...engine.desired.nft_changes import NftChanges  # late: iptables as the back end does not need it
+
+        if self._nft_changes is None:
+            self._nft_changes = NftChanges()
+        return self._nft_changes
 
     def take_holders(self) -> Mapping[VirtualServerKey, tuple[str, str] | None]:
         """Return the changed holders of virtual servers (:meth:`.Cluster.take_holders`).
