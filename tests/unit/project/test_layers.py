@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,29 @@ def test_imports_are_seen() -> None:
     assert "agent.daemon.watchers_and_outputs" in EDGES["agent.daemon.lifecycle"]  # an import within a function
     assert "engine.errors" in EDGES["agent.daemon.lifecycle"]  # an import through a link
     assert len(EDGES) > 200
+
+
+def documented() -> dict[str, tuple[str, ...]]:
+    """Return what architecture.md allows to import: entry of ARROWS -> parts of the engine and the collection."""
+    page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    allowed = {}
+    for packages, text in re.findall(r"^\| (`(?:engine/|_).*?) \| (.*) \|$", page.split("## Layers")[1], re.MULTILINE):
+        whole = ["the engine"] if "the engine" in text else []
+        for package in re.findall(r"`([^`]+)`", packages):
+            allowed[package.removesuffix(".py").replace("/", ".")] = (*whole, *re.findall(r"`([^`]+)`", text))
+    return allowed
+
+
+def in_words(name: str) -> set[str]:
+    """Return how the page names the allowed imports of an entry; the ledger's helpers are parts of it."""
+    whole = ARROWS[name] >= _ENGINE
+    parts = ARROWS[name] - {name, "engine", "engine.errors"} - (_ENGINE if whole else _LEDGER - {"engine.ledger"})
+    own = {"engine.ledger"} if name in _LEDGER else set()
+    return {part.removeprefix("engine.") for part in parts - own} | ({"the engine"} if whole else set())
+
+
+def test_the_page_has_the_arrows_of_this_table() -> None:
+    allowed = documented()
+    assert len(allowed) >= 13
+    assert allowed.keys() <= ARROWS.keys()
+    assert {name: in_words(name) for name in allowed} == {name: set(words) for name, words in allowed.items()}
