@@ -6,20 +6,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from support import properties  # noqa: F401
 from support.nftables import rules
 from support.processes.namespace import fresh, sh
+from support.tables.nft_example import (
+    CLUSTER_IPS,
+    KINDS,
+    NETWORKS,
+    OTHERS,
+    OWNED,
+    SERVICES,
+    SOURCES,
+    STATE,
+    TABLE,
+    TABLE6,
+    TCP,
+    TEXT,
+    VIPS,
+    applied,
+    changed,
+    elements,
+    listed,
+)
 
-from kubenode.engine.errors import BusyError
 from kubenode.engine.kernel import nftables
-from kubenode.engine.kernel.nftables.write import rehearse
 from kubenode.engine.model import State
 from kubenode.engine.model.nftables import (
-    Bits,
     ChainKey,
     Compare,
     DestinationNat,
@@ -30,192 +45,22 @@ from kubenode.engine.model.nftables import (
     Masquerade,
     NftChain,
     NftSet,
-    Random,
-    Reject,
     Rule,
     SetKey,
-    SetMark,
     TableKey,
     Verdict,
 )
 from kubenode.engine.model.step import Step
 from kubenode.engine.plan import plan
 
-TABLE, TABLE6 = TableKey("ip", "kubenode"), TableKey("ip6", "kubenode")
-OWNED = {"nft_table": [TABLE, TABLE6]}
-SERVICE = ("ip daddr", "meta l4proto", "th dport")
-KINDS = ("nft_table", "nft_set", "nft_element", "nft_chain")
 FOREIGN = (
     "table ip theirs { set s { type ether_addr; }; chain c { counter packets 1 bytes 2; tcp dport { 1, 2 } accept; }; }"
 )
-
-# Text for nft, and the state that it describes.
-TEXT = """\
-table ip kubenode {
-	set cluster_ips {
-		type ipv4_addr . inet_proto . inet_service
-		elements = { 10.96.0.1 . tcp . 443 }
-	}
-
-	set node_ports {
-		type inet_proto . inet_service
-	}
-
-	set sources {
-		type ipv4_addr . inet_proto . inet_service . ipv4_addr
-		flags interval
-		elements = { 10.96.0.1 . tcp . 80 . 10.0.0.0/8 }
-	}
-
-	set vips {
-		type ipv4_addr
-		elements = { 10.96.0.1 }
-	}
-
-	set networks {
-		type ipv4_addr
-		flags interval
-		elements = { 10.0.0.0/8, 11.0.0.0/8 }
-	}
-
-	chain services {
-		ip saddr != 10.244.0.0/16 ip daddr . meta l4proto . th dport @cluster_ips meta mark set meta mark | 0x00004000
-		fib daddr type local meta l4proto . th dport @node_ports return comment "node ports"
-		ct state established,new ct status ! dnat iifname != "lo" drop
-		ct original ip daddr 10.96.0.0/12 meta l4proto tcp ct original proto-dst 80 accept
-		numgen random mod 2 0 ip daddr @networks goto others
-	}
-
-	chain others {
-		meta mark & 0x00004000 == 0x00000000 return
-		icmp type echo-request reject
-		reject with tcp reset
-	}
-
-	chain prerouting {
-		type nat hook prerouting priority dstnat; policy accept;
-		jump services
-		tcp dport 80 dnat to 10.0.0.1:8080
-	}
-
-	chain postrouting {
-		type nat hook postrouting priority srcnat; policy accept;
-		meta mark set meta mark ^ 0x00004000
-		masquerade fully-random
-	}
-}
-"""
-CLUSTER_IPS, VIPS = SetKey(TABLE, "cluster_ips"), SetKey(TABLE, "vips")
-SOURCES, NETWORKS = SetKey(TABLE, "sources"), SetKey(TABLE, "networks")
-SERVICES, OTHERS = ChainKey(TABLE, "services"), ChainKey(TABLE, "others")
-TCP = Compare("meta l4proto", "tcp")
-STATE: State = {
-    "nft_table": {TABLE: 0},
-    "nft_set": {
-        CLUSTER_IPS: NftSet(("ipv4_addr", "inet_proto", "inet_service")),
-        SetKey(TABLE, "node_ports"): NftSet(("inet_proto", "inet_service")),
-        SOURCES: NftSet(("ipv4_addr", "inet_proto", "inet_service", "ipv4_addr"), True),
-        VIPS: NftSet(("ipv4_addr",)),
-        NETWORKS: NftSet(("ipv4_addr",), True),
-    },
-    "nft_element": {
-        ElementKey(CLUSTER_IPS, ("10.96.0.1", "tcp", "443")): "",
-        ElementKey(SOURCES, ("10.96.0.1", "tcp", "80", "10.0.0.0/8")): "",
-        ElementKey(VIPS, ("10.96.0.1",)): "",
-        ElementKey(NETWORKS, ("10.0.0.0/8",)): "",
-        ElementKey(NETWORKS, ("11.0.0.0/8",)): "",
-    },
-    "nft_chain": {
-        SERVICES: NftChain(
-            None,
-            (
-                Rule(
-                    (
-                        Compare("ip saddr", "10.244.0.0/16", True),
-                        Lookup(SERVICE, "cluster_ips"),
-                        SetMark(0xFFFFBFFF, 0x4000),
-                    )
-                ),
-                Rule(
-                    (Compare("fib daddr type", "local"), Lookup(SERVICE[1:], "node_ports"), Verdict("return")),
-                    "node ports",
-                ),
-                Rule(
-                    (
-                        Bits("ct state", 10),
-                        Bits("ct status", 0x20, True),
-                        Compare("iifname", "lo", True),
-                        Verdict("drop"),
-                    )
-                ),
-                Rule(
-                    (
-                        Compare("ct original ip daddr", "10.96.0.0/12"),
-                        TCP,
-                        Compare("ct original proto-dst", "80"),
-                        Verdict("accept"),
-                    )
-                ),
-                Rule((Random(2), Lookup(("ip daddr",), "networks"), Verdict("goto", "others"))),
-            ),
-        ),
-        OTHERS: NftChain(
-            None,
-            (
-                Rule((Bits("meta mark", 0x4000, True), Verdict("return"))),
-                Rule(
-                    (
-                        Compare("meta l4proto", "icmp"),
-                        Compare("icmp type", "echo-request"),
-                        Reject("port-unreachable"),
-                    )
-                ),
-                Rule((TCP, Reject("tcp reset"))),
-            ),
-        ),
-        ChainKey(TABLE, "prerouting"): NftChain(
-            Hook("nat", "prerouting", -100),
-            (
-                Rule((Verdict("jump", "services"),)),
-                Rule((TCP, Compare("th dport", "80"), DestinationNat("10.0.0.1", 8080))),
-            ),
-        ),
-        ChainKey(TABLE, "postrouting"): NftChain(
-            Hook("nat", "postrouting", 100),
-            (Rule((SetMark(0xFFFFFFFF, 0x4000),)), Rule((Masquerade(True),))),
-        ),
-    },
-}
 
 
 @pytest.fixture(autouse=True)
 def namespace() -> None:
     fresh()
-
-
-def applied(want: State) -> State:
-    """Bring the kernel to a state; return what it has then."""
-    outcome = nftables.apply(plan(nftables.read(), want, OWNED).steps)
-    assert outcome.failed == []
-    return nftables.read()
-
-
-def changed(*changes: tuple[str, object, object]) -> State:
-    """Return STATE with other values; None removes an item."""
-    state = {kind: dict(items) for kind, items in STATE.items()}
-    for kind, key, value in changes:
-        state[kind][key] = value
-        if value is None:
-            del state[kind][key]
-    return state
-
-
-def elements(name: SetKey, members: Iterable[tuple[str, ...]]) -> list[Step]:
-    return [Step("nft_element", ElementKey(name, fields), None, "") for fields in members]
-
-
-def listed() -> str:
-    return sh("nft", "list", "ruleset")
 
 
 def test_written_state_is_read_and_listed_as_meant() -> None:
@@ -335,58 +180,6 @@ def test_twenty_thousand_elements_fit_into_one_transaction() -> None:
     assert nftables.read() == STATE
 
 
-def test_refused_step_is_named_and_leaves_all_as_it_was() -> None:
-    applied(STATE)
-    before = listed()
-    good = elements(CLUSTER_IPS, [(f"10.0.0.{number}", "tcp", "80") for number in range(200)])
-    missing = Step("nft_element", ElementKey(CLUSTER_IPS, ("10.9.9.9", "tcp", "80")), "", None)
-    outcome = nftables.apply([*good, missing])
-    assert (outcome.done, [failure.step for failure in outcome.failed]) == ([], [missing])
-    assert "No such file" in outcome.failed[0].message
-    assert listed() == before
-
-
-@pytest.mark.parametrize("place", [0, 7, 199])
-def test_refused_element_is_named_among_many(place: int) -> None:
-    applied(STATE)
-    steps = elements(SOURCES, [("10.96.0.2", "tcp", str(port), "10.0.0.0/8") for port in range(1, 200)])
-    overlap = elements(SOURCES, [("10.96.0.1", "tcp", "80", "10.1.0.0/16")])
-    outcome = nftables.apply([*steps[:place], *overlap, *steps[place:]], keep_going=True)
-    assert [failure.step for failure in outcome.failed] == overlap
-    assert "overlaps" in outcome.failed[0].message
-    assert outcome.done == steps
-    assert len(nftables.read()["nft_element"]) == len(STATE["nft_element"]) + len(steps)
-
-
-def test_refused_chain_fails_all_steps() -> None:
-    applied(STATE)
-    bad = Step("nft_chain", ChainKey(TABLE, "bad"), None, NftChain(None, (Rule((Verdict("jump", "nowhere"),)),)))
-    good = elements(VIPS, [("10.0.0.9",)])
-    outcome = nftables.apply([*good, bad], keep_going=True)
-    assert outcome.done == []
-    assert [failure.step for failure in outcome.failed] == [bad, *good]
-    assert "not done together with nftables chain ip kubenode bad" in outcome.failed[1].message
-    assert nftables.read() == STATE
-
-
-def test_value_that_cannot_be_written_is_named() -> None:
-    applied(STATE)
-    (bad,) = elements(VIPS, [("fd00::1",)])
-    outcome = nftables.apply([bad])
-    assert [failure.step for failure in outcome.failed] == [bad]
-    assert "fd00::1" in outcome.failed[0].message
-
-
-def test_change_of_another_process_is_noticed() -> None:
-    number, have = nftables.read_generation()
-    steps = plan(have, STATE, OWNED).steps
-    sh("nft", "add", "table", "ip", "theirs")
-    with pytest.raises(BusyError):
-        nftables.apply(steps, generation=number)
-    assert nftables.read([TABLE])["nft_table"] == {}
-    assert nftables.apply(steps, generation=nftables.generation()).failed == []
-
-
 def test_foreign_tables_stay_as_they_are() -> None:
     sh("nft", "-f", "-", text=FOREIGN)
     before = listed()
@@ -409,13 +202,3 @@ def test_foreign_rule_is_restored_by_the_inverse_step() -> None:
     assert nftables.read() == STATE
     assert nftables.apply([step.inverse() for step in steps]).failed == []
     assert listed() == before
-
-
-def test_probe_and_rehearsal_change_nothing() -> None:
-    before = nftables.generation()
-    assert nftables.missing_features() == []
-    assert rehearse(plan({}, STATE, OWNED).steps) == []
-    assert nftables.generation() == before
-    bad = Step("nft_chain", ChainKey(TABLE, "bad"), None, NftChain(None, (Rule((Lookup(("ip daddr",), "none"),)),)))
-    assert [failure.step for failure in rehearse([Step("nft_table", TABLE, None, 0), bad])] == [bad]
-    assert nftables.generation() == before
