@@ -82,7 +82,7 @@ def _opened(path: str, flags: int) -> int:
 def _cluster(path: str) -> Mapping[str, Any]:
     with open(path, "rb", opener=_opened) as file:
         parsed = documents((file.read(_MOST) or b"").decode())
-    config = parsed[0][1] if len(parsed) == 1 else None
+    _line, config = parsed[0] if len(parsed) == 1 else (0, None)
     context = _entry(config, "contexts", "context", _value(config, "current-context"))
     return _entry(config, "clusters", "cluster", _value(context, "cluster"))
 

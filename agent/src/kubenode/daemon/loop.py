@@ -14,7 +14,7 @@ import selectors
 import signal
 import time
 from heapq import heappop, heappush
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 Callback = Callable[[], None]
 _LONGEST_WAIT = 86400.0  # seconds; epoll_wait(2) counts milliseconds in an int
@@ -39,12 +39,20 @@ class Timer:
         return self.callback is not None
 
 
+class _Entry(NamedTuple):
+    """A timer in the heap: the earliest first, those of one moment in the order of their numbers."""
+
+    when: float
+    number: int
+    timer: Timer
+
+
 class Loop:
     """Runs callbacks until :meth:`stop`. A callback that raises ends the loop, so callbacks handle their errors."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._timers: list[tuple[float, int, Timer]] = []
+        self._timers: list[_Entry] = []
         self._count = 0
         self._signals: dict[int, Callback] = {}
         self._raised: list[int] = []
@@ -99,7 +107,7 @@ class Loop:
         """Call back once, in ``seconds`` or a little later."""
         timer = Timer(time.monotonic() + seconds, callback)
         self._count += 1
-        heappush(self._timers, (timer.when, self._count, timer))
+        heappush(self._timers, _Entry(timer.when, self._count, timer))
         return timer
 
     def on_signal(self, number: int, callback: Callback) -> None:
@@ -142,14 +150,14 @@ class Loop:
     def _patience(self) -> float | None:
         if self._raised:
             return 0.0
-        while self._timers and not self._timers[0][2].pending:
+        while self._timers and not self._timers[0].timer.pending:
             heappop(self._timers)
-        return min(max(0.0, self._timers[0][0] - time.monotonic()), _LONGEST_WAIT) if self._timers else None
+        return min(max(0.0, self._timers[0].when - time.monotonic()), _LONGEST_WAIT) if self._timers else None
 
     def _run_timers(self) -> None:
         now = time.monotonic()
-        while self._running and self._timers and self._timers[0][0] <= now:
-            timer = heappop(self._timers)[2]
+        while self._running and self._timers and self._timers[0].when <= now:
+            timer = heappop(self._timers).timer
             callback = timer.callback
             timer.cancel()
             if callback is not None:

@@ -118,7 +118,11 @@ def contribution(service: Service, slices: Sequence[EndpointSlice], contexts: It
         ready: set[str] = set()
         for port in service.ports:
             endpoints = candidates(slices, context.family, port.name, port.protocol, context.node)
-            ready.update(item[0][0] for item in endpoints.values() if item[0][2] & READY and _here(item, context))
+            ready.update(
+                item.endpoint.address
+                for item in endpoints.values()
+                if item.endpoint.flags & READY and _here(item, context)
+            )
             builder.add(port, endpoints)
         local_ready[context.family] = len(ready)
     checks = service.health_check_port
@@ -139,7 +143,7 @@ def _field(claim: ServiceVip) -> str:
 
 
 def _here(item: Candidate, context: Context) -> bool:
-    return bool(context.node) and item[0][1] == context.node
+    return bool(context.node) and item.endpoint.node == context.node
 
 
 class _Family:
@@ -334,8 +338,8 @@ def _server(service: Service, context: Context) -> VirtualServer:
 
 
 def _targets(chosen: list[Candidate]) -> tuple[Target, ...]:
-    return tuple([(item[0][0], item[1], item[2]) for item in chosen])
+    return tuple([(item.endpoint.address, item.port, item.weight) for item in chosen])
 
 
 def _serving(endpoints: Iterable[Candidate]) -> frozenset[AddressPort]:
-    return frozenset([(item[0][0], item[1]) for item in endpoints if item[0][2] & SERVING])
+    return frozenset([(item.endpoint.address, item.port) for item in endpoints if item.endpoint.flags & SERVING])

@@ -32,8 +32,8 @@ _FLAGS = {SCHED1: "flag-1", SCHED2: "flag-2", SCHED3: "flag-3"}
 def render(state: ReadState) -> str:
     """Return the virtual servers and real servers of a state, sorted."""
     reals: dict[VirtualServerKey, list[tuple[RealServerKey, RealServer]]] = {}
-    for item in state.get("real_server", {}).items():
-        reals.setdefault(item[0][0], []).append(item)
+    for key, value in state.get("real_server", {}).items():
+        reals.setdefault(key.server, []).append((key, value))
     lines = []
     servers = state.get("virtual_server", {})
     for key in sorted(servers, key=server_order):

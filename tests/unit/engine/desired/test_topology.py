@@ -130,11 +130,11 @@ def candidates(given: dict[str, dict[str, Any]]) -> list[Candidate]:
     )
     assert parsed is not None
     assert not problems
-    return [(item, 80, 1) for item in parsed.endpoints]
+    return [Candidate(item, 80, 1) for item in parsed.endpoints]
 
 
 def lasts(items: list[Candidate] | None) -> str | None:
-    return None if items is None else " ".join(sorted(item[0].address.rpartition(".")[2] for item in items))
+    return None if items is None else " ".join(sorted(item.endpoint.address.rpartition(".")[2] for item in items))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

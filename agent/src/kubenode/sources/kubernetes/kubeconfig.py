@@ -70,7 +70,7 @@ class Kubeconfig:
             raise AccessError(f"{self.name}: not text in UTF-8") from None
         except DocumentError as error:
             raise AccessError(f"{self.path}:{error.line}: {error.what}") from None
-        config = parsed[0][1] if len(parsed) == 1 else None
+        _line, config = parsed[0] if len(parsed) == 1 else (0, None)
         if not isinstance(config, Mapping) or config.get("kind", "Config") != "Config":
             raise AccessError(f"{self.name}: expected one document of kind Config")
         context_name = self._field(config, "current-context", "")
