@@ -15,7 +15,8 @@ from fuzz.targets.text import SCRATCH
 
 from kubenode.daemon.loop import Loop
 from kubenode.daemon.outputs.control import Control
-from kubenode.daemon.outputs.http import NOT_FOUND, Response, Server
+from kubenode.daemon.outputs.http import Server
+from kubenode.daemon.outputs.http_response import NOT_FOUND, Response
 
 _TURNS = 60  # of the loop for one input: a piece of it takes a few
 _PIECES = 6

@@ -19,7 +19,8 @@ from ...engine.errors import InputError
 from ...log import Log
 from ..loop import Loop, Timer
 from .exposition import CONTENT_TYPE
-from .http import JSON, NOT_FOUND, Response, Server
+from .http import Server
+from .http_response import JSON, NOT_FOUND, Response
 from .http_thread import HttpThread
 from .metrics import FAMILIES, Metrics
 

@@ -19,6 +19,7 @@ from .http_clients import Clients
 
 Result = TypeVar("Result")
 _LOOK_SECONDS = 1.0
+_LOAD_SECONDS = 1.0  # until the start of the agent is over
 
 
 class HttpThread:
@@ -98,6 +99,7 @@ class HttpThread:
         self._thread.start()
 
     def _run(self) -> None:
+        self.loop.after(_LOAD_SECONDS, _load)
         try:
             self.loop.run()
         finally:
@@ -122,3 +124,8 @@ class HttpThread:
             self._ended()
         while self._errors:
             self._report(self._errors.popleft())
+
+
+def _load() -> None:
+    """Load the code that answers, unless a client came first. So the first health check does not wait for it."""
+    from . import http_connection  # noqa: F401

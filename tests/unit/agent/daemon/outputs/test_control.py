@@ -19,7 +19,8 @@ from kubenode.cli.ask import question
 from kubenode.daemon.loop import Loop
 from kubenode.daemon.outputs.control import Control, ask
 from kubenode.daemon.outputs.control import answers as control_answers
-from kubenode.daemon.outputs.http import NOT_FOUND, Server
+from kubenode.daemon.outputs.http import Server
+from kubenode.daemon.outputs.http_response import NOT_FOUND
 from kubenode.engine.errors import EngineError
 
 

@@ -17,7 +17,8 @@ import pytest
 
 from kubenode.daemon.loop import Loop
 from kubenode.daemon.outputs.health import Health, Servers
-from kubenode.daemon.outputs.http import NOT_FOUND, Response, Server
+from kubenode.daemon.outputs.http import Server
+from kubenode.daemon.outputs.http_response import NOT_FOUND, Response
 from kubenode.daemon.outputs.metrics import Metrics
 from kubenode.engine.desired.local_endpoints import HealthCheck
 from kubenode.log import Log

@@ -13,8 +13,9 @@ import pytest
 
 from kubenode.daemon.loop import Loop
 from kubenode.daemon.outputs.health import Health, Servers
-from kubenode.daemon.outputs.http import Response, Server
+from kubenode.daemon.outputs.http import Server
 from kubenode.daemon.outputs.http_clients import MOST_CLIENTS, MOST_OF_A_SOURCE, TURNS, Clients, source_of
+from kubenode.daemon.outputs.http_response import Response
 from kubenode.daemon.outputs.metrics import Metrics
 from kubenode.log import Log
 
