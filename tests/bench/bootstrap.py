@@ -100,7 +100,7 @@ def measure(node: Node) -> list[Row]:
         f"systemctl -q disable --now peer && rm -rf {PLACE} /etc/systemd/system/peer.service /etc/sysctl.d/90-peer.conf"
     )
     run_playbook(node.inventory, "kubenode.ipvs.cleanup")
-    what = "`bootstrap` (prepare and agent) on a node that is as wanted"
+    what = "`bootstrap` (prepare and agent) on a converged node"
     return [
         Row(
             what,

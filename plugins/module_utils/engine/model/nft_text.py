@@ -114,7 +114,7 @@ def settled(live: Table, wanted: Table) -> Table:
 
 
 def same_text(live: str, wanted: str) -> bool:
-    """Tell whether a live table is as wanted, apart from elements that packets added."""
+    """Tell whether a live table equals the desired one, apart from elements that packets added."""
     if live == wanted:
         return True
     table = parsed(wanted)
