@@ -25,7 +25,7 @@ def merge(old, patch):
 
 
 def keep(path, document):
-    """Whoever reads it finds one of both; what the API has said outlives a power cut."""
+    """Replace a file at once: readers find the old or the new one, and a power cut loses no answer of the API."""
     path.with_suffix(".new").write_text(json.dumps(document))
     path.with_suffix(".new").replace(path)
     os.sync()

@@ -203,7 +203,7 @@ def after_ours(path: str) -> list[str]:
 
 
 def survey(patterns: Iterable[str] | None, owners: Owners) -> list[dict[str, Any]]:
-    """Return live value, owner, former value and boot setting of each sysctl.
+    """Return live value, owner, original value and boot setting of each sysctl.
 
     Args:
         patterns: names, perhaps with wildcards; None for those that the ledger lists.
