@@ -74,9 +74,9 @@ class Choices:
 
     def bytes(self, size: int) -> bytes:
         """Return the next bytes."""
-        found = self._data[self._at : self._at + size]
-        self._at += len(found)
-        return found
+        data = self._data[self._at : self._at + size]
+        self._at += len(data)
+        return data
 
     def rest(self) -> bytes:
         """Return all bytes that are left."""

@@ -39,7 +39,7 @@ ROUNDS, CHANGES = 9, 100  # of the short run: rounds, and Services that change i
 SHORT_GROWTH = 0.04  # in a shorter run, from its second third to its last
 
 
-class Place:
+class ObjectSource:
     """The agent's source of objects: files of manifests, or an API server."""
 
     def __init__(self, agent: AgentProcess, api: FakeApiServer | None) -> None:
@@ -91,16 +91,16 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
 
 
 @pytest.fixture(params=["manifests", "API"])
-def place(agent: AgentProcess, request: pytest.FixtureRequest) -> Iterator[Place]:
+def source(agent: AgentProcess, request: pytest.FixtureRequest) -> Iterator[ObjectSource]:
     proxy = {"ipvs": {"syncPeriod": "5s"}, "metricsBindAddress": "127.0.0.1:10249"}
     if request.param == "manifests":
         agent.configure(proxy)
-        yield Place(agent, None)
+        yield ObjectSource(agent, None)
         return
     api = FakeApiServer()
     api.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": {"addresses": []}})
     agent.use_api(api.url, proxy)
-    yield Place(agent, api)
+    yield ObjectSource(agent, api)
     api.close()
 
 
@@ -138,32 +138,32 @@ class Churn:
     ``living`` are the numbers of the Services that exist.
     """
 
-    def __init__(self, place: Place, chance: random.Random) -> None:
-        self.place = place
+    def __init__(self, source: ObjectSource, chance: random.Random) -> None:
+        self.source = source
         self.chance = chance
         self.living = list(range(1, SERVICES + 1))
         self._disturbances = 0
         for serial in self.living:
-            place.put(serial, [1, 2, 3])
+            source.put(serial, [1, 2, 3])
 
     def change(self) -> None:
         """Replace a Service by one that never existed before, or change its endpoints."""
         slot, chance = self.chance.randrange(SERVICES), self.chance
         if chance.random() < 0.6:
-            self.place.remove(self.living[slot])
+            self.source.remove(self.living[slot])
             self.living[slot] = max(self.living) + 1
-        self.place.put(self.living[slot], chance.sample(range(1, 20), chance.randint(0, 8)))
+        self.source.put(self.living[slot], chance.sample(range(1, 20), chance.randint(0, 8)))
 
     def disturb(self) -> None:
         """Do one of the disturbances in an agent's life, each as often as the others."""
-        place, number = self.place, self._disturbances
+        source, number = self.source, self._disturbances
         self._disturbances += 1
         kind = number % 7
         if kind == 0:
-            place.spoil(self.living[0])
-            place.put(self.living[0], [1])
+            source.spoil(self.living[0])
+            source.put(self.living[0], [1])
         elif kind == 1:
-            place.agent.ask("status")
+            source.agent.ask("status")
         elif kind == 2:
             with socket.create_connection(("127.0.0.1", 10249)) as client:
                 client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -174,7 +174,7 @@ class Churn:
         elif kind == 4:
             subprocess.run(["ip", "link", "del", "kube-ipvs0"], check=False, capture_output=True)
         elif kind == 5:
-            place.agent.kill(signal.SIGHUP)
+            source.agent.kill(signal.SIGHUP)
         else:
             sh("ip", "link", "add", f"x{number}", "type", "dummy")
             sh("ip", "addr", "add", f"192.0.2.{number % 250 + 1}/24", "dev", f"x{number}")
@@ -212,14 +212,14 @@ def churn_for(seconds: int, churn: Churn, samples: Samples) -> None:
         if now - disturbed > DISTURBED:
             disturbed = now
             churn.disturb()
-        log = churn.place.agent.log
-        assert churn.place.agent.process.poll() is None, log.read_text()[-4000:]
+        log = churn.source.agent.log
+        assert churn.source.agent.process.poll() is None, log.read_text()[-4000:]
         if log.stat().st_size > 10_000_000:
             log.write_text("")
         at = now - begun
         samples.take(at)
         if now - shown > 60:
-            shown, changes = now, churn.place.changes
+            shown, changes = now, churn.source.changes
             figures = f"{changes} objects changed, {changes / at:.1f} a second, {max(churn.living)} Services so far"
             print(f"minute {at / 60:.0f}: {samples.memory(at - 60, at) / 2**20:.2f} MiB, {figures}", flush=True)
         due = max(due + 1 / RATE, now - 1)  # after a pause, catch up with at most one second of changes
@@ -240,22 +240,22 @@ def churn_in_rounds(churn: Churn, samples: Samples) -> None:
 def settle(churn: Churn) -> None:
     """Give all Services the same three endpoints, and wait until the kernel has them."""
     for serial in churn.living:
-        churn.place.put(serial, [1, 2, 3])
+        churn.source.put(serial, [1, 2, 3])
     wanted = {server for serial in churn.living for server in ipvs(serial)}
     eventually(
         lambda: wanted == {line.split(" -m")[0] for line in sh("ipvsadm", "-Sn").splitlines() if line.startswith("-a")},
         PATIENCE,
         pause=0.2,
     )
-    agent = churn.place.agent
+    agent = churn.source.agent
     agent.converged(PATIENCE)
     eventually(lambda: agent.ask("status")["problems"] == [], PATIENCE)  # the source resumes a cut watch later
 
 
-def test_memory_and_descriptors_stay_flat(place: Place, request: pytest.FixtureRequest) -> None:
-    agent, seconds = place.agent, request.config.getoption("--soak")
-    churn = Churn(place, random.Random(SEED))
-    words = () if place.api is None else ("--manifests", "", "--state-dir", str(agent.directory / "state"))
+def test_memory_and_descriptors_stay_flat(source: ObjectSource, request: pytest.FixtureRequest) -> None:
+    agent, seconds = source.agent, request.config.getoption("--soak")
+    churn = Churn(source, random.Random(SEED))
+    words = () if source.api is None else ("--manifests", "", "--state-dir", str(agent.directory / "state"))
     agent.start(*words, wait=False)
     agent.converged(PATIENCE)
     assert agent.process is not None
@@ -271,7 +271,7 @@ def test_memory_and_descriptors_stay_flat(place: Place, request: pytest.FixtureR
     first, end = samples.memory(*settled), samples.memory(*last)
     grown = end / first - 1
     figures = f"{first / 2**20:.2f} -> {end / 2**20:.2f} MiB, {100 * grown:+.2f} %"
-    rate = f"{place.changes} objects changed (seed {SEED})"
+    rate = f"{source.changes} objects changed (seed {SEED})"
     print(f"{rate}, {max(churn.living)} Services: {figures} from {settled} to {last} ({'s' if seconds else 'rounds'})")
     assert grown < most, f"memory grew by {100 * grown:.1f} % ({figures}); {rate}"
     assert samples.files(*last) <= samples.files(0, settled[1]) + 2, "file descriptors grow"

@@ -23,7 +23,7 @@ def areas() -> list[str]:
     return _swap.active()
 
 
-class Places:
+class SwapFiles:
     """A file in place of fstab, and a directory in place of /etc/systemd/system."""
 
     def __init__(self, directory: Path) -> None:
@@ -43,13 +43,13 @@ class Places:
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
+def swap_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SwapFiles]:
     subprocess.run(["modprobe", "zram", "num_devices=2"], check=True)
     for index in range(2):
         Path(f"/sys/block/zram{index}/disksize").write_text("4M")
         subprocess.run(["mkswap", f"/dev/zram{index}"], check=True, capture_output=True)
         subprocess.run(["swapon", f"/dev/zram{index}"], check=True)
-    found = Places(tmp_path)
+    found = SwapFiles(tmp_path)
     monkeypatch.setattr(_swap, "UNIT_DIRECTORIES", (str(found.units),))
     yield found
     for area in areas():
@@ -57,39 +57,39 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
     subprocess.run(["rmmod", "zram"], check=True)
 
 
-def test_swap_is_turned_off_once_and_restored(places: Places) -> None:
-    before = places.files()
-    foreseen = places.swap("off", check=True)
-    assert (places.files(), areas()) == (before, ["/dev/zram0", "/dev/zram1"])
-    result = places.swap("off")
+def test_swap_is_turned_off_once_and_restored(swap_files: SwapFiles) -> None:
+    before = swap_files.files()
+    foreseen = swap_files.swap("off", check=True)
+    assert (swap_files.files(), areas()) == (before, ["/dev/zram0", "/dev/zram1"])
+    result = swap_files.swap("off")
     assert result["lines"] == foreseen["lines"]
     assert result["diff"] == foreseen["diff"]
     header = {"before_header": "/proc/swaps", "after_header": "/proc/swaps"}
     assert result["diff"][-1] == {"before": "/dev/zram0\n/dev/zram1\n", "after": "", **header}
     assert result["lines"] == [
-        f"comment out /dev/zram0 in {places.fstab}",
+        f"comment out /dev/zram0 in {swap_files.fstab}",
         "keep dev-zram1.swap from starting",
         "keep dev-zram0.swap from starting",
         "turn off /dev/zram0",
         "turn off /dev/zram1",
     ]
     assert areas() == []
-    assert places.fstab.read_text() == f"{FOREIGN}# kubenode: /dev/zram0 none swap sw 0 0\n"
-    assert places.swap("off")["lines"] == []
-    back = places.swap("restored")
+    assert swap_files.fstab.read_text() == f"{FOREIGN}# kubenode: /dev/zram0 none swap sw 0 0\n"
+    assert swap_files.swap("off")["lines"] == []
+    back = swap_files.swap("restored")
     assert back["lines"] == [
         "let dev-zram0.swap start",
         "let dev-zram1.swap start",
-        f"uncomment swap in {places.fstab}",
+        f"uncomment swap in {swap_files.fstab}",
     ]
-    assert places.files() == before
-    assert not list(places.units.glob("*.d"))
+    assert swap_files.files() == before
+    assert not list(swap_files.units.glob("*.d"))
     assert areas() == ["/dev/zram0"]  # systemd, which is missing here, would start the other area
-    assert places.swap("restored")["lines"] == []
+    assert swap_files.swap("restored")["lines"] == []
 
 
-def test_swap_that_cannot_be_turned_off_changes_nothing(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    tools = places.fstab.parent / "bin"
+def test_swap_that_cannot_be_turned_off_changes_nothing(swap_files: SwapFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = swap_files.fstab.parent / "bin"
     tools.mkdir()
     # The kernel fails so when memory is short: one area is off already, the other stays on.
     (tools / "swapoff").write_text(
@@ -97,46 +97,46 @@ def test_swap_that_cannot_be_turned_off_changes_nothing(places: Places, monkeypa
     )
     (tools / "swapoff").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:/usr/sbin:/usr/bin:/sbin:/bin")
-    before = places.files()
+    before = swap_files.files()
     with pytest.raises(ModuleError) as error:
-        places.swap("off")
+        swap_files.swap("off")
     assert (
         str(error.value)
         == "swapoff -a failed: swapoff: /dev/zram1: Cannot allocate memory; what was turned off is on again, no file"
         " was changed"
     )
-    assert places.files() == before
+    assert swap_files.files() == before
     assert sorted(areas()) == ["/dev/zram0", "/dev/zram1"]
 
 
 @contextlib.contextmanager
-def sealed(place: Path) -> Iterator[None]:
-    subprocess.run(["mount", "--bind", place, place], check=True)
-    subprocess.run(["mount", "-o", "remount,ro,bind", place], check=True)
+def sealed(path: Path) -> Iterator[None]:
+    subprocess.run(["mount", "--bind", path, path], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", path], check=True)
     try:
         yield
     finally:
-        subprocess.run(["umount", "--lazy", place], check=True)
+        subprocess.run(["umount", "--lazy", path], check=True)
 
 
 @contextlib.contextmanager
-def full(places: Places) -> Iterator[None]:
+def full(swap_files: SwapFiles) -> Iterator[None]:
     """Mount a full file system on the directory of units."""
-    before = places.files()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", places.units], check=True)
+    before = swap_files.files()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", swap_files.units], check=True)
     try:
         for path, text in before.items():
             Path(path).parent.mkdir(exist_ok=True)
             Path(path).write_text(text)
-        with contextlib.suppress(OSError), (places.units / "filler").open("wb", buffering=0) as filler:
+        with contextlib.suppress(OSError), (swap_files.units / "filler").open("wb", buffering=0) as filler:
             while True:
                 filler.write(b"x" * 1024)
         yield
     finally:
-        subprocess.run(["umount", places.units], check=True)
+        subprocess.run(["umount", swap_files.units], check=True)
 
 
-def places_of(directory: Path) -> set[str]:
+def names_in(directory: Path) -> set[str]:
     return {str(path) for path in directory.rglob("*")}
 
 
@@ -150,24 +150,24 @@ def places_of(directory: Path) -> set[str]:
         ("restored", "fstab", "Device or resource busy"),
     ],
 )
-def test_unwritable_files_restore_swap(places: Places, state: str, what: str, why: str) -> None:
+def test_unwritable_files_restore_swap(swap_files: SwapFiles, state: str, what: str, why: str) -> None:
     """Only the last file cannot be replaced, or no file can be written."""
     if state == "restored":
-        places.swap("off")
-    place = places.fstab.parent / what
-    with full(places) if what == "units" else sealed(place):
-        before, names, on = places.files(), places_of(places.fstab.parent), sorted(areas())
+        swap_files.swap("off")
+    path = swap_files.fstab.parent / what
+    with full(swap_files) if what == "units" else sealed(path):
+        before, names, on = swap_files.files(), names_in(swap_files.fstab.parent), sorted(areas())
         with pytest.raises(ModuleError, match=rf"^file \S+ cannot be written: {why}; files and swap are as they were$"):
-            places.swap(state)
-        assert places.files() == before
-        assert places_of(places.fstab.parent) == names
+            swap_files.swap(state)
+        assert swap_files.files() == before
+        assert names_in(swap_files.fstab.parent) == names
         assert sorted(areas()) == on
-    assert places.swap(state)["changed"]
+    assert swap_files.swap(state)["changed"]
 
 
-def test_unreadable_fstab_is_named(places: Places) -> None:
+def test_unreadable_fstab_is_named(swap_files: SwapFiles) -> None:
     for check in (True, False):
         with pytest.raises(ModuleError) as error:
-            run("swap", fstab=str(places.units), check=check)
-        assert str(error.value) == f"file {places.units} cannot be read: Is a directory; nothing was changed"
+            run("swap", fstab=str(swap_files.units), check=check)
+        assert str(error.value) == f"file {swap_files.units} cannot be read: Is a directory; nothing was changed"
     assert sorted(areas()) == ["/dev/zram0", "/dev/zram1"]

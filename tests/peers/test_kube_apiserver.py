@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from support.agent.process import NODE, AgentProcess, eventually
-from support.agent.served import SLOW, place, problems, real_servers, serve, start, virtual_servers
+from support.agent.served import SLOW, address_port, problems, real_servers, serve, start, virtual_servers
 from support.agent.watched_source import NODES, SERVICES
 from support.clusters.cluster import Cluster, node, piece, service
 from support.clusters.kube_apiserver import PROXY, ROLE, KubeApiServer
@@ -116,7 +116,7 @@ def test_agent_serves_the_services_of_kube_proxy(agent: AgentProcess, cluster: C
     agent.converged(SLOW)
     served = {address for address in addresses if real_servers(address)}
     assert len(served) == 1
-    listed = {f"{address}:80" for address in addresses if place(address) in virtual_servers()}
+    listed = {f"{address}:80" for address in addresses if address_port(address) in virtual_servers()}
     assert len(listed) == 2  # mine, and the one of which only the slice has a label that matters
     assert virtual_servers() - before == {*listed, "10.96.0.1:443"}
     cluster.label(ObjectKey("Service", "default", others), {})
@@ -139,13 +139,15 @@ def test_changed_services_and_slices_are_followed(
     cluster.delete(keys[0])
     ports = [{**service("")["spec"]["ports"][0], "nodePort": node_port}]
     other = cluster.create({**service(second), "spec": {"type": "NodePort", "ports": ports}})["spec"]["clusterIP"]
-    eventually(lambda: place(address) not in virtual_servers() and place(other) in virtual_servers(), SLOW)
+    eventually(
+        lambda: address_port(address) not in virtual_servers() and address_port(other) in virtual_servers(), SLOW
+    )
     assert real_servers(other) == real_servers("192.0.2.1", node_port) == []
     cluster.label(ObjectKey("EndpointSlice", "default", first), {"kubernetes.io/service-name": second})
     eventually(lambda: real_servers(other) == real_servers("192.0.2.1", node_port) == ["192.0.2.77:8080"], SLOW)
 
     cluster.change(keys[1], type="ExternalName", externalName="example.org", clusterIP="", clusterIPs=None)
-    eventually(lambda: virtual_servers().isdisjoint({place(other), place("192.0.2.1", node_port)}), SLOW)
+    eventually(lambda: virtual_servers().isdisjoint({address_port(other), address_port("192.0.2.1", node_port)}), SLOW)
     address = cluster.change(keys[1], type="ClusterIP", externalName="")["clusterIP"]
     eventually(lambda: real_servers(address) == ["192.0.2.77:8080"], SLOW)
     assert problems(agent).keys() == {NODES}

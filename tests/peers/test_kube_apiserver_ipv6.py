@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.agent.process import NODE, AgentProcess, eventually
-from support.agent.served import SLOW, place, problems, real_servers, start, virtual_servers
+from support.agent.served import SLOW, address_port, problems, real_servers, start, virtual_servers
 from support.clusters.cluster import Cluster, node, piece, service
 from support.clusters.kube_apiserver import ROLE
 
@@ -49,7 +49,7 @@ def test_api_over_ipv6_and_dual_stack_is_followed(
     assert kept == address6
     eventually(lambda: real_servers(added) == FOUR, SLOW)
     assert cluster.change(key, ipFamilyPolicy="SingleStack")["clusterIPs"] == [address6]
-    eventually(lambda: place(added) not in virtual_servers(), SLOW)
+    eventually(lambda: address_port(added) not in virtual_servers(), SLOW)
     assert real_servers(address6) == SIX
 
     cluster.create(node(NODE))

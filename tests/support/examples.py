@@ -22,14 +22,14 @@ def documented() -> dict[str, list[dict[str, Any]]]:
     plugins = [
         path for kind in ("modules", "filter", "lookup") for path in sorted((ROOT / "plugins" / kind).glob("*.py"))
     ]
-    found = {str(path.relative_to(ROOT)): list(yaml.safe_load(_examples(path))) for path in plugins}
+    tasks_of = {str(path.relative_to(ROOT)): list(yaml.safe_load(_examples(path))) for path in plugins}
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         blocks = re.findall(r"^```ya?ml\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
         for number, block in enumerate(blocks, 1):
             tasks = _tasks(yaml.safe_load(block))
             if tasks:
-                found[f"{page.relative_to(ROOT)} #{number}"] = tasks
-    return found
+                tasks_of[f"{page.relative_to(ROOT)} #{number}"] = tasks
+    return tasks_of
 
 
 def _examples(path: Path) -> str:
@@ -59,5 +59,5 @@ def _tasks(block: Any) -> list[dict[str, Any]]:
 
 def action(task: dict[str, Any]) -> str:
     """Return the module of a task: its only key with a dot."""
-    (found,) = (key for key in task if "." in key)
-    return found
+    (name,) = (key for key in task if "." in key)
+    return name

@@ -81,16 +81,16 @@ def _depends(node: ast.AST, tainted: set[str]) -> bool:
 
 def _tainted(scope: ast.AST) -> set[str]:
     """Return the names that hold a clock's value within a function or module, also by way of other names."""
-    found: set[str] = set()
+    names: set[str] = set()
     while True:
-        before = len(found)
+        before = len(names)
         for node in ast.walk(scope):
             if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and node.value is not None:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                if _is_time(node.value) and _depends(node.value, found):
-                    found |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-        if len(found) == before:
-            return found
+                if _is_time(node.value) and _depends(node.value, names):
+                    names |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+        if len(names) == before:
+            return names
 
 
 def _is_time(value: ast.AST) -> bool:
@@ -139,10 +139,10 @@ def main() -> int:
     """Check the files of DIRECTORIES, or those named; the exit status is 1 if a test depends on the machine's speed."""
     roots = [Path(name) for name in sys.argv[1:] or DIRECTORIES]
     paths = [path for root in roots for path in ([root] if root.is_file() else sorted(root.rglob("*.py")))]
-    found = [each for path in paths if path != _HELPER for each in findings(path, path.read_text(encoding="utf-8"))]
-    for each in found:
+    sentences = [each for path in paths if path != _HELPER for each in findings(path, path.read_text(encoding="utf-8"))]
+    for each in sentences:
         print(each)
-    return 1 if found else 0
+    return 1 if sentences else 0
 
 
 if __name__ == "__main__":

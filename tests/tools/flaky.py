@@ -97,15 +97,15 @@ def report(parts: dict[str, int]) -> int:
     print("\n=== flaky ===")
     total = 0
     for part, times in parts.items():
-        found = outcomes(part)
-        bad = [each for each in found if each.problems or each.runs < times]
-        print(f"{part:8} {times:3} times {len(found):6} tests {len(bad):6} did not always pass")
+        tests = outcomes(part)
+        bad = [each for each in tests if each.problems or each.runs < times]
+        print(f"{part:8} {times:3} times {len(tests):6} tests {len(bad):6} did not always pass")
         for each in bad:
             print(
                 f"  {each.name}: {len(each.problems)} of {each.runs} runs failed:"
                 f" {'; '.join(sorted(set(each.problems))) or 'not in all'}"
             )
-        total += len(bad) or (0 if found else 1)
+        total += len(bad) or (0 if tests else 1)
     return total
 
 

@@ -49,18 +49,18 @@ def lines(changes: list[dict[str, Any]], unknown: set[str]) -> list[str]:
 
     Plan lines about things in ``unknown`` are left out, as are such keys in differences.
     """
-    found = []
+    texts = []
     for change in sorted(changes, key=lambda each: str(each["host"])):
         title = f"{change['host']}: {change['task']}"
         said = [line for line in change["lines"] if thing(line) not in unknown]
-        found += [f"{title}: {change['what']}", *(f"{title}: {line}" for line in said)]
+        texts += [f"{title}: {change['what']}", *(f"{title}: {line}" for line in said)]
         for each in change["diff"]:
             for side in ("before", "after"):
                 content = each.get(side, "")
                 if isinstance(content, dict):
                     content = {key: value for key, value in content.items() if key not in unknown}
-                found.append(f"{title}: {side} {each.get('before_header', '')}: {json.dumps(content, sort_keys=True)}")
-    return found
+                texts.append(f"{title}: {side} {each.get('before_header', '')}: {json.dumps(content, sort_keys=True)}")
+    return texts
 
 
 def thing(line: str) -> str:

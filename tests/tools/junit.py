@@ -49,12 +49,12 @@ def read_one(path: Path) -> list[Case]:
 def _case(element: ElementTree.Element) -> Case:
     problem = skipped = None
     for child in element:
-        said = child.get("message") or (child.text or "").strip()
+        message = child.get("message") or (child.text or "").strip()
         if child.tag == "skipped":
-            skipped = said or "no reason given"
+            skipped = message or "no reason given"
             problem = f"skipped: {skipped}"
         elif child.tag in ("failure", "error"):
-            problem = said or child.tag
+            problem = message or child.tag
             break
     return Case(
         element.get("classname", ""), element.get("name", ""), float(element.get("time") or 0), problem, skipped

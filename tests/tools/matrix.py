@@ -152,17 +152,17 @@ def use(core: Path, artifact: Path) -> None:
     playbooks = sorted(f"kubenode.ipvs.{path.stem}" for path in installed.glob("playbooks/*.yml"))
     inventory = ROOT / "tests/tools/smoke.ini"
     run("ansible-playbook", "-i", inventory, "--syntax-check", *playbooks, core=core)
-    said = run("ansible-playbook", "-i", inventory, ROOT / "tests/tools/smoke.yml", core=core)
-    if not re.search(r"localhost +: ok=[1-9]\d* +changed=0 +unreachable=0 +failed=0", said) or "DEPRECAT" in said:
-        raise CheckError(said[-3000:])
+    output = run("ansible-playbook", "-i", inventory, ROOT / "tests/tools/smoke.yml", core=core)
+    if not re.search(r"localhost +: ok=[1-9]\d* +changed=0 +unreachable=0 +failed=0", output) or "DEPRECAT" in output:
+        raise CheckError(output[-3000:])
 
 
 def main() -> int:
     """Check every version; return 1 if one fails."""
-    artifact, found = Path(sys.argv[1]).resolve(), pythons()
+    artifact, by_minor = Path(sys.argv[1]).resolve(), pythons()
     chosen = []
     for core in CORES:
-        fitting = [found[minor] for minor in range(core.oldest, core.newest + 1) if minor in found]
+        fitting = [by_minor[minor] for minor in range(core.oldest, core.newest + 1) if minor in by_minor]
         if fitting:
             chosen.append((core, fitting[0]))
         else:

@@ -48,7 +48,7 @@ def readme(role: Path) -> str:
 
 def plain(text: str) -> str:
     """Return a description with Ansible's markup as Markdown."""
-    return _MARKUP.sub(lambda found: f"`{found[1].partition('#')[0]}`", text).replace("|", "\\|").replace("\n", " ")
+    return _MARKUP.sub(lambda match: f"`{match[1].partition('#')[0]}`", text).replace("|", "\\|").replace("\n", " ")
 
 
 def kind(option: dict[str, Any]) -> str:

@@ -83,9 +83,9 @@ def run(name: str) -> Part:
     del _running[name]
     with _screen:
         print(f"\n=== {name} === {_clock(seconds)}\n{printed}", flush=True)
-    found = junit.read(reports)
-    cases = [case for case in found if not allowed(case)]
-    absent = [f"{case.name}: {allowed(case)}" for case in found if allowed(case)]
+    read_cases = junit.read(reports)
+    cases = [case for case in read_cases if not allowed(case)]
+    absent = [f"{case.name}: {allowed(case)}" for case in read_cases if allowed(case)]
     failed = [case for case in cases if case.problem is not None]
     passed = len(cases) - len(failed)
     if status and not failed:

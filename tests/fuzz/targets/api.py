@@ -154,17 +154,17 @@ def _snapshot(data: bytes) -> None:
             return
     with open(path, "wb") as file:
         file.write(text)
-    found = snapshot.read(path, "n1")
-    assert isinstance(found.written, float)
+    saved = snapshot.read(path, "n1")
+    assert isinstance(saved.written, float)
 
 
 def _bodies() -> list[bytes]:
-    found = []
+    lines = []
     for kind in MAKERS:
         for data in seeds(4, 100, 8):
             item = MAKERS[kind](Choices(data))
-            found.append(bytes(8) + json.dumps(item).encode() + b"\n")
-    return [*found, bytes(8) + b"[" * 3000, bytes((3,)) + b"[" * 3000 + b"\n"]
+            lines.append(bytes(8) + json.dumps(item).encode() + b"\n")
+    return [*lines, bytes(8) + b"[" * 3000, bytes((3,)) + b"[" * 3000 + b"\n"]
 
 
 def _answers() -> list[bytes]:

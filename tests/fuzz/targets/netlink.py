@@ -80,10 +80,10 @@ class _Kernel:
 def _payloads(data: bytes) -> list[bytes]:
     """Split bytes into payloads, each preceded by its size."""
     choices = Choices(data)
-    found = []
+    payloads = []
     while choices.left:
-        found.append(choices.bytes(choices.byte() << 1 | choices.byte() & 1))
-    return found
+        payloads.append(choices.bytes(choices.byte() << 1 | choices.byte() & 1))
+    return payloads
 
 
 def _packed(payloads: list[bytes]) -> bytes:
@@ -224,16 +224,16 @@ def _counters(wide: Struct) -> bytes:
 
 def _ipvs_seeds() -> list[bytes]:
     server = VirtualServer("rr", 0, 0, 32, "")
-    found = []
+    payloads = []
     for key in _KEYS:
         value = server._replace(netmask=128) if key.family == 6 else server
         payload = bytes((1, 1, 0, 0)) + _more(
             pack_server(key, value), attribute(10, _counters(_U32)) + attribute(12, _counters(_U64))
         )
-        found.append(payload)
+        payloads.append(payload)
         for address in _REALS:
             counts = b"".join(attribute(number, _U32.pack(3)) for number in (7, 8, 9)) + attribute(10, _counters(_U32))
-            found.append(
+            payloads.append(
                 bytes((5, 1, 0, 0))
                 + _more(pack_real(RealServerKey(key, address, 8080), RealServer(1, "masquerade")), counts)
             )
@@ -243,8 +243,8 @@ def _ipvs_seeds() -> list[bytes]:
         + attribute(3, _U32.pack(5))
         + attribute(5, bytes((224, 0, 0, 81)))
     )
-    found.append(bytes((9, 1, 0, 0)) + attribute(3, daemon))
-    return [_packed(found), *(_packed([payload]) for payload in found)]
+    payloads.append(bytes((9, 1, 0, 0)) + attribute(3, daemon))
+    return [_packed(payloads), *(_packed([payload]) for payload in payloads)]
 
 
 def _more(nested: bytes, attributes: bytes) -> bytes:
@@ -260,7 +260,7 @@ def _set_seeds() -> list[bytes]:
     other = attribute(20, attribute(1, bytes((10, 0, 0, 2))))
     numbers = ((18, 1024), (19, 65536), (17, 7), (24, 1), (25, 0), (26, 100))
     sizes = b"".join(attribute(number, _BE32.pack(value)) for number, value in numbers) + attribute(21, bytes((12,)))
-    found = []
+    seeds = []
     for kind, member in (
         ("hash:ip", ip),
         ("hash:ip,port", ip + port + tcp),
@@ -276,7 +276,7 @@ def _set_seeds() -> list[bytes]:
             + attribute(5, bytes((2,)))
         )
         first = bytes((2, 0, 0, 0)) + texts + attribute(7, head)
-        found.append(
+        seeds.append(
             _packed([first, bytes((2, 0, 0, 0)) + attribute(2, b"a\0") + attribute(8, attribute(7, member) * 2)])
         )
     empty = (
@@ -286,19 +286,19 @@ def _set_seeds() -> list[bytes]:
         + attribute(5, bytes((2,)))
         + attribute(7, sizes)
     )
-    return [*found, _packed([empty + attribute(8, attribute(7, attribute(1, b"")))])]
+    return [*seeds, _packed([empty + attribute(8, attribute(7, attribute(1, b"")))])]
 
 
 def _route_payloads() -> list[bytes]:
     four, six = bytes((10, 96, 0, 1)), b"\xfd" + bytes(15)
     link = Struct("=BxHiII").pack(0, 1, 2, 1, 0) + attribute(3, b"eth0\0") + attribute(18, attribute(1, b"dummy\0"))
-    found = [link]
+    payloads = [link]
     for family, raw in ((2, four), (10, six)):
-        found.append(Struct("=BBBBI").pack(family, 8 * len(raw), 0, 0, 2) + attribute(1, raw) + attribute(2, raw))
+        payloads.append(Struct("=BBBBI").pack(family, 8 * len(raw), 0, 0, 2) + attribute(1, raw) + attribute(2, raw))
         for protocol in (2, 3):
             head = Struct("=BBBBBBBBI").pack(family, 8 * len(raw), 0, 0, 255, protocol, 0, 2, 0)
-            found.append(head + attribute(1, raw) + attribute(4, _U32.pack(2)))
-    return found
+            payloads.append(head + attribute(1, raw) + attribute(4, _U32.pack(2)))
+    return payloads
 
 
 def _routing_seeds() -> list[bytes]:
@@ -309,14 +309,14 @@ def _routing_seeds() -> list[bytes]:
 
 
 def _flow_seeds() -> list[bytes]:
-    found = []
+    flows = []
     for family, raw in ((2, bytes((10, 0, 0, 1))), (10, b"\xfd" + bytes(15))):
         source, destination = (1, 2) if family == 2 else (3, 4)
         protocol = attribute(2, attribute(1, bytes((17,))) + attribute(2, _BE16.pack(5)) + attribute(3, _BE16.pack(53)))
         tuple_ = attribute(1, attribute(source, raw) + attribute(destination, raw)) + protocol
         flow = attribute(1, tuple_) + attribute(2, tuple_) + attribute(12, _U32.pack(9)) + attribute(18, _BE16.pack(1))
-        found.append(bytes((family, 0, 0, 0)) + flow)
-    return [_packed(found), *(_packed([payload]) for payload in found)]
+        flows.append(bytes((family, 0, 0, 0)) + flow)
+    return [_packed(flows), *(_packed([payload]) for payload in flows)]
 
 
 def _nftables_seeds() -> list[bytes]:
@@ -374,16 +374,16 @@ def _netlink_seeds() -> list[bytes]:
 
 
 def _event_seeds() -> list[bytes]:
-    found = []
+    events = []
     for kind, payload in zip((16, 20, 25, 25, 20, 25, 25), _route_payloads(), strict=False):
-        found.append(_HEADER.pack(16 + len(payload), kind, 0, 0, 0) + payload)
-    return [*found, b"".join(found), _HEADER.pack(0, 16, 0, 0, 0), _HEADER.pack(17, 16, 0, 0, 0) + b"\0"]
+        events.append(_HEADER.pack(16 + len(payload), kind, 0, 0, 0) + payload)
+    return [*events, b"".join(events), _HEADER.pack(0, 16, 0, 0, 0), _HEADER.pack(17, 16, 0, 0, 0) + b"\0"]
 
 
 def _rule_seeds() -> list[bytes]:
     table = attribute(1, b"nat\0")
-    found = [Struct("=IHHIIBBH").pack(20 + len(table), 0xA06, 0, 0, 0, family, 0, 0) + table for family in (1, 2, 10)]
-    return [*found, b"".join(found), bytes(20)]
+    events = [Struct("=IHHIIBBH").pack(20 + len(table), 0xA06, 0, 0, 0, family, 0, 0) + table for family in (1, 2, 10)]
+    return [*events, b"".join(events), bytes(20)]
 
 
 TARGETS = {

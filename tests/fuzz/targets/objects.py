@@ -111,14 +111,14 @@ def node(choices: Choices) -> dict[str, Any]:
 
 
 def _metadata(choices: Choices) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "name": choices.pick(NAMES),
         "namespace": choices.pick(("default", "default", "other")),
         "creationTimestamp": f"2026-01-0{1 + choices.below(3)}T00:00:00Z",
     }
     if choices.chance(8):
-        found["labels"] = {choices.pick(_LABELS): "x"}
-    return found
+        metadata["labels"] = {choices.pick(_LABELS): "x"}
+    return metadata
 
 
 MAKERS = {"Service": service, "EndpointSlice": slice_, "Node": node}
@@ -126,11 +126,11 @@ MAKERS = {"Service": service, "EndpointSlice": slice_, "Node": node}
 
 def spoilt(choices: Choices, kind: str, most: int = 3) -> dict[str, Any]:
     """Return an object with up to ``most`` corruptions; it stays a mapping of its kind."""
-    found = MAKERS[kind](choices)
+    item = MAKERS[kind](choices)
     for _ in range(choices.below(most + 1)):
-        changed = wreck(choices, found)
-        found = {**changed, "kind": kind} if isinstance(changed, dict) else found
-    return found
+        changed = wreck(choices, item)
+        item = {**changed, "kind": kind} if isinstance(changed, dict) else item
+    return item
 
 
 def seeds(number: int, longest: int, seed: int) -> list[bytes]:

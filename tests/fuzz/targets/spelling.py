@@ -48,10 +48,10 @@ def _rule(data: bytes) -> None:
     choices = Choices(data)
     family = choices.pick((4, 6))
     rule = choices.rest().decode("utf-8", "surrogateescape")
-    found = canonical_rule(family, rule)
-    if found is not None:
-        again = canonical_rule(family, found)
-        assert again in (found, None), "what iptables-save would print is spelled otherwise"
+    canonical = canonical_rule(family, rule)
+    if canonical is not None:
+        again = canonical_rule(family, canonical)
+        assert again in (canonical, None), "what iptables-save would print is spelled otherwise"
 
 
 def _member(data: bytes) -> None:
@@ -67,23 +67,23 @@ def _member(data: bytes) -> None:
     half = choices.pick(("", "", "", "\ud800"))
     for text in choices.rest().decode("utf-8", "surrogateescape").replace("\x01", half).split("\n")[:5]:
         try:
-            found = speller(text)
+            member = speller(text)
         except EngineError:
             continue
-        if found is not None:
-            assert same_options(found.options, found.options)
-            assert speller(f"{found.member} {found.options}".strip()) in (found, None), (
+        if member is not None:
+            assert same_options(member.options, member.options)
+            assert speller(f"{member.member} {member.options}".strip()) in (member, None), (
                 "a canonical member is spelled otherwise"
             )
 
 
 def _member_seeds() -> list[bytes]:
-    found = []
+    seeds = []
     for number, kind in enumerate(PARTS):
         for text in _MEMBERS:
-            found.append(bytes((0, number, 0)) + text.encode())
-        found.append(bytes((1, 4, 0, 1, number, 0)) + b"\n".join(text.encode() for text in _MEMBERS) + kind.encode())
-    return found
+            seeds.append(bytes((0, number, 0)) + text.encode())
+        seeds.append(bytes((1, 4, 0, 1, number, 0)) + b"\n".join(text.encode() for text in _MEMBERS) + kind.encode())
+    return seeds
 
 
 TARGETS = {

@@ -105,15 +105,15 @@ def _ipset_save(data: bytes) -> None:
         set_read.read(names, members=False)
     except EngineError:
         pass
-    found: dict[str, Any] = set_read.read(None)
-    assert all(key.set in found["set"] for key in found["member"])
+    items: dict[str, Any] = set_read.read(None)
+    assert all(key.set in items["set"] for key in items["member"])
 
 
 def _iptables_save(data: bytes) -> None:
     saved = data.decode("utf-8", "surrogateescape")
     rules_read.save = lambda _family: saved
-    found = rules_read.read()
-    for rules in found["chain"].values():
+    items = rules_read.read()
+    for rules in items["chain"].values():
         assert all(isinstance(rule, str) for rule in rules)
 
 

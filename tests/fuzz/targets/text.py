@@ -64,9 +64,9 @@ def _documents(data: bytes) -> None:
         if not isinstance(document, dict):
             continue
         document.get("kind")
-    found = objects(text)
+    by_key = objects(text)
     cluster = Cluster(Config(), NodeFacts("n1"))
-    for item in found.values():
+    for item in by_key.values():
         try:
             cluster.put(item)
         except EngineError:
@@ -104,11 +104,11 @@ def _manifests(data: bytes) -> None:
 def _by_key(document: Any) -> dict[str, dict[str, Any]]:
     """Return the objects of a document as a plain JSON parser reads them; of equal names, the last object."""
     items = document.get("items") if isinstance(document, dict) else None
-    found = {}
+    by_name = {}
     for item in items if isinstance(items, list) else [document]:
         if isinstance(item, dict) and isinstance(item.get("metadata"), dict):
-            found[f"{item.get('kind')} {item['metadata'].get('name')}"] = item
-    return found
+            by_name[f"{item.get('kind')} {item['metadata'].get('name')}"] = item
+    return by_name
 
 
 def _conditions(item: dict[str, Any]) -> list[Any]:
@@ -129,12 +129,12 @@ def _configuration(data: bytes) -> None:
 
 
 def _config_seeds() -> list[bytes]:
-    found = [(ROOT / "tests/golden/kube-proxy-defaults.yaml").read_bytes()]
+    documents = [(ROOT / "tests/golden/kube-proxy-defaults.yaml").read_bytes()]
     for path in sorted((ROOT / "docs").glob("**/*.md")):
         for block in path.read_text().split("```yaml\n")[1:]:
             text = block.partition("```")[0]
             if "Configuration" in text:
-                found.append(text.encode())
+                documents.append(text.encode())
     from kubenode.engine.desired.settings_fields import AGENT_FIELDS, KUBE_PROXY_FIELDS
 
     for api, kind, fields in (
@@ -154,8 +154,8 @@ def _config_seeds() -> list[bytes]:
                 "'10.0.0.1:80'",
             ):
                 nested = "".join(f"{{{part}: " for part in path.split(".")) + value + "}" * (path.count(".") + 1)
-                found.append(f"apiVersion: {api}\nkind: {kind}\n{nested[1:-1]}\n".encode())
-    return found
+                documents.append(f"apiVersion: {api}\nkind: {kind}\n{nested[1:-1]}\n".encode())
+    return documents
 
 
 def _config_words() -> tuple[str, ...]:

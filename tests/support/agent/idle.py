@@ -45,19 +45,19 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
     options = Options(
         str(tmp_path / "config.yaml"), True, str(tmp_path / "manifests"), str(tmp_path), str(tmp_path), "n1", False
     )
-    found = Agent(options, Log(write=LINES.append, journal=True))
-    found.passes.desired.configure()
+    idle = Agent(options, Log(write=LINES.append, journal=True))
+    idle.passes.desired.configure()
     LINES.clear()
-    parts = WatchersAndOutputs(found.passes, str(tmp_path / SOCKET), found.lifecycle.fail)
-    found.lifecycle.parts = parts
-    yield found
+    parts = WatchersAndOutputs(idle.passes, str(tmp_path / SOCKET), idle.lifecycle.fail)
+    idle.lifecycle.parts = parts
+    yield idle
     parts.close()
-    found.passes.loop.close()
+    idle.passes.loop.close()
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Replace the monotonic clock of this process by one that the test sets."""
-    found = Clock()
-    monkeypatch.setattr(time, "monotonic", lambda: found.now)
-    return found
+    replaced = Clock()
+    monkeypatch.setattr(time, "monotonic", lambda: replaced.now)
+    return replaced

@@ -32,10 +32,10 @@ def start(agent: AgentProcess, kubeconfig: Path) -> None:
 def real_servers(address: str, port: int = 80) -> list[str]:
     """Return the real servers of an address and port."""
     lines = [line.split() for line in sh("ipvsadm", "-Sn").splitlines()]
-    return sorted(words[4] for words in lines if words[0] == "-a" and words[2] == place(address, port))
+    return sorted(words[4] for words in lines if words[0] == "-a" and words[2] == address_port(address, port))
 
 
-def place(address: str, port: int = 80) -> str:
+def address_port(address: str, port: int = 80) -> str:
     """Return an address and port as ipvsadm prints them."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 

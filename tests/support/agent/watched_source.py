@@ -80,9 +80,9 @@ class WatchedSource:
         end = time.monotonic() + seconds
         while True:
             self.scan()
-            found = what()
-            if found:
-                return found
+            result = what()
+            if result:
+                return result
             left = end - time.monotonic()
             if left <= 0:
                 state = (

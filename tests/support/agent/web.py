@@ -25,10 +25,10 @@ def node(directory: Path) -> Iterator[AgentProcess]:
     sh("ip", "link", "add", "eth0", "type", "dummy")
     sh("ip", "addr", "add", "192.0.2.1/24", "dev", "eth0")
     sh("ip", "link", "set", "eth0", "up")
-    found = AgentProcess(directory)
-    found.write("web.json", web(2))
-    yield found
-    found.close()
+    process = AgentProcess(directory)
+    process.write("web.json", web(2))
+    yield process
+    process.close()
 
 
 def web(count: int, name: str = "web", ip: str = WEB, node_port: int = 30080) -> list[objects.Object]:

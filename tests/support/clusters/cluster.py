@@ -86,13 +86,13 @@ class Through:
         self.authority = ""  # replaces the accessor's authority
 
     def access(self) -> Access:
-        found = self._accessor.access()
-        parts = urlsplit(found.server)
-        return found._replace(
+        accessed = self._accessor.access()
+        parts = urlsplit(accessed.server)
+        return accessed._replace(
             server=f"{parts.scheme}://127.0.0.1:{self._relay.port}{parts.path}",
-            server_name=found.server_name or parts.hostname,
-            identity=self.identity or found.identity,
-            authority=self.authority or found.authority,
+            server_name=accessed.server_name or parts.hostname,
+            identity=self.identity or accessed.identity,
+            authority=self.authority or accessed.authority,
         )
 
 
@@ -155,9 +155,9 @@ class Cluster:
     def events(self, namespace: str, name: str) -> list[Object]:
         """Return the events about an object."""
         items = self.get(collection("Event", namespace))["items"]
-        found = [item for item in items if item["regarding"]["name"] == name]
-        self._made += [ObjectKey("Event", namespace, item["metadata"]["name"]) for item in found]
-        return found
+        events = [item for item in items if item["regarding"]["name"] == name]
+        self._made += [ObjectKey("Event", namespace, item["metadata"]["name"]) for item in events]
+        return events
 
     def anew(self) -> None:
         """Drop the connection, for use after a restart of the API server."""

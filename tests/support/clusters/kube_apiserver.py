@@ -78,7 +78,7 @@ class KubeApiServer:
 
     def kubeconfig(self, name: str, user: dict[str, str], port: int = PORT) -> Path:
         """Write a kubeconfig for a user; the port may be a relay's."""
-        found = self._directory / f"{name}.kubeconfig"
+        path = self._directory / f"{name}.kubeconfig"
         cluster = {"server": f"https://{self._host}:{port}", "certificate-authority": str(self._directory / "ca.pem")}
         config = {
             "kind": "Config",
@@ -87,14 +87,14 @@ class KubeApiServer:
             "clusters": [{"name": "x", "cluster": cluster}],
             "users": [{"name": "x", "user": user}],
         }
-        found.write_text(json.dumps(config))
-        return found
+        path.write_text(json.dumps(config))
+        return path
 
     def through(self, kubeconfig: Path, port: int) -> Path:
         """Write the same kubeconfig with the port of a relay."""
-        found = kubeconfig.with_suffix(".relay")
-        found.write_text(kubeconfig.read_text().replace(f":{PORT}", f":{port}"))
-        return found
+        path = kubeconfig.with_suffix(".relay")
+        path.write_text(kubeconfig.read_text().replace(f":{PORT}", f":{port}"))
+        return path
 
     def certificate(self, name: str, hours: float = 1) -> dict[str, str]:
         """Return a kubeconfig's user with a certificate of ``hours`` validity; with negative hours, it has expired."""
@@ -172,13 +172,13 @@ class KubeApiServer:
     def _audit(self) -> Iterator[tuple[str, Asked]]:
         for line in (self._directory / "audit.log").read_text().splitlines():
             try:
-                found = json.loads(line)
+                event = json.loads(line)
             except ValueError:
                 continue  # the API server was killed while it wrote the line
-            parts = urlsplit(found["requestURI"])
+            parts = urlsplit(event["requestURI"])
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-            status = (found.get("responseStatus") or {}).get("code", 0)
-            yield found["user"].get("username", ""), Asked(parts.path, query, status, found["stage"])
+            status = (event.get("responseStatus") or {}).get("code", 0)
+            yield event["user"].get("username", ""), Asked(parts.path, query, status, event["stage"])
 
     # inside
 

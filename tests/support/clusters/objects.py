@@ -11,10 +11,10 @@ Object = dict[str, Any]
 
 
 def port(number: int = 80, name: str = "p80", protocol: str = "TCP", node_port: int = 0) -> Object:
-    found: Object = {"name": name, "protocol": protocol, "port": number, "targetPort": number}
+    fields: Object = {"name": name, "protocol": protocol, "port": number, "targetPort": number}
     if node_port:
-        found["nodePort"] = node_port
-    return found
+        fields["nodePort"] = node_port
+    return fields
 
 
 def service(
@@ -60,16 +60,16 @@ def endpoint(
     **conditions: bool | None,
 ) -> Object:
     """Return an endpoint on a node, with hints for zones and nodes; a condition of None is left out."""
-    found: Object = {
+    fields: Object = {
         "addresses": [address],
         "conditions": {key: value for key, value in conditions.items() if value is not None},
     }
     if node is not None:
-        found["nodeName"] = node
+        fields["nodeName"] = node
     hints = {"forZones": zones, "forNodes": nodes}
     if zones or nodes:
-        found["hints"] = {key: [{"name": name} for name in names] for key, names in hints.items() if names}
-    return found
+        fields["hints"] = {key: [{"name": name} for name in names] for key, names in hints.items() if names}
+    return fields
 
 
 def piece(

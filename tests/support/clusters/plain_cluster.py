@@ -112,17 +112,17 @@ def a_service(random: Random, index: int) -> dict[str, Any]:
         {"ip": respelled(random, ip), **pick(IP_MODES)}
         for ip in some(random, ("198.51.100.1", "198.51.100.2", "2001:db8:b::1", "10.99.7.11"), 3)
     ]
-    found = objects.service(f"s{index}", ips, ports, kind=kind, ingress=[*ingress, {"hostname": "x"}], **spec)
+    service = objects.service(f"s{index}", ips, ports, kind=kind, ingress=[*ingress, {"hostname": "x"}], **spec)
     oddity = random.randrange(30)
     if oddity == 0:
-        found["metadata"]["labels"]["service.kubernetes.io/service-proxy-name"] = ""
+        service["metadata"]["labels"]["service.kubernetes.io/service-proxy-name"] = ""
     elif oddity == 1:
-        found["spec"].update(clusterIP="None", clusterIPs=["None"])
+        service["spec"].update(clusterIP="None", clusterIPs=["None"])
     elif oddity == 2:
-        found["spec"]["type"] = "ExternalName"
+        service["spec"]["type"] = "ExternalName"
     elif oddity < 6:
-        found["metadata"]["labels"]["service.kubernetes.io/headless"] = ""
-    return found
+        service["metadata"]["labels"]["service.kubernetes.io/headless"] = ""
+    return service
 
 
 def a_slice(random: Random, index: int, number: int) -> dict[str, Any]:
@@ -164,16 +164,16 @@ def one_running(random: Random, slices: list[dict[str, Any]]) -> None:
     """
     listed: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for item in slices:
-        for found in item["endpoints"]:
+        for endpoint in item["endpoints"]:
             name = item["metadata"]["labels"]["kubernetes.io/service-name"]
-            listed.setdefault((name, found["addresses"][0]), []).append(found)
+            listed.setdefault((name, endpoint["addresses"][0]), []).append(endpoint)
     for several in listed.values():
         if len(several) > 1:
             random.shuffle(several)
             several[0]["conditions"]["terminating"] = False
-            for found in several[1:]:
-                found.update(several[1])
-                found["conditions"]["terminating"] = True
+            for endpoint in several[1:]:
+                endpoint.update(several[1])
+                endpoint["conditions"]["terminating"] = True
 
 
 def a_config(random: Random) -> dict[str, Any]:
@@ -194,8 +194,8 @@ def a_cluster(random: Random) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     slices = [a_slice(random, index, number) for index in range(6) for number in range(random.randint(0, 3))]
     one_running(random, slices)
     for item in slices:
-        for found in item["endpoints"]:
-            found["addresses"] = [respelled(random, ip) for ip in found["addresses"]]
+        for endpoint in item["endpoints"]:
+            endpoint["addresses"] = [respelled(random, ip) for ip in endpoint["addresses"]]
     things = [*(a_service(random, index) for index in range(6)), *slices]
     # kube-proxy does not start on a node without a pod network of the family of its first address
     networks, primary = random.choice(

@@ -65,7 +65,7 @@ class RandomCluster:
         for name in self.random.sample(("p", "q", ""), self.random.randint(1, 3)):
             node_port = pick((0, 30001, 30002)) if kind != "ClusterIP" else 0
             ports.append(objects.port(pick((80, 443)), name, pick(("TCP", "UDP", "SCTP")), node_port))
-        found = objects.service(
+        item = objects.service(
             pick(NAMES),
             [pick(CLUSTER_IPS[family]) for family in families],
             ports,
@@ -81,20 +81,20 @@ class RandomCluster:
             loadBalancerSourceRanges=pick(RANGES),
         )
         if self.chance(5):
-            found["metadata"]["labels"]["service.kubernetes.io/service-proxy-name"] = "other"
+            item["metadata"]["labels"]["service.kubernetes.io/service-proxy-name"] = "other"
         if self.chance(5):
-            found["spec"].update(pick(({"clusterIP": "None", "clusterIPs": ["None"]}, {"type": "ExternalName"})))
+            item["spec"].update(pick(({"clusterIP": "None", "clusterIPs": ["None"]}, {"type": "ExternalName"})))
         if self.chance(15):
             field, value = pick(_BREAKS)
-            found["spec"][field] = value
+            item["spec"][field] = value
             if field == "clusterIPs" and not value:
-                found["spec"]["clusterIP"] = ""
-        return found
+                item["spec"]["clusterIP"] = ""
+        return item
 
     def piece(self) -> dict[str, Any]:
         pick = self.random.choice
         family = pick((4, 4, 6))
-        found = objects.piece(
+        item = objects.piece(
             pick(NAMES),
             [self.endpoint(family) for _ in range(self.random.randint(0, 4))],
             [
@@ -109,16 +109,16 @@ class RandomCluster:
         if self.chance(10):
             pick(
                 (
-                    lambda: found["metadata"]["labels"].update({"service.kubernetes.io/headless": ""}),
-                    lambda: found["metadata"].update(labels=None),
-                    lambda: found.update(addressType=pick(("FQDN", "IPv5"))),
-                    lambda: found.update(ports=[{"name": "p", "port": 70000}]),
-                    lambda: found.update(endpoints=[{}, *found["endpoints"]]),
-                    lambda: found.update(endpoints=None),
-                    lambda: found["metadata"].update(annotations={"kubenode.ipvs/weight": "-1"}),
+                    lambda: item["metadata"]["labels"].update({"service.kubernetes.io/headless": ""}),
+                    lambda: item["metadata"].update(labels=None),
+                    lambda: item.update(addressType=pick(("FQDN", "IPv5"))),
+                    lambda: item.update(ports=[{"name": "p", "port": 70000}]),
+                    lambda: item.update(endpoints=[{}, *item["endpoints"]]),
+                    lambda: item.update(endpoints=None),
+                    lambda: item["metadata"].update(annotations={"kubenode.ipvs/weight": "-1"}),
                 )
             )()
-        return found
+        return item
 
     def endpoint(self, family: int) -> dict[str, Any]:
         pick = self.random.choice

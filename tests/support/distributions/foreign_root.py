@@ -73,19 +73,19 @@ print(json.dumps(result))
 
 def tree() -> Path:
     """Return the tree; build it if it is missing, or wait for another process that builds it."""
-    found = _place()
+    directory = _directory()
     with locked(TREES / "lock"):
-        if not found.is_dir():
+        if not directory.is_dir():
             shutil.rmtree(TREES / "building", ignore_errors=True)
             _build(TREES / "building")
             for old in TREES.iterdir():
                 if old.is_dir() and old.name != "building":
                     shutil.rmtree(old)
-            (TREES / "building").rename(found)
-    return found
+            (TREES / "building").rename(directory)
+    return directory
 
 
-def _place() -> Path:
+def _directory() -> Path:
     return TREES / hashlib.sha256(repr((PACKAGES, HOOKS)).encode()).hexdigest()[:12]
 
 
@@ -116,11 +116,11 @@ def built() -> Path:
     Raises:
         AssertionError: the tree is missing.
     """
-    assert _place().is_dir(), (
-        f"{_place()} is not there; on the machine: "
+    assert _directory().is_dir(), (
+        f"{_directory()} is not there; on the machine: "
         "PYTHONPATH=tests:molecule python -m support.distributions.foreign_root"
     )
-    return _place()
+    return _directory()
 
 
 class ForeignRoot:

@@ -24,16 +24,16 @@ from .apiserver_answers import (
     KINDS,
     Key,
     Object,
-    Place,
+    Target,
     already_exists,
     encode,
+    event_type,
     failure,
     forbidden,
     not_found,
     page,
-    place,
     selected,
-    told,
+    target_of,
 )
 from .apiserver_http import Answer, Request, Server
 
@@ -169,18 +169,20 @@ class FakeApiServer:
 
     def asked(self, path: str, watch: bool = False) -> list[Request]:
         """Return the requests for a path: lists without a resource version, or watches."""
-        found = [request for request in self.requests if request.path == path and ("watch" in request.query) is watch]
-        return [request for request in found if watch or "resourceVersion" not in request.query]
+        requests = [
+            request for request in self.requests if request.path == path and ("watch" in request.query) is watch
+        ]
+        return [request for request in requests if watch or "resourceVersion" not in request.query]
 
     # answers
 
     def answered(self, request: Request, body: Object | None) -> tuple[int, Object]:
         """Answer anything but a watch: HTTP status and document."""
-        found = place(request.path)
-        if found is None:
+        target = target_of(request.path)
+        if target is None:
             raise LookupError(request.path)
         with self.lock:
-            document = self._answer(request, found, body)
+            document = self._answer(request, target, body)
         status = document["code"] if document.get("kind") == "Status" and document["status"] == "Failure" else 200
         return 201 if status == 200 and request.method == "POST" else status, document
 
@@ -199,12 +201,12 @@ class FakeApiServer:
         user = self.users.get(request.headers.get("authorization", "").partition(" ")[2])
         if user is None:
             return failure(401, "Unauthorized", "Unauthorized")
-        found = place(request.path)
-        if found is None or user == "admin":
+        target = target_of(request.path)
+        if target is None or user == "admin":
             return None
-        verb = {"GET": "get" if found.name else "watch" if "watch" in request.query else "list", "POST": "create"}
-        asked = (found.group, found.resource, verb.get(request.method, request.method.lower()))
-        return None if asked in self._rights(user) else forbidden(user, asked[2], found)
+        verb = {"GET": "get" if target.name else "watch" if "watch" in request.query else "list", "POST": "create"}
+        asked = (target.group, target.resource, verb.get(request.method, request.method.lower()))
+        return None if asked in self._rights(user) else forbidden(user, asked[2], target)
 
     def watched(self, path: str, query: dict[str, str]) -> Generator[bytes, None, None]:
         """Return the lines of a watch that begins now, not at the first read of the generator."""
@@ -236,7 +238,7 @@ class FakeApiServer:
                         fresh = [change for change in self._after(since) if change.kind == kind]
                     for change in fresh:
                         since = change.version
-                        event = told(change.what, change.obj, change.before, query)
+                        event = event_type(change.what, change.obj, change.before, query)
                         if event and path not in self.stalled:
                             yield encode({"type": event, "object": change.shown(event)})
                 elif path not in self.stalled:
@@ -253,28 +255,28 @@ class FakeApiServer:
 
     # inside
 
-    def _answer(self, request: Request, found: Place, body: Object | None) -> Object:
-        key = (found.namespace, found.name)
-        if found.below == "token" and body is not None and self.users is not None:
+    def _answer(self, request: Request, target: Target, body: Object | None) -> Object:
+        key = (target.namespace, target.name)
+        if target.below == "token" and body is not None and self.users is not None:
             token = uuid.uuid4().hex
-            self.users[token] = f"system:serviceaccount:{found.namespace}:{found.name}"
+            self.users[token] = f"system:serviceaccount:{target.namespace}:{target.name}"
             return {**body, "status": {"token": token}}
         if request.method == "POST" and body is not None:
-            key = (found.namespace, body["metadata"]["name"])
-            if key in self.objects[found.kind]:
-                return already_exists(found._replace(name=key[1]))
-            self.events += [body] if found.kind == "Event" else []
+            key = (target.namespace, body["metadata"]["name"])
+            if key in self.objects[target.kind]:
+                return already_exists(target._replace(name=key[1]))
+            self.events += [body] if target.kind == "Event" else []
             return self.put({**body, "metadata": {**body["metadata"], "uid": str(uuid.uuid4())}})
-        if not found.name:
-            return self.listed(found.collection, request.query, found.namespace)
-        if key not in self.objects[found.kind]:
-            return not_found(found)
+        if not target.name:
+            return self.listed(target.collection, request.query, target.namespace)
+        if key not in self.objects[target.kind]:
+            return not_found(target)
         if request.method == "PUT" and body is not None:
             return self.put(body)
         if request.method == "DELETE":
-            self.delete(found.kind, *key)
+            self.delete(target.kind, *key)
             return self._history[-1].shown("DELETED")
-        return self.objects[found.kind][key]
+        return self.objects[target.kind][key]
 
     def _rights(self, user: str) -> set[tuple[str, str, str]]:
         """Return the permissions of a user's roles: group, resource, verb."""

@@ -59,7 +59,7 @@ VERSION = {
 }
 
 
-class Place(NamedTuple):
+class Target(NamedTuple):
     """Target of a path: all objects of a kind, those of one namespace, one object, or its subresource (``/token``)."""
 
     collection: str
@@ -78,7 +78,7 @@ class Place(NamedTuple):
         return self.api_version.rpartition("/")[0]
 
 
-def place(path: str) -> Place | None:
+def target_of(path: str) -> Target | None:
     """Parse a path; return None for an unknown form."""
     parts = path.split("/")
     root = 3 if path.startswith("/api/") else 4
@@ -91,7 +91,7 @@ def place(path: str) -> Place | None:
         return None
     kind, api_version = KINDS[collection]
     name, below = [*rest[1:], "", ""][:2]
-    return Place(collection, kind, api_version, namespace, name, below)
+    return Target(collection, kind, api_version, namespace, name, below)
 
 
 def failure(code: int, reason: str, message: str, **more: Any) -> Object:
@@ -112,33 +112,33 @@ def encode(document: Object) -> bytes:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
-def _about(found: Place, code: int, reason: str, message: str) -> Object:
+def _about(target: Target, code: int, reason: str, message: str) -> Object:
     """Return a Status about a path."""
-    resource = f"{found.resource}.{found.group}" if found.group else found.resource
-    named = f'{resource} "{found.name}"' if found.name else resource
-    details = {"name": found.name, "group": found.group, "kind": found.resource}
+    resource = f"{target.resource}.{target.group}" if target.group else target.resource
+    named = f'{resource} "{target.name}"' if target.name else resource
+    details = {"name": target.name, "group": target.group, "kind": target.resource}
     return failure(
         code, reason, f"{named} {message}", details={name: value for name, value in details.items() if value}
     )
 
 
-def not_found(found: Place) -> Object:
+def not_found(target: Target) -> Object:
     """Return the Status for a missing object."""
-    return _about(found, 404, "NotFound", "not found")
+    return _about(target, 404, "NotFound", "not found")
 
 
-def already_exists(found: Place) -> Object:
+def already_exists(target: Target) -> Object:
     """Return the Status for an object that exists already."""
-    return _about(found, 409, "AlreadyExists", "already exists")
+    return _about(target, 409, "AlreadyExists", "already exists")
 
 
-def forbidden(user: str, verb: str, found: Place) -> Object:
+def forbidden(user: str, verb: str, target: Target) -> Object:
     """Return the Status for a user without permission."""
-    scope = f'in the namespace "{found.namespace}"' if found.namespace else "at the cluster scope"
+    scope = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
     message = (
-        f'is forbidden: User "{user}" cannot {verb} resource "{found.resource}" in API group "{found.group}" {scope}'
+        f'is forbidden: User "{user}" cannot {verb} resource "{target.resource}" in API group "{target.group}" {scope}'
     )
-    return _about(found, 403, "Forbidden", message)
+    return _about(target, 403, "Forbidden", message)
 
 
 def too_large(asked: int, version: int) -> Object:
@@ -196,7 +196,7 @@ def selected(obj: Object, query: dict[str, str]) -> bool:
     return not field or obj["metadata"]["name"] == value
 
 
-def told(what: str, obj: Object, before: Object | None, query: dict[str, str]) -> str:
+def event_type(what: str, obj: Object, before: Object | None, query: dict[str, str]) -> str:
     """Return the type of event for a watch with selectors; "" for no event."""
     is_in, was_in = what != "DELETED" and selected(obj, query), before is not None and selected(before, query)
     return {(True, True): "MODIFIED", (True, False): "ADDED", (False, True): "DELETED", (False, False): ""}[

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from .apiserver_answers import VERSION, Object, encode, place
+from .apiserver_answers import VERSION, Object, encode, target_of
 
 if TYPE_CHECKING:
     from .apiserver import FakeApiServer
@@ -132,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
         return refusal is not None
 
     def _answer(self, request: Request, document: Object | None) -> None:
-        if place(request.path) is None:
+        if target_of(request.path) is None:
             self._whole(404, b"404 page not found\n", PLAIN)
             return
         status, answer = self.server_of.answered(request, document)

@@ -61,8 +61,8 @@ class FakeKernel:
         return self.faults.get(command, 0)
 
     def _change(self, command: int, raw: bytes) -> int:
-        found = attributes(raw, 4)
-        key = tuple(found.get(number) for number in _IDENTITY)
+        fields = attributes(raw, 4)
+        key = tuple(fields.get(number) for number in _IDENTITY)
         if command == Command.NEW_SERVICE:
             if key in self.services:
                 return errno.EEXIST

@@ -31,13 +31,13 @@ CHANGED_BY = {
 MAKES = {"apply": "applied", "taint": "untainted"}
 
 
-def install(place: Path) -> None:
+def install(directory: Path) -> None:
     """Write the commands into a directory."""
     for name in ("kubeadm", "kubectl"):
         path = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})"
         call = f"from support.fakes.kubeadm import main; sys.exit(main(['{name}', *sys.argv[1:]]))"
-        (place / name).write_text(f"#!{sys.executable}\n{path}\n{call}\n")
-        (place / name).chmod(0o755)
+        (directory / name).write_text(f"#!{sys.executable}\n{path}\n{call}\n")
+        (directory / name).chmod(0o755)
 
 
 def main(argv: list[str]) -> int:

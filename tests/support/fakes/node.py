@@ -31,10 +31,10 @@ class PaperNode:
 
     def reading(self, want: Any, owned: Any, _believed: Any = None) -> Generator[None, None, dict[str, dict[Any, Any]]]:
         """Read everything in the first of three slices, so that writes during the others are not in the result."""
-        found = self.read(want, owned)
+        items = self.read(want, owned)
         yield
         yield
-        return found
+        return items
 
     def is_current(self) -> bool:
         return False

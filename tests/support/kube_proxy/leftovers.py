@@ -129,8 +129,8 @@ def iptables_mode(vip: str, port: int, node_port: int, endpoints: Sequence[str],
     jumps: list[tuple[str, str]] = []
     for table, names in {**_CHAINS, "nat": (*_CHAINS["nat"], *parts)}.items():
         lines += [f"*{table}", *(f":{chain} -" for chain in names), *rules[table], "COMMIT"]
-        for chain, match, said, to in _JUMPS.get(table, ()):
-            jumps.append((table, f'-A {chain} {match}-m comment --comment "{said}" -j {to}'))
+        for chain, match, comment, to in _JUMPS.get(table, ()):
+            jumps.append((table, f'-A {chain} {match}-m comment --comment "{comment}" -j {to}'))
     return {"rules": "\n".join(lines) + "\n", "jumps": jumps}
 
 

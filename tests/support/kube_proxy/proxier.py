@@ -106,7 +106,7 @@ class Pass:
     # endpoints
 
     def _endpoints(self, port: Object, slices: list[Object]) -> dict[tuple[str, int], Object]:
-        found: dict[tuple[str, int], Object] = {}
+        chosen: dict[tuple[str, int], Object] = {}
         for item in slices:
             for listed in item["ports"] or []:
                 if not listed.get("port") or (listed["name"], listed["protocol"]) != (port["name"], port["protocol"]):
@@ -115,13 +115,13 @@ class Pass:
                     ip = parse_ip(endpoint["addresses"][0]) if endpoint["addresses"] else ""
                     if ip and self._mine(ip):
                         key = (ip, listed["port"])
-                        earlier = found.get(key)
+                        earlier = chosen.get(key)
                         # of two terminating endpoints, kube-proxy takes the later one in the random order of a Go map:
                         # here, the local one
                         both_end = earlier is not None and _is(earlier, "terminating") and self._here(endpoint)
                         if earlier is None or not _is(endpoint, "terminating") or both_end:
-                            found[key] = endpoint
-        return found
+                            chosen[key] = endpoint
+        return chosen
 
     def _here(self, endpoint: Object) -> bool:
         return endpoint.get("nodeName") == self._name
@@ -130,23 +130,23 @@ class Pass:
         given = [[hint["name"] for hint in (endpoint.get("hints") or {}).get(hints) or []] for endpoint in ready]
         return all(given) and any(value in names for names in given)
 
-    def _cluster_endpoints(self, found: dict[tuple[str, int], Object]) -> list[tuple[str, int]]:
-        ready = [endpoint for endpoint in found.values() if _is(endpoint, "ready")]
-        chosen = {key for key, endpoint in found.items() if _is(endpoint, "ready")}
+    def _cluster_endpoints(self, endpoints: dict[tuple[str, int], Object]) -> list[tuple[str, int]]:
+        ready = [endpoint for endpoint in endpoints.values() if _is(endpoint, "ready")]
+        chosen = {key for key, endpoint in endpoints.items() if _is(endpoint, "ready")}
         for hints, value in (("forNodes", self._name), ("forZones", self._zone)):
             if value and self._fits(hints, value, ready):
-                names = {key: [hint["name"] for hint in found[key]["hints"][hints]] for key in chosen}
+                names = {key: [hint["name"] for hint in endpoints[key]["hints"][hints]] for key in chosen}
                 return [key for key in chosen if value in names[key]]
-        return sorted(chosen) or [key for key, endpoint in found.items() if _last_resort(endpoint)]
+        return sorted(chosen) or [key for key, endpoint in endpoints.items() if _last_resort(endpoint)]
 
-    def _local_endpoints(self, found: dict[tuple[str, int], Object]) -> list[tuple[str, int]]:
-        here = {key: endpoint for key, endpoint in found.items() if self._here(endpoint)}
+    def _local_endpoints(self, endpoints: dict[tuple[str, int], Object]) -> list[tuple[str, int]]:
+        here = {key: endpoint for key, endpoint in endpoints.items() if self._here(endpoint)}
         ready = [key for key, endpoint in here.items() if _is(endpoint, "ready")]
         return ready or [key for key, endpoint in here.items() if _last_resort(endpoint)]
 
     # one service port
 
-    def _service_port(self, service: Object, port: Object, found: dict[tuple[str, int], Object]) -> ServicePort:
+    def _service_port(self, service: Object, port: Object, endpoints: dict[tuple[str, int], Object]) -> ServicePort:
         spec = service["spec"]
         external_ips = self._parsed(spec.get("externalIPs") or [])
         ingress = service["status"]["loadBalancer"].get("ingress") or []
@@ -160,9 +160,9 @@ class Pass:
         accessible = bool(port.get("nodePort", 0) or external_ips or balancer_ips)
         uses_cluster = accessible or not internal_local
         uses_local = internal_local or (external_local and accessible)
-        cluster = self._cluster_endpoints(found) if uses_cluster else []
-        local = self._local_endpoints(found) if uses_local else []
-        anywhere = [endpoint for endpoint in found.values() if _is(endpoint, "ready") or _last_resort(endpoint)]
+        cluster = self._cluster_endpoints(endpoints) if uses_cluster else []
+        local = self._local_endpoints(endpoints) if uses_local else []
+        anywhere = [endpoint for endpoint in endpoints.values() if _is(endpoint, "ready") or _last_resort(endpoint)]
         return ServicePort(
             name=service["metadata"]["name"],
             spec=spec,
@@ -178,9 +178,9 @@ class Pass:
         )
 
     def _port(self, service: Object, given: Object, slices: list[Object]) -> None:
-        found = self._endpoints(given, slices)
-        port = self._service_port(service, given, found)
-        for (ip, at), endpoint in found.items():
+        endpoints = self._endpoints(given, slices)
+        port = self._service_port(service, given, endpoints)
+        for (ip, at), endpoint in endpoints.items():
             if self._here(endpoint):
                 self.sets["LOOP-BACK"].add(f"{ip},{port.protocol}:{at},{ip}")
         cluster_ip = self._cluster_ip(service)
@@ -211,7 +211,7 @@ class Pass:
             flags, timeout = flags | 1, port.spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
         key = (port.protocol, ip, at)
         self.servers[key] = (scheduler, flags, timeout)
-        self.reals.update((key, *place) for place in (port.local if only_local and port.local else port.cluster))
+        self.reals.update((key, *target) for target in (port.local if only_local and port.local else port.cluster))
         if only_local and not port.local and port.any_endpoint:
             for policy, given in (("internal", port.internal_local), ("external", port.external_local)):
                 if given:

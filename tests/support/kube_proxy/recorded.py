@@ -48,17 +48,17 @@ def cluster(recording: dict[str, Any]) -> Cluster:
 
 def servers(text: str) -> dict[str, set[str]]:
     """Parse ``ipvsadm -Sn``: line of a virtual server -> options of its real servers."""
-    found: dict[str, set[str]] = {}
+    reals_of: dict[str, set[str]] = {}
     for line in text.splitlines():
         if line.startswith("-A "):
             name = line.split()[2]
-            found[line] = set()
+            reals_of[line] = set()
             current = line
         else:
             assert line.startswith("-a "), line
             assert line.split()[2] == name
-            found[current].add(line)
-    return found
+            reals_of[current].add(line)
+    return reals_of
 
 
 def sets(text: str) -> tuple[dict[str, str], dict[str, set[str]]]:
@@ -77,18 +77,18 @@ def sets(text: str) -> tuple[dict[str, str], dict[str, set[str]]]:
 
 def rules(text: str) -> Chains:
     """Parse ``iptables-save``: table -> chain -> rules, without counters, policies and tables that have no rules."""
-    found: Chains = {}
+    tables: Chains = {}
     for line in text.splitlines():
         if line.startswith("*"):
-            table = found.setdefault(line[1:], {})
+            table = tables.setdefault(line[1:], {})
         elif line.startswith(":"):
             table[line[1:].split()[0]] = []
         elif line.startswith("-A "):
             chain, rule = line[3:].split(" ", 1)
             table[chain].append(rule)
-    found = {name: chains for name, chains in found.items() if any(chains.values())}
-    found["filter"]["KUBE-IPVS-OUT-FILTER"].sort()
-    return found
+    tables = {name: chains for name, chains in tables.items() if any(chains.values())}
+    tables["filter"]["KUBE-IPVS-OUT-FILTER"].sort()
+    return tables
 
 
 def addresses(text: str) -> set[str]:

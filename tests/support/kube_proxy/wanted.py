@@ -34,16 +34,16 @@ def cluster(objects: Iterable[dict[str, Any]], facts: NodeFacts | None = None, c
 
 def servers(state: State, family: int = 4) -> dict[str, list[str]]:
     """Return ``tcp 10.0.0.1:80`` -> sorted real servers, of one family. Assert weight 1 and scheduler rr."""
-    found: dict[str, list[str]] = {}
+    reals_of: dict[str, list[str]] = {}
     for key, value in state["virtual_server"].items():
         if key.family == family:
             assert (value.scheduler, value.flags, value.timeout) == ("rr", 0, 0)
-            found[str(key)] = []
+            reals_of[str(key)] = []
     for key, value in state["real_server"].items():
         if key.server.family == family:
             assert value.weight == 1
-            found[str(key.server)].append(endpoint(key.address, key.port))
-    return {key: sorted(reals) for key, reals in found.items()}
+            reals_of[str(key.server)].append(endpoint(key.address, key.port))
+    return {key: sorted(reals) for key, reals in reals_of.items()}
 
 
 def members(state: State, name: str) -> list[str]:
@@ -53,7 +53,7 @@ def members(state: State, name: str) -> list[str]:
 
 def chain(state: State, name: str, family: int = 4) -> list[str]:
     """Return the rules of a chain, nat first, then filter, as ``TARGET SET`` (the set without KUBE- and KUBE-6-)."""
-    found = []
+    lines = []
     for table in ("nat", "filter"):
         for key, rules in state["chain"].items():
             if (key.family, key.table, key.chain) == (family, table, name):
@@ -61,5 +61,5 @@ def chain(state: State, name: str, family: int = 4) -> list[str]:
                     used = re.search(r"--match-set KUBE-(?:6-)?(\S+)", rule)
                     target = re.search(r"-j (\S+)", rule)
                     assert target
-                    found.append(f"{target[1]} {used[1] if used else ''}".strip())
-    return found
+                    lines.append(f"{target[1]} {used[1] if used else ''}".strip())
+    return lines

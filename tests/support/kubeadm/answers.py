@@ -25,8 +25,8 @@ class Answer(NamedTuple):
 
 def read(name: str) -> dict[str, Any]:
     """Return a recording."""
-    found: dict[str, Any] = json.loads((GOLDEN / name).read_text(encoding="utf-8"))
-    return found
+    recording: dict[str, Any] = json.loads((GOLDEN / name).read_text(encoding="utf-8"))
+    return recording
 
 
 def recorded() -> dict[str, Answer]:

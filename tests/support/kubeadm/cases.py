@@ -168,20 +168,20 @@ _WHOLE: dict[str, dict[str, Any]] = {"defaults": {}, "everything": EVERYTHING, "
 
 
 def _cases() -> dict[str, Case]:
-    found = {}
+    cases = {}
     for older, suffix in ((False, ""), (True, ", v1beta3")):
         for proxy in ("kube-proxy", "agent"):
             for name, settings in _WHOLE.items():
-                found[f"{name}, {proxy}{suffix}"] = Case({**settings, "proxy": proxy}, older_format=older)
+                cases[f"{name}, {proxy}{suffix}"] = Case({**settings, "proxy": proxy}, older_format=older)
         for name, settings in _WHOLE.items():
-            found[f"{name}, join{suffix}"] = Case(settings, join=JOIN, older_format=older)
+            cases[f"{name}, join{suffix}"] = Case(settings, join=JOIN, older_format=older)
             if settings:
-                found[f"{name}, join of a control plane{suffix}"] = Case(settings, JOIN_CONTROL_PLANE, True, older)
-        found.update({f"{name}{suffix}": Case(settings, older_format=older) for name, settings in _VALUES.items()})
-    found["site, agent on a node with a name"] = Case({**SITE, "proxy": "agent", "node_name": "one"})
-    found["an address, agent"] = Case({"proxy": "agent", "advertise_address": "192.0.2.11"})
-    found.update({name: Case(settings) for name, settings in _NEWER.items()})
-    return {**found, **_REFUSED}
+                cases[f"{name}, join of a control plane{suffix}"] = Case(settings, JOIN_CONTROL_PLANE, True, older)
+        cases.update({f"{name}{suffix}": Case(settings, older_format=older) for name, settings in _VALUES.items()})
+    cases["site, agent on a node with a name"] = Case({**SITE, "proxy": "agent", "node_name": "one"})
+    cases["an address, agent"] = Case({"proxy": "agent", "advertise_address": "192.0.2.11"})
+    cases.update({name: Case(settings) for name, settings in _NEWER.items()})
+    return {**cases, **_REFUSED}
 
 
 CASES: dict[str, Case] = _cases()

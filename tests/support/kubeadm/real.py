@@ -83,7 +83,7 @@ def validate(case: Case) -> Answer:
 
 def answers() -> dict[str, Answer]:
     """Return all answers that can be recorded."""
-    found = {
+    recorded_now = {
         "version": ask("kubeadm version --output short"),
         "validate": validate(Case(SITE)),
         "print-kube-proxy": print_kube_proxy(EVERYTHING),
@@ -91,10 +91,10 @@ def answers() -> dict[str, Answer]:
     }
     with tempfile.TemporaryDirectory() as certificates:
         ask(f"kubeadm init phase certs all {CONFIG}", _cluster(certificates))
-        found["kubeconfig-user"] = ask(KUBECONFIG_USER, _cluster(certificates))
+        recorded_now["kubeconfig-user"] = ask(KUBECONFIG_USER, _cluster(certificates))
         if KUBECONFIG:
-            found.update(_in_a_cluster(certificates))
-    return found
+            recorded_now.update(_in_a_cluster(certificates))
+    return recorded_now
 
 
 def print_kube_proxy(settings: dict[str, Any]) -> Answer:
@@ -105,8 +105,8 @@ def print_kube_proxy(settings: dict[str, Any]) -> Answer:
 
 
 def _cluster(certificates: str) -> str:
-    place = {"advertise_address": "192.0.2.11", "cluster_config": {"certificatesDir": certificates}}
-    return text(Case({**SITE, **place}).documents(version()))
+    settings = {"advertise_address": "192.0.2.11", "cluster_config": {"certificatesDir": certificates}}
+    return text(Case({**SITE, **settings}).documents(version()))
 
 
 def _in_a_cluster(certificates: str) -> dict[str, Answer]:
@@ -115,33 +115,33 @@ def _in_a_cluster(certificates: str) -> dict[str, Answer]:
     Remove the objects that the commands make.
     """
     manifest = (GOLDEN / "manifest.yaml").read_text(encoding="utf-8")
-    found = {}
+    answers_of = {}
     try:
-        found["token-create"] = ask(f"kubeadm token create --print-join-command --ttl 15m0s {ADMIN}")
-        (identifier,) = re.findall(r"--token ([a-z0-9]+)[.]", found["token-create"].stdout[0])
-        found["token-delete"] = ask(f"kubeadm token delete {identifier} {ADMIN}")
-        found["token-delete-again"] = ask(f"kubeadm token delete {identifier} {ADMIN}")
-        found["upload-certs"] = ask(
+        answers_of["token-create"] = ask(f"kubeadm token create --print-join-command --ttl 15m0s {ADMIN}")
+        (identifier,) = re.findall(r"--token ([a-z0-9]+)[.]", answers_of["token-create"].stdout[0])
+        answers_of["token-delete"] = ask(f"kubeadm token delete {identifier} {ADMIN}")
+        answers_of["token-delete-again"] = ask(f"kubeadm token delete {identifier} {ADMIN}")
+        answers_of["upload-certs"] = ask(
             f"kubeadm init phase upload-certs --upload-certs {ADMIN} {CONFIG}", _cluster(certificates)
         )
-        found["apply-dry-run"] = ask(f"{APPLY} {DRY}", manifest)
-        found["apply"] = ask(APPLY, manifest)
-        found["apply-dry-run-again"] = ask(f"{APPLY} {DRY}", manifest)
-        found["apply-again"] = ask(APPLY, manifest)
+        answers_of["apply-dry-run"] = ask(f"{APPLY} {DRY}", manifest)
+        answers_of["apply"] = ask(APPLY, manifest)
+        answers_of["apply-dry-run-again"] = ask(f"{APPLY} {DRY}", manifest)
+        answers_of["apply-again"] = ask(APPLY, manifest)
         ask(APPLY, json.dumps({**NODE, "spec": {"taints": TAINTS}}))
-        found["get-taints"] = ask(GET_TAINTS)
-        found["taint-dry-run"] = ask(f"{TAINT} {DRY}")
-        found["taint"] = ask(TAINT)
-        found["get-taints-again"] = ask(GET_TAINTS)
-        found["get-kube-proxy"] = ask(GET_PROXY)
+        answers_of["get-taints"] = ask(GET_TAINTS)
+        answers_of["taint-dry-run"] = ask(f"{TAINT} {DRY}")
+        answers_of["taint"] = ask(TAINT)
+        answers_of["get-taints-again"] = ask(GET_TAINTS)
+        answers_of["get-kube-proxy"] = ask(GET_PROXY)
         ask(f"kubeadm init phase addon kube-proxy {ADMIN} {CONFIG}", _cluster(certificates))
-        found["get-kube-proxy-again"] = ask(GET_PROXY)
+        answers_of["get-kube-proxy-again"] = ask(GET_PROXY)
     finally:
         delete = f"{KUBECTL} delete --ignore-not-found --timeout 60s"
         ask(f"{delete} --filename -", manifest)
         ask(f"{delete} node n1")
         ask(f"{delete} --namespace kube-system daemonset/kube-proxy secret/kubeadm-certs")
-    return found
+    return answers_of
 
 
 def _on_an_empty_machine() -> dict[str, Answer]:
@@ -187,8 +187,8 @@ def _alone(command: str, given: str) -> Answer:
 
 def main() -> None:
     """Record all answers."""
-    said = {name: without_key(answer)._asdict() for name, answer in {**recorded(), **answers()}.items()}
-    write("answers.json", {"version": version(), "answers": said})
+    by_name = {name: without_key(answer)._asdict() for name, answer in {**recorded(), **answers()}.items()}
+    write("answers.json", {"version": version(), "answers": by_name})
     judged = {name: {"documents": case.documents(), **validate(case)._asdict()} for name, case in CASES.items()}
     write("validated.json", {"version": version(), "cases": judged})
 

@@ -79,11 +79,11 @@ class Site:
         (directory / "play.yml").write_text(PLAY)
         (directory / "check.yml").write_text(PLAY.replace("serial: 1", "serial: 1\n  check_mode: true"))
 
-    def _collection(self, place: Path) -> None:
-        (place / "roles/agent/tasks").mkdir(parents=True)
+    def _collection(self, directory: Path) -> None:
+        (directory / "roles/agent/tasks").mkdir(parents=True)
         for name in ("meta", "plugins", "galaxy.yml", "roles/kubeadm"):
-            (place / name).symlink_to(ROOT / name)
-        (place / "roles/agent/tasks/main.yml").write_text(AGENT)
+            (directory / name).symlink_to(ROOT / name)
+        (directory / "roles/agent/tasks/main.yml").write_text(AGENT)
 
     def run(self, *options: str, play: str = "play.yml", **variables: Any) -> Run:
         """Run the role on all nodes, unless the options limit them; ``check.yml`` is the play in check mode."""
@@ -132,8 +132,9 @@ class Site:
 
     def left(self) -> list[Path]:
         """Return all files of nodes and of Ansible, except the fake's copy of the join configuration."""
-        places = [self.directory / "temporary", *(self.directory / node for node in NODES)]
-        return [path for place in places for path in place.rglob("*") if path.is_file() and path.name != "join.yaml"]
+        directories = [self.directory / "temporary", *(self.directory / node for node in NODES)]
+        files = (path for directory in directories for path in directory.rglob("*"))
+        return [path for path in files if path.is_file() and path.name != "join.yaml"]
 
     def files(self) -> list[str]:
         """Return the files of the nodes, without those of the fakes."""

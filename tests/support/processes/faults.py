@@ -153,10 +153,10 @@ def counted(record: Path) -> dict[str, int]:
     for process, call in re.findall(r"^(\d+) +(\w+)\(", record.read_text(errors="replace"), re.MULTILINE):
         if call in entries:
             calls[process, entries[call]] += 1
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for (_process, entry), count in calls.items():
-        found[entry] = max(count, found.get(entry, 0))
-    return found
+        counts[entry] = max(count, counts.get(entry, 0))
+    return counts
 
 
 def in_child(fault: Fault, directory: Path, function: Callable[[], int]) -> Finished:

@@ -42,23 +42,23 @@ def wait(what: Callable[[], object]) -> None:
 def guards() -> list[int]:
     """Return the processes that wait to undo a change: forks of this process."""
     mine = Path("/proc/self/cmdline").read_bytes()
-    found = []
+    numbers = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             if (directory / "cmdline").read_bytes() == mine and int(directory.name) != os.getpid():
-                found.append(int(directory.name))
+                numbers.append(int(directory.name))
         except OSError:
             continue
-    return found
+    return numbers
 
 
 def undone(path: str) -> dict[str, Any]:
     """Wait until the node has undone a change; return its record, and remove it."""
     record = Path(f"{path}.undone")
     wait(lambda: record.exists() and "undone" in json.loads(record.read_text()))
-    found: dict[str, Any] = json.loads(record.read_text())
+    content: dict[str, Any] = json.loads(record.read_text())
     record.unlink()
-    return found
+    return content
 
 
 def killed(function: Callable[[], object]) -> str:
@@ -97,7 +97,7 @@ def ledgers() -> dict[str, list[tuple[str, ...]]]:
             for table in ("claim", "note"):
                 rows[f"{path} {table}"] = sorted(ledger.execute(f"SELECT * FROM {table}"))
             ledger.close()
-    return {table: found for table, found in rows.items() if found}
+    return {table: lines for table, lines in rows.items() if lines}
 
 
 def node() -> dict[str, Any]:

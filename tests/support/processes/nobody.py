@@ -30,6 +30,6 @@ def said_to_nobody(*asked: Callable[[], object]) -> list[str]:
             os._exit(0)
     os.close(writer)
     with open(reader, encoding="utf-8") as pipe:
-        found = pipe.read().splitlines()
+        lines = pipe.read().splitlines()
     os.waitpid(child, 0)
-    return found
+    return lines

@@ -214,15 +214,15 @@ class IptablesCases:
         }
         sets = {"NETS": IPSet("hash:net,port", (("family", "inet"), ("hashsize", "9999999"), ("maxelem", "65536")))}
         assert iptables.mentioned_sets(asked[key]) == {"NETS"}
-        found = iptables.normalise(asked, [jump], sets=sets, known=[ChainKey(4, "nat", "FOREIGN")])
-        assert found.chains == {
+        spelled = iptables.normalise(asked, [jump], sets=sets, known=[ChainKey(4, "nat", "FOREIGN")])
+        assert spelled.chains == {
             key: (
                 "-s 10.0.0.1/32 -p tcp -m tcp --dport 80 -m comment --comment plain -j FOREIGN",
                 "-m set ! --match-set NETS src,dst -j MARK --set-xmark 0x4000/0x4000",
             ),
             six: ("-s fd00::1/128 -j REJECT --reject-with icmp6-port-unreachable",),
         }
-        assert found.jumps == {jump: jump._replace(rule="-i eth0 -j OURS")}
+        assert spelled.jumps == {jump: jump._replace(rule="-i eth0 -j OURS")}
         fresh()
         with pytest.raises(EngineError, match=r"^IPv4 nat OURS: rule `-p tcp --nosuch`: unknown option"):
             iptables.normalise({key: ("-j RETURN", "-p tcp --nosuch")}, sets={})
@@ -266,8 +266,8 @@ class IptablesCases:
         rules = examples(family, table, 300)
         key = ChainKey(family, table, "OURS")
         sets = {SET: IPSet("hash:net,port", (("family", "inet" if family == 4 else "inet6"),))}
-        told = iptables.normalise({key: rules}, sets=sets, known=[ChainKey(family, table, CHAIN)]).chains[key]
-        for rule, spelled in zip(rules, told, strict=True):
+        printed = iptables.normalise({key: rules}, sets=sets, known=[ChainKey(family, table, CHAIN)]).chains[key]
+        for rule, spelled in zip(rules, printed, strict=True):
             assert canonical_rule(family, rule) == spelled, rule
             assert canonical_rule(family, spelled) == spelled
 
@@ -276,15 +276,15 @@ class IptablesCases:
         rules, key, other = USUAL[family, table], ChainKey(family, table, "OURS"), ChainKey(family, table, CHAIN)
         header = IPSet("hash:net,port", (("family", "inet" if family == 4 else "inet6"),))
         fresh()
-        told = iptables.normalise({key: rules}, sets={SET: header}, known=[other]).chains[key]
-        assert len(told) >= len(rules)
+        printed = iptables.normalise({key: rules}, sets={SET: header}, known=[other]).chains[key]
+        assert len(printed) >= len(rules)
         fresh()
         sh("ipset", "create", SET, *header.text().split())
-        self.make({"chain": {key: told, other: ()}, "jump": {}})
-        assert iptables.read([family])["chain"][key] == told
+        self.make({"chain": {key: printed, other: ()}, "jump": {}})
+        assert iptables.read([family])["chain"][key] == printed
         fresh()
-        assert iptables.normalise({key: told}, sets={SET: header}, known=[other]).chains[key] == told
-        for rule in told:
+        assert iptables.normalise({key: printed}, sets={SET: header}, known=[other]).chains[key] == printed
+        for rule in printed:
             assert canonical_rule(family, rule) in (rule, None)
 
     def test_two_thousand_rules(self) -> None:

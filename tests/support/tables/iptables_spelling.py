@@ -39,15 +39,15 @@ def _not(draw: random.Random) -> str:
 
 def _ports(draw: random.Random) -> list[str]:
     sport, dport = draw.choice(["--sport", "--source-port"]), draw.choice(["--dport", "--destination-port"])
-    found = [
+    options = [
         f"{_not(draw)}{sport} {draw.choice(['1', '1024:65535', '5:5'])}",
         f"{_not(draw)}{dport} {draw.choice(['80', '53:60'])}",
     ]
-    return draw.sample(found, draw.randrange(3))
+    return draw.sample(options, draw.randrange(3))
 
 
 def _matches(draw: random.Random, protocol: str) -> list[str]:
-    found = [
+    options = [
         f"-m addrtype {_not(draw)}--dst-type LOCAL",
         f"-m addrtype {_not(draw)}--src-type LOCAL --dst-type UNICAST",
         "-m comment --comment "
@@ -61,7 +61,7 @@ def _matches(draw: random.Random, protocol: str) -> list[str]:
         f"-m physdev {_not(draw)}--physdev-is-bridged",
         f"-m set {_not(draw)}--match-set {SET} {draw.choice(['src', 'dst', 'src,dst', 'dst,src'])}",
     ]
-    chosen = draw.sample(found, draw.randrange(3))
+    chosen = draw.sample(options, draw.randrange(3))
     if protocol:
         chosen.append(draw.choice([f"-m {protocol} ", ""]) + " ".join(_ports(draw)))
         if protocol == "tcp":

@@ -56,43 +56,43 @@ def _endpoint(text: str) -> tuple[str, int]:
 
 
 def _server(words: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"flags": 0, "timeout": 0, "netmask": None, "pe_name": ""}
+    fields: dict[str, Any] = {"flags": 0, "timeout": 0, "netmask": None, "pe_name": ""}
     rest = iter(words)
     for option in rest:
         if option == "-o":
-            found["flags"] |= 4
+            fields["flags"] |= 4
         elif option == "-s":
-            found["scheduler"] = next(rest)
+            fields["scheduler"] = next(rest)
         elif option == "-p":
-            found["flags"] |= 1
-            found["timeout"] = int(next(rest))
+            fields["flags"] |= 1
+            fields["timeout"] = int(next(rest))
         elif option == "-M":
             mask = next(rest)
-            found["netmask"] = ipaddress.ip_network(f"0.0.0.0/{mask}").prefixlen if "." in mask else int(mask)
+            fields["netmask"] = ipaddress.ip_network(f"0.0.0.0/{mask}").prefixlen if "." in mask else int(mask)
         elif option == "-b":
             for word in next(rest).split(","):
-                found["flags"] |= FLAGS[word]
+                fields["flags"] |= FLAGS[word]
         elif option == "--pe":
-            found["pe_name"] = next(rest)
+            fields["pe_name"] = next(rest)
         else:
             raise ValueError(f"ipvsadm says {option} in {words}")
-    return found
+    return fields
 
 
 def _real(words: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"tunnel_type": "ipip", "tunnel_port": 0, "tunnel_flags": 0}
+    fields: dict[str, Any] = {"tunnel_type": "ipip", "tunnel_port": 0, "tunnel_flags": 0}
     rest = iter(words)
     for option in rest:
         if option in METHODS:
-            found["forward"] = METHODS[option]
+            fields["forward"] = METHODS[option]
         elif option == "-w":
-            found["weight"] = int(next(rest))
+            fields["weight"] = int(next(rest))
         elif option == "--tun-type":
-            found["tunnel_type"] = next(rest)
+            fields["tunnel_type"] = next(rest)
         elif option == "--tun-port":
-            found["tunnel_port"] = int(next(rest))
+            fields["tunnel_port"] = int(next(rest))
         elif option.startswith("--tun-"):
-            found["tunnel_flags"] |= {"--tun-nocsum": 0, "--tun-csum": 1, "--tun-remcsum": 2}[option]
+            fields["tunnel_flags"] |= {"--tun-nocsum": 0, "--tun-csum": 1, "--tun-remcsum": 2}[option]
         else:
             raise ValueError(f"ipvsadm says {option} in {words}")
-    return found
+    return fields

@@ -18,11 +18,11 @@ def normal(text: str) -> str:
 
 def elements(text: str) -> dict[str, set[str]]:
     """Return the elements of each set of one table's text, by the set's name."""
-    found: dict[str, set[str]] = {}
+    elements_of: dict[str, set[str]] = {}
     for block in re.findall(r"\tset (\S+) \{\n(.*?)\n\t\}", text, re.DOTALL):
         match = _ELEMENTS.search(block[1])
-        found[block[0]] = set(_split(match[1])) if match else set()
-    return found
+        elements_of[block[0]] = set(_split(match[1])) if match else set()
+    return elements_of
 
 
 def _split(elements: str) -> list[str]:

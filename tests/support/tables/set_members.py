@@ -94,7 +94,7 @@ def cases() -> list[Any]:
 
     Each type comes without options, and with all options of members.
     """
-    found = []
+    headers = []
     for kind in PARTS:
         method = kind.partition(":")[0]
         base: dict[str, Any] = {}
@@ -102,8 +102,8 @@ def cases() -> list[Any]:
             base["range"] = "0-65535" if kind == "bitmap:port" else "10.1.0.0/16"
         for family in ("inet", "inet6") if method == "hash" and kind != "hash:mac" else ("",):
             chosen = {**base, "family": family} if family else base
-            found += [(kind, chosen), (kind, {**chosen, **_COMMON})]
+            headers += [(kind, chosen), (kind, {**chosen, **_COMMON})]
             if kind == "hash:ip":
-                found.append((kind, {**chosen, "netmask": 20 if family == "inet" else 56}))
-    found += [("hash:ip,mark", {"markmask": "0xff00"}), ("bitmap:ip", {"range": "10.1.0.0/16", "netmask": 24})]
-    return [pytest.param(kind, chosen, id=f"{kind} {' '.join(chosen)}") for kind, chosen in found]
+                headers.append((kind, {**chosen, "netmask": 20 if family == "inet" else 56}))
+    headers += [("hash:ip,mark", {"markmask": "0xff00"}), ("bitmap:ip", {"range": "10.1.0.0/16", "netmask": 24})]
+    return [pytest.param(kind, chosen, id=f"{kind} {' '.join(chosen)}") for kind, chosen in headers]

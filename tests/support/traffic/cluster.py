@@ -121,15 +121,15 @@ class Cluster:
     def weights(self, target: Target) -> dict[str, int]:
         """Return the weights of a virtual server's real servers, by pod name; draining ones have weight 0."""
         names = {address: name for name, host in HOSTS.items() for address in host.ip.values()}
-        found: dict[str, int] = {}
+        weight_of: dict[str, int] = {}
         option = {"tcp": "-t", "udp": "-u", "sctp": "--sctp-service"}[target.protocol]
         where = f"[{target.address}]:{target.port}" if target.family == 6 else f"{target.address}:{target.port}"
         for line in self.run("ipvsadm", "-Sn").splitlines():
             words = line.split()
             if words[:3] == ["-a", option, where]:
                 address = words[4].rpartition(":")[0].strip("[]")
-                found[names.get(address, address)] = int(words[7])
-        return found
+                weight_of[names.get(address, address)] = int(words[7])
+        return weight_of
 
     def becomes(self, target: Target, wanted: dict[str, int], seconds: float = PATIENCE) -> None:
         """Wait until a virtual server has these real servers and weights, and the agent has finished the pass."""
@@ -192,7 +192,7 @@ def service(
         fields["ingress"] = [{"ip": BALANCER_IP[family].format(number)} for family in (4, 6)]
     kind = fields.pop("kind", "LoadBalancer" if "ingress" in fields else "NodePort" if node_port else "ClusterIP")
     ips = [CLUSTER_IP[family].format(number) for family in (4, 6)]
-    found = [objects.service(name, ips, ports, kind=kind, **fields)]
+    items = [objects.service(name, ips, ports, kind=kind, **fields)]
     pod_ports = [objects.port(POD_PORT, f"p-{protocol}", protocol.upper()) for protocol in protocols]
     weights = weights or {}
     for family in (4, 6):
@@ -200,8 +200,8 @@ def service(
             endpoints = [_endpoint(pod, more, family) for pod, more in listed if weights.get(pod, "") == weight]
             notes = {"kubenode.ipvs/weight": weight} if weight else {}
             slice_name = f"{name}-{family}-{weight}"
-            found.append(objects.piece(name, endpoints, pod_ports, name=slice_name, family=family, annotations=notes))
-    return found
+            items.append(objects.piece(name, endpoints, pod_ports, name=slice_name, family=family, annotations=notes))
+    return items
 
 
 def _endpoint(name: str, more: dict[str, Any], family: int) -> Object:

@@ -63,17 +63,17 @@ class Servers:
     def add(self, name: str, namespace: str, target: Target) -> None:
         """Answer as ``name`` on an address in a namespace."""
         with inside(namespace):
-            found = socket.socket(FAMILIES[target.family], *_KINDS[target.protocol])
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server = socket.socket(FAMILIES[target.family], *_KINDS[target.protocol])
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if target.family == 6:
-            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        found.bind((target.address, target.port))
-        found.setblocking(False)
+            server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        server.bind((target.address, target.port))
+        server.setblocking(False)
         if target.protocol == "udp":
-            self._register(found, lambda: self._datagram(name, found))
+            self._register(server, lambda: self._datagram(name, server))
         else:
-            found.listen(64)
-            self._register(found, lambda: self._accept(name, found))
+            server.listen(64)
+            self._register(server, lambda: self._accept(name, server))
 
     def close(self) -> None:
         """End all servers and their connections."""
@@ -87,9 +87,9 @@ class Servers:
         os.close(self._ours)
         os.close(self._wake)
 
-    def _register(self, found: socket.socket, callback: Callable[[], None]) -> None:
+    def _register(self, server: socket.socket, callback: Callable[[], None]) -> None:
         with self._lock:
-            self._selector.register(found, selectors.EVENT_READ, callback)
+            self._selector.register(server, selectors.EVENT_READ, callback)
         os.write(self._wake, b"x")
 
     def _serve(self) -> None:
@@ -112,7 +112,7 @@ class Servers:
         try:
             data = connection.recv(4096)
             if data:
-                connection.send(_said(name, peer, data))
+                connection.send(_answer(name, peer, data))
                 return
         except OSError:
             pass
@@ -120,19 +120,19 @@ class Servers:
             self._selector.unregister(connection)
         connection.close()
 
-    def _datagram(self, name: str, found: socket.socket) -> None:
+    def _datagram(self, name: str, server: socket.socket) -> None:
         try:
-            data, peer = found.recvfrom(4096)
-            found.sendto(_said(name, peer, data), peer)
+            data, peer = server.recvfrom(4096)
+            server.sendto(_answer(name, peer, data), peer)
         except OSError:
             pass  # an ICMP error for an earlier answer
 
 
-def _said(name: str, peer: tuple[str, int], data: bytes) -> bytes:
+def _answer(name: str, peer: tuple[str, int], data: bytes) -> bytes:
     return f"{name} {peer[0]} {peer[1]} ".encode() + data
 
 
-class Said(NamedTuple):
+class Answer(NamedTuple):
     """Answer: name of the server, and the client's address and port that the server saw."""
 
     name: str
@@ -156,14 +156,14 @@ class Talk:
             self.socket.close()
             raise
 
-    def say(self, line: str = "hello") -> Said:
+    def say(self, line: str = "hello") -> Answer:
         """Send a line; return the server's answer."""
         self.socket.send(f"{line}\n".encode())
         answer = self.socket.recv(4096)
         if not answer:
             raise ConnectionResetError("the server has closed the connection")
         name, client, port, echo = answer.decode().split(maxsplit=3)
-        return Said(name, client, int(port), echo.rstrip("\n"))
+        return Answer(name, client, int(port), echo.rstrip("\n"))
 
     def close(self) -> None:
         """Close the connection normally."""
@@ -182,8 +182,8 @@ def ask(namespace: str, target: Target, *, timeout: float = ANSWER, source: str 
     except OSError as error:
         return _failure(error)
     try:
-        said = talk.say()
-        return f"{said.name} sees {said.client}"
+        answer = talk.say()
+        return f"{answer.name} sees {answer.client}"
     except OSError as error:
         return _failure(error)
     finally:
@@ -211,18 +211,18 @@ def ping(namespace: str, address: str, *, timeout: float = ANSWER) -> str:
     """Send one echo request; return ``pong``, or one of the constants for failures."""
     six = ":" in address
     protocol = socket.IPPROTO_ICMPV6 if six else socket.IPPROTO_ICMP
-    with inside(namespace), socket.socket(FAMILIES[6 if six else 4], socket.SOCK_RAW, protocol) as found:
-        found.settimeout(timeout)
-        found.connect((address, 0))
+    with inside(namespace), socket.socket(FAMILIES[6 if six else 4], socket.SOCK_RAW, protocol) as probe:
+        probe.settimeout(timeout)
+        probe.connect((address, 0))
         number = next(_ECHOES)
         request = struct.pack("!BBHHH", 128 if six else 8, 0, 0, os.getpid() & 0xFFFF, number)
         if not six:  # the kernel adds the checksum of ICMPv6 only
             total = sum(struct.unpack("!4H", request))
             request = request[:2] + struct.pack("!H", ~(total + (total >> 16)) & 0xFFFF) + request[4:]
         try:
-            found.send(request)
+            probe.send(request)
             for _packet in range(20):
-                answer = found.recv(2048)
+                answer = probe.recv(2048)
                 answer = answer if six else answer[20:]
                 if answer[0] == (129 if six else 0) and answer[4:8] == request[4:8]:
                     return "pong"

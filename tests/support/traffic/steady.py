@@ -66,8 +66,8 @@ class Steady:
     def _exchange(self) -> None:
         while not self._ending.wait(0.005):
             try:
-                said = self._kept.say(str(self.exchanges))
-                assert (said.name, said.line) == (self.kept_by, str(self.exchanges))
+                answer = self._kept.say(str(self.exchanges))
+                assert (answer.name, answer.line) == (self.kept_by, str(self.exchanges))
                 self.exchanges += 1
             except OSError as error:
                 self.failures.append(f"kept connection after {self.exchanges}: {error!r}")

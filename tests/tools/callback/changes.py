@@ -56,8 +56,8 @@ class CallbackModule(CallbackBase):
         parts = answer.get("results", [answer])
         differences: list[Any] = []
         for part in parts:
-            found = part.get("diff") or []
-            differences += found if isinstance(found, list) else [found]
+            differences_of = part.get("diff") or []
+            differences += differences_of if isinstance(differences_of, list) else [differences_of]
         note = {
             "host": result._host.get_name(),
             "task": result._task.get_name(),
