@@ -172,11 +172,11 @@ def test_ten_thousand_elements_change_by_one() -> None:
 
 def test_info_returns_what_the_module_takes() -> None:
     tables({"name": "edge", "content": CONTENT})
-    found = run("nft_tables_info", objects=True, names=["inet edge", "ip nosuch"])["tables"]
-    assert [(each["name"], each["content"], each["owner"], each["flags"]) for each in found] == [
+    returned = run("nft_tables_info", objects=True, names=["inet edge", "ip nosuch"])["tables"]
+    assert [(each["name"], each["content"], each["owner"], each["flags"]) for each in returned] == [
         ("edge", TEXT, "ansible", [])
     ]
-    kinds = [kind for each in found[0]["objects"] for kind in each]
+    kinds = [kind for each in returned[0]["objects"] for kind in each]
     assert sorted(set(kinds)) == ["chain", "counter", "map", "rule", "set"]
     wanted = run("nft_tables_info", as_options=True)["tables"]
     assert [set(each) for each in wanted] == [{"family", "name", "content"}] * 2

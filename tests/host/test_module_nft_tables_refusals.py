@@ -159,8 +159,8 @@ def test_tables_that_nft_cannot_write_are_named() -> None:
         wait(lambda: "ip kept" in named())
         with pytest.raises(ModuleError, match=r"^nftables table ip kept has the flag owner: only the process"):
             run("nft_tables", tables=[{"family": "ip", "name": "kept", "content": BASE}], adopt=True)
-        found = {each["name"]: each["writable"] for each in run("nft_tables_info")["tables"]}
-        assert found == {"foreign": True, "filter": False, "kept": False}
+        writable = {each["name"]: each["writable"] for each in run("nft_tables_info")["tables"]}
+        assert writable == {"foreign": True, "filter": False, "kept": False}
     finally:
         keeper.stdin.close()
         keeper.wait(10)

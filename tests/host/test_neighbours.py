@@ -86,10 +86,10 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
     root = ForeignRoot(tmp_path)
-    found = Node(root)
-    yield found
+    running = Node(root)
+    yield running
     root.close()
-    for process in found.started:
+    for process in running.started:
         process.wait()
 
 
@@ -183,7 +183,7 @@ OLDER = "<zone><short>older</short></zone>\n"
 
 
 @pytest.mark.parametrize(
-    ("harm", "ports", "said"),
+    ("harm", "ports", "message"),
     [
         (
             "true",
@@ -204,7 +204,7 @@ OLDER = "<zone><short>older</short></zone>\n"
     ids=["not understood", "no space", "read-only"],
 )
 def test_invalid_firewalld_files_are_restored(
-    node: Node, tmp_path: Path, harm: str, ports: list[str], said: str
+    node: Node, tmp_path: Path, harm: str, ports: list[str], message: str
 ) -> None:
     """The role refuses ports that firewalld does not accept. If one of two files cannot be written, none changes."""
     node.root.write(FILES[FIREWALLD[0]], OLDER)
@@ -213,14 +213,14 @@ def test_invalid_firewalld_files_are_restored(
     host["ansible_python_interpreter"] = node.root.interpreter(tmp_path / "python")
     (tmp_path / "inventory.json").write_text(json.dumps({"all": {"hosts": {"node": host}}}))
     (tmp_path / "play.yml").write_text(PLAY)
-    found = {"services": ["firewalld"], "contents": dict.fromkeys(PATHS), "files": dict.fromkeys(PATHS, False)}
-    given = json.dumps({"prepare_node": found, "prepare_firewalld_ports": ports})
+    registered = {"services": ["firewalld"], "contents": dict.fromkeys(PATHS), "files": dict.fromkeys(PATHS, False)}
+    given = json.dumps({"prepare_node": registered, "prepare_firewalld_ports": ports})
     command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "inventory.json", "-e", given, "play.yml"]
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROLE.parents[1] / "collection")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == 2, done.stdout + done.stderr
     text = " ".join((done.stdout + done.stderr).split())
-    assert said in text, text
+    assert message in text, text
     assert "the files are restored" in text, text
     assert ("INVALID_PORT: port number in '99999' is too big" in text) == ("99999/tcp" in ports), text
     assert node.root.run("cat", FILES[FIREWALLD[0]]) == OLDER

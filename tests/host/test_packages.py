@@ -76,21 +76,21 @@ class Node:
     def configuration(self) -> str:
         """Return digests of all files that configure package managers, and of their lists of packages."""
         places = ["/etc", "/var/lib/pacman/sync", "/var/lib/apt/lists"]
-        found = "find \"$@\" -type f ! -name '*lock' ! -name ld.so.cache -exec sha256sum {} + 2>/dev/null | sort"
-        return str(self.root.attempt("sh", "-c", found, "sh", *places).stdout)
+        command = "find \"$@\" -type f ! -name '*lock' ! -name ld.so.cache -exec sha256sum {} + 2>/dev/null | sort"
+        return str(self.root.attempt("sh", "-c", command, "sh", *places).stdout)
 
 
 @pytest.fixture(scope="module", params=sorted(FAMILIES))
-def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     return request.param, tmp_path_factory.mktemp(request.param)
 
 
 @pytest.fixture
-def node(place: tuple[str, Path]) -> Iterator[Node]:
-    key, directory = place
-    found = Node(FAMILIES[key], key, directory)
-    yield found
-    found.root.close()
+def node(tree: tuple[str, Path]) -> Iterator[Node]:
+    key, directory = tree
+    prepared = Node(FAMILIES[key], key, directory)
+    yield prepared
+    prepared.root.close()
 
 
 def test_packages_are_installed_from_node_repositories(node: Node) -> None:
@@ -126,10 +126,10 @@ def test_packages_are_installed_from_files_without_repository(node: Node) -> Non
 
 
 def test_older_package_files_do_not_downgrade(node: Node) -> None:
-    place = node.directory / "files"
+    directory = node.directory / "files"
     newer = TOOL._replace(version="7.12-1")
-    node.build(place, TOOL, newer, LIBRARY)
-    node.packages(TOOL.name, directory="here", files=node.files(place))
+    node.build(directory, TOOL, newer, LIBRARY)
+    node.packages(TOOL.name, directory="here", files=node.files(directory))
     assert node.installed(TOOL.name) == {"7.12-1"}
     older = node.files(node.repository)
     assert node.packages(OTHER.name, directory="here", files=older)["changed"]
@@ -164,16 +164,16 @@ def test_read_only_directory_is_named_and_nothing_tried(node: Node) -> None:
 
 def test_full_disk_is_reported_and_package_not_installed(node: Node) -> None:
     """The dependency fits on the disk, the package itself does not."""
-    place, large = node.directory / "large", Package("large", "/opt/full/large", requires=OTHER.name)
-    node.build(place, large, OTHER)
+    directory, large = node.directory / "large", Package("large", "/opt/full/large", requires=OTHER.name)
+    node.build(directory, large, OTHER)
     # A program of these packages is empty, so the limit must be on inodes.
     node.root.run("sh", "-c", "mkdir -p /opt/full && mount -t tmpfs -o nr_inodes=1 full /opt/full")
-    result = node.packages("large", directory="here", files=node.files(place))
+    result = node.packages("large", directory="here", files=node.files(directory))
     assert result["msg"].startswith("large cannot be installed from the files of here: ")
     assert re.search("No space left|free disk space|more space|inodes|Can't create", result["msg"]), result["msg"]
     assert node.installed("large") == set()
     node.root.run("umount", "/opt/full")
-    assert node.packages("large", directory="here", files=node.files(place))["changed"]
+    assert node.packages("large", directory="here", files=node.files(directory))["changed"]
 
 
 def test_file_that_is_no_package_is_named(node: Node) -> None:
@@ -200,7 +200,7 @@ def test_unreachable_repository_is_named(node: Node) -> None:
         assert {"127.0.0.1", "'own'"} & set(re.split("[ :/]", result["msg"])), result["msg"]
 
 
-@pytest.mark.parametrize("place", ["redhat", "suse", "arch"], indirect=True)
+@pytest.mark.parametrize("tree", ["redhat", "suse", "arch"], indirect=True)
 def test_unsigned_mirror_is_refused_if_node_checks_signatures(node: Node) -> None:
     node.root.write(*node.family.checks_signatures)
     result = node.packages(OTHER.name, mirror=node.mirror)
@@ -209,7 +209,7 @@ def test_unsigned_mirror_is_refused_if_node_checks_signatures(node: Node) -> Non
     assert node.installed(OTHER.name) == set()
 
 
-@pytest.mark.parametrize("place", ["redhat"], indirect=True)
+@pytest.mark.parametrize("tree", ["redhat"], indirect=True)
 def test_mirror_is_checked_with_keys_of_the_distribution(node: Node) -> None:
     node.root.write(*node.family.checks_signatures)
     node.root.run("gpg", "--batch", "--passphrase", "", "--quick-generate-key", "own", "rsa2048", "sign")
@@ -224,22 +224,22 @@ def test_mirror_is_checked_with_keys_of_the_distribution(node: Node) -> None:
     assert node.installed(OTHER.name) == {OTHER.version}
 
 
-@pytest.mark.parametrize("place", ["redhat"], indirect=True)
+@pytest.mark.parametrize("tree", ["redhat"], indirect=True)
 def test_modules_of_running_and_next_kernel_coexist(node: Node) -> None:
     name = kernel_modules(KERNEL).name
-    place = node.directory / "kernels"
-    node.build(place, kernel_modules(KERNEL), kernel_modules(NEXT_KERNEL))
-    running, following = node.files(place)
+    directory = node.directory / "kernels"
+    node.build(directory, kernel_modules(KERNEL), kernel_modules(NEXT_KERNEL))
+    running, following = node.files(directory)
     node.packages(f"{name}-{NEXT_KERNEL}", directory="here", files=[following])
     node.packages(f"{name}-{KERNEL}", directory="here", files=[running, following])
     assert node.installed(name) == {KERNEL.removesuffix(".x86_64"), NEXT_KERNEL.removesuffix(".x86_64")}
-    node.family.index(node.root, place)
-    result = node.packages(f"{name}-6.13.0-1.fc41.x86_64", mirror=node.family.mirror.format(directory=place))
+    node.family.index(node.root, directory)
+    result = node.packages(f"{name}-6.13.0-1.fc41.x86_64", mirror=node.family.mirror.format(directory=directory))
     assert result["msg"].startswith(f"{name}-6.13.0-1.fc41.x86_64 cannot be installed from file:///")
     assert node.packages(f"{name}-{KERNEL}")["changed"] is False
 
 
-@pytest.mark.parametrize("place", ["suse"], indirect=True)
+@pytest.mark.parametrize("tree", ["suse"], indirect=True)
 def test_package_conflict_is_reported_and_nothing_removed(node: Node) -> None:
     base = Package(
         "kernel-default-base",
@@ -248,10 +248,10 @@ def test_package_conflict_is_reported_and_nothing_removed(node: Node) -> None:
         relations="Conflicts: kernel-default = 6.4.0-150600.21",
     )
     full = Package("kernel-default", "/usr/lib/modules/full", "6.4.0-150600.21")
-    place = node.directory / "conflict"
-    node.build(place, base, full)
-    node.family.index(node.root, place)
-    mirror = node.family.mirror.format(directory=place)
+    directory = node.directory / "conflict"
+    node.build(directory, base, full)
+    node.family.index(node.root, directory)
+    mirror = node.family.mirror.format(directory=directory)
     assert node.packages(base.name, mirror=mirror)["changed"]
     result = node.packages(full.name, mirror=mirror)
     assert result["msg"].startswith(f"{full.name} cannot be installed from {mirror}: ")

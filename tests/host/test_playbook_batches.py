@@ -32,11 +32,11 @@ WORK: list[dict[str, Any]] = [
 
 def play(name: str, site: Path, *options: str) -> tuple[int, set[str], dict[str, str]]:
     """Run a playbook; return its status, the nodes that reached the end, and why the others failed."""
-    (found,) = yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text(encoding="utf-8"))
-    assert ["ansible.builtin.include_role" in task for task in found["tasks"]] == [False] + [True] * ROLES[name]
-    found["tasks"][1:] = WORK
-    found["become"] = False
-    (site / "play.yml").write_text(json.dumps([found]))
+    (first,) = yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text(encoding="utf-8"))
+    assert ["ansible.builtin.include_role" in task for task in first["tasks"]] == [False] + [True] * ROLES[name]
+    first["tasks"][1:] = WORK
+    first["become"] = False
+    (site / "play.yml").write_text(json.dumps([first]))
     hosts = {name: {"ansible_host": "127.0.0.1", "ansible_port": 1} for name in NODES}
     inventory = {"all": {"hosts": hosts, "vars": {"failing": "", "away": ""}}}
     (site / "inventory.yml").write_text(json.dumps(inventory))

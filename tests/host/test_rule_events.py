@@ -20,9 +20,9 @@ from kubenode.engine.kernel.nfnetlink.monitor import RuleEvents
 @pytest.fixture
 def events() -> Iterator[RuleEvents]:
     fresh()
-    found = RuleEvents()
-    yield found
-    found.close()
+    subscribed = RuleEvents()
+    yield subscribed
+    subscribed.close()
 
 
 def told(events: RuleEvents) -> bool:

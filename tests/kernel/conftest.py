@@ -58,21 +58,21 @@ def servers() -> Iterator[Servers]:
     """Start the network with a server in every pod."""
     subprocess.run(["modprobe", "-a", *_MODULES], check=True)
     network = Network()
-    found = Servers()
-    serve_pods(found)
-    yield found
-    found.close()
+    started = Servers()
+    serve_pods(started)
+    yield started
+    started.close()
     network.close()
 
 
 @pytest.fixture(scope="module")
 def bare_cluster(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Make a cluster whose agent has not been started; restore the node when the module ends."""
-    found = Cluster(tmp_path_factory.mktemp("cluster"), servers)
-    before = found.node()
-    yield found
-    found.close()
-    assert found.node() == before
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"), servers)
+    before = cluster.node()
+    yield cluster
+    cluster.close()
+    assert cluster.node() == before
 
 
 @pytest.fixture(scope="module")

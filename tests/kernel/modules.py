@@ -55,8 +55,8 @@ def run(name: str, *, check: bool = False, diff: bool = True, **arguments: Any) 
     # ansible-core 2.19 and later send warnings as objects.
     texts = [each if isinstance(each, str) else each["event"]["msg"] for each in result.get("warnings", [])]
     result["warnings"] = texts
-    found = returned.differences(PACKAGE, name, result)
-    assert found == [], f"{name} does not return what it documents: {'; '.join(found)}"
+    differences = returned.differences(PACKAGE, name, result)
+    assert differences == [], f"{name} does not return what it documents: {'; '.join(differences)}"
     if result.get("failed"):
         raise ModuleError(result)
     return result

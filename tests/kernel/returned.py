@@ -58,37 +58,37 @@ def differences(package: str, module: str, result: dict[str, Any]) -> list[str]:
     return [f"{key} is not returned" for key in always if key not in seen] + _fields(module, documented, seen)
 
 
-def _fields(place: str, documented: dict[str, Any], seen: dict[str, Any]) -> list[str]:
-    found = [f"{place}: {key} is not documented" for key in seen if key not in documented]
+def _fields(path: str, documented: dict[str, Any], seen: dict[str, Any]) -> list[str]:
+    problems = [f"{path}: {key} is not documented" for key in seen if key not in documented]
     for key, field in documented.items():
         if key in seen:
-            found += _value(f"{place}.{key}", field, seen[key])
-    return found
+            problems += _value(f"{path}.{key}", field, seen[key])
+    return problems
 
 
-def _value(place: str, field: dict[str, Any], value: Any) -> list[str]:
+def _value(path: str, field: dict[str, Any], value: Any) -> list[str]:
     if value is None:
-        return [] if field["type"] == "raw" or "null" in str(field["description"]).lower() else [f"{place} is null"]
+        return [] if field["type"] == "raw" or "null" in str(field["description"]).lower() else [f"{path} is null"]
     kind = field["type"]
     if not isinstance(value, TYPES[kind]) or (kind == "int" and isinstance(value, bool)):
-        return [f"{place} is {value!r}, documented as {kind}"]
+        return [f"{path} is {value!r}, documented as {kind}"]
     if "choices" in field and value not in field["choices"]:
-        return [f"{place} is {value!r}, documented as one of {field['choices']}"]
+        return [f"{path} is {value!r}, documented as one of {field['choices']}"]
     if kind == "dict" and "contains" in field:
-        return _inside(place, field["contains"], value)
+        return _inside(path, field["contains"], value)
     if kind == "list":
         element = {"type": field.get("elements", "raw"), "description": "", "contains": field.get("contains")}
         if not element["contains"]:
             del element["contains"]
-        return [text for index, item in enumerate(value) for text in _value(f"{place}[{index}]", element, item)]
+        return [text for index, item in enumerate(value) for text in _value(f"{path}[{index}]", element, item)]
     return []
 
 
-def _inside(place: str, documented: dict[str, Any], seen: dict[str, Any]) -> list[str]:
+def _inside(path: str, documented: dict[str, Any], seen: dict[str, Any]) -> list[str]:
     """Check that all documented parts of a dictionary exist, except those with a condition in ``returned``."""
     missing = [
-        f"{place}: {key} is not returned"
+        f"{path}: {key} is not returned"
         for key, field in documented.items()
         if key not in seen and "returned" not in field
     ]
-    return missing + _fields(place, documented, seen)
+    return missing + _fields(path, documented, seen)

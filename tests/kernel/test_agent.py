@@ -30,12 +30,12 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
 
 def real_servers(address: str = WEB, port: int = 80) -> list[str]:
     """Return address:port and weight of each real server, as ipvsadm lists them."""
-    found = []
+    reals = []
     for line in sh("ipvsadm", "-Sn").splitlines():
         words = line.split()
         if words[0] == "-a" and words[2] == f"{address}:{port}":
-            found.append(f"{words[4]} {words[7]}")
-    return sorted(found)
+            reals.append(f"{words[4]} {words[7]}")
+    return sorted(reals)
 
 
 def test_agent_converges_and_has_nothing_left_to_do(agent: AgentProcess) -> None:
@@ -206,7 +206,7 @@ def test_agent_with_unreadable_manifests_removes_nothing(agent: AgentProcess) ->
     assert len(real_servers()) == 2
     (hidden / "web.json").write_text("{")
     hidden.rename(agent.manifests)
-    answer = eventually(lambda: (found := agent.ask("status"))["holding_removals"] and found)
+    answer = eventually(lambda: (status := agent.ask("status"))["holding_removals"] and status)
     assert len(real_servers()) == 2
     assert "nothing of this file is known" in answer["problems"][0]["text"]
     agent.write("web.json", web(1))
@@ -313,6 +313,6 @@ def test_apply_converges_once(agent: AgentProcess) -> None:
 def test_watchdog_abort_logs_where_the_loop_hung(agent: AgentProcess) -> None:
     agent.start()
     assert agent.stop(signal.SIGABRT) == -signal.SIGABRT
-    said = agent.log.read_text()
-    assert "Fatal Python error: Aborted" in said
-    assert "daemon/loop.py" in said
+    text = agent.log.read_text()
+    assert "Fatal Python error: Aborted" in text
+    assert "daemon/loop.py" in text

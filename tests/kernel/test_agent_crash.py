@@ -24,12 +24,12 @@ STEADY = 90  # a service that does not change
 
 
 def services(count: int) -> list[objects.Object]:
-    found = []
+    items = []
     for number in range(1, count + 1):
-        found.append(objects.service(f"s{number}", [f"10.96.1.{number}"], [objects.port(80, "p")]))
+        items.append(objects.service(f"s{number}", [f"10.96.1.{number}"], [objects.port(80, "p")]))
         endpoints = [objects.endpoint(f"10.244.{number}.{host}", NODE) for host in range(1, 6)]
-        found.append(objects.piece(f"s{number}", endpoints, [objects.port(8080, "p")]))
-    return found
+        items.append(objects.piece(f"s{number}", endpoints, [objects.port(8080, "p")]))
+    return items
 
 
 def test_agent_killed_at_random_moments_converges(tmp_path: Path) -> None:

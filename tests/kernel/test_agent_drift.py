@@ -40,8 +40,8 @@ HARMS = {
 
 @pytest.mark.parametrize(("harm", "kind"), HARMS.items(), ids=HARMS)
 def test_drift_is_reverted_and_counted(agent: AgentProcess, harm: str, kind: str) -> None:
-    told = harm.startswith("ip ")  # the kernel sends an event at once
-    agent.configure({"ipvs": {"syncPeriod": "5m" if told else "2s"}, "metricsBindAddress": "127.0.0.1:10249"})
+    has_event = harm.startswith("ip ")  # the kernel sends an event at once
+    agent.configure({"ipvs": {"syncPeriod": "5m" if has_event else "2s"}, "metricsBindAddress": "127.0.0.1:10249"})
     agent.start()
     before = dump()
     counted = f'kubenode_drift_healed_total{{kind="{kind}"}} '

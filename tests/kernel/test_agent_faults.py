@@ -77,11 +77,11 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     subprocess.run(["modprobe", "-a", *MODULES], check=True)
     fresh()
     sh("ip", "link", "set", "lo", "up")
-    found = AgentProcess(tmp_path_factory.mktemp("agent"))
-    found.configure({"ipvs": {"syncPeriod": "2s"}})
-    found.write("steady.json", service("steady", STEADY, 2))
-    yield found
-    found.close()
+    process = AgentProcess(tmp_path_factory.mktemp("agent"))
+    process.configure({"ipvs": {"syncPeriod": "2s"}})
+    process.write("steady.json", service("steady", STEADY, 2))
+    yield process
+    process.close()
 
 
 @pytest.fixture(scope="module")
@@ -98,21 +98,21 @@ def each(request: pytest.FixtureRequest) -> int:
 
 
 def service(name: str, ip: str, count: int, protocol: str = "TCP") -> list[objects.Object]:
-    found = [objects.endpoint(f"10.244.1.{host}", NODE) for host in range(1, count + 1)]
+    endpoints = [objects.endpoint(f"10.244.1.{host}", NODE) for host in range(1, count + 1)]
     port = objects.port(80, "p", protocol)
     return [
         objects.service(name, [ip], [port], externalIPs=[ip.replace("10.96.", "192.0.")]),
-        objects.piece(name, found, [objects.port(8080, "p", protocol)]),
+        objects.piece(name, endpoints, [objects.port(8080, "p", protocol)]),
     ]
 
 
 def others(turn: int) -> list[objects.Object]:
     """Return some 30 Services; two successive turns share no Service and differ in number."""
-    found: list[objects.Object] = []
+    items: list[objects.Object] = []
     for number in range(1, 43 + turn % 5):
         if (number + turn) % 3:
-            found += service(f"o{number}", f"10.96.1.{number}", 1 + (number + turn) % 4, "TCP" if number % 5 else "UDP")
-    return found
+            items += service(f"o{number}", f"10.96.1.{number}", 1 + (number + turn) % 4, "TCP" if number % 5 else "UDP")
+    return items
 
 
 def used() -> int:

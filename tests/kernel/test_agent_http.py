@@ -28,9 +28,9 @@ HEALTH, METRICS = 10256, 10249
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[AgentProcess]:
-    for found in node(tmp_path):
-        found.configure({"healthzBindAddress": f"0.0.0.0:{HEALTH}", "metricsBindAddress": f"0.0.0.0:{METRICS}"})
-        yield found
+    for process in node(tmp_path):
+        process.configure({"healthzBindAddress": f"0.0.0.0:{HEALTH}", "metricsBindAddress": f"0.0.0.0:{METRICS}"})
+        yield process
 
 
 def health() -> int:

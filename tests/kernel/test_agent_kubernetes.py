@@ -32,9 +32,9 @@ def _modules() -> None:
 def agent(tmp_path: Path) -> Iterator[AgentProcess]:
     fresh()
     sh("ip", "link", "set", "lo", "up")
-    found = AgentProcess(tmp_path)
-    yield found
-    found.close()
+    process = AgentProcess(tmp_path)
+    yield process
+    process.close()
 
 
 @pytest.fixture

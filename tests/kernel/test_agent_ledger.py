@@ -27,10 +27,10 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
     sh("modprobe", "-a", "ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
     fresh()
     sh("ip", "link", "set", "lo", "up")
-    found = AgentProcess(tmp_path)
-    found.write("web.json", service("web", WEB))
-    yield found
-    found.close()
+    process = AgentProcess(tmp_path)
+    process.write("web.json", service("web", WEB))
+    yield process
+    process.close()
 
 
 def service(name: str, ip: str) -> list[objects.Object]:

@@ -27,17 +27,17 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
     """Make an agent in a namespace without any network; even the loopback is down."""
     subprocess.run(["modprobe", "-a", *MODULES], check=True)
     fresh()
-    found = AgentProcess(tmp_path)
-    found.write("web.json", web())
-    yield found
-    found.close()
+    process = AgentProcess(tmp_path)
+    process.write("web.json", web())
+    yield process
+    process.close()
 
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[ServiceManager]:
-    found = ServiceManager(tmp_path)
-    yield found
-    found.close()
+    started = ServiceManager(tmp_path)
+    yield started
+    started.close()
 
 
 def web() -> list[objects.Object]:

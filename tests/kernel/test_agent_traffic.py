@@ -45,17 +45,17 @@ def _modules() -> None:
 def pods() -> Iterator[Pods]:
     fresh()
     sh("ip", "link", "set", "lo", "up")
-    found = Pods(2)
-    yield found
-    found.close()
+    started = Pods(2)
+    yield started
+    started.close()
 
 
 @pytest.fixture
 def agent(tmp_path: Path, pods: Pods) -> Iterator[AgentProcess]:
-    found = AgentProcess(tmp_path)
-    found.write("web.json", service(pods.addresses))
-    yield found
-    found.close()
+    process = AgentProcess(tmp_path)
+    process.write("web.json", service(pods.addresses))
+    yield process
+    process.close()
 
 
 def service(addresses: list[str], protocol: str = "TCP", **spec: Any) -> list[objects.Object]:
@@ -87,21 +87,21 @@ def abort(client: socket.socket) -> None:
 
 def answers(times: int) -> set[str]:
     """Return the pods that answer new connections."""
-    found = set()
+    names = set()
     for _time in range(times):
         client, who = connect()
         abort(client)
-        found.add(who)
-    return found
+        names.add(who)
+    return names
 
 
 def weights() -> dict[str, str]:
-    found = {}
+    weight_of = {}
     for line in sh("ipvsadm", "-Sn").splitlines():
         words = line.split()
         if words[0] == "-a":
-            found[words[4].rpartition(":")[0]] = words[7]
-    return found
+            weight_of[words[4].rpartition(":")[0]] = words[7]
+    return weight_of
 
 
 def test_connection_survives_endpoint_and_service_removal(agent: AgentProcess, pods: Pods) -> None:
@@ -237,10 +237,10 @@ def test_health_and_metrics(agent: AgentProcess, pods: Pods) -> None:
     agent.start()
     status, headers, body = get(10256, "/healthz")
     assert (status, headers["Content-Type"], headers["X-Content-Type-Options"]) == (200, "application/json", "nosniff")
-    found = json.loads(body)
-    assert found["nodeEligible"] is True
-    assert list(found) == ["lastUpdated", "currentTime", "nodeEligible", "healthy", "status"]
-    assert set(found["status"]) == {"IPv4", "IPv6"}
+    health = json.loads(body)
+    assert health["nodeEligible"] is True
+    assert list(health) == ["lastUpdated", "currentTime", "nodeEligible", "healthy", "status"]
+    assert set(health["status"]) == {"IPv4", "IPv6"}
     assert list(json.loads(get(10256, "/livez")[2])) == ["lastUpdated", "currentTime", "healthy", "status"]
     assert get(10256, "/other")[0] == 404
 

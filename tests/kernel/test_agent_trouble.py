@@ -30,10 +30,10 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
     subprocess.run(["modprobe", "-a", *MODULES], check=True)
     fresh()
     sh("ip", "link", "set", "lo", "up")
-    found = AgentProcess(tmp_path)
-    found.write("web.json", service("web", WEB))
-    yield found
-    found.close()
+    process = AgentProcess(tmp_path)
+    process.write("web.json", service("web", WEB))
+    yield process
+    process.close()
 
 
 @pytest.fixture

@@ -80,9 +80,9 @@ def test_unconfirmed_change_is_undone_and_ledger_restored(module: str) -> None:
     before = node()
     result = run(module, **TASKS[module], confirm_timeout=1)
     assert result["changed"]
-    told = undone(result["confirm"]["path"])
+    record = undone(result["confirm"]["path"])
     assert node() == before
-    assert (len(told["undone"]), told["problems"]) == (len(result["plan"]), [])
+    assert (len(record["undone"]), record["problems"]) == (len(result["plan"]), [])
     assert not Path(result["confirm"]["path"]).exists()  # too late to confirm
     again = run(module, **TASKS[module])
     assert again["lines"] == result["lines"]
@@ -137,8 +137,8 @@ def test_task_killed_between_its_changes_is_undone(monkeypatch: pytest.MonkeyPat
 
     before = node()
     monkeypatch.setattr(_files, "write", die)  # after the live value is set, before the file is written
-    told = undone(killed(lambda: run("sysctls", **TASKS["sysctls"], confirm_timeout=1)))
-    assert (told["undone"], told["problems"]) == (["~ sysctl net.ipv4.ip_forward: 1 -> 0"], [])
+    record = undone(killed(lambda: run("sysctls", **TASKS["sysctls"], confirm_timeout=1)))
+    assert (record["undone"], record["problems"]) == (["~ sysctl net.ipv4.ip_forward: 1 -> 0"], [])
     assert node() == before
 
 
@@ -148,21 +148,21 @@ def test_task_killed_while_draining_is_undone(monkeypatch: pytest.MonkeyPatch) -
     run("ipvs_services", **BEFORE["ipvs_services"])
     before = node()
     monkeypatch.setattr(_ipvs_drain.Drain, "_wait", die)  # weights are 0, nothing is removed yet
-    told = undone(killed(lambda: run("ipvs_services", **TASKS["ipvs_services"], drain=True, confirm_timeout=1)))
+    record = undone(killed(lambda: run("ipvs_services", **TASKS["ipvs_services"], drain=True, confirm_timeout=1)))
     assert (
         "~ real server 198.51.100.1:80 of tcp 192.0.2.80:80: weight 0 masquerade -> weight 1 masquerade"
-        in told["undone"]
+        in record["undone"]
     )
-    assert told["problems"] == []
+    assert record["problems"] == []
     assert node() == before
 
 
 def test_items_changed_since_are_not_undone() -> None:
     result = run("sysctls", sysctls={"net.ipv4.ip_forward": 1, "net.ipv4.tcp_keepalive_time": 600}, confirm_timeout=1)
     KEEPALIVE.write_text("700")
-    told = undone(result["confirm"]["path"])
+    record = undone(result["confirm"]["path"])
     assert (FORWARD.read_text(), KEEPALIVE.read_text()) == ("0\n", "700\n")
-    assert told["problems"] == ["sysctl net.ipv4.tcp_keepalive_time: another process has changed it since"]
+    assert record["problems"] == ["sysctl net.ipv4.tcp_keepalive_time: another process has changed it since"]
 
 
 def test_waiting_change_blocks_tasks_of_its_owner() -> None:
@@ -220,9 +220,9 @@ def test_pending_file_names_few_of_many_members(tmp_path: Path) -> None:
     assert waits["lines"] == [*result["lines"][:50], "and 4951 more"]
     os.unlink(result["confirm"]["path"])
     before = node()
-    told = undone(run("ipsets", sets=[{"name": "many", "state": "absent"}], confirm_timeout=1)["confirm"]["path"])
-    assert told["problems"] == []
-    assert (len(told["undone"]), told["undone"][-1]) == (51, "and 4951 more")
+    record = undone(run("ipsets", sets=[{"name": "many", "state": "absent"}], confirm_timeout=1)["confirm"]["path"])
+    assert record["problems"] == []
+    assert (len(record["undone"]), record["undone"][-1]) == (51, "and 4951 more")
     assert node() == before
 
 

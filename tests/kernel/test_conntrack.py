@@ -151,8 +151,8 @@ def test_many_flows_are_deleted_at_once(family: int, sockets: ExitStack) -> None
 
 def test_missing_permission_is_named(family: int) -> None:
     flow = Flow(family, "10.0.0.1", 1, "10.0.0.2", 2, "10.0.0.2", 2, b"")
-    said = said_to_nobody(lambda: conntrack.udp_flows(family), lambda: conntrack.delete([flow, flow]))
-    assert said == [
+    messages = said_to_nobody(lambda: conntrack.udp_flows(family), lambda: conntrack.delete([flow, flow]))
+    assert messages == [
         "connection tracking may not be read: the capability CAP_NET_ADMIN is needed (run as root)",
         "UDP flow from 10.0.0.1 port 1 to 10.0.0.2 port 2 cannot be deleted: Operation not permitted",
     ]

@@ -34,9 +34,9 @@ OPEN = 'exec setpriv --bounding-set=-sys_module "$@"'
 def root() -> Iterator[ForeignRoot]:
     subprocess.run(["modprobe", "-a", "ip_vs", "dummy"], check=True)
     subprocess.run(["modprobe", "-r", "br_netfilter"], check=True)
-    found = ForeignRoot()
-    yield found
-    found.close()
+    directory = ForeignRoot()
+    yield directory
+    directory.close()
 
 
 def module(root: ForeignRoot, name: str, *environment: str, how: str = SEALED, **arguments: Any) -> dict[str, Any]:
@@ -74,12 +74,12 @@ def test_container_is_recognised(root: ForeignRoot, environment: tuple[str, ...]
     if mark:
         root.run("touch", mark)
     try:
-        found = module(root, "node_check", *environment, how=OPEN, modules=["ip_vs", "no_such_module"], commands=[])
+        result = module(root, "node_check", *environment, how=OPEN, modules=["ip_vs", "no_such_module"], commands=[])
     finally:
         if mark:
             root.run("rm", mark)
-    assert (found["container"], found["virtualization"]) == (True, kind)
-    assert (found["problems"], found["lacks"]["modules"]) == ([], [])
+    assert (result["container"], result["virtualization"]) == (True, kind)
+    assert (result["problems"], result["lacks"]["modules"]) == ([], [])
 
 
 @pytest.mark.parametrize("check", [True, False], ids=["check mode", "for real"])
@@ -87,8 +87,8 @@ class TestSealed:
     """A container as its manager makes it by default."""
 
     def test_container_with_read_only_sysctls_is_refused(self, root: ForeignRoot, check: bool) -> None:
-        found = module(root, "node_check", "container=lxc", check=check, modules=["ip_vs"], commands=[])
-        assert found["refused"] == [
+        result = module(root, "node_check", "container=lxc", check=check, modules=["ip_vs"], commands=[])
+        assert result["refused"] == [
             "/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)"
         ]
 

@@ -67,11 +67,11 @@ def everything() -> Cluster:
     facts = NodeFacts(
         "n1", (("lo", "127.0.0.1"), ("eth0", "10.99.0.11"), ("eth0", "fd00:99::11")), ("10.99.0.11", "fd00:99::11")
     )
-    found = Cluster(config, facts)
+    cluster = Cluster(config, facts)
     ips = ["10.96.0.1", "fd00:96::1"]
     for number, protocol in enumerate(("TCP", "UDP", "SCTP")):
         name, port = protocol.lower(), 80 + number
-        found.put(
+        cluster.put(
             objects.service(
                 name,
                 ips,
@@ -87,23 +87,23 @@ def everything() -> Cluster:
         )
         for family, pods in ((4, ("10.244.1.1", "10.244.2.1")), (6, ("fd00:244:1::1", "fd00:244:2::1"))):
             ends = [objects.endpoint(pod, node) for pod, node in zip(pods, ("n1", "n2"), strict=True)]
-            found.put(objects.piece(name, ends, [{"name": "p", "protocol": protocol, "port": 8080}], family=family))
+            cluster.put(objects.piece(name, ends, [{"name": "p", "protocol": protocol, "port": 8080}], family=family))
     for flags in ("sh-port", "sh-fallback,sh-port"):
         notes = {"kubenode.ipvs/scheduler": "sh", "kubenode.ipvs/scheduler-flags": flags}
-        found.put(objects.service(f"empty-{len(flags)}", [f"10.96.1.{len(flags)}"], annotations=notes))
-    found.put(objects.service("empty-6", ["fd00:96::6"]))
-    assert found.problems == {}
-    return found
+        cluster.put(objects.service(f"empty-{len(flags)}", [f"10.96.1.{len(flags)}"], annotations=notes))
+    cluster.put(objects.service("empty-6", ["fd00:96::6"]))
+    assert cluster.problems == {}
+    return cluster
 
 
 def plain(text: str) -> list[str]:
     """Return the lines of iptables-save without comments, counters, and tables that hold no item of the agent's."""
     lines = [re.sub(r"\[\d+:\d+\]", "[0:0]", line) for line in text.splitlines() if not line.startswith("#")]
-    found: list[str] = []
+    printed: list[str] = []
     for table in "\n".join(lines).split("COMMIT"):
         if "-A " in table:
-            found += [*table.strip().splitlines(), "COMMIT"]
-    return found
+            printed += [*table.strip().splitlines(), "COMMIT"]
+    return printed
 
 
 def members_sorted(text: str) -> list[str]:

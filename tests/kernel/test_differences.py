@@ -152,9 +152,9 @@ def test_localhost_node_ports_setting_serves_loopback(node: Path, policy: str) -
 
 def test_reject_setting_refuses_without_endpoints(node: Path) -> None:
     converge(node, Config(no_endpoints="reject"), endpoints=0)
-    for place in ("", "client"):
-        assert ask(VIP, 80, namespace=place) == "ConnectionRefusedError"
-        assert ask(NODE, PORT, namespace=place) == "ConnectionRefusedError"
+    for namespace in ("", "client"):
+        assert ask(VIP, 80, namespace=namespace) == "ConnectionRefusedError"
+        assert ask(NODE, PORT, namespace=namespace) == "ConnectionRefusedError"
     rules = [line for line in sh("iptables-save", "-c").splitlines() if "--match-set KUBE-NO-ENDPOINTS" in line]
     counts = {rule.split()[-1]: int(rule[1:].split(":")[0]) for rule in rules}
     assert counts == {"tcp-reset": 2, "icmp-port-unreachable": 0}  # the client's; IPVS refuses the node's own

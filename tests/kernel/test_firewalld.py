@@ -39,15 +39,15 @@ BUS = ("dbus-send", "--system", "--print-reply", "--dest=org.fedoraproject.Firew
 
 def answers() -> dict[str, str]:
     """Return which pod answers, and which client address it sees: from outside and from a pod, in each family."""
-    found = {}
+    answer_of = {}
     for family in (4, 6):
         for where, what in (
             ("client1", cluster_ip(WEB, family)),
             ("p3", cluster_ip(WEB, family)),
             ("client1", node_port(PORT, family)),
         ):
-            found[f"{where} to {what.address}:{what.port}"] = ask(where, what, timeout=1)
-    return found
+            answer_of[f"{where} to {what.address}:{what.port}"] = ask(where, what, timeout=1)
+    return answer_of
 
 
 def ours(cluster: Cluster) -> dict[str, list[str]]:
@@ -127,9 +127,9 @@ def without(cluster: Cluster) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def firewalld(without: dict[str, str]) -> Iterator[Firewalld]:
-    found = Firewalld()
-    yield found
-    found.close()
+    daemon = Firewalld()
+    yield daemon
+    daemon.close()
 
 
 @pytest.fixture(scope="module")

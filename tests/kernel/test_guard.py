@@ -38,6 +38,6 @@ def test_guard_without_free_process_prevents_the_change(tmp_path: Path, which: s
             print(error)
         return 0
 
-    found = later_in_child(Fault("clone,clone3", "EAGAIN", "1"), tmp_path, tried)
-    assert (found.status, found.errors) == (0, "")
-    assert found.output == "the process that would undo the change cannot be started; nothing was changed\n"
+    outcome = later_in_child(Fault("clone,clone3", "EAGAIN", "1"), tmp_path, tried)
+    assert (outcome.status, outcome.errors) == (0, "")
+    assert outcome.output == "the process that would undo the change cannot be started; nothing was changed\n"

@@ -100,11 +100,11 @@ def kept() -> set[tuple[object, ...]]:
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[AgentProcess]:
-    found = AgentProcess(tmp_path)
-    found.run = RUN
-    found.write("web.json", SERVICES)
-    yield found
-    found.close()
+    process = AgentProcess(tmp_path)
+    process.run = RUN
+    process.write("web.json", SERVICES)
+    yield process
+    process.close()
 
 
 COMMANDS: dict[str, Callable[[AgentProcess], tuple[str, ...]]] = {
@@ -121,15 +121,15 @@ COMMANDS: dict[str, Callable[[AgentProcess], tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_names_forged_rows_and_does_its_work(agent: AgentProcess, name: str) -> None:
     done = agent.command(*COMMANDS[name](agent), expect=None)
-    said = done.stdout + done.stderr
-    assert done.returncode in (0, 2), said
-    assert "Traceback" not in said
-    assert "\x1b" not in said
+    output = done.stdout + done.stderr
+    assert done.returncode in (0, 2), output
+    assert "Traceback" not in output
+    assert "\x1b" not in output
     for part in ("'spaceship'", "'no JSON'", "kind 'file'", "kind 'sysctl'", "it is kept and ignored"):
-        assert part in said, said
+        assert part in output, output
     if name.startswith("cleanup"):
-        assert "names a sysctl that no service proxy sets" in said
-        assert "'no JSON', expected two numbers" in said
+        assert "names a sysctl that no service proxy sets" in output
+        assert "'no JSON', expected two numbers" in output
     if name == "apply":
         assert "10.96.0.10:80" in sh("ipvsadm", "-Sn")
 
@@ -174,9 +174,9 @@ def test_a_module_names_forged_rows_and_does_its_work(module: str) -> None:
     for arguments in TASKS[module]:
         result = run(module, **arguments)
         assert result["changed"]
-        said = "".join(result["warnings"])
+        text = "".join(result["warnings"])
         for part in ("'spaceship'", "'no JSON'", "it is kept and ignored"):
-            assert part in said
+            assert part in text
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def test_agent_install_does_not_read_the_agents_ledger(tmp_path: Path) -> None:
     ]
     assert [result["changed"] for result in results] == [True] * len(results)
     assert [result["release"] for result in results] == ["0001", "0001", "0002", "0001", ""]
-    said = json.dumps(results)
+    text = json.dumps(results)
     for part in ("spaceship", "no JSON", "ledger"):
-        assert part not in said
+        assert part not in text
     assert not node.config.exists()
 
 

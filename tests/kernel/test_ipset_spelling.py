@@ -38,12 +38,12 @@ def test_canonical_members_match_ipset(kind: str, chosen: dict[str, Any]) -> Non
     sh("ipset", "restore", text="".join(lines))
     have = ipset.read()
     assert same_set(have["set"]["t0"], want)
-    told = {key.set: (key.member, pairs(options)) for key, options in have["member"].items() if key.set in asked}
+    printed = {key.set: (key.member, pairs(options)) for key, options in have["member"].items() if key.set in asked}
     for name, text in asked.items():
         spelled = Speller(want)(text)
         assert spelled is not None, text
-        found, options = told[name]
-        assert found == spelled.member, text
+        live, options = printed[name]
+        assert live == spelled.member, text
         for (option, value), (other, guess) in zip(options, pairs(spelled.options), strict=False):
             assert option == other, text
             assert value == guess or (option == "timeout" and 0 <= int(guess) - int(value) < 60), text

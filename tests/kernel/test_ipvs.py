@@ -88,25 +88,29 @@ def test_written_virtual_servers_match_ipvsadm(state: dict[str, dict[Any, Any]])
     servers, reals = ipvsadm.saved()
     assert {tuple(key) for key in state["virtual_server"]} == set(servers)
     for key, value in state["virtual_server"].items():
-        said = servers[tuple(key)]
-        assert (said["scheduler"], said["flags"], said["pe_name"]) == (value.scheduler, value.flags, value.pe_name)
+        listed = servers[tuple(key)]
+        assert (listed["scheduler"], listed["flags"], listed["pe_name"]) == (
+            value.scheduler,
+            value.flags,
+            value.pe_name,
+        )
         if value.flags & PERSISTENT:
-            assert said["timeout"] == value.timeout
-            assert said["netmask"] in (
+            assert listed["timeout"] == value.timeout
+            assert listed["netmask"] in (
                 value.netmask,
                 None if value.netmask == (128 if key.family == 6 else 32) else value.netmask,
             )
     assert {(tuple(key.server), key.address, key.port) for key in state["real_server"]} == set(reals)
     for key, value in state["real_server"].items():
-        said = reals[tuple(key.server), key.address, key.port]
-        assert said["weight"] == value.weight
-        assert said["forward"] == ("direct" if value.forward == "local" else value.forward)
+        listed = reals[tuple(key.server), key.address, key.port]
+        assert listed["weight"] == value.weight
+        assert listed["forward"] == ("direct" if value.forward == "local" else value.forward)
         if value.forward == "tunnel":
-            assert said["tunnel_type"] == value.tunnel_type
+            assert listed["tunnel_type"] == value.tunnel_type
             if value.tunnel_type == "gue":
-                assert said["tunnel_port"] == value.tunnel_port
+                assert listed["tunnel_port"] == value.tunnel_port
             if value.tunnel_type != "ipip":
-                assert said["tunnel_flags"] == value.tunnel_flags
+                assert listed["tunnel_flags"] == value.tunnel_flags
 
 
 def merged(first: dict[str, dict[Any, Any]], second: dict[str, dict[Any, Any]]) -> dict[str, dict[Any, Any]]:
@@ -150,13 +154,13 @@ def test_kernel_sends_the_recorded_messages() -> None:
     lines = "\n".join(RECORDED["ipvsadm"]) + "\n"
     subprocess.run(["ipvsadm", "--restore"], input=lines, text=True, check=True)
     with ipvs.connect() as socket:
-        sent = sorted(sorted(found.items()) for found in map(without_counters, dump.server_attributes(socket)))
+        sent = sorted(sorted(message.items()) for message in map(without_counters, dump.server_attributes(socket)))
     recorded = [bytes.fromhex(entry["message"]) for entry in RECORDED["virtual servers"]]
     assert sent == sorted(sorted(without_counters(body(raw)).items()) for raw in recorded)
 
 
-def without_counters(found: dict[int, bytes]) -> dict[int, bytes]:
-    return {number: raw for number, raw in found.items() if number not in (Service.STATS, Service.STATS64)}
+def without_counters(message: dict[int, bytes]) -> dict[int, bytes]:
+    return {number: raw for number, raw in message.items() if number not in (Service.STATS, Service.STATS64)}
 
 
 def test_thresholds_match_ipvsadm() -> None:

@@ -103,8 +103,11 @@ def test_counters_match_ipvsadm(server: socket.socket) -> None:
     counted()
     time.sleep(2.1)  # includes all packets of the connection's end
     shown = run("ipvsadm", "-Ln", "--stats", "--exact").splitlines()
-    found = statistics.statistics()
-    for line, traffic in ((shown[-2], found["virtual_server"][WEB]), (shown[-1], found["real_server"][REAL].traffic)):
+    counters = statistics.statistics()
+    for line, traffic in (
+        (shown[-2], counters["virtual_server"][WEB]),
+        (shown[-1], counters["real_server"][REAL].traffic),
+    ):
         assert [int(word) for word in line.split()[-5:]] == list(traffic[:5])
 
 
@@ -116,8 +119,8 @@ def test_counters_are_zeroed_for_one_and_for_all(server: socket.socket) -> None:
     control.zero(OTHER)
     assert statistics.statistics()["virtual_server"][WEB].connections == 1
     control.zero(WEB)
-    found = statistics.statistics()
-    assert set(found["virtual_server"][WEB][:5]) == set(found["real_server"][REAL].traffic[:5]) == {0}
+    counters = statistics.statistics()
+    assert set(counters["virtual_server"][WEB][:5]) == set(counters["real_server"][REAL].traffic[:5]) == {0}
     for end in talk(server):
         end.close()
     counted()
@@ -137,8 +140,8 @@ def test_flush_empties_the_table() -> None:
 
 
 def test_version_matches_ipvsadm() -> None:
-    found = control.info()
-    assert f"IP Virtual Server version {found.version} (size={found.connection_table_size})" in run("ipvsadm", "-Ln")
+    info = control.info()
+    assert f"IP Virtual Server version {info.version} (size={info.connection_table_size})" in run("ipvsadm", "-Ln")
 
 
 def test_timeouts_of_zero_keep_the_value() -> None:

@@ -62,7 +62,7 @@ def test_untouched_virtual_servers_are_read_during_changes(seed: int) -> None:
         try:
             next(reading)
         except StopIteration as end:
-            found = end.value
+            state = end.value
             break
         slices += 1
         for _change in range(dice.randrange(4)):
@@ -76,7 +76,7 @@ def test_untouched_virtual_servers_are_read_during_changes(seed: int) -> None:
                 write(service(following))
                 following += 1
     assert slices > 20
-    seen = {**found["virtual_server"], **found["real_server"]}
+    seen = {**state["virtual_server"], **state["real_server"]}
     expected = {
         key: value
         for number in range(following)

@@ -143,8 +143,8 @@ def test_refusals_lost_in_a_full_queue_are_requested_again(monkeypatch: pytest.M
 
 
 def test_missing_permission_is_named() -> None:
-    said = said_to_nobody(ipvs.read, lambda: ipvs.apply([create(WEB, VirtualServer())]).failed[0].message)
-    assert said == [
+    messages = said_to_nobody(ipvs.read, lambda: ipvs.apply([create(WEB, VirtualServer())]).failed[0].message)
+    assert messages == [
         "IPVS may not be used: the capability CAP_NET_ADMIN is needed (run as root)",
         "virtual server tcp 10.96.0.10:80: the capability CAP_NET_ADMIN is needed (run as root)",
     ]

@@ -20,8 +20,8 @@ def lsmod() -> set[str]:
 def test_module_states_follow_from_presence() -> None:
     subprocess.run(["modprobe", "-r", "ip_vs_fo"], check=False, capture_output=True)
     subprocess.run(["modprobe", "br_netfilter"], check=True)
-    found = modules.states(["br-netfilter", "br_netfilter", "ip_vs_fo", "ext4", "nosuch"])
-    assert found == {
+    states = modules.states(["br-netfilter", "br_netfilter", "ip_vs_fo", "ext4", "nosuch"])
+    assert states == {
         "br-netfilter": "loaded",
         "br_netfilter": "loaded",
         "ip_vs_fo": "loadable",

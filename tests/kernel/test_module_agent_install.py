@@ -117,22 +117,22 @@ def test_read_only_disk_changes_nothing(node: Node) -> None:
 
 
 @contextlib.contextmanager
-def sealed(place: Path) -> Iterator[None]:
+def sealed(path: Path) -> Iterator[None]:
     """Make a directory, or a file, read-only and not replaceable."""
-    subprocess.run(["mount", "--bind", place, place], check=True)
-    subprocess.run(["mount", "-o", "remount,ro,bind", place], check=True)
+    subprocess.run(["mount", "--bind", path, path], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", path], check=True)
     try:
         yield
     finally:
-        subprocess.run(["umount", place], check=True)
+        subprocess.run(["umount", path], check=True)
 
 
 def all_of(node: Node) -> dict[str, str | bytes]:
     """Return every file and link of the node with its content."""
-    found = [path for part in ("opt", "etc", "units", "bin") for path in (node.directory.parent / part).rglob("*")]
+    paths = [path for part in ("opt", "etc", "units", "bin") for path in (node.directory.parent / part).rglob("*")]
     return {
         str(path): os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
-        for path in found
+        for path in paths
     }
 
 
@@ -149,15 +149,15 @@ def test_failed_write_restores_all_files(node: Node, state: str, places: tuple[s
         node.install("b", "two", "another unit")
     command = node.directory.parent / "bin/kubenode"
     before = all_of(node)
-    for place in places:
-        if place == "bin" and state == "present":
+    for path in places:
+        if path == "bin" and state == "present":
             command.unlink()
             before = all_of(node)
         for check in (True, False):
-            with sealed(node.directory.parent / place), pytest.raises(ModuleError) as error:
+            with sealed(node.directory.parent / path), pytest.raises(ModuleError) as error:
                 turn(node, state, check=check)
-            assert re.search(r"Read-only file system: '\S+'.* as (they|it) (were|was)$", str(error.value)), place
-        assert all_of(node) == before, place
+            assert re.search(r"Read-only file system: '\S+'.* as (they|it) (were|was)$", str(error.value)), path
+        assert all_of(node) == before, path
     assert turn(node, state)["changed"]
 
 
@@ -284,9 +284,9 @@ def test_bundle_with_a_wrong_digest_is_refused(node: Node, name: str) -> None:
 def test_bundle_changed_in_transfer_is_refused(node: Node) -> None:
     proven(node, "a", "one")
     before, data = all_of(node), packed(PLAIN)
-    found, expected = hashlib.sha256(data + b"x").hexdigest(), hashlib.sha256(data).hexdigest()
+    actual, expected = hashlib.sha256(data + b"x").hexdigest(), hashlib.sha256(data).hexdigest()
     with pytest.raises(
-        ModuleError, match=rf"b\.tar\.gz has SHA-256 {found}, expected {expected}: it was changed or cut on its way"
+        ModuleError, match=rf"b\.tar\.gz has SHA-256 {actual}, expected {expected}: it was changed or cut on its way"
     ):
         node.install_bundle("b", data + b"x", "two", sha256=expected)
     with pytest.raises(ModuleError, match=r"missing parameter.* 'bundle': sha256"):

@@ -93,12 +93,12 @@ def state() -> dict[str, str]:
     """Return everything that the modules could change."""
     files = [path for directory in (SYSCTLS, LOADED, PARAMETERS) for path in Path(directory).glob("*")]
     loaded = sorted(line.split()[0] for line in Path("/proc/modules").read_text().splitlines())
-    found = {
+    tables = {
         **dump(),
         FORWARD: (Path("/proc/sys") / FORWARD.replace(".", "/")).read_text(),
         "modules": " ".join(loaded),
     }
-    return {**found, **{str(path): path.read_text() for path in files if path.is_file()}}
+    return {**tables, **{str(path): path.read_text() for path in files if path.is_file()}}
 
 
 @contextlib.contextmanager
@@ -189,9 +189,9 @@ class TestEvery:
                 fill(directory)
                 return done
 
-            said = rf"^ledger {directory}/ledger\.db cannot be written: .*; \d+ earlier step\(s\) were undone$"
+            message = rf"^ledger {directory}/ledger\.db cannot be written: .*; \d+ earlier step\(s\) were undone$"
             monkeypatch.setattr(apply, "_run", then_full)
-            with pytest.raises(ModuleError, match=said):
+            with pytest.raises(ModuleError, match=message):
                 run(module, **away(module))
             monkeypatch.undo()
             assert (guarded.node(), state()["modules"]) == before
@@ -218,14 +218,14 @@ class TestEvery:
         assert state() != before
 
 
-@pytest.mark.parametrize(("module", "place"), WRITERS)
+@pytest.mark.parametrize(("module", "path"), WRITERS)
 class TestFiles:
     """The files that make settings persistent."""
 
     @pytest.mark.parametrize("how", ["read-only", "full", "a directory", "not to be replaced"])
-    def test_unwritable_file_is_named(self, module: str, place: str, how: str) -> None:
-        with mounted(place, "ro" if how == "read-only" else "size=16k") as directory:
-            file = Path(LASTING_FILES[place])
+    def test_unwritable_file_is_named(self, module: str, path: str, how: str) -> None:
+        with mounted(path, "ro" if how == "read-only" else "size=16k") as directory:
+            file = Path(LASTING_FILES[path])
             if how == "a directory":
                 file.mkdir()
             elif how == "full":
@@ -233,18 +233,18 @@ class TestFiles:
             elif how == "not to be replaced":  # such as a mounted or immutable file
                 file.write_text("# theirs\n")
                 subprocess.run(["mount", "--bind", file, file], check=True)
-            said = rf"^file {file} cannot be (written|read): {WORDS[how]}.*(undone|changed)$"
-            refused(module, LASTING[module][0], said)
+            message = rf"^file {file} cannot be (written|read): {WORDS[how]}.*(undone|changed)$"
+            refused(module, LASTING[module][0], message)
             if how in ("read-only", "a directory"):
-                refused(module, {**LASTING[module][0], "check": True}, said)
+                refused(module, {**LASTING[module][0], "check": True}, message)
 
-    def test_unremovable_file_is_named(self, module: str, place: str) -> None:
+    def test_unremovable_file_is_named(self, module: str, path: str) -> None:
         run(module, **LASTING[module][0])
-        with read_only(place):
+        with read_only(path):
             refused(
                 module,
                 away(module),
-                rf"^file {LASTING_FILES[place]} cannot be written: Read-only file system.*(undone|changed)$",
+                rf"^file {LASTING_FILES[path]} cannot be written: Read-only file system.*(undone|changed)$",
             )
         assert run(module, **away(module))["changed"]
 
@@ -253,8 +253,8 @@ class TestFiles:
 def test_read_only_proc_sys_is_named(module: str) -> None:
     with read_only("/proc/sys"):
         for check in (True, False):
-            said = rf"^sysctl {FORWARD}: /proc/sys is read-only here \(a container\?\); "
-            refused(module, {**LASTING[module][0], "check": check}, said)
+            message = rf"^sysctl {FORWARD}: /proc/sys is read-only here \(a container\?\); "
+            refused(module, {**LASTING[module][0], "check": check}, message)
 
 
 def test_kernel_modules_ignore_read_only_proc_sys() -> None:
@@ -269,12 +269,12 @@ def test_service_proxy_names_read_only_proc_sys() -> None:
 
 
 def test_agent_command_in_read_only_usr_is_named(tmp_path: Path) -> None:
-    place = Node(tmp_path)
+    node = Node(tmp_path)
     (tmp_path / "bin").mkdir()
     with read_only(str(tmp_path / "bin")):
         for digest in "ab":
             with pytest.raises(ModuleError, match=r"Read-only file system.*; files and release are as they were$"):
-                place.install(digest, "one")
-            assert not any(map(os.path.lexists, (place.config, place.unit, place.directory / "current")))
-    place.install("b", "one")
-    assert place.state() == ("b", "one", "unit")
+                node.install(digest, "one")
+            assert not any(map(os.path.lexists, (node.config, node.unit, node.directory / "current")))
+    node.install("b", "one")
+    assert node.state() == ("b", "one", "unit")

@@ -37,7 +37,7 @@ Arguments = dict[str, Any]
 
 def services(turn: int) -> Arguments:
     """Return more items than one message holds."""
-    found = [
+    items = [
         {
             "address": f"192.0.2.{number}",
             "port": 80,
@@ -50,24 +50,24 @@ def services(turn: int) -> Arguments:
         for number in range(1, 100)
         if (number + turn) % 3
     ]
-    return {"services": found}
+    return {"services": items}
 
 
 def sets(turn: int) -> Arguments:
     members = [f"192.0.2.{number}" for number in range(1, 250) if (number + turn) % 3]
-    found: list[Arguments] = [{"name": "every", "type": "hash:ip", "members": members}]
-    found += [
+    items: list[Arguments] = [{"name": "every", "type": "hash:ip", "members": members}]
+    items += [
         {"name": f"again{number}", "type": "hash:ip", "maxelem": 100 + turn, "members": members[:50]}
         for number in (1, 2)
     ]
-    found.append({"name": f"turn{turn}", "type": "hash:net", "members": [f"10.{turn}.0.0/16"]})
-    return {"sets": found}
+    items.append({"name": f"turn{turn}", "type": "hash:net", "members": [f"10.{turn}.0.0/16"]})
+    return {"sets": items}
 
 
 def chains(turn: int) -> Arguments:
     rules = [f"-s 192.0.2.{number}/32 -j DROP" for number in range(1, 20) if (number + turn) % 3]
-    found = [{"name": "MINE", "rules": rules, "jumps": [{"chain": ("INPUT", "FORWARD")[turn]}]}]
-    return {"chains": [*found, {"name": f"TURN{turn}", "rules": ["-j RETURN"], "table": "nat"}]}
+    items = [{"name": "MINE", "rules": rules, "jumps": [{"chain": ("INPUT", "FORWARD")[turn]}]}]
+    return {"chains": [*items, {"name": f"TURN{turn}", "rules": ["-j RETURN"], "table": "nat"}]}
 
 
 def links(turn: int) -> Arguments:
@@ -95,11 +95,11 @@ def modules(turn: int) -> Arguments:
 
 
 def proxy(turn: int) -> Arguments:
-    found: list[objects.Object] = []
+    items: list[objects.Object] = []
     for number in range(1, 30):
         if (number + turn) % 3:
             ends = [objects.endpoint(f"10.244.1.{host}", "n1") for host in range(1, 2 + (number + turn) % 4)]
-            found.append(
+            items.append(
                 objects.service(
                     f"o{number}",
                     [f"10.96.1.{number}"],
@@ -107,12 +107,12 @@ def proxy(turn: int) -> Arguments:
                     kind="NodePort",
                 )
             )
-            found.append(objects.piece(f"o{number}", ends, [objects.port(8080, "p")]))
+            items.append(objects.piece(f"o{number}", ends, [objects.port(8080, "p")]))
     quiet: Arguments = {
         "conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": f"{7200 + turn}s", "tcpCloseWaitTimeout": "0s"}
     }
     quiet["clusterCIDR"] = f"10.{turn}.0.0/16"
-    return {"objects": found, "node_name": "n1", "owner": "ansible", "config": quiet}
+    return {"objects": items, "node_name": "n1", "owner": "ansible", "config": quiet}
 
 
 STATES: dict[str, Callable[[int], Arguments]] = {
@@ -166,10 +166,10 @@ FAULTS = {
 
 
 def state(name: str) -> dict[str, Any]:
-    found = {**node(), ESTABLISHED: Path("/proc/sys", ESTABLISHED.replace(".", "/")).read_text()}
+    tables = {**node(), ESTABLISHED: Path("/proc/sys", ESTABLISHED.replace(".", "/")).read_text()}
     if name == "kernel_modules":
-        found["modules"] = sorted(line.split()[0] for line in Path("/proc/modules").read_text().splitlines())
-    return found
+        tables["modules"] = sorted(line.split()[0] for line in Path("/proc/modules").read_text().splitlines())
+    return tables
 
 
 def struck(name: str, turn: int, fault: Fault, directory: Path) -> Finished:

@@ -107,9 +107,9 @@ ROUNDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 def test_result_as_options_changes_nothing(name: str) -> None:
     wanted, options = ROUNDS[name]
     run(name, **wanted)
-    found = run(f"{name}_info", as_options=True)
+    returned = run(f"{name}_info", as_options=True)
     for purge in ("none", "owned"):
-        again = run(name, purge=purge, **{option: found[option] for option in options})
+        again = run(name, purge=purge, **{option: returned[option] for option in options})
         assert (again["changed"], again["plan"]) == (False, [])
 
 
@@ -120,9 +120,9 @@ def test_virtual_servers_are_returned_with_owners() -> None:
             {"protocol": "tcp", "address": "192.0.2.80", "port": 80, "real_servers": [{"address": "198.51.100.1"}]}
         ],
     )
-    (found,) = run("ipvs_services_info")["services"]
-    (real,) = found["real_servers"]
-    assert (found["owner"], real["active_connections"], real["inactive_connections"]) == ("ansible", 0, 0)
+    (service,) = run("ipvs_services_info")["services"]
+    (real,) = service["real_servers"]
+    assert (service["owner"], real["active_connections"], real["inactive_connections"]) == ("ansible", 0, 0)
     subprocess.run(["ipvsadm", "-A", "-t", "192.0.2.9:9"], check=True)
     assert {each.get("address"): each["owner"] for each in run("ipvs_services_info")["services"]}["192.0.2.9"] == ""
     subprocess.run(["ipvsadm", "-D", "-t", "192.0.2.9:9"], check=True)
@@ -133,10 +133,10 @@ def test_sets_are_returned_with_owners() -> None:
         "ipsets",
         sets=[{"name": "s", "type": "hash:ip", "timeout": 0, "comment": True, "members": ['192.0.2.1 comment "x y"']}],
     )
-    (found,) = run("ipsets_info", names=["s", "nosuch"])["sets"]
-    assert found["owner"] == "ansible"
-    assert found["members"] == ['192.0.2.1 timeout 0 comment "x y"']
-    assert (found["type"], found["timeout"], found["comment"]) == ("hash:ip", 0, True)
+    (returned,) = run("ipsets_info", names=["s", "nosuch"])["sets"]
+    assert returned["owner"] == "ansible"
+    assert returned["members"] == ['192.0.2.1 timeout 0 comment "x y"']
+    assert (returned["type"], returned["timeout"], returned["comment"]) == ("hash:ip", 0, True)
     (bare,) = run("ipsets_info", members=False)["sets"]
     assert "members" not in bare
 
@@ -159,9 +159,9 @@ def test_every_option_of_a_set_is_returned() -> None:
         {"name": "l", "type": "list:set", "size": 9, "members": ["h", "m"]},
     ]
     run("ipsets", sets=sets)
-    found = run("ipsets_info", as_options=True)["sets"]
-    assert [{**there, **given} for there, given in zip(found, sets, strict=True)] == found
-    again = run("ipsets", sets=found, purge="owned")
+    returned = run("ipsets_info", as_options=True)["sets"]
+    assert [{**there, **given} for there, given in zip(returned, sets, strict=True)] == returned
+    again = run("ipsets", sets=returned, purge="owned")
     assert (again["changed"], again["plan"]) == (False, [])
 
 
@@ -170,8 +170,8 @@ def test_chains_are_returned_with_owners() -> None:
         "iptables_chains",
         chains=[{"name": "MINE", "rules": ["-p tcp --dport 80 -j ACCEPT"], "jumps": [{"chain": "INPUT"}]}],
     )
-    found = run("iptables_chains_info", families=["ipv4"], tables=["filter"])
-    assert found["chains"] == [
+    result = run("iptables_chains_info", families=["ipv4"], tables=["filter"])
+    assert result["chains"] == [
         {
             "name": "MINE",
             "table": "filter",
@@ -180,7 +180,7 @@ def test_chains_are_returned_with_owners() -> None:
             "owner": "ansible",
         }
     ]
-    assert found["rules"] == [
+    assert result["rules"] == [
         {"chain": "INPUT", "table": "filter", "family": "ipv4", "position": 1, "rule": "-j MINE", "owner": "ansible"}
     ]
 
@@ -190,15 +190,15 @@ def test_addresses_are_returned_with_owners() -> None:
         "virtual_addresses",
         links=[{"name": "vips", "addresses": ["192.0.2.80"]}, {"name": "lo", "addresses": ["192.0.2.81"]}],
     )
-    found = {link["name"]: link for link in run("virtual_addresses_info")["links"]}
-    assert found["vips"] == {
+    links = {link["name"]: link for link in run("virtual_addresses_info")["links"]}
+    assert links["vips"] == {
         "name": "vips",
         "type": "dummy",
         "up": False,
         "owner": "ansible",
         "addresses": [{"address": "192.0.2.80/32", "owner": "ansible"}],
     }
-    assert {each["address"]: each["owner"] for each in found["lo"]["addresses"]} == {
+    assert {each["address"]: each["owner"] for each in links["lo"]["addresses"]} == {
         "127.0.0.1/8": "",
         "192.0.2.81/32": "ansible",
         "::1/128": "",
@@ -223,11 +223,11 @@ def test_sysctls_are_returned_with_owners() -> None:
             "boot": {"value": "1", "path": own},
         }
         assert run("sysctls_info")["sysctls"] == [forwarding]
-        found = run(
+        result = run(
             "sysctls_info",
             names=["net.ipv4.tcp_keepalive_*", "net/ipv4/ip_forward", "net.nosuch", "net.ipv4.route.flush"],
         )
-        by_name = {each["name"]: each for each in found["sysctls"]}
+        by_name = {each["name"]: each for each in result["sysctls"]}
         assert by_name.pop("net.ipv4.ip_forward") == forwarding
         keepalive = by_name["net.ipv4.tcp_keepalive_time"]
         assert (keepalive["owner"], keepalive["former"], keepalive["boot"]["path"]) == ("", None, str(late))
@@ -251,8 +251,8 @@ def test_sysctls_are_returned_with_owners() -> None:
 
 def test_kernel_modules_are_returned_with_owners() -> None:
     run("kernel_modules", modules=["ip_vs", "ip-vs-wrr"])
-    found = {each["name"]: each for each in run("kernel_modules_info")["modules"]}
-    assert found["ip_vs_wrr"] == {
+    modules = {each["name"]: each for each in run("kernel_modules_info")["modules"]}
+    assert modules["ip_vs_wrr"] == {
         "name": "ip_vs_wrr",
         "state": "loaded",
         "parameters": {},
@@ -260,9 +260,9 @@ def test_kernel_modules_are_returned_with_owners() -> None:
         "owner": "ansible",
         "boot": "/etc/modules-load.d/kubenode-ansible.conf",
     }
-    assert "ip_vs_wrr" in found["ip_vs"]["used_by"]
-    assert found["ip_vs"]["parameters"]["conn_tab_bits"] == "12"
-    assert found["dummy"]["owner"] == ""
+    assert "ip_vs_wrr" in modules["ip_vs"]["used_by"]
+    assert modules["ip_vs"]["parameters"]["conn_tab_bits"] == "12"
+    assert modules["dummy"]["owner"] == ""
     named = run("kernel_modules_info", names=["ip-vs", "no_such", "ip_vs_ftp", "ext4"])["modules"]
     assert {each["name"]: each["state"] for each in named} == {
         "ip_vs": "loaded",

@@ -279,7 +279,7 @@ def test_member_with_running_timeout_needs_no_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "text"),
     [
         ({"timeout": 5}, "timeout 5"),
         ({"maxelem": 9}, "maxelem 9"),
@@ -292,14 +292,14 @@ def test_member_with_running_timeout_needs_no_change() -> None:
         ({"type": "bitmap:ip", "range": "192.0.2.0/24"}, "bitmap:ip"),
     ],
 )
-def test_set_with_other_options_is_exchanged_both_ways(options: dict[str, Any], found: str) -> None:
+def test_set_with_other_options_is_exchanged_both_ways(options: dict[str, Any], text: str) -> None:
     plain = {"name": "s", "type": "hash:ip"}
     sets(plain)
     result = sets({**plain, **options})
     assert [step["verb"] for step in result["plan"]] == ["change"]
-    assert found in saved("s")[0]
+    assert text in saved("s")[0]
     assert len(sets(plain)["plan"]) == 1
-    assert found not in saved("s")[0]
+    assert text not in saved("s")[0]
 
 
 def test_refused_set_is_one_message() -> None:

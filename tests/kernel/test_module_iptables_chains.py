@@ -165,7 +165,7 @@ def test_foreign_chains_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chain", "place"),
+    ("chain", "option_path"),
     [
         (
             {"families": ["ipv4", "ipv6"], "rules": ["-j ACCEPT", "-m set --match-set nosuch src -j DROP"]},
@@ -174,14 +174,14 @@ def test_foreign_chains_are_left_alone() -> None:
         ({"jumps": [{"chain": "INPUT", "match": "-m set --match-set nosuch src,dst"}]}, "chains[0].jumps[0]"),
     ],
 )
-def test_check_mode_warns_of_a_missing_set(chain: dict[str, Any], place: str) -> None:
+def test_check_mode_warns_of_a_missing_set(chain: dict[str, Any], option_path: str) -> None:
     """In check mode the set does not exist yet."""
     chains = [{"name": "X", **chain}]
     foreseen = run("iptables_chains", check=True, chains=chains)
     assert set(foreseen["warnings"]) == {
-        f"{place}: set nosuch does not exist; a run would fail unless a task before this one makes it"
+        f"{option_path}: set nosuch does not exist; a run would fail unless a task before this one makes it"
     }
-    with pytest.raises(ModuleError, match=f"^{re.escape(place)}: set is 'nosuch', expected a set that exists$"):
+    with pytest.raises(ModuleError, match=f"^{re.escape(option_path)}: set is 'nosuch', expected a set that exists$"):
         run("iptables_chains", chains=chains)
     subprocess.run(["ipset", "create", "nosuch", "bitmap:port", "range", "0-9"], check=True)
     done = run("iptables_chains", chains=chains)

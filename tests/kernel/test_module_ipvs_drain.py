@@ -60,10 +60,10 @@ def connection() -> Iterator[Connection]:
     run("ipvs_services", services=[{**WEB, "real_servers": [LEAVING]}])
     with socket.create_server((PODS[0], 8080)) as listening:
         listening.settimeout(60)
-        found = Connection(listening)
+        client = Connection(listening)
         run("ipvs_services", services=[{**WEB, "real_servers": [LEAVING, STAYING]}])
-        yield found
-        found.close()
+        yield client
+        client.close()
     run("ipvs_services", purge="owned")
     for address in (VIP, *PODS):
         sh("ip", "address", "del", f"{address}/32", "dev", "lo")

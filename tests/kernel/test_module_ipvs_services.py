@@ -118,9 +118,9 @@ def test_every_tunnel_option_is_applied(address: str, tunnel: dict[str, Any], wo
     assert len(result["plan"]) == 3
     where = f"[{address}]" if ":" in address else address
     assert f"-a -t 192.0.2.80:80 -r {where}:80 -i -w 1{words}\n" in saved()
-    (found,) = run("ipvs_services_info")["services"]
+    (service,) = run("ipvs_services_info")["services"]
     shown = {
-        field: value for real in found["real_servers"] for field, value in real.items() if real["address"] == address
+        field: value for real in service["real_servers"] for field, value in real.items() if real["address"] == address
     }
     assert {**shown, **options} == shown
     changed = services(
@@ -167,8 +167,8 @@ def test_a_firewall_mark_is_one_virtual_server_in_each_family(mark: int) -> None
 def test_every_scheduler_flag_is_applied(scheduler: str, flags: list[str], printed: str, read: list[str]) -> None:
     services({**WEB, "scheduler": scheduler, "scheduler_flags": flags})
     assert saved() == f"-A -t 192.0.2.80:80 -s {scheduler} -b {printed}\n"
-    (found,) = run("ipvs_services_info")["services"]
-    assert found["scheduler_flags"] == read
+    (service,) = run("ipvs_services_info")["services"]
+    assert service["scheduler_flags"] == read
     services({**WEB, "scheduler": scheduler})
     assert saved() == f"-A -t 192.0.2.80:80 -s {scheduler}\n"
 
@@ -176,8 +176,8 @@ def test_every_scheduler_flag_is_applied(scheduler: str, flags: list[str], print
 def test_thresholds_are_set_changed_and_removed() -> None:
     for upper, lower in ((100, 50), (2**31 - 1, 2**31 - 1), (7, 0), (0, 0)):
         services({**WEB, "real_servers": [{**REALS[0], "upper_threshold": upper, "lower_threshold": lower}]})
-        (found,) = run("ipvs_services_info")["services"]
-        assert [(real["upper_threshold"], real["lower_threshold"]) for real in found["real_servers"]] == [
+        (service,) = run("ipvs_services_info")["services"]
+        assert [(real["upper_threshold"], real["lower_threshold"]) for real in service["real_servers"]] == [
             (upper, lower)
         ]
     services({**WEB, "real_servers": [{**REALS[0], "upper_threshold": 100, "lower_threshold": 50}]})

@@ -88,12 +88,12 @@ def test_daemons_start_change_and_stop() -> None:
 
 def test_returned_settings_change_nothing() -> None:
     run("ipvs_services", sync_daemons=[MASTER, BACKUP], owner="other")
-    found = run("ipvs_services_info")
-    assert [(each["role"], each.pop("owner")) for each in found["sync_daemons"]] == [
+    result = run("ipvs_services_info")
+    assert [(each["role"], each.pop("owner")) for each in result["sync_daemons"]] == [
         ("backup", "other"),
         ("master", "other"),
     ]
-    again = run("ipvs_services", sync_daemons=found["sync_daemons"], timeouts=found["timeouts"], owner="other")
+    again = run("ipvs_services", sync_daemons=result["sync_daemons"], timeouts=result["timeouts"], owner="other")
     assert (again["changed"], again["plan"]) == (False, [])
 
 

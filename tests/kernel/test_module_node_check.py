@@ -28,29 +28,29 @@ def test_fit_node_is_reported(tmp_path: Path) -> None:
     subprocess.run(["modprobe", "ip_vs"], check=True)
     (tmp_path / "file").write_text("text")
     given = {"modules": ["ip_vs", "ip_set_hash_mac"], "commands": ["ipset", "ipvsadm"]}
-    found = run("node_check", files=[str(tmp_path / "file"), str(tmp_path / "nosuch")], **given)
-    assert (found["fit"], found["problems"], found["refused"]) == (True, [], [])
-    assert found["lacks"] == {"commands": [], "modules": [], "packages": []}
-    assert found["modules"]["ip_vs"] == "loaded"
-    assert found["virtualization"] == "uml"
-    assert found["kernel"] == platform.release()
+    result = run("node_check", files=[str(tmp_path / "file"), str(tmp_path / "nosuch")], **given)
+    assert (result["fit"], result["problems"], result["refused"]) == (True, [], [])
+    assert result["lacks"] == {"commands": [], "modules": [], "packages": []}
+    assert result["modules"]["ip_vs"] == "loaded"
+    assert result["virtualization"] == "uml"
+    assert result["kernel"] == platform.release()
     digest = hashlib.sha256(b"text").hexdigest()
-    assert list(found["contents"].values()) == [digest, None]
-    assert list(found["files"].values()) == [True, False]
-    assert found["changed"] is False
+    assert list(result["contents"].values()) == [digest, None]
+    assert list(result["files"].values()) == [True, False]
+    assert result["changed"] is False
 
 
 def test_all_lacking_prerequisites_are_reported_at_once() -> None:
-    found = run("node_check", modules=["ip_vs", "no_such|nor_this", "nor_that"], commands=["no-such-command"])
+    result = run("node_check", modules=["ip_vs", "no_such|nor_this", "nor_that"], commands=["no-such-command"])
     lacks = {"commands": ["no-such-command"], "modules": ["no_such|nor_this", "nor_that"], "packages": []}
-    assert found["lacks"] == lacks
-    command, modules = found["problems"]
+    assert result["lacks"] == lacks
+    command, modules = result["problems"]
     assert command == "command no-such-command is not installed"
     assert modules.startswith(
         f"kernel {platform.release()} has no module no_such or nor_this, nor_that: neither loaded, nor built in, nor"
         f" under /lib/modules/{platform.release()}. "
     )
-    assert (found["fit"], found["refused"]) == (False, [])
+    assert (result["fit"], result["refused"]) == (False, [])
 
 
 @pytest.fixture
@@ -63,12 +63,12 @@ def sealed() -> Iterator[None]:
 
 
 def test_refused_node_is_reported(sealed: None) -> None:
-    found = run("node_check", modules=["ip_vs"], commands=["ipset"])
-    assert found["refused"] == [
+    result = run("node_check", modules=["ip_vs"], commands=["ipset"])
+    assert result["refused"] == [
         "/proc/sys/net/ipv4/ip_forward is read-only, expected to be written to (kernel parameters)"
     ]
-    assert found["problems"] == found["refused"]
-    assert found["fit"] is False
+    assert result["problems"] == result["refused"]
+    assert result["fit"] is False
 
 
 @pytest.mark.parametrize("size", ["size=8k", "nr_inodes=2"])

@@ -52,7 +52,7 @@ def some(draw: random.Random, values: Any, most: int) -> list[Any]:
 
 
 def services(draw: random.Random) -> Arguments:
-    found = []
+    items = []
     for number in some(draw, range(1, 7), 5):
         key: Arguments = (
             {"fwmark": number, "family": "ipv6"}
@@ -71,12 +71,12 @@ def services(draw: random.Random) -> Arguments:
         persistence = (
             {"persistence_timeout": 60, "netmask": "64" if number == 6 else "24"} if draw.random() < 0.3 else {}
         )
-        found.append({**key, **persistence, "scheduler": draw.choice(["rr", "wrr", "sh"]), "real_servers": reals})
-    return {"services": found, "timeouts": {"udp": draw.choice([100, 200])}}
+        items.append({**key, **persistence, "scheduler": draw.choice(["rr", "wrr", "sh"]), "real_servers": reals})
+    return {"services": items, "timeouts": {"udp": draw.choice([100, 200])}}
 
 
 def sets(draw: random.Random) -> Arguments:
-    found: list[Arguments] = [{"name": "one", "type": "hash:ip"}, {"name": "two", "type": "hash:net"}]
+    items: list[Arguments] = [{"name": "one", "type": "hash:ip"}, {"name": "two", "type": "hash:net"}]
     for name in some(draw, "abcd", 4):
         kind, chosen = draw.choice([case.values for case in cases()])
         chosen = {
@@ -84,12 +84,12 @@ def sets(draw: random.Random) -> Arguments:
         }  # the remaining time changes
         texts = [re.sub(r" timeout \d+", "", member(draw, kind, chosen)) for _index in range(draw.randrange(8))]
         named = {text.partition(" ")[0]: text for text in texts if "-" not in text}
-        found.append({"name": name, "type": kind, **chosen, "members": list(named.values())})
-    return {"sets": draw.sample(found, len(found))}
+        items.append({"name": name, "type": kind, **chosen, "members": list(named.values())})
+    return {"sets": draw.sample(items, len(items))}
 
 
 def chains(draw: random.Random) -> Arguments:
-    found = []
+    items = []
     for name in some(draw, ("ONE", "TWO", "THREE"), 3):
         table = draw.choice(["filter", "nat"])
         places = ("POSTROUTING",) if table == "nat" else ("INPUT", "FORWARD", "OUTPUT")
@@ -97,12 +97,12 @@ def chains(draw: random.Random) -> Arguments:
             {"chain": chain, "position": draw.choice(["first", "prepended", "last"])} for chain in some(draw, places, 2)
         ]
         rules = [random_rule(draw, 4, table) for _index in range(draw.randrange(4))]
-        found.append({"name": name, "table": table, "rules": rules, "jumps": jumps})
-    return {"chains": found}
+        items.append({"name": name, "table": table, "rules": rules, "jumps": jumps})
+    return {"chains": items}
 
 
 def links(draw: random.Random) -> Arguments:
-    found = [
+    items = [
         {
             "name": name,
             "up": draw.random() < 0.5,
@@ -112,7 +112,7 @@ def links(draw: random.Random) -> Arguments:
         for base, name in ((10, "vips"), (20, "more"), (30, "last"))
         if draw.random() < 0.7
     ]
-    return {"links": found}
+    return {"links": items}
 
 
 def sysctls(draw: random.Random) -> Arguments:
@@ -127,15 +127,15 @@ def sysctls(draw: random.Random) -> Arguments:
 
 def proxy(draw: random.Random) -> Arguments:
     cluster = RandomCluster(draw.randrange(1 << 30))
-    found: dict[Any, Any] = {}
+    options: dict[Any, Any] = {}
     for item in [cluster.service() for _index in range(6)] + [cluster.piece() for _index in range(8)]:
-        more = {**found, (item["kind"], item["metadata"]["name"]): item}
+        more = {**options, (item["kind"], item["metadata"]["name"]): item}
         tried = Cluster(Config(), FACTS[0])
         for each in more.values():
             tried.put(each)
-        found = found if tried.problems else more
+        options = options if tried.problems else more
     quiet = {"conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}}
-    return {"objects": list(found.values()), "node_name": "n1", "owner": "ansible", "config": quiet}
+    return {"objects": list(options.values()), "node_name": "n1", "owner": "ansible", "config": quiet}
 
 
 STATES: dict[str, Callable[[random.Random], Arguments]] = {
@@ -197,8 +197,8 @@ def test_random_tasks_converge_from_state_to_state(name: str, monkeypatch: pytes
         assert node() == before, f"what failed is not undone: {wanted}"
         with monkeypatch.context() as patch:
             patch.setattr(_guard, "Guard", partial(hurried, _guard.Guard))
-            told = undone(run(name, **wanted, confirm_timeout=1)["confirm"]["path"])
-        assert told["problems"] == []
+            record = undone(run(name, **wanted, confirm_timeout=1)["confirm"]["path"])
+        assert record["problems"] == []
         assert node() == before, f"what nobody confirmed is not undone: {wanted}"
         assert sorted(converge(name, **wanted)["lines"]) == sorted(foreseen["lines"])
         turned += 1

@@ -35,8 +35,8 @@ class SwapFiles:
             (self.units / name).write_text("[Swap]\nWhat=/dev/zram1\n")
 
     def files(self) -> dict[str, str]:
-        found = {str(path): path.read_text() for path in self.units.rglob("*") if path.is_file()}
-        return {**found, str(self.fstab): self.fstab.read_text()}
+        texts = {str(path): path.read_text() for path in self.units.rglob("*") if path.is_file()}
+        return {**texts, str(self.fstab): self.fstab.read_text()}
 
     def swap(self, state: str, **arguments: Any) -> dict[str, Any]:
         return run("swap", state=state, fstab=str(self.fstab), **arguments)
@@ -49,9 +49,9 @@ def swap_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Swap
         Path(f"/sys/block/zram{index}/disksize").write_text("4M")
         subprocess.run(["mkswap", f"/dev/zram{index}"], check=True, capture_output=True)
         subprocess.run(["swapon", f"/dev/zram{index}"], check=True)
-    found = SwapFiles(tmp_path)
-    monkeypatch.setattr(_swap, "UNIT_DIRECTORIES", (str(found.units),))
-    yield found
+    files = SwapFiles(tmp_path)
+    monkeypatch.setattr(_swap, "UNIT_DIRECTORIES", (str(files.units),))
+    yield files
     for area in areas():
         subprocess.run(["/sbin/swapoff", area], check=True)
     subprocess.run(["rmmod", "zram"], check=True)

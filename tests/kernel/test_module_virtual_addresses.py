@@ -29,9 +29,9 @@ def shown(link: str) -> tuple[str, list[str]] | None:
     ended = subprocess.run(["ip", "-json", "address", "show", "dev", link], check=False, capture_output=True, text=True)
     if ended.returncode:
         return None
-    (found,) = json.loads(ended.stdout)
-    addresses = [f"{each['local']}/{each['prefixlen']}" for each in found["addr_info"] if each["scope"] != "link"]
-    return "UP" if "UP" in found["flags"] else "DOWN", sorted(addresses)
+    (printed,) = json.loads(ended.stdout)
+    addresses = [f"{each['local']}/{each['prefixlen']}" for each in printed["addr_info"] if each["scope"] != "link"]
+    return "UP" if "UP" in printed["flags"] else "DOWN", sorted(addresses)
 
 
 def links(*items: dict[str, Any], **arguments: Any) -> dict[str, Any]:

@@ -30,12 +30,12 @@ def listed(*more: str) -> set[tuple[str, str]]:
 
     ip prints single addresses without a prefix length; this function adds it.
     """
-    found = set()
+    routes = set()
     for family in ("-4", "-6"):
         for route in ip(family, "-d", "route", "show", "table", "local", "type", "local", "dev", "lo", *more):
             length = "" if "/" in route["dst"] else "/128" if family == "-6" else "/32"
-            found.add((route["dst"] + length, route["protocol"]))
-    return found
+            routes.add((route["dst"] + length, route["protocol"]))
+    return routes
 
 
 @pytest.fixture(autouse=True)

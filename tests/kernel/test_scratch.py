@@ -75,10 +75,10 @@ def test_killed_child_makes_the_kernel_unfit(tmp_path: Path) -> None:
         begin()
         return main(["check", "--run-dir", str(tmp_path)])
 
-    found = later_in_child(Fault("unshare", "KILL", "1"), tmp_path, checked)
-    assert found.status == 1
-    assert "FAIL  the process that tried it out ended without an answer" in found.output
-    assert "a virtual server could be made" not in found.output
+    outcome = later_in_child(Fault("unshare", "KILL", "1"), tmp_path, checked)
+    assert outcome.status == 1
+    assert "FAIL  the process that tried it out ended without an answer" in outcome.output
+    assert "a virtual server could be made" not in outcome.output
 
 
 def test_check_accepts_processes_of_any_name(tmp_path: Path) -> None:

@@ -96,16 +96,16 @@ def network(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def servers(network: None) -> Iterator[Servers]:
-    found = Servers()
-    yield found
-    found.close()
+    started = Servers()
+    yield started
+    started.close()
 
 
 @pytest.fixture
 def agent(tmp_path: Path, network: None) -> Iterator[AgentProcess]:
-    found = AgentProcess(tmp_path)
-    yield found
-    found.close()
+    process = AgentProcess(tmp_path)
+    yield process
+    process.close()
 
 
 def serve(servers: Servers, endpoints: list[str]) -> None:
@@ -234,9 +234,9 @@ def test_agent_prerequisites_are_checked_beside_kube_proxy(agent: AgentProcess, 
         alone = agent.command(*words, expect=1).stdout
         beside = agent.command(*words, "--beside-kube-proxy").stdout
         kube_proxy.kill()
-    said = f"kube-proxy is running (pid {kube_proxy.pid})"
-    assert f"FAIL  {said}" in alone
-    assert f"note  {said}" in beside
+    sentence = f"kube-proxy is running (pid {kube_proxy.pid})"
+    assert f"FAIL  {sentence}" in alone
+    assert f"note  {sentence}" in beside
 
 
 def test_takeover_from_ipvs_mode_loses_no_traffic(agent: AgentProcess, servers: Servers) -> None:

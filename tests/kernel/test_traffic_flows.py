@@ -57,8 +57,8 @@ def pods_of(cluster: Cluster, where: str, target: Target, times: int = 4) -> lis
 
 @pytest.mark.parametrize("where", ["cluster IP", "node port", "balancer IP"])
 def test_affinity_keeps_each_client_with_its_pod(cluster: Cluster, family: int, where: str) -> None:
-    found = {"cluster IP": cluster_ip(STICKY, family), "balancer IP": balancer_ip(STICKY, family)}
-    target = found.get(where, node_port(30060, family))
+    chosen = {"cluster IP": cluster_ip(STICKY, family), "balancer IP": balancer_ip(STICKY, family)}
+    target = chosen.get(where, node_port(30060, family))
     first, second = pods_of(cluster, "client1", target), pods_of(cluster, "client2", target)
     assert sorted(first + second) == ["p1", "p2"]
     assert pods_of(cluster, "client1", target) == first
@@ -102,14 +102,16 @@ def test_udp_client_of_removed_pod_reaches_another_pod(cluster: Cluster, family:
         cluster.becomes(target, {"p1": 1})
     talks = [Talk("client1", target) for target in targets]
     try:
-        assert [(said.name, said.client) for said in (talk.say() for talk in talks)] == [("p1", GATEWAY[family])] * 4
+        assert [(answer.name, answer.client) for answer in (talk.say() for talk in talks)] == [
+            ("p1", GATEWAY[family])
+        ] * 4
         assert len(tracked(cluster, family, "p1")) == 4
         cluster.write("flow", service(FLOW, ["r1"], **every))
         for target in targets:
             cluster.becomes(target, {"r1": 1})
         eventually(lambda: not tracked(cluster, family, "p1"))
         # no datagram is lost once the agent has deleted the flow
-        assert [(said.name, said.client) for said in (talk.say() for talk in talks)] == [
+        assert [(answer.name, answer.client) for answer in (talk.say() for talk in talks)] == [
             ("r1", HOSTS[NODE].ip[family])
         ] * 4
     finally:
@@ -130,8 +132,8 @@ def test_udp_client_reaches_a_service_created_later(cluster: Cluster, family: in
         cluster.write("late", service(LATE, ["r1"], protocols=["udp"], node_port=30068))
         cluster.becomes(target, {"r1": 1})
         eventually(lambda: own not in cluster.run(*flows))
-        said = talk.say()
-        assert (said.name, said.client) == ("r1", HOSTS[NODE].ip[family])
+        answer = talk.say()
+        assert (answer.name, answer.client) == ("r1", HOSTS[NODE].ip[family])
     finally:
         talk.close()
     cluster.remove("late", target)

@@ -77,13 +77,13 @@ def cluster(bare_cluster: Cluster) -> Cluster:
 
 
 def target_of(what: str, family: int) -> Target:
-    found = {
+    table = {
         "cluster": cluster_ip(WEB, family),
         "guarded": balancer_ip(GUARDED, family),
         "itself": cluster_ip(ITSELF, family),
         "node port": node_port(30090, family),
     }
-    return found[what]
+    return table[what]
 
 
 def words(command: str, family: int) -> list[str]:

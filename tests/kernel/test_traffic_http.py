@@ -70,9 +70,9 @@ def firewall(cluster: Cluster, family: int) -> Iterator[None]:
 def get(where: str, address: str, port: int, path: str, method: str = "GET") -> Answer:
     """Send an HTTP request from a namespace."""
     with inside(where):
-        found = socket.create_connection((address, port), timeout=60)
+        client = socket.create_connection((address, port), timeout=60)
     connection = http.client.HTTPConnection(address, port)
-    connection.sock = found
+    connection.sock = client
     try:
         connection.request(method, path)
         response = connection.getresponse()

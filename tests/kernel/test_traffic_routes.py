@@ -182,13 +182,13 @@ def test_removed_route_is_restored_at_once(cluster: Cluster, family: int) -> Non
 
 def covered(lines: list[str], virtual: str, nets: tuple[str, ...], at_first: int) -> list[int]:
     """Return the number of local routes to a virtual address after each event of ``ip monitor route``."""
-    count, found = at_first, []
+    count, counts = at_first, []
     for line in lines:
         event = re.match(r"(Deleted )?local (\S+) ", line)
         if event and event[2] in (virtual, *nets):
             count += -1 if event[1] else 1
-            found.append(count)
-    return found
+            counts.append(count)
+    return counts
 
 
 def test_vip_binding_changes_lose_no_traffic(cluster: Cluster, family: int) -> None:

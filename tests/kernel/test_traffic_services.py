@@ -107,16 +107,16 @@ def test_a_node_port_is_on_every_address_of_the_node(cluster: Cluster, family: i
 def test_pod_reaches_itself_through_its_service(
     cluster: Cluster, family: int, protocol: str, number: int, port: int
 ) -> None:
-    found = {what: ask("p1", target) for what, target in targets(number, port, family, protocol).items()}
-    assert found == dict.fromkeys(found, f"p1 sees {GATEWAY[family]}")
+    answers = {what: ask("p1", target) for what, target in targets(number, port, family, protocol).items()}
+    assert answers == dict.fromkeys(answers, f"p1 sees {GATEWAY[family]}")
 
 
 @pytest.mark.parametrize("where", ["p3", NODE, "client1"])
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 def test_without_endpoints_the_kernel_refuses(cluster: Cluster, family: int, protocol: str, where: str) -> None:
     chosen = [cluster_ip(EMPTY, family, protocol=protocol), node_port(30012, family, protocol)]
-    found = {target: ask(where, target) for target in chosen}
-    assert found == dict.fromkeys(chosen, FORBIDDEN if (where, protocol) == (NODE, "udp") else REFUSED)
+    answers = {target: ask(where, target) for target in chosen}
+    assert answers == dict.fromkeys(chosen, FORBIDDEN if (where, protocol) == (NODE, "udp") else REFUSED)
 
 
 def test_service_of_another_proxy_is_not_served(cluster: Cluster, family: int) -> None:

@@ -64,8 +64,12 @@ def masqueraded(family: int) -> dict[str, int]:
 def test_host_ports_are_unreachable_through_virtual_addresses(cluster: Cluster, family: int) -> None:
     client = HOSTS["client1"].ip[family]
     assert ask("client1", Target(HOSTS[NODE].ip[family], HOST_PORT)) == f"host sees {client}"
-    found = {"p3": cluster_ip(WEB, family), "client1": external_ip(WEB, family), "client2": balancer_ip(WEB, family)}
-    for where, virtual in found.items():
+    target_of = {
+        "p3": cluster_ip(WEB, family),
+        "client1": external_ip(WEB, family),
+        "client2": balancer_ip(WEB, family),
+    }
+    for where, virtual in target_of.items():
         assert ask(where, virtual._replace(port=HOST_PORT)) == REFUSED, (where, virtual)
 
 
@@ -162,8 +166,8 @@ def rejected(cluster: Cluster, family: int) -> dict[str, int]:
     """Return the packets that rules for virtual servers without endpoints have rejected, by kind of refusal."""
     name = "KUBE-NO-ENDPOINTS" if family == 4 else "KUBE-6-NO-ENDPOINTS"
     lines = cluster.run("iptables-save" if family == 4 else "ip6tables-save", "-c", "-t", "filter").splitlines()
-    found = [line for line in lines if f"--match-set {name} " in line and " KUBE-IPVS-FILTER " in line]
-    return {line.split()[-1]: int(line[1:].partition(":")[0]) for line in found}
+    rules = [line for line in lines if f"--match-set {name} " in line and " KUBE-IPVS-FILTER " in line]
+    return {line.split()[-1]: int(line[1:].partition(":")[0]) for line in rules}
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])

@@ -42,7 +42,7 @@ def connections(number: int, pod: str, protocol: str = "tcp") -> list[Talk]:
 
     One goes from a pod to the cluster IP, one from outside to the node port.
     """
-    found = []
+    connected = []
     for family in FAMILIES:
         for where, target in (
             ("p3", cluster_ip(number, family, protocol=protocol)),
@@ -52,9 +52,9 @@ def connections(number: int, pod: str, protocol: str = "tcp") -> list[Talk]:
             if talk.say().name != pod:
                 talk.abort()
                 talk = Talk(where, target)  # round robin: the next pod
-            found.append(talk)
-    assert names(found) == [pod] * 4
-    return found
+            connected.append(talk)
+    assert names(connected) == [pod] * 4
+    return connected
 
 
 def names(talks: list[Talk]) -> list[str]:
@@ -176,16 +176,16 @@ def test_sctp_does_not_drain(cluster: Cluster) -> None:
 
 def test_no_request_is_lost_while_endpoints_come_and_go(cluster: Cluster) -> None:
     serve(cluster, ROLLING, ["p1", "p2"])
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for pods in (["p2", "p3"], ["p3", "p1"], ["r1"], ["r1", "r2"], ["p1", "p2", "p3"], ["p2"]):
         cluster.write(f"svc{ROLLING}", service(ROLLING, pods, node_port=30000 + ROLLING))
         for _time in range(8):  # while the agent applies the change
             for target in virtual_servers(ROLLING):
                 answer = ask("client1", target)
-                found[answer] = found.get(answer, 0) + 1
+                counts[answer] = counts.get(answer, 0) + 1
         serve(cluster, ROLLING, pods)
     seen = {*GATEWAY.values(), *HOSTS[NODE].ip.values()}
-    assert not [answer for answer in found if answer.split(" sees ")[-1] not in seen], found
+    assert not [answer for answer in counts if answer.split(" sees ")[-1] not in seen], counts
 
 
 def test_drain_bound_ends_the_connection(cluster: Cluster) -> None:

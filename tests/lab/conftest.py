@@ -69,16 +69,16 @@ class Clone(NamedTuple):
 
     def processes(self) -> list[str]:
         """Return the command lines of processes that use files of this clone: kernels, servers, ssh, builders."""
-        found = []
+        numbers = []
         for directory in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 command = (directory / "cmdline").read_bytes()
-                place = os.readlink(directory / "cwd")
+                directory_of = os.readlink(directory / "cwd")
                 if int(directory.name) != os.getpid() and (
-                    bytes(self.root) in command or place.startswith(str(self.root))
+                    bytes(self.root) in command or directory_of.startswith(str(self.root))
                 ):
-                    found.append(command.replace(b"\0", b" ").decode(errors="replace"))
-        return found
+                    numbers.append(command.replace(b"\0", b" ").decode(errors="replace"))
+        return numbers
 
     def wait_for(self, what: Callable[[], object]) -> None:
         """Wait until ``what()`` is true, so that an interruption has work to interrupt."""

@@ -61,8 +61,8 @@ def only_api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     sh("ip", "address", "add", "192.0.2.1/24", "dev", "eth0")
     sh("ip", "address", "add", "2001:db8::1/64", "dev", "eth0", "nodad")
     sh("ip", "link", "set", "eth0", "up")
-    found = KubeApiServer(tmp_path_factory.mktemp("api"), *programs, getattr(request, "param", "127.0.0.1"))
-    cluster = Cluster(found.admin)
+    server = KubeApiServer(tmp_path_factory.mktemp("api"), *programs, getattr(request, "param", "127.0.0.1"))
+    cluster = Cluster(server.admin)
     eventually(
         lambda: any(item["metadata"]["name"] == "kube-system" for item in cluster.get("/api/v1/namespaces")["items"]),
         60,
@@ -71,8 +71,8 @@ def only_api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         cluster.create(item)
     cluster.anew()
     cluster.relay.close()
-    yield found
-    found.close()
+    yield server
+    server.close()
 
 
 @pytest.fixture
@@ -86,12 +86,12 @@ def api(only_api: KubeApiServer) -> Iterator[KubeApiServer]:
 @pytest.fixture
 def cluster(api: KubeApiServer) -> Iterator[Cluster]:
     """Objects in it that end with the test."""
-    found = Cluster(api.admin)
-    yield found
+    connected = Cluster(api.admin)
+    yield connected
     api.go_on()
     api.up()
-    found.anew()
-    found.close()
+    connected.anew()
+    connected.close()
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def users(api: KubeApiServer, cluster: Cluster) -> dict[str, Path]:
 @pytest.fixture
 def agent(api: KubeApiServer, tmp_path: Path) -> Iterator[AgentProcess]:
     """An agent that has not been started; what it makes of the node ends with the test."""
-    found = AgentProcess(tmp_path)
-    yield found
-    found.close()
-    found.command("cleanup", "--run-dir", str(found.run))
+    process = AgentProcess(tmp_path)
+    yield process
+    process.close()
+    process.command("cleanup", "--run-dir", str(process.run))

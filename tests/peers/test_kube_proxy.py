@@ -67,9 +67,9 @@ def api() -> Iterator[FakeApiServer]:
                 "dev",
                 link,
             )
-    found = FakeApiServer()
-    yield found
-    found.close()
+    server = FakeApiServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture
@@ -145,8 +145,8 @@ def same(config: dict[str, Any], objects: Objects) -> None:
     try:
         eventually(there, seconds=60)
     except AssertionError:
-        found = list(differences("", shown(), wanted(config, objects)))
-        assert not found, "\n".join(found)
+        lines = list(differences("", shown(), wanted(config, objects)))
+        assert not lines, "\n".join(lines)
 
 
 def differences(where: str, theirs: Any, ours: Any) -> Iterator[str]:

@@ -113,10 +113,10 @@ def site(pytestconfig: pytest.Config, tmp_path: Path) -> Iterator[Site]:
     nodes = [word for node in NODES for word in ("--node", f"{node}:bookworm")]
     subprocess.run([*LAB, "up", "kubeadm", *nodes, "--mem", "3G"], check=True)
     try:
-        found = Site(tmp_path)
+        prepared = Site(tmp_path)
         for node in NODES:
-            found.on(node, "sh", given=SETUP.format(directory=Path(directory).resolve()))
-        yield found
+            prepared.on(node, "sh", given=SETUP.format(directory=Path(directory).resolve()))
+        yield prepared
     finally:
         subprocess.run([*LAB, "down", "kubeadm"], check=True)
 
@@ -126,7 +126,7 @@ def test_cluster_is_created_joined_and_reset(site: Site) -> None:
     dry, foreseen = site.play(playbook, "--check", "--diff")
     assert all(foreseen.values()), dry
     text, _ = site.play(playbook, "--diff", "-vvv")
-    assert [found for secret in SECRETS for found in re.findall(secret, text) if found not in SAMPLE] == []
+    assert [word for secret in SECRETS for word in re.findall(secret, text) if word not in SAMPLE] == []
 
     # The agent serves the API that it follows, on the worker and on the control plane, as soon as it has started.
     for node in NODES:

@@ -30,10 +30,10 @@ Look = Callable[..., Found]
 
 @pytest.fixture(scope="session")
 def kubectl(pytestconfig: pytest.Config) -> str:
-    found: str | None = pytestconfig.getoption("--kubectl")
-    assert found, "tests/peers/test_lookup_objects.py needs --kubectl=PATH"
+    path: str | None = pytestconfig.getoption("--kubectl")
+    assert path, "tests/peers/test_lookup_objects.py needs --kubectl=PATH"
     init_plugin_loader([str(COLLECTION)])
-    return found
+    return path
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def look(kubectl: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
     def look(kubeconfig: Path, **options: str) -> Found:
         lookup = lookup_loader.get("kubenode.ipvs.objects", loader=DataLoader())
         items = lookup.run([], {}, kubeconfig=str(kubeconfig), kubectl=kubectl, **options)
-        found = {key: item for item in items for key in [key_of(item)] if key is not None}
-        assert len(found) == len(items)
-        return found
+        by_key = {key: item for item in items for key in [key_of(item)] if key is not None}
+        assert len(by_key) == len(items)
+        return by_key
 
     return look
 
@@ -72,11 +72,11 @@ def test_lookup_reads_all_objects_of_a_service_proxy(
     images = [{"names": ["example.org/image:1"], "sizeBytes": 1}]
     given += [piece(cluster.run), {**node(cluster.run), "status": {"addresses": addresses, "images": images}}]
     made = {key: item for item in map(cluster.create, given) for key in [key_of(item)] if key is not None}
-    found = look(users[user], context="x")
-    assert found.keys() == {ALWAYS, *made}
-    assert found[ObjectKey("Node", "", cluster.run)]["status"] == {"addresses": addresses}
+    items = look(users[user], context="x")
+    assert items.keys() == {ALWAYS, *made}
+    assert items[ObjectKey("Node", "", cluster.run)]["status"] == {"addresses": addresses}
     for key, item in made.items():
-        assert [found[key].get(part) for part in ("spec", "endpoints", "ports")] == [
+        assert [items[key].get(part) for part in ("spec", "endpoints", "ports")] == [
             item.get(part) for part in ("spec", "endpoints", "ports")
         ]
 

@@ -74,8 +74,8 @@ def test_bulk_items_are_logged_up_to_the_quota() -> None:
 
 
 def heal(log: Log, things: range) -> None:
-    for thing in log.first("drift healed", things):
-        log.warning("drift healed", step=thing, reason="another process")
+    for item in log.first("drift healed", things):
+        log.warning("drift healed", step=item, reason="another process")
 
 
 def test_repeated_bulk_drift_stays_within_the_quota() -> None:

@@ -45,7 +45,7 @@ def test_log_lines_are_collected_from_the_source() -> None:
 
 @pytest.mark.parametrize("message", [message for level, message, _fields in CALLS if level in ("warning", "error")])
 def test_warning_has_a_reason(message: str) -> None:
-    assert all("reason" in fields for _level, found, fields in CALLS if found == message)
+    assert all("reason" in fields for _level, text, fields in CALLS if text == message)
 
 
 ABOUT_OBJECTS = ("object", "step", "drift", "left alone", "flows", "resolved", "'state ")
@@ -55,4 +55,4 @@ ABOUT_OBJECTS = ("object", "step", "drift", "left alone", "flows", "resolved", "
     "message", [message for _level, message, _fields in CALLS if any(word in message for word in ABOUT_OBJECTS)]
 )
 def test_line_about_an_object_names_it(message: str) -> None:
-    assert all(fields & {"object", "**"} for _level, found, fields in CALLS if found == message)
+    assert all(fields & {"object", "**"} for _level, text, fields in CALLS if text == message)

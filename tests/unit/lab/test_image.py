@@ -68,13 +68,13 @@ def test_sources_of_the_running_release() -> None:
 
 
 def test_sources_of_another_release_come_from_the_same_mirrors() -> None:
-    found = mirror.sources_for("trixie", HOST, "bookworm", lambda _: True)
-    assert found == [Source(uri, suite.replace("bookworm", "trixie")) for uri, suite in HOST[:3]]
+    sources = mirror.sources_for("trixie", HOST, "bookworm", lambda _: True)
+    assert sources == [Source(uri, suite.replace("bookworm", "trixie")) for uri, suite in HOST[:3]]
 
 
 def test_suites_that_a_mirror_lacks_are_left_out() -> None:
-    found = mirror.sources_for("bullseye", HOST, "bookworm", lambda source: source.suite == "bullseye")
-    assert found == [Source("http://mirror/debian/", "bullseye")]
+    sources = mirror.sources_for("bullseye", HOST, "bookworm", lambda source: source.suite == "bullseye")
+    assert sources == [Source("http://mirror/debian/", "bullseye")]
 
 
 def test_no_mirror_has_the_release() -> None:
@@ -86,5 +86,5 @@ def test_no_mirror_has_the_release() -> None:
 
 def test_release_can_be_overridden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(mirror.OVERRIDE, "http://archive/debian")
-    found = mirror.sources_for("bullseye", HOST, "bookworm", lambda source: source.uri == "http://archive/debian")
-    assert found == [Source("http://archive/debian", "bullseye"), Source("http://archive/debian", "bullseye-updates")]
+    sources = mirror.sources_for("bullseye", HOST, "bookworm", lambda source: source.uri == "http://archive/debian")
+    assert sources == [Source("http://archive/debian", "bullseye"), Source("http://archive/debian", "bullseye-updates")]

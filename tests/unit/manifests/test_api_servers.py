@@ -37,7 +37,7 @@ def kubeconfig(path: Path, server: str, proxy: str = "", write: Any = json.dumps
 
 @pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump])
 @pytest.mark.parametrize(
-    ("server", "proxy", "override", "found"),
+    ("server", "proxy", "override", "addresses"),
     [
         ("https://192.0.2.10:6443", "", "", {"192.0.2.10"}),
         ("https://[2001:db8::0:1]:6443", "http://192.0.2.3:3128", "", {"2001:db8::1", "192.0.2.3"}),
@@ -48,9 +48,9 @@ def kubeconfig(path: Path, server: str, proxy: str = "", write: Any = json.dumps
     ],
 )
 def test_current_context_names_the_servers(
-    tmp_path: Path, server: str, proxy: str, override: str, found: set[str], write: Any
+    tmp_path: Path, server: str, proxy: str, override: str, addresses: set[str], write: Any
 ) -> None:
-    assert named(kubeconfig(tmp_path / "k", server, proxy, write), override) == (found, "")
+    assert named(kubeconfig(tmp_path / "k", server, proxy, write), override) == (addresses, "")
 
 
 def test_absent_kubeconfig_leaves_the_configured_server(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_absent_kubeconfig_leaves_the_configured_server(tmp_path: Path) -> None:
 def test_unusable_kubeconfig_is_named(tmp_path: Path, content: bytes | None, reason: str) -> None:
     path = tmp_path / "k"
     path.mkdir() if content is None else path.write_bytes(content)
-    found, trouble = named(str(path), "https://192.0.2.11")
-    assert found == {"192.0.2.11"}
+    addresses, trouble = named(str(path), "https://192.0.2.11")
+    assert addresses == {"192.0.2.11"}
     assert trouble.startswith(f"kubeconfig {path}: {reason}")
     assert trouble.endswith("; the addresses of its API server are not reserved")
 

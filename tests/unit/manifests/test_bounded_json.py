@@ -44,19 +44,19 @@ def test_json_within_bounds_is_unchanged(value: Any) -> None:
 @pytest.mark.parametrize("levels", [100, 1000, 100_000])
 def test_deep_nesting_is_cut_and_other_values_kept(opened: str, closed: str, levels: int) -> None:
     text = f'{{"before": "]}}[{{\\"", "deep": {opened * levels}1{closed * levels}, "after": [1, {{}}]}}'
-    found = decode(text)
-    assert (found["before"], found["after"]) == (']}[{"', [1, {}])
-    assert depth(found) <= 2 * DEEPEST
-    assert TOO_DEEP in json.dumps(found)
+    decoded = decode(text)
+    assert (decoded["before"], decoded["after"]) == (']}[{"', [1, {}])
+    assert depth(decoded) <= 2 * DEEPEST
+    assert TOO_DEEP in json.dumps(decoded)
 
 
 @given(st.lists(st.sampled_from(["[", "]", "{", "}", '"', "\\", '{"a":', "1", ",", "[" * 70, "]" * 70]), max_size=30))
 def test_no_text_raises_anything_but_value_error(parts: list[str]) -> None:
     try:
-        found = decode("".join(parts))
+        decoded = decode("".join(parts))
     except ValueError:
         return
-    assert depth(found) <= 2 * DEEPEST
+    assert depth(decoded) <= 2 * DEEPEST
 
 
 @pytest.mark.parametrize("digits", [41, 5000, 1_000_000])

@@ -43,16 +43,16 @@ KEYS = [ObjectKey("Service", "shop", "web"), ObjectKey("EndpointSlice", "shop", 
     ],
 )
 def test_every_form_gives_the_same_objects(text: str) -> None:
-    found = objects(text)
-    assert list(found) == KEYS
-    assert found[KEYS[0]]["spec"] == WEB["spec"]
-    assert found[KEYS[1]]["endpoints"] == SLICE["endpoints"]
+    by_key = objects(text)
+    assert list(by_key) == KEYS
+    assert by_key[KEYS[0]]["spec"] == WEB["spec"]
+    assert by_key[KEYS[1]]["endpoints"] == SLICE["endpoints"]
 
 
 def test_items_of_a_typed_list_inherit_kind_and_version() -> None:
     bare = {key: value for key, value in WEB.items() if key not in ("kind", "apiVersion")}
-    found = objects(json.dumps({"apiVersion": "v1", "kind": "ServiceList", "items": [bare]}))
-    assert list(found) == KEYS[:1]
+    by_key = objects(json.dumps({"apiVersion": "v1", "kind": "ServiceList", "items": [bare]}))
+    assert list(by_key) == KEYS[:1]
 
 
 def test_managed_fields_are_dropped_and_namespace_is_added() -> None:
@@ -61,8 +61,8 @@ def test_managed_fields_are_dropped_and_namespace_is_added() -> None:
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
         "kubenode.ipvs/scheduler": "lc",
     }
-    (found,) = objects(json.dumps({**WEB, "metadata": metadata})).values()
-    assert found["metadata"] == {
+    (item,) = objects(json.dumps({**WEB, "metadata": metadata})).values()
+    assert item["metadata"] == {
         "name": "web",
         "namespace": "default",
         "annotations": {"kubenode.ipvs/scheduler": "lc"},
@@ -74,15 +74,15 @@ def test_node_status_keeps_addresses_only() -> None:
     node = make.node("n1", addresses=["192.0.2.1"])
     reports = {"annotations": {"volumes.kubernetes.io/x": "true"}, "labels": {"x": "y"}}
     full = {**node, "metadata": {"name": "n1", **reports}, "status": {**node["status"], "images": [{"names": ["a"]}]}}
-    (found,) = objects(json.dumps(full)).values()
-    assert found["status"] == node["status"]
-    assert found["metadata"] == {"name": "n1", "labels": {"x": "y"}}
+    (item,) = objects(json.dumps(full)).values()
+    assert item["status"] == node["status"]
+    assert item["metadata"] == {"name": "n1", "labels": {"x": "y"}}
 
 
 def test_a_time_stays_text() -> None:
     text = "apiVersion: v1\nkind: Node\nmetadata:\n  name: n\n  creationTimestamp: 2026-01-01T00:00:00Z\n"
-    (found,) = objects(text).values()
-    assert found["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
+    (item,) = objects(text).values()
+    assert item["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_conditions_of_an_invalid_slice_stay_its_own(invalid: str, valid: str) -
 @given(st.text(max_size=200) | st.from_regex(r"[\[\]{}:,\"a1 \n&*!-]{0,60}", fullmatch=True))
 def test_any_text_raises_document_errors_only(text: str) -> None:
     try:
-        found = objects(text)
+        by_key = objects(text)
     except DocumentError:
         return
-    assert all(isinstance(key, ObjectKey) for key in found)
+    assert all(isinstance(key, ObjectKey) for key in by_key)

@@ -20,10 +20,10 @@ def clocks() -> ModuleType:
     spec = importlib.util.spec_from_file_location("clocks", ROOT / "tests/tools/clocks.py")
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules["clocks"] = found
-    spec.loader.exec_module(found)
-    return found
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["clocks"] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.parametrize(

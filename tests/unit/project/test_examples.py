@@ -81,11 +81,11 @@ def test_the_tasks_on_a_page_are_valid(page: Path, documentation: dict[str, Any]
 
 def role_options() -> dict[str, Any]:
     """Return the options of all roles."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for path in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
         for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
-            found.update(entry.get("options", {}))
-    return found
+            options.update(entry.get("options", {}))
+    return options
 
 
 def variables(node: Any) -> dict[str, Any]:
@@ -93,8 +93,8 @@ def variables(node: Any) -> dict[str, Any]:
     if not isinstance(node, dict):
         return {}
     roles = tuple(f"{path.name}_" for path in (ROOT / "roles").iterdir())
-    found = {name: value for name, value in node.items() if str(name).startswith(roles)}
-    return found | {name: value for item in node.values() for name, value in variables(item).items()}
+    named = {name: value for name, value in node.items() if str(name).startswith(roles)}
+    return named | {name: value for item in node.values() for name, value in variables(item).items()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -113,6 +113,6 @@ def test_a_wrong_task_is_found(documentation: dict[str, Any]) -> None:
         " []}\n"
     )
     ((module, arguments),) = tasks(task)
-    found = " ".join(problems(module, arguments, documentation))
-    assert "icmp" in found
-    assert "servers" in found
+    texts = " ".join(problems(module, arguments, documentation))
+    assert "icmp" in texts
+    assert "servers" in texts

@@ -100,14 +100,14 @@ ARROWS: dict[str, set[str]] = {
 
 def modules() -> dict[str, Path]:
     """Return the file of each module. The agent's link to the collection adds no second module."""
-    found = {}
+    paths = {}
     for root, prefix in ((UTILS, ""), (AGENT, "agent.")):
         for path in root.rglob("*.py"):
             if not any(parent.is_symlink() for parent in path.parents):
-                found[(prefix + ".".join(path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")] = (
+                paths[(prefix + ".".join(path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")] = (
                     path
                 )
-    return found
+    return paths
 
 
 MODULES = modules()
@@ -117,7 +117,7 @@ def imported(name: str) -> set[str]:
     """Return the modules that a module imports anywhere in its source."""
     path = MODULES[name]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found = set()
+    targets = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             base = node.module or ""
@@ -128,8 +128,8 @@ def imported(name: str) -> set[str]:
             base = base.removeprefix("agent.") if base.startswith(("agent.engine", "agent.manifests")) else base
             for alias in node.names:
                 inner = f"{base}.{alias.name}".removeprefix("agent." if alias.name in ("engine", "manifests") else " ")
-                found.update([inner] if inner in MODULES else [base] if base in MODULES else [])
-    return found - {name}
+                targets.update([inner] if inner in MODULES else [base] if base in MODULES else [])
+    return targets - {name}
 
 
 EDGES = {name: imported(name) for name in MODULES}

@@ -200,9 +200,9 @@ def test_files_of_the_repository_that_pages_name_are_there() -> None:
     tops = (
         r"(?:agent|changelogs|cli|daemon|docs|engine|meta|molecule|playbooks|plugins|requirements|roles|sources|tests)"
     )
-    found = {word for span in named(everywhere()) for word in span.split() if re.fullmatch(rf"{tops}/[\w./-]+", word)}
+    paths = {word for span in named(everywhere()) for word in span.split() if re.fullmatch(rf"{tops}/[\w./-]+", word)}
     places = (ROOT, ROOT / "agent/src/kubenode", ROOT / "plugins/module_utils")
-    assert [name for name in sorted(found) if not any((place / name).exists() for place in places)] == []
+    assert [name for name in sorted(paths) if not any((root / name).exists() for root in places)] == []
 
 
 def test_every_variable_of_the_playbooks_is_on_a_page() -> None:
@@ -222,10 +222,10 @@ def test_every_variable_of_the_playbooks_is_on_a_page() -> None:
 
 def files(text: str) -> set[str]:
     """Return the project's paths in a text; OWNER is any owner of a file."""
-    found = re.findall(r"/(?:etc|opt|run|usr|var)/[\w./<>-]*kubenode(?:[\w.-]|\{\w+\})*(?:/[\w.-]+)*", text)
+    paths = re.findall(r"/(?:etc|opt|run|usr|var)/[\w./<>-]*kubenode(?:[\w.-]|\{\w+\})*(?:/[\w.-]+)*", text)
     return {
         re.sub(r"kubenode-(?:OWNER|\{owner\}|ansible|prepare|converge)\.", "kubenode-OWNER.", path.rstrip("."))
-        for path in found
+        for path in paths
     }
 
 
@@ -240,9 +240,9 @@ def strange(paths: set[str]) -> set[str]:
 
 
 def test_every_file_on_a_node_is_on_the_page() -> None:
-    found = {path for file in CODE + AGENT for path in files(file.read_text(encoding="utf-8"))}
+    paths = {path for file in CODE + AGENT for path in files(file.read_text(encoding="utf-8"))}
     # the user chooses where a completion goes
-    assert strange({path for path in found if "completion" not in path}) == set()
+    assert strange({path for path in paths if "completion" not in path}) == set()
 
 
 def test_files_that_pages_name_are_those_of_the_code() -> None:
@@ -254,7 +254,7 @@ def test_files_that_pages_name_are_those_of_the_code() -> None:
 
 
 def test_messages_quoted_by_troubleshooting_exist() -> None:
-    said = re.sub(r"\s+", " ", "".join(file.read_text(encoding="utf-8") for file in CODE + AGENT))
+    texts = re.sub(r"\s+", " ", "".join(file.read_text(encoding="utf-8") for file in CODE + AGENT))
     programs = (
         "ansible-playbook ",
         "conntrack ",
@@ -270,7 +270,7 @@ def test_messages_quoted_by_troubleshooting_exist() -> None:
         span for span in spans if not re.fullmatch(r"[\w./]+: \w+", span) and span != "nf_conntrack: table full"
     ]
     assert len(messages) >= 8
-    assert [part for message in messages for part in message.split("…") if part.strip() not in said] == []
+    assert [part for message in messages for part in message.split("…") if part.strip() not in texts] == []
 
 
 def test_ports_are_on_the_page() -> None:

@@ -25,13 +25,13 @@ def name(path: Path) -> str:
 
 def foreign_imports(source: str) -> list[str]:
     """Return the modules that a file imports from outside the standard library and its own package."""
-    found = []
+    names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            found.append(node.module or "")
-    return [module for module in found if module.split(".")[0] not in sys.stdlib_module_names]
+            names.append(node.module or "")
+    return [module for module in names if module.split(".")[0] not in sys.stdlib_module_names]
 
 
 @pytest.mark.parametrize("path", ENGINE, ids=name)

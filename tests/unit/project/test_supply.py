@@ -134,18 +134,18 @@ def test_artifact_sbom_names_the_bundle_that_is_in_it(built: Built) -> None:
 @pytest.fixture(scope="module")
 def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a collections path with the artifact installed."""
-    place = tmp_path_factory.mktemp("installed")
-    artifact = place / "kubenode-ipvs.tar.gz"
+    directory = tmp_path_factory.mktemp("installed")
+    artifact = directory / "kubenode-ipvs.tar.gz"
     artifact.write_bytes(built.artifact)
     galaxy = Path(sys.executable).with_name("ansible-galaxy")
-    words = [galaxy, "collection", "install", "--offline", "--collections-path", place, artifact]
+    words = [galaxy, "collection", "install", "--offline", "--collections-path", directory, artifact]
     # make exports this clone's ansible.cfg, whose path has the collection: Ansible would install nothing.
     variables = {name: value for name, value in os.environ.items() if name != "ANSIBLE_CONFIG"} | {
-        "ANSIBLE_HOME": str(place)
+        "ANSIBLE_HOME": str(directory)
     }
-    done = subprocess.run(words, cwd=place, check=False, capture_output=True, text=True, env=variables)
+    done = subprocess.run(words, cwd=directory, check=False, capture_output=True, text=True, env=variables)
     assert done.returncode == 0, done.stdout + done.stderr
-    return place
+    return directory
 
 
 def page_commands() -> list[str]:
@@ -155,26 +155,26 @@ def page_commands() -> list[str]:
     return ["\n".join(line[4:] for line in block.splitlines()) for block in blocks]
 
 
-def run_page(built: Built, installed: Path, place: Path, given: bytes) -> subprocess.CompletedProcess[str]:
+def run_page(built: Built, installed: Path, directory: Path, given: bytes) -> subprocess.CompletedProcess[str]:
     """Run all commands of SECURITY.md in a clone, with ``given`` as the artifact that a user downloaded."""
-    release = place / "release"
+    release = directory / "release"
     release.mkdir()
     subprocess.run(["tar", "-xz", "-C", release], input=built.bundle, check=True)
-    (place / "given.tar.gz").write_bytes(given)
-    (place / "clone/.cache").mkdir(parents=True)
-    (place / "clone/.cache/dist").symlink_to(built.source / ".cache/dist")
+    (directory / "given.tar.gz").write_bytes(given)
+    (directory / "clone/.cache").mkdir(parents=True)
+    (directory / "clone/.cache/dist").symlink_to(built.source / ".cache/dist")
     # The fixture built the artifact, with the command that make runs.
-    prologue = f"set -euo pipefail\nmake() {{ test \"$*\" = 'DEPS= artifact'; }}\ngiven={place}/given.tar.gz\n"
+    prologue = f"set -euo pipefail\nmake() {{ test \"$*\" = 'DEPS= artifact'; }}\ngiven={directory}/given.tar.gz\n"
     script = prologue + "\n".join(page_commands()).replace("/opt/kubenode/current", str(release))
     variables = {
         **os.environ,
         "ANSIBLE_COLLECTIONS_PATH": str(installed),
-        "ANSIBLE_HOME": str(place),
+        "ANSIBLE_HOME": str(directory),
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
     }
     variables["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
-        ["bash", "-c", script], cwd=place / "clone", env=variables, check=False, capture_output=True, text=True
+        ["bash", "-c", script], cwd=directory / "clone", env=variables, check=False, capture_output=True, text=True
     )
 
 
@@ -202,11 +202,11 @@ def test_security_page_commands_show_a_tampered_installation(built: Built, insta
 def pinned(name: str) -> dict[str, list[str]]:
     """Return the pins of a requirements file that pip reads: "NAME==VERSION" to digests."""
     lines = re.sub(r" \\\n *", " ", (ROOT / name).read_text(encoding="utf-8")).splitlines()
-    found = {}
+    versions = {}
     for line in lines:
         if line and not line.startswith("#"):
-            found[line.split(" ")[0]] = re.findall(r"--hash=sha256:([0-9a-f]{64})(?= |$)", line)
-    return found
+            versions[line.split(" ")[0]] = re.findall(r"--hash=sha256:([0-9a-f]{64})(?= |$)", line)
+    return versions
 
 
 INSTALLED = ["requirements/constraints.txt", "requirements/bench.txt", "requirements/pin.txt", "agent/bundle.txt"]

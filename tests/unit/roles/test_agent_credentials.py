@@ -46,7 +46,7 @@ def page_commands() -> str:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/kubectl").write_text(KUBECTL)
     (tmp_path / "bin/kubectl").chmod(0o755)
@@ -54,34 +54,34 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(place: Path, node: str) -> Path:
+def run(directory: Path, node: str) -> Path:
     commands = page_commands().replace("node=n1", f"node={node}")
-    variables = {**os.environ, "PATH": f"{place}/bin:{os.environ['PATH']}"}
+    variables = {**os.environ, "PATH": f"{directory}/bin:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands],
-        cwd=place,
+        cwd=directory,
         env=variables,
         check=False,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return place / f"kubenode-{node}.kubeconfig"
+    return directory / f"kubenode-{node}.kubeconfig"
 
 
-def test_each_node_gets_a_kubeconfig_of_its_own(place: Path) -> None:
+def test_each_node_gets_a_kubeconfig_of_its_own(directory: Path) -> None:
     for node in ("n1", "n2"):
-        path = run(place, node)
+        path = run(directory, node)
         assert path.stat().st_mode & 0o777 == 0o600
         access = Kubeconfig(str(path)).access()
         assert access.identity.token == f"token-for-{node}"
-        assert access.authority.strip() == (place / "authority.pem").read_text().strip()
+        assert access.authority.strip() == (directory / "authority.pem").read_text().strip()
 
 
-def test_tokens_expire_and_are_bound_to_a_secret_of_the_node(place: Path) -> None:
-    run(place, "n1")
-    run(place, "n2")
-    tokens = [line for line in (place / "calls").read_text().splitlines() if "create token" in line]
+def test_tokens_expire_and_are_bound_to_a_secret_of_the_node(directory: Path) -> None:
+    run(directory, "n1")
+    run(directory, "n2")
+    tokens = [line for line in (directory / "calls").read_text().splitlines() if "create token" in line]
     assert [line.split("--bound-object-name=")[1] for line in tokens] == ["kubenode-agent-n1", "kubenode-agent-n2"]
     assert all("--duration=8760h" in line and "--bound-object-kind=Secret" in line for line in tokens)
     text = PAGE.read_text(encoding="utf-8")

@@ -126,10 +126,10 @@ def test_exposure_is_at_most_the_documented_figure(tmp_path: Path) -> None:
 
 def tenths(rows: Iterable[tuple[str, str]]) -> Counter[str]:
     """Return the points of each setting, added up in tenths."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for name, points in rows:
-        found[name] += round(float(points) * 10)
-    return found
+        counts[name] += round(float(points) * 10)
+    return counts
 
 
 def test_each_remaining_point_has_its_reason(tmp_path: Path) -> None:

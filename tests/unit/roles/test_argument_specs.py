@@ -18,13 +18,13 @@ ROLES = sorted(path.parents[1] for path in ROOT.glob("roles/*/meta/argument_spec
 
 @pytest.fixture(params=ROLES, ids=lambda role: role.name)
 def role(request: pytest.FixtureRequest) -> Path:
-    found: Path = request.param
-    return found
+    directory: Path = request.param
+    return directory
 
 
 def load(path: Path) -> dict[str, object]:
-    found: dict[str, object] = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    return found
+    loaded: dict[str, object] = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    return loaded
 
 
 def test_every_variable_is_documented_with_its_default(role: Path) -> None:

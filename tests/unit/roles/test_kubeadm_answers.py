@@ -38,8 +38,8 @@ VARIABLE = (
 def expression(file: str, pattern: str) -> re.Pattern[str]:
     """Return a regular expression from a file of the role, located by the text around it."""
     text = (ROLE / file).read_text(encoding="utf-8")
-    (found,) = re.findall(pattern, text)
-    return re.compile(found.replace(r"\\", "\\"))
+    (text_,) = re.findall(pattern, text)
+    return re.compile(text_.replace(r"\\", "\\"))
 
 
 JOIN = expression("tasks/join.yml", r"regex_search\('(kubeadm join .*?)', ")
@@ -82,9 +82,9 @@ def test_the_version_is_one_line(answers: dict[str, Answer]) -> None:
 
 
 def test_the_join_command_has_what_a_join_needs(answers: dict[str, Answer]) -> None:
-    found = JOIN.search("\n".join(answers["token-create"].stdout))
-    assert found is not None
-    endpoint, token, pinned = found.groups()
+    match = JOIN.search("\n".join(answers["token-create"].stdout))
+    assert match is not None
+    endpoint, token, pinned = match.groups()
     assert re.fullmatch(r"\S+:\d+", endpoint)
     assert re.fullmatch(r"[a-z0-9]{6}[.][a-z0-9]{16}", token)
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", pinned)

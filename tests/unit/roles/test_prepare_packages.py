@@ -55,18 +55,18 @@ def render(loader: DataLoader, tmp_path: Path) -> Any:
 
     def rendered(variable: str, system: tuple[str, str], lacks: dict[str, list[str]], **given: Any) -> Any:
         (tmp_path / "os-release").write_text(system[0])
-        found: dict[str, Any] = {"kernel": system[1], "distribution": _node.distribution(str(tmp_path / "os-release"))}
-        found |= {"image_based": False, "systemd": True, "services": [], "refused": []}
-        found |= {"lacks": {"commands": [], "modules": [], **lacks}}
-        node = found["distribution"]
+        facts: dict[str, Any] = {"kernel": system[1], "distribution": _node.distribution(str(tmp_path / "os-release"))}
+        facts |= {"image_based": False, "systemd": True, "services": [], "refused": []}
+        facts |= {"lacks": {"commands": [], "modules": [], **lacks}}
+        node = facts["distribution"]
         machine = Machine(node["id"], node["version"], tuple(node["like"]), node["family"], system[1])
         machine = machine._replace(**given.pop("machine", {}))
-        missing = diagnose(found["lacks"]["modules"], machine, given.pop("lost", {}))
-        found["lacks"]["packages"] = list(dict.fromkeys(package for each in missing for package in each.packages))
-        found["missing_modules"] = [each._asdict() for each in missing]
-        found |= given.pop("node", {})
-        found["problems"] = found["refused"] + _node.lacking(found["lacks"]["commands"], missing, machine)
-        variables = {**read(loader, "defaults"), **read(loader, "vars"), "prepare_node": found, **given}
+        missing = diagnose(facts["lacks"]["modules"], machine, given.pop("lost", {}))
+        facts["lacks"]["packages"] = list(dict.fromkeys(package for each in missing for package in each.packages))
+        facts["missing_modules"] = [each._asdict() for each in missing]
+        facts |= given.pop("node", {})
+        facts["problems"] = facts["refused"] + _node.lacking(facts["lacks"]["commands"], missing, machine)
+        variables = {**read(loader, "defaults"), **read(loader, "vars"), "prepare_node": facts, **given}
         return Templar(loader, variables=variables).template(variables[variable])
 
     return rendered
@@ -82,10 +82,10 @@ def trust(text: str) -> str:
 def read(loader: DataLoader, directory: str) -> dict[str, Any]:
     path = str(ROLE / directory / "main.yml")
     try:
-        found: dict[str, Any] = loader.load_from_file(path, trusted_as_template=True)
+        variables: dict[str, Any] = loader.load_from_file(path, trusted_as_template=True)
     except TypeError:  # before ansible-core 2.19 every text is a template
-        found = loader.load_from_file(path)
-    return found
+        variables = loader.load_from_file(path)
+    return variables
 
 
 @pytest.mark.parametrize(

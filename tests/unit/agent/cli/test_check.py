@@ -43,14 +43,14 @@ def running(tmp_path: Path) -> Iterator[dict[str, int]]:
 def test_check_names_other_service_proxies(
     running: dict[str, int], beside_kube_proxy: bool, failing: list[str]
 ) -> None:
-    said = [
+    lines = [
         (verdict, words)
         for verdict, words in check._others(beside_kube_proxy)
         if any(f"(pid {pid})" in words for pid in running.values())
     ]
-    assert sorted(words.split()[0] for _verdict, words in said) == sorted(set(NAMES) - {"kubelet"})
-    assert [words.split()[0] for verdict, words in said if verdict != "note"] == failing
+    assert sorted(words.split()[0] for _verdict, words in lines) == sorted(set(NAMES) - {"kubelet"})
+    assert [words.split()[0] for verdict, words in lines if verdict != "note"] == failing
     assert all(
-        f"{name} is running (pid {running[name]}): " in " ".join(words for _verdict, words in said)
+        f"{name} is running (pid {running[name]}): " in " ".join(words for _verdict, words in lines)
         for name in check._OTHERS
     )

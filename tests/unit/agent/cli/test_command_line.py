@@ -129,7 +129,7 @@ def test_control_c_prints_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda _path: None, "the agent is not running (no answer at"),
         (lambda path: path.touch(), "the agent is not running (no answer at"),
@@ -137,12 +137,12 @@ def test_control_c_prints_one_line(tmp_path: Path) -> None:
     ],
     ids=["nothing", "a file", "a directory"],
 )
-def test_unusable_control_socket_is_named(tmp_path: Path, make: Any, said: str) -> None:
+def test_unusable_control_socket_is_named(tmp_path: Path, make: Any, message: str) -> None:
     make(tmp_path / "agent.sock")
     for words in (("status",), ("status", "--wait", "0.1", "--format", "json"), ("status", "--sync")):
         done = kubenode(*words, "--run-dir", str(tmp_path))
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith(f"kubenode status: {said}"), done.stderr
+        assert done.stderr.startswith(f"kubenode status: {message}"), done.stderr
         assert "Traceback" not in done.stderr
 
 
@@ -186,9 +186,9 @@ def test_render_prints_the_desired_state(manifests: Path) -> None:
     assert done.returncode == 0
     assert "Service ns1/bad" in done.stderr
     assert "70000" in done.stderr
-    found = json.loads(kubenode(*words).stdout)
-    assert list(found) == ["virtual_servers", "sets", "iptables", "addresses", "sysctls"]
-    assert found["addresses"] == ["10.96.0.10/32"]
+    rendered = json.loads(kubenode(*words).stdout)
+    assert list(rendered) == ["virtual_servers", "sets", "iptables", "addresses", "sysctls"]
+    assert rendered["addresses"] == ["10.96.0.10/32"]
 
 
 def test_render_as_tables_of_nftables(manifests: Path) -> None:
@@ -287,15 +287,15 @@ def test_status_is_readable_in_every_state(tmp_path: Path) -> None:
         with agent.accept()[0] as connection:
             assert json.loads(connection.recv(1000)) == {"command": "status"}
             connection.sendall(json.dumps(answer).encode() + b"\n")
-        said = asking.communicate()[0].splitlines()
+        output = asking.communicate()[0].splitlines()
     assert asking.returncode == 3
-    assert said[:3] == [
+    assert output[:3] == [
         "node n1, agent 1, pid 7",
         "not converged: 2 virtual servers",
         "last full comparison: 9 steps done, 0 failed, in 0.1 s",
     ]
-    assert said[3:24] == ["  drift healed: + x"] * 20 + ["  ... and 1 more (--format json has all)"]
-    assert said[24:] == ["draining for 3 s: r"] * 20 + ["problem: bad"] * 30
+    assert output[3:24] == ["  drift healed: + x"] * 20 + ["  ... and 1 more (--format json has all)"]
+    assert output[24:] == ["draining for 3 s: r"] * 20 + ["problem: bad"] * 30
 
 
 def answered(tmp_path: Path, answers: list[dict[str, Any]], *words: str) -> tuple[int, str]:

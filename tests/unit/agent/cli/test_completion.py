@@ -40,9 +40,9 @@ ASKING = {
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("completion")
-    (found / "objects.json").touch()
-    return found
+    path = tmp_path_factory.mktemp("completion")
+    (path / "objects.json").touch()
+    return path
 
 
 def offered(shell: str, words: str, last: str, directory: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -76,8 +76,8 @@ def offered(shell: str, words: str, last: str, directory: Path, capsys: pytest.C
 def test_completion_offers_matching_words(
     shell: str, words: str, last: str, wanted: list[str], directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = offered(shell, words, last, directory, capsys)
-    assert [word for word in found if last.startswith("--") or not word.startswith("--")] == wanted
+    matching = offered(shell, words, last, directory, capsys)
+    assert [word for word in matching if last.startswith("--") or not word.startswith("--")] == wanted
 
 
 @pytest.mark.parametrize("shell", SHELLS)

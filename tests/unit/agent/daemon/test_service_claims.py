@@ -74,9 +74,9 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
-    found = Node(tmp_path)
-    yield found
-    found.close()
+    driven = Node(tmp_path)
+    yield driven
+    driven.close()
 
 
 def attacker(*external_ips: str) -> dict[str, Any]:
@@ -112,17 +112,17 @@ def test_holder_outlives_a_restart_and_the_loser_is_named(node: Node, tmp_path: 
 @pytest.fixture
 def metrics(node: Node) -> Metrics:
     """Return the agent's metrics from its first pass on."""
-    found = Metrics("test")
-    node.agent.subscribe(PassMetrics(node.agent, found))
+    created = Metrics("test")
+    node.agent.subscribe(PassMetrics(node.agent, created))
     node.agent.full("start")
-    return found
+    return created
 
 
 def contested(metrics: Metrics) -> dict[str, float]:
     """Return the metric that names refused Services, by label."""
     lines = metrics.text().splitlines()
-    found = [line.partition("{")[2].rpartition("} ") for line in lines if line.startswith(CONTESTED)]
-    return {labels: float(value) for labels, _brace, value in found}
+    parts = [line.partition("{")[2].rpartition("} ") for line in lines if line.startswith(CONTESTED)]
+    return {labels: float(value) for labels, _brace, value in parts}
 
 
 def test_loser_is_named_in_metrics_until_it_serves(node: Node, metrics: Metrics, tmp_path: Path) -> None:
@@ -148,16 +148,16 @@ def test_refused_address_is_named_before_a_takeover(node: Node, monkeypatch: pyt
     node.agent.reconciler.policy = SyncPolicy(adopt=True)
     node.write(attacker("127.0.0.1"))
     node.agent.desired.refresh()
-    said: list[bool] = []
+    adoptions: list[bool] = []
     real = node.kernel.read
 
     def read(want: Any, owned: Any) -> Any:
-        said.append(any("spec.externalIPs is '127.0.0.1'" in line for line in node.lines))
+        adoptions.append(any("spec.externalIPs is '127.0.0.1'" in line for line in node.lines))
         return real(want, owned)
 
     monkeypatch.setattr(node.kernel, "read", read)
     node.agent.full("start")
-    assert said == [True]
+    assert adoptions == [True]
 
 
 def test_large_change_is_applied_in_slices(node: Node) -> None:

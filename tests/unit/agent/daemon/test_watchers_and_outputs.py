@@ -34,7 +34,7 @@ def parts(agent: Agent) -> WatchersAndOutputs:
 
 
 def status_line(agent: Agent) -> StatusLine:
-    return next(found for found in agent.passes._subscribers if isinstance(found, StatusLine))
+    return next(subscriber for subscriber in agent.passes._subscribers if isinstance(subscriber, StatusLine))
 
 
 def values(agent: Agent) -> dict[str, float]:
@@ -49,9 +49,9 @@ def values(agent: Agent) -> dict[str, float]:
 
 def timestamps(agent: Agent, family: str) -> tuple[float, float]:
     """Return when a pass was last requested, and when one last succeeded (0: never)."""
-    found, sync = values(agent), "kubeproxy_sync_proxy_rules_last_"
+    metrics, sync = values(agent), "kubeproxy_sync_proxy_rules_last_"
     labels = f'{{ip_family="{family}"}}'
-    return found[f"{sync}queued_timestamp_seconds{labels}"], found.get(f"{sync}timestamp_seconds{labels}", 0.0)
+    return metrics[f"{sync}queued_timestamp_seconds{labels}"], metrics.get(f"{sync}timestamp_seconds{labels}", 0.0)
 
 
 def test_failed_pass_leaves_queued_after_synced_timestamp(agent: Agent) -> None:
@@ -72,9 +72,9 @@ def test_failed_rules_count_for_their_family_only(agent: Agent) -> None:
     agent.passes.reconciler.failing = {"chain": {step.key}}
     agent.passes._publish(NOTHING._replace(failed=[Failure(step, "refused")]), "start")
     agent.passes._publish(NOTHING._replace(full=False), "event")  # an unrelated pass
-    found = values(agent)
-    assert found['kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"}'] == 1
-    assert 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"}' not in found
+    metrics = values(agent)
+    assert metrics['kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"}'] == 1
+    assert 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"}' not in metrics
     assert timestamps(agent, "IPv6")[1] == 0 < timestamps(agent, "IPv4")[1]
     assert not parts(agent).health_output.health.healthy
 
@@ -145,18 +145,20 @@ def test_changes_add_up_until_a_pass(agent: Agent, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "done", "failed", "said"),
+    ("reason", "done", "failed", "is_logged"),
     [("start", 0, 0, True), ("retry", 0, 1, True), ("period", 0, 0, False), ("period", 1, 0, True),
      ("event", 1, 0, False), ("event", 1, 1, True), ("draining", 1, 0, False), ("reload", 0, 0, True),
      ("kernel event", 1, 0, True), ("kernel event", 0, 0, False), ("events lost", 0, 0, False)],
 )  # fmt: skip
-def test_passes_of_events_are_logged_at_debug(agent: Agent, reason: str, done: int, failed: int, said: bool) -> None:
+def test_passes_of_events_are_logged_at_debug(
+    agent: Agent, reason: str, done: int, failed: int, is_logged: bool
+) -> None:
     """A line for each change would be millions a day."""
     step = Step("chain", ChainKey(6, "nat", "KUBE-SERVICES"), None, ())
     agent.passes._passed(
         NOTHING._replace(full=reason != "event", done=[step] * done, failed=[Failure(step, "no")] * failed), reason
     )
-    assert any(line.startswith(("<6>converged", "<4>converged in part")) for line in LINES) is said
+    assert any(line.startswith(("<6>converged", "<4>converged in part")) for line in LINES) is is_logged
 
 
 def test_repeated_drift_is_logged_within_the_quota(agent: Agent) -> None:
@@ -211,22 +213,22 @@ def test_dump_logs_desired_state_and_problems(agent: Agent, clock: Clock, tmp_pa
 
 
 def test_systemd_status_is_sent_once_a_second(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(agent.notifier, "status", told.append)
+    sent: list[str] = []
+    monkeypatch.setattr(agent.notifier, "status", sent.append)
     for _time in range(3):
         agent.passes._passed(NOTHING, "retry")
-    assert len(told) == 3  # units that order themselves after the agent have not started yet
+    assert len(sent) == 3  # units that order themselves after the agent have not started yet
     agent.notifier.started = True
     for _time in range(50):
         agent.passes._passed(NOTHING, "event")
-    assert len(told) == 3
+    assert len(sent) == 3
     telling = status_line(agent)._timer
     assert telling is not None
     assert telling.callback is not None
     agent.passes.record.trouble = "no memory"
     status_line(agent)._sent_at -= 1
     telling.callback()
-    assert told[3:] == ["waiting: no memory"]
+    assert sent[3:] == ["waiting: no memory"]
 
 
 @pytest.mark.parametrize(
@@ -274,16 +276,16 @@ def test_o38_health_check_port_answers_both_families_alike(
 
 
 def test_long_pass_feeds_the_watchdog(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(agent.notifier, "_send", told.append)
+    sent: list[str] = []
+    monkeypatch.setattr(agent.notifier, "_send", sent.append)
     agent.notifier.watchdog = 30.0
     agent.passes.reconciler.progress()
-    assert told == []  # too early for the watchdog
+    assert sent == []  # too early for the watchdog
     agent.watchdog._alive_at -= 31
     for _slice in range(1000):
         agent.passes.reconciler.progress()
-    assert told == ["WATCHDOG=1", "EXTEND_TIMEOUT_USEC=300000000"]
+    assert sent == ["WATCHDOG=1", "EXTEND_TIMEOUT_USEC=300000000"]
     agent.notifier.started = True
     agent.watchdog._alive_at -= 31
     agent.passes.reconciler.progress()
-    assert told[2:] == ["WATCHDOG=1"]
+    assert sent[2:] == ["WATCHDOG=1"]

@@ -17,9 +17,9 @@ from kubenode.sources.watch import Watch, WatchError
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Iterator[Watch]:
-    found = Watch(str(tmp_path))
-    yield found
-    found.close()
+    started = Watch(str(tmp_path))
+    yield started
+    started.close()
 
 
 def heard(watch: Watch) -> set[str] | None:

@@ -43,9 +43,9 @@ def built(field: str, value: str, **config: Any) -> Cluster:
         given["externalIPs"] = [value, good]
     else:
         given["ingress"] = [{"ip": value}, {"ip": good}]
-    found = cluster([service("bad", ips, **given)], FACTS, Config(**config))
-    found.use_api_servers(API)
-    return found
+    result = cluster([service("bad", ips, **given)], FACTS, Config(**config))
+    result.use_api_servers(API)
+    return result
 
 
 @pytest.mark.parametrize("field", ["spec.externalIPs", "status.loadBalancer.ingress"])
@@ -59,13 +59,13 @@ def built(field: str, value: str, **config: Any) -> Cluster:
     ],
 )
 def test_reserved_address_is_refused_and_named(field: str, value: str, reason: str) -> None:
-    found = built(field, value)
-    (text,) = found.problems["Service", "ns1/bad"]
+    result = built(field, value)
+    (text,) = result.problems["Service", "ns1/bad"]
     assert text.startswith(f"Service ns1/bad: {field} is {value!r}, expected {reason}")
-    assert len(servers(found.state(), family(value))) == 2  # the agent serves the rest
-    assert value not in {key.address for key in found.state()["virtual_server"]}
-    assert value not in {key.address for key in found.state()["address"]}
-    assert found.refused() == 1
+    assert len(servers(result.state(), family(value))) == 2  # the agent serves the rest
+    assert value not in {key.address for key in result.state()["virtual_server"]}
+    assert value not in {key.address for key in result.state()["address"]}
+    assert result.refused() == 1
 
 
 @pytest.mark.parametrize(
@@ -98,20 +98,20 @@ def test_each_field_has_its_own_networks() -> None:
 
 
 def test_api_servers_learnt_later_are_taken_back() -> None:
-    found = cluster([service("bad", ["10.0.0.1"], externalIPs=["192.0.2.10"])], FACTS)
-    found.take()
-    assert "192.0.2.10" in {key.address for key in found.state()["address"]}
-    found.use_api_servers(API)
-    assert {key.address for key, value in found.take()["address"].items() if value is None} == {"192.0.2.10"}
+    built_later = cluster([service("bad", ["10.0.0.1"], externalIPs=["192.0.2.10"])], FACTS)
+    built_later.take()
+    assert "192.0.2.10" in {key.address for key in built_later.state()["address"]}
+    built_later.use_api_servers(API)
+    assert {key.address for key, value in built_later.take()["address"].items() if value is None} == {"192.0.2.10"}
 
 
 def test_endpoints_of_the_kubernetes_service_are_api_servers() -> None:
     """An agent that reaches the API by its cluster IP sees no other address, so the endpoints are the servers."""
-    found = cluster([service("bad", ["10.0.0.1"], externalIPs=["192.0.2.99"])], FACTS)
-    assert not found.problems
-    found.put(piece("kubernetes", [endpoint("192.0.2.99")], namespace="default"))
-    (text,) = found.problems["Service", "ns1/bad"]
+    result = cluster([service("bad", ["10.0.0.1"], externalIPs=["192.0.2.99"])], FACTS)
+    assert not result.problems
+    result.put(piece("kubernetes", [endpoint("192.0.2.99")], namespace="default"))
+    (text,) = result.problems["Service", "ns1/bad"]
     assert "192.0.2.99/32" in text
-    found.remove("EndpointSlice", "default", "kubernetes-4")
-    assert not found.problems
-    assert found.facts.name == NODE
+    result.remove("EndpointSlice", "default", "kubernetes-4")
+    assert not result.problems
+    assert result.facts.name == NODE

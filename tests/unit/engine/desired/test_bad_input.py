@@ -155,7 +155,7 @@ def test_broken_slices(obj: dict[str, Any], field: str, value: object, expected:
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("broken", "message"),
     [
         (endpoint("2001:db8::1"), "endpoints[1].addresses[0] is '2001:db8::1', expected an IPv4 address"),
         (endpoint("10.0.0.300"), "endpoints[1].addresses[0] is '10.0.0.300', expected an IPv4 address"),
@@ -165,9 +165,9 @@ def test_broken_slices(obj: dict[str, Any], field: str, value: object, expected:
         (None, "endpoints[1] is None, expected an endpoint with an address"),
     ],
 )
-def test_one_broken_endpoint_costs_only_itself(broken: Any, said: str) -> None:
+def test_one_broken_endpoint_costs_only_itself(broken: Any, message: str) -> None:
     built = cluster([service(), piece(endpoints=[endpoint("10.180.0.1"), broken, endpoint("10.180.0.2")])])
-    assert built.problems == {("EndpointSlice", "ns1/svc1-4"): (f"EndpointSlice ns1/svc1-4: {said}",)}
+    assert built.problems == {("EndpointSlice", "ns1/svc1-4"): (f"EndpointSlice ns1/svc1-4: {message}",)}
     assert servers(built.state()) == {"tcp 10.20.30.41:80": ["10.180.0.1:80", "10.180.0.2:80"]}
 
 
@@ -190,7 +190,7 @@ def test_an_object_without_a_name_is_refused(kind: str, metadata: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             {"spec": {"podCIDRs": ["10.244.0.0/99"]}},
@@ -202,9 +202,9 @@ def test_an_object_without_a_name_is_refused(kind: str, metadata: Any) -> None:
         ),
     ],
 )
-def test_a_broken_node(change: dict[str, Any], said: str) -> None:
+def test_a_broken_node(change: dict[str, Any], message: str) -> None:
     built = cluster([{**objects.node(), **change}, *GOOD])
-    assert built.problems == {("Node", NODE): (f"Node {NODE}: {said}",)}
+    assert built.problems == {("Node", NODE): (f"Node {NODE}: {message}",)}
     assert servers(built.state()) == GOOD_SERVER
     built.put(objects.node())
     assert built.problems == {}
@@ -218,8 +218,8 @@ def test_other_nodes_are_ignored() -> None:
 
 def test_node_cidr_without_pod_cidrs_is_a_problem() -> None:
     built = cluster([], config=Config(detect_local_mode="NodeCIDR"))
-    ((said,),) = built.problems.values()
-    assert said.startswith(f"Node {NODE}: spec.podCIDRs is [], expected the node's networks")
+    ((message,),) = built.problems.values()
+    assert message.startswith(f"Node {NODE}: spec.podCIDRs is [], expected the node's networks")
     built.put(objects.node(pod_cidrs=["10.244.1.0/24"]))
     assert built.problems == {}
 

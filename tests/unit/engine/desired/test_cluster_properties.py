@@ -52,11 +52,11 @@ def applied(state: State, changes: State) -> None:
 
 
 def holders(cluster: Cluster) -> dict[VirtualServerKey, tuple[str, str]]:
-    found = {}
+    holder_of = {}
     for key in cluster.state()["virtual_server"]:
         namespace, _slash, name = cluster.port_of(key).partition(":")[0].partition("/")
-        found[key] = (namespace, name)
-    return found
+        holder_of[key] = (namespace, name)
+    return holder_of
 
 
 def without_empty(state: State) -> State:

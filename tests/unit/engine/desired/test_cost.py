@@ -35,11 +35,11 @@ def built(size: int) -> Cluster:
             )
         )
         objects.append(piece(name, [endpoint(f"10.244.{index >> 8}.{index & 255}")]))
-    found = cluster(objects, node("10.99.0.11"))
-    found.take()
-    assert len(found.health_checks()) == size // 2
-    assert found.no_local_endpoints()[4, "external"] == size - 1
-    return found
+    result = cluster(objects, node("10.99.0.11"))
+    result.take()
+    assert len(result.health_checks()) == size // 2
+    assert result.no_local_endpoints()[4, "external"] == size - 1
+    return result
 
 
 def add_endpoint(target: Cluster) -> None:

@@ -123,9 +123,9 @@ def test_scheduler_of_one_service(notes: dict[str, str], wanted: tuple[str, int]
     state = cluster(
         [balancer(annotations=notes), service("other", ["10.0.0.1"])], NODE_IP, Config(scheduler="mh")
     ).state()
-    found = {str(key): (value.scheduler, value.flags) for key, value in state["virtual_server"].items()}
-    assert found.pop("tcp 10.0.0.1:80") == ("mh", 0x10)
-    assert set(found.values()) == {wanted}
+    schedulers = {str(key): (value.scheduler, value.flags) for key, value in state["virtual_server"].items()}
+    assert schedulers.pop("tcp 10.0.0.1:80") == ("mh", 0x10)
+    assert set(schedulers.values()) == {wanted}
 
 
 def test_weights_follow_the_annotation() -> None:

@@ -57,8 +57,8 @@ def test_new_pod_precedes_old_one_with_its_address(names: tuple[str, str]) -> No
     old = endpoint("10.0.1.1", NODE, ready=False, serving=False, terminating=True)
     new = endpoint("10.0.1.1", "node2")
     pieces = {name: piece(endpoints=[], name=name) for name in names}
-    for name, found in zip(names, (old, new), strict=True):
-        pieces[name]["endpoints"].append(found)
+    for name, endpoint_ in zip(names, (old, new), strict=True):
+        pieces[name]["endpoints"].append(endpoint_)
     state = cluster([service(), *pieces.values()]).state()
     assert servers(state) == {"tcp 10.20.30.41:80": ["10.0.1.1:80"]}
     assert members(state, "KUBE-LOOP-BACK") == []

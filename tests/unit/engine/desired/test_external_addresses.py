@@ -37,8 +37,8 @@ def test_external_ips() -> None:
     assert members(state, "KUBE-EXTERNAL-IP") == ["127.0.0.1,tcp:80", "50.60.70.81,tcp:80"]
     assert members(state, "KUBE-EXTERNAL-IP-LOCAL") == []
     assert chain(state, "KUBE-SERVICES") == [LO, CM, EM, EA, EA, NPJ, CA]
-    (said,) = built.problems["Service", "ns1/svc1"]
-    assert "spec.externalIPs has '2012::51'" in said
+    (message,) = built.problems["Service", "ns1/svc1"]
+    assert "spec.externalIPs has '2012::51'" in message
 
 
 def test_external_ips_without_endpoints() -> None:

@@ -24,8 +24,8 @@ def ends(*endpoints: dict[str, Any]) -> dict[str, Any]:
     return piece(endpoints=list(endpoints), ports=UDP)
 
 
-def told(found: dict[VirtualServerKey, frozenset[tuple[str, int]]]) -> dict[str, list[str]]:
-    return {str(key): sorted(ip for ip, _port in places) for key, places in found.items()}
+def told(flows: dict[VirtualServerKey, frozenset[tuple[str, int]]]) -> dict[str, list[str]]:
+    return {str(key): sorted(ip for ip, _port in places) for key, places in flows.items()}
 
 
 def test_every_service_address_has_all_serving_endpoints() -> None:
@@ -40,8 +40,8 @@ def test_every_service_address_has_all_serving_endpoints() -> None:
     places = (VIP, "udp 50.60.70.81:80", "udp 1.2.3.4:80", "udp 10.99.0.11:3001")
     assert told(built.take_flows()) == dict.fromkeys(places, serving)
     assert servers(built.state())["udp 10.99.0.11:3001"] == ["10.0.0.1:53"]
-    (found,) = built.take_flows([VirtualServerKey("udp", "10.20.30.41", 80, 4)]).values()
-    assert found == frozenset((ip, 53) for ip in serving)
+    (all_serving,) = built.take_flows([VirtualServerKey("udp", "10.20.30.41", 80, 4)]).values()
+    assert all_serving == frozenset((ip, 53) for ip in serving)
 
 
 def test_flows_are_reported_only_when_they_change() -> None:

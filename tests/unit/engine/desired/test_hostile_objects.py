@@ -30,10 +30,10 @@ BALANCER: dict[str, Any] = {"kind": "LoadBalancer", "ingress": [{"ip": "1.2.3.4"
 
 
 def deep(levels: int) -> Any:
-    found: Any = "x"
+    value: Any = "x"
     for _ in range(levels):
-        found = [found]
-    return found
+        value = [value]
+    return value
 
 
 def with_metadata(obj: dict[str, Any], **change: Any) -> dict[str, Any]:
@@ -196,10 +196,10 @@ def test_parsers_raise_input_errors_only(kind: str, data: st.DataObject) -> None
     obj = replaced(good, data)
     try:
         _value, remarks = parse(obj)
-        said = [remark.text for remark in remarks]
+        texts = [remark.text for remark in remarks]
     except InputError as error:
-        said = [str(error)]
-    assert all(len(text) < LONGEST_MESSAGE for text in said)
+        texts = [str(error)]
+    assert all(len(text) < LONGEST_MESSAGE for text in texts)
 
 
 def replaced(value: Any, data: st.DataObject) -> Any:

@@ -25,8 +25,8 @@ DUAL: dict[str, Any] = {"cluster_ips": ["10.20.30.41", "fd00::41"], "ipFamilies"
 SERVICE = ("Service", "ns1/svc1")
 
 
-def read_as(value: str, found: str) -> str:
-    return f"has {value!r}, which is read as {found} (write it like that)"
+def read_as(value: str, meaning: str) -> str:
+    return f"has {value!r}, which is read as {meaning} (write it like that)"
 
 
 def test_o16b_headless_label_of_a_service_is_ignored() -> None:
@@ -56,8 +56,8 @@ def test_o17_primary_without_a_primary_address_serves_none(
     made = service(kind="NodePort", ports=ports, **DUAL)
     state = cluster([made], facts, Config(node_port_addresses=("primary",))).state()
     for family, wanted in ((4, four), (6, six)):
-        found = {key.address for key in state["virtual_server"] if key.family == family and key.port == 30080}
-        assert found == set(wanted)
+        addresses = {key.address for key in state["virtual_server"] if key.family == family and key.port == 30080}
+        assert addresses == set(wanted)
 
 
 @pytest.mark.parametrize("more", [{}, DUAL], ids=["o21a", "o21h"])

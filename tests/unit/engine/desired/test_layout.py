@@ -141,9 +141,9 @@ def test_sysctls_follow_the_settings() -> None:
         conntrack_udp_stream_timeout=120,
         conntrack_tcp_close_wait_timeout=0,
     )
-    found = cluster([], node(cpus=64), config).state()["sysctl"]
-    assert "net.netfilter.nf_conntrack_tcp_timeout_close_wait" not in found
-    assert {key: value for key, value in found.items() if key not in always} == {
+    sysctls = cluster([], node(cpus=64), config).state()["sysctl"]
+    assert "net.netfilter.nf_conntrack_tcp_timeout_close_wait" not in sysctls
+    assert {key: value for key, value in sysctls.items() if key not in always} == {
         "net.ipv4.conf.all.arp_ignore": "1",
         "net.ipv4.conf.all.arp_announce": "2",
         "net.ipv4.conf.all.route_localnet": "1",
@@ -180,8 +180,8 @@ def test_conntrack_max_follows_the_cpu_count(cpus: int, config: Config, wanted: 
     ],
 )
 def test_the_hash_table_of_connection_tracking_grows_with_it(buckets: int, config: Config, wanted: str | None) -> None:
-    found = cluster([], node(cpus=2, conntrack_buckets=buckets), config).state()["sysctl"]
-    assert found.get("net.netfilter.nf_conntrack_buckets") == wanted
+    sysctls = cluster([], node(cpus=2, conntrack_buckets=buckets), config).state()["sysctl"]
+    assert sysctls.get("net.netfilter.nf_conntrack_buckets") == wanted
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ def test_the_hash_table_of_connection_tracking_grows_with_it(buckets: int, confi
     ],
 )
 def test_connection_reuse_only_on_kernels_that_need_it(kernel: str, set_it: bool) -> None:
-    found = cluster([], node(kernel=kernel)).state()["sysctl"]
-    assert found.get("net.ipv4.vs.conn_reuse_mode") == ("0" if set_it else None)
+    sysctls = cluster([], node(kernel=kernel)).state()["sysctl"]
+    assert sysctls.get("net.ipv4.vs.conn_reuse_mode") == ("0" if set_it else None)
 
 
 def test_changed_node_addresses_change_the_state() -> None:

@@ -126,7 +126,7 @@ CASES = [
 
 @pytest.mark.parametrize(("chain", "rule", "wanted"), CASES, ids=[rule[:40] for _chain, rule, _wanted in CASES])
 def test_rule(chain: ChainKey, rule: str, wanted: list[str]) -> None:
-    assert [rule_text(found) for found in translate(chain, rule)] == wanted
+    assert [rule_text(translated) for translated in translate(chain, rule)] == wanted
 
 
 def test_rule_is_made_of_typed_statements() -> None:
@@ -173,10 +173,10 @@ def test_every_rule_of_every_setting_translates() -> None:
     }
     assert len(texts) > 100
     for chain, rule in texts:
-        found = translate(chain, rule)
-        assert 1 <= len(found) <= 2
-        assert all(rule_text(each) for each in found)
-        assert len({each.statements[-1] for each in found}) == 1
+        translated = translate(chain, rule)
+        assert 1 <= len(translated) <= 2
+        assert all(rule_text(each) for each in translated)
+        assert len({each.statements[-1] for each in translated}) == 1
     words = {word for _chain, rule in texts for word in rule.split()}
     assert {name.split()[-1] for name in MATCHES} <= words
 
@@ -185,8 +185,8 @@ def test_one_in_n_is_read_from_every_probability() -> None:
     for left in range(2, 300):
         share = f"{round((1 << 31) / left) / (1 << 31):.11f}"
         text = f"-p tcp -m tcp --dport 1 -m statistic --mode random --probability {share}"
-        (found,) = translate(NAT, f"{text} -j DNAT --to-destination 10.0.0.1:1")
-        assert f" numgen random mod {left} 0 " in rule_text(found)
+        (translated,) = translate(NAT, f"{text} -j DNAT --to-destination 10.0.0.1:1")
+        assert f" numgen random mod {left} 0 " in rule_text(translated)
 
 
 @pytest.mark.parametrize(

@@ -44,20 +44,20 @@ REGULAR = {
 
 def test_a_node_without_services_has_all_chains_and_sets() -> None:
     state = cluster([]).state()
-    found = nft_state(state)
-    assert found["nft_table"] == {IP: 0, IP6: 0}
-    assert len(found["nft_set"]) == len(state["set"]) == 34
-    assert {key.name for key in found["nft_chain"] if key.table == IP6} == {*BASE, *REGULAR}
+    translated = nft_state(state)
+    assert translated["nft_table"] == {IP: 0, IP6: 0}
+    assert len(translated["nft_set"]) == len(state["set"]) == 34
+    assert {key.name for key in translated["nft_chain"] if key.table == IP6} == {*BASE, *REGULAR}
     for table in (IP, IP6):
         for name, (hook, targets) in BASE.items():
-            chain = found["nft_chain"][ChainKey(table, name)]
+            chain = translated["nft_chain"][ChainKey(table, name)]
             assert (chain.hook, [rule.statements for rule in chain.rules]) == (
                 hook,
                 [(Verdict("jump", target),) for target in targets],
             )
             assert all(rule.comment.startswith("kube") for rule in chain.rules)
-    assert not {"chain", "jump", "set", "member"} & set(found)
-    assert {kind: found[kind] for kind in ("link", "sysctl", "virtual_server")} == {
+    assert not {"chain", "jump", "set", "member"} & set(translated)
+    assert {kind: translated[kind] for kind in ("link", "sysctl", "virtual_server")} == {
         kind: state[kind] for kind in ("link", "sysctl", "virtual_server")
     }
 
@@ -75,13 +75,13 @@ def test_a_jump_from_another_chain_is_an_error() -> None:
 @pytest.mark.parametrize("path", recorded.RECORDINGS, ids=lambda path: path.stem)
 def test_elements_are_the_recorded_members(path: Path) -> None:
     recording = recorded.load(path)
-    found = nft_state(recorded.cluster(recording).state())
+    translated = nft_state(recorded.cluster(recording).state())
     headers, members = recorded.sets(recording["state"]["ipset"])
-    assert {named_set(name).key for name in headers} == set(found["nft_set"])
+    assert {named_set(name).key for name in headers} == set(translated["nft_set"])
     spelled = {(named_set(name).key, tuple(_split(member))) for name, its in members.items() for member in its}
-    assert {(key.set, key.fields) for key in found["nft_element"]} == spelled
-    assert sum(map(len, members.values())) == len(found["nft_element"])
-    texts = [nft_listing.elements(part) for part in render(found, "nft").split("\ntable ")[1:]]
+    assert {(key.set, key.fields) for key in translated["nft_element"]} == spelled
+    assert sum(map(len, members.values())) == len(translated["nft_element"])
+    texts = [nft_listing.elements(part) for part in render(translated, "nft").split("\ntable ")[1:]]
     assert sum(len(its) for sets in texts for its in sets.values()) == len(spelled)
 
 
@@ -93,20 +93,20 @@ def _split(member: str) -> list[str]:
 
 def check(state: State) -> str:
     """Check that every chain and set that a rule names is there; return the text."""
-    found = nft_state(state)
-    for key, chain in found["nft_chain"].items():
+    translated = nft_state(state)
+    for key, chain in translated["nft_chain"].items():
         for rule in chain.rules:
             for statement in rule.statements:
                 if isinstance(statement, Lookup):
                     value = next(
-                        value for name, value in found["nft_set"].items() if name == (key.table, statement.set)
+                        value for name, value in translated["nft_set"].items() if name == (key.table, statement.set)
                     )
                     assert len(value.types) == len(statement.fields)
                 elif isinstance(statement, Verdict) and statement.chain:
-                    assert ChainKey(key.table, statement.chain) in found["nft_chain"]
-    for element in found["nft_element"]:
-        assert len(element.fields) == len(found["nft_set"][element.set].types)
-    return render(found, "nft")
+                    assert ChainKey(key.table, statement.chain) in translated["nft_chain"]
+    for element in translated["nft_element"]:
+        assert len(element.fields) == len(translated["nft_set"][element.set].types)
+    return render(translated, "nft")
 
 
 @given(st.sampled_from(CONFIGS), st.integers(0, 2**32))

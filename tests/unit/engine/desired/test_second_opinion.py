@@ -22,10 +22,10 @@ from kubenode.engine.desired.settings import parse
 
 def compare(things: list[dict[str, Any]], config: dict[str, Any], facts: NodeFacts) -> Cluster:
     cluster = Cluster(parse([config, plain_cluster.ALLOWED])[0], facts)
-    for thing in things:
-        cluster.put(thing)
+    for item in things:
+        cluster.put(item)
     state = cluster.state()
-    (node,) = [thing for thing in things if thing["kind"] == "Node" and thing["metadata"]["name"] == facts.name]
+    (node,) = [item for item in things if item["kind"] == "Node" and item["metadata"]["name"] == facts.name]
     for family in (4, 6):
         wanted = proxier.Pass(family, things, config, node, [ip for _link, ip in facts.addresses])
         prefix = 32 if family == 4 else 128

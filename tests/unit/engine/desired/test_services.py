@@ -171,9 +171,9 @@ def test_affinity_sets_the_persistence_timeout(seconds: int | None, wanted: int)
 def test_scheduler_follows_the_settings(scheduler: str, flags: int) -> None:
     six = service("svc6", ["2020::1"], sessionAffinity="ClientIP")
     state = cluster([service(), six], config=Config(scheduler=scheduler)).state()
-    found = {key.family: value for key, value in state["virtual_server"].items()}
-    assert (found[4].scheduler, found[4].flags, found[4].netmask) == (scheduler, flags, 32)
-    assert (found[6].scheduler, found[6].flags, found[6].netmask) == (scheduler, flags | 1, 128)
+    servers = {key.family: value for key, value in state["virtual_server"].items()}
+    assert (servers[4].scheduler, servers[4].flags, servers[4].netmask) == (scheduler, flags, 32)
+    assert (servers[6].scheduler, servers[6].flags, servers[6].netmask) == (scheduler, flags | 1, 128)
 
 
 def test_addresses_are_canonical() -> None:

@@ -89,10 +89,10 @@ def test_invalid_values_of_the_agent_are_named(path: str, value: Any, expected: 
 
 
 def test_all_problems_are_named_at_once() -> None:
-    found = problems(
+    texts = problems(
         kube_proxy(ipvs={"scheduler": "x", "syncPeriod": "y"}, oomScoreAdj=5000), agent(vipPing=1), {"kind": None}, 5
     )
-    assert [problem.split(" is ")[0] for problem in found] == [
+    assert [problem.split(" is ")[0] for problem in texts] == [
         "KubeProxyConfiguration: ipvs.scheduler",
         "KubeProxyConfiguration: ipvs.syncPeriod",
         "KubeProxyConfiguration: oomScoreAdj",

@@ -167,8 +167,8 @@ def test_real_servers_follow_the_categories(case: Case) -> None:
     wanted = {CLUSTER: (case.internal_local and case.local) or case.cluster or ""}
     if case.accessible:
         wanted[NODE_PORT] = (case.external_local and case.local) or case.cluster or ""
-    found = {key: " ".join(real[7:].split(":")[0] for real in reals) for key, reals in servers(built.state()).items()}
-    assert found == wanted
+    chosen = {key: " ".join(real[7:].split(":")[0] for real in reals) for key, reals in servers(built.state()).items()}
+    assert chosen == wanted
     lost = case.any and not case.local
     counts = built.no_local_endpoints()
     assert counts[4, "internal"] == int(lost and case.internal_local)

@@ -43,9 +43,9 @@ def test_every_item_of_a_service_names_it(vip_binding: str) -> None:
         for kind in ("virtual_server", "real_server", "member", "address", "route")
         for key in state.get(kind, {})
     ]
-    found = built.whose(items)
-    assert sorted(found) == sorted(items)
-    assert set(found.values()) == {"ns1/one", "ns1/two", "ns1/three", "ns1/one,ns1/three"}
+    names = built.whose(items)
+    assert sorted(names) == sorted(items)
+    assert set(names.values()) == {"ns1/one", "ns1/two", "ns1/three", "ns1/one,ns1/three"}
     for kind, key in items:
         if "198.51.100.7" in str(key):
             wanted = {
@@ -54,9 +54,9 @@ def test_every_item_of_a_service_names_it(vip_binding: str) -> None:
             }
             both = "ns1/one,ns1/three"  # without the Service that waits for the holder to go
             single = "ns1/three" if ",tcp:81" in str(key) else "ns1/one" if ",tcp:80" in str(key) else both
-            assert found[kind, key] == wanted.get(kind, single)
-    assert found["member", MemberKey("KUBE-NODE-PORT-TCP", "30080")] == "ns1/one"
-    assert found["member", MemberKey("KUBE-LOOP-BACK", "10.244.1.1,tcp:8080,10.244.1.1")] == "ns1/one"
+            assert names[kind, key] == wanted.get(kind, single)
+    assert names["member", MemberKey("KUBE-NODE-PORT-TCP", "30080")] == "ns1/one"
+    assert names["member", MemberKey("KUBE-LOOP-BACK", "10.244.1.1,tcp:8080,10.244.1.1")] == "ns1/one"
 
 
 def test_unwanted_item_belongs_to_no_service() -> None:

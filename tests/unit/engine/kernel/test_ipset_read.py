@@ -52,8 +52,8 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_sets_and_members_are_read(tool: Path) -> None:
-    found = ipset.read()
-    assert found["set"] == {
+    items = ipset.read()
+    assert items["set"] == {
         "KUBE-CLUSTER-IP": IPSet(
             "hash:ip,port",
             (
@@ -79,14 +79,14 @@ def test_sets_and_members_are_read(tool: Path) -> None:
         ),
         "outer": IPSet("list:set", (("size", "8"),)),
     }
-    assert list(found["member"].items()) == [
+    assert list(items["member"].items()) == [
         (MemberKey("KUBE-CLUSTER-IP", "10.96.0.10,udp:53"), ""),
         (MemberKey("KUBE-CLUSTER-IP", "10.96.0.1,tcp:443"), ""),
         (MemberKey("x y", "1.1.1.0/24"), 'timeout 597 packets 1 bytes 60 comment "say create a thing" skbprio 1:10'),
         (MemberKey("x y", "1.1.2.0/24"), "timeout 0 nomatch packets 0 bytes 0"),
         (MemberKey("outer", "empty"), ""),
     ]
-    assert all(type(key) is MemberKey for key in found["member"])
+    assert all(type(key) is MemberKey for key in items["member"])
     assert (tool / "called").read_text() == "C save\n"
 
 
@@ -95,9 +95,9 @@ def test_names_select(tool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise dump.UnfamiliarError
 
     monkeypatch.setattr(dump, "read", only_the_tool_can_tell)
-    found = ipset.read(["empty", "outer", "nosuch"])
-    assert list(found["set"]) == ["empty", "outer"]
-    assert list(found["member"]) == [MemberKey("outer", "empty")]
+    items = ipset.read(["empty", "outer", "nosuch"])
+    assert list(items["set"]) == ["empty", "outer"]
+    assert list(items["member"]) == [MemberKey("outer", "empty")]
 
 
 def test_empty_kernel_has_no_sets(tool: Path) -> None:
@@ -183,10 +183,10 @@ def test_version_of_the_tool_is_read(tool: Path, printed: str) -> None:
     ],
 )
 def test_complaints_of_the_tool_are_errors(text: str, line: int, words: str | None) -> None:
-    found = complaint(text)
-    assert found.line == line
-    assert words is None or found.text == words
-    assert found.absent == (words is None)
+    error = complaint(text)
+    assert error.line == line
+    assert words is None or error.text == words
+    assert error.absent == (words is None)
 
 
 def test_options_that_a_set_cannot_have_are_left_out() -> None:

@@ -68,14 +68,14 @@ def test_sets_are_those_of_matches_and_targets() -> None:
 
 def test_a_repeated_rule_keeps_its_position(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(iptables.read.__globals__, "save", lambda family: SAVED if family == 4 else "")
-    found = read((4, 6), tables=["nat"])
-    assert found["jump"] == {
+    items = read((4, 6), tables=["nat"])
+    assert items["jump"] == {
         JumpKey(4, "nat", "PREROUTING", '-m comment --comment "kubernetes service portals" -j KUBE-SERVICES'): 1,
         JumpKey(4, "nat", "POSTROUTING", "-s 10.0.0.0/8 -j MASQUERADE"): 1,
         JumpKey(4, "nat", "POSTROUTING", "-j RETURN"): 2,
         JumpKey(4, "nat", "POSTROUTING", "-s 10.0.0.0/8 -j MASQUERADE # 2"): 3,
     }
-    assert found["chain"] == {
+    assert items["chain"] == {
         ChainKey(4, "nat", "KUBE-SERVICES"): ("-s 127.0.0.0/8 -j RETURN", ""),
         ChainKey(4, "nat", "EMPTY"): (),
     }

@@ -193,9 +193,9 @@ def test_machine_is_read_from_files(tmp_path: Path) -> None:
     for name in (EL9, "empty"):
         (tmp_path / "lib/modules" / name).mkdir(parents=True)
     (tmp_path / "lib/modules" / EL9 / "modules.dep").touch()
-    found = read_machine(str(tmp_path), EL9)
-    assert found == ("rocky", "9.4", ("rocky", "rhel", "centos", "fedora"), "redhat", EL9, (EL9,), None, "")
-    assert not found.awaits_reboot
+    machine = read_machine(str(tmp_path), EL9)
+    assert machine == ("rocky", "9.4", ("rocky", "rhel", "centos", "fedora"), "redhat", EL9, (EL9,), None, "")
+    assert not machine.awaits_reboot
     assert read_machine(str(tmp_path), EL8).awaits_reboot
     (tmp_path / "run").mkdir()
     (tmp_path / "run/ostree-booted").touch()

@@ -130,10 +130,10 @@ def test_messages_with_a_wrong_length_are_an_error(packet: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_messages_of_any_bytes_end(packet: bytes) -> None:
     try:
-        found = list(netlink.messages(packet))
+        messages = list(netlink.messages(packet))
     except ValueError:
         return
-    assert sum(16 + len(payload) for _kind, _flags, _sequence, payload in found) <= len(packet)
+    assert sum(16 + len(payload) for _kind, _flags, _sequence, payload in messages) <= len(packet)
 
 
 def test_another_process_cannot_answer_for_the_kernel() -> None:

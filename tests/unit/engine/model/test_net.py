@@ -27,12 +27,12 @@ ANY = FOUR | SIX | PADDED_FOUR | PADDED_SIX | MAPPED
 
 @given(ANY)
 def test_lenient_address_is_what_kube_proxy_reads(text: str) -> None:
-    found, plain = lenient(text)
-    assert found == parse_ip(text)
-    assert canonical(found) == found
-    assert lenient(found) == (found, True)
+    result, plain = lenient(text)
+    assert result == parse_ip(text)
+    assert canonical(result) == result
+    assert lenient(result) == (result, True)
     if plain:
-        assert found == canonical(text)
+        assert result == canonical(text)
 
 
 @given(ANY, st.integers(0, 128), st.integers(0, 4))
@@ -41,12 +41,12 @@ def test_lenient_network_is_what_kube_proxy_reads(text: str, length: int, zeros:
     if bits < 96 and ":" in text and ":" not in parse_ip(text):
         bits = 96 + bits % 33  # a mapped address needs a prefix of 96 or longer
     cidr = f"{text}/{'0' * zeros}{bits}"
-    found, plain = lenient_network(cidr)
-    assert found == parse_cidr(cidr)
-    assert network(found) == found
-    assert lenient_network(found) == (found, True)
+    result, plain = lenient_network(cidr)
+    assert result == parse_cidr(cidr)
+    assert network(result) == result
+    assert lenient_network(result) == (result, True)
     if plain:
-        assert found == network(cidr)
+        assert result == network(cidr)
 
 
 @given(st.text(max_size=60) | st.from_regex(r"[0-9a-f:./ ]{0,60}", fullmatch=True))
@@ -59,11 +59,11 @@ def test_lenient_network_is_what_kube_proxy_reads(text: str, length: int, zeros:
 def test_any_text_is_an_address_or_a_value_error(text: str) -> None:
     for read in (lenient, lenient_network):
         try:
-            found, _plain = read(text)
+            result, _plain = read(text)
         except ValueError:
             continue
         assert len(text) <= LONGEST_ADDRESS
-        assert (network if "/" in found else canonical)(found) == found
+        assert (network if "/" in result else canonical)(result) == result
 
 
 @pytest.mark.parametrize(

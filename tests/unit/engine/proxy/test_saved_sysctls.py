@@ -33,9 +33,9 @@ def lasting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def ledger(tmp_path: Path, lasting: Path) -> Iterator[Ledger]:
-    found = Ledger(str(tmp_path / "run"))
-    yield found
-    found.close()
+    opened = Ledger(str(tmp_path / "run"))
+    yield opened
+    opened.close()
 
 
 def back(ledger: Ledger, **live: str) -> dict[str, str]:

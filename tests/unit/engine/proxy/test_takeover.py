@@ -27,9 +27,9 @@ AT_ONCE = Drain({}, 1.0)
 def test_all_items_of_kube_proxy_are_recognised(path: Any) -> None:
     state = recorded.cluster(recorded.load(path)).state()
     have: Any = {**state, "jump": dict.fromkeys(state["jump"], 1)}
-    found = left_behind(have, {})
+    recognised = left_behind(have, {})
     for kind in ("set", "chain", "jump", "virtual_server", "address"):
-        assert found[kind] == set(state[kind]), kind
+        assert recognised[kind] == set(state[kind]), kind
 
 
 @pytest.mark.parametrize(

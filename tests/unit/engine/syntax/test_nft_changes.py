@@ -56,10 +56,10 @@ def set_of(*elements: str, head: str = "set s", options: str = "  type ipv4_addr
 def test_change_in_part_touches_only_what_differs(before: str, after: str, lines: list[str]) -> None:
     text = changes(KEY, before, after)
     assert text is not None
-    found = [line for line in text.splitlines() if line]
-    assert found[-1] == "}"
-    found.remove("table ip t {")
-    assert found[:-1] == lines
+    given = [line for line in text.splitlines() if line]
+    assert given[-1] == "}"
+    given.remove("table ip t {")
+    assert given[:-1] == lines
 
 
 @pytest.mark.parametrize(

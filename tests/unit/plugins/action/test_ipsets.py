@@ -112,8 +112,8 @@ def test_missing_member_file_is_named(places: tuple[Path, Path]) -> None:
 def test_waiting_change_is_confirmed_by_new_connection(places: tuple[Path, Path]) -> None:
     action = OnNode({"sets": [{"name": "a", "src": "a.txt"}], "confirm_timeout": 5}, *places)
     action.answer = {"changed": True, "confirm": {"path": "/run/kubenode-confirm/x", "seconds": 5}}
-    told: list[str] = []
-    action._connection.reset = lambda: told.append("reset")
-    action._low_level_execute_command = lambda command: told.append(command) or {"rc": 0}
+    messages: list[str] = []
+    action._connection.reset = lambda: messages.append("reset")
+    action._low_level_execute_command = lambda command: messages.append(command) or {"rc": 0}
     assert action.run(task_vars={}) == {"changed": True, "confirmed": True}
-    assert told == ["reset", "rm /run/kubenode-confirm/x"]
+    assert messages == ["reset", "rm /run/kubenode-confirm/x"]

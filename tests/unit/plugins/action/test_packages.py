@@ -36,9 +36,9 @@ def test_file_with_its_digest_is_accepted(package: Path, line: str) -> None:
 def test_tampered_file_is_refused_by_name_and_digests(package: Path) -> None:
     (package.parent / "SHA256SUMS").write_text(f"{GOOD}  a.rpm\n")
     package.write_bytes(b"evil")
-    found = hashlib.sha256(b"evil").hexdigest()
+    digest = hashlib.sha256(b"evil").hexdigest()
     with pytest.raises(
-        AnsibleActionFail, match=rf"a\.rpm has SHA-256 {found}, expected {GOOD} in \S+SHA256SUMS; nothing was"
+        AnsibleActionFail, match=rf"a\.rpm has SHA-256 {digest}, expected {GOOD} in \S+SHA256SUMS; nothing was"
     ):
         verify(package.parent, [package])
 

@@ -47,8 +47,8 @@ GOOD: dict[str, Any] = {
 
 
 def data(collected: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(fleet_report(collected, "json"))
-    return found
+    report: dict[str, Any] = json.loads(fleet_report(collected, "json"))
+    return report
 
 
 def verdicts(results: Any) -> dict[str, tuple[str, list[str]]]:
@@ -75,7 +75,7 @@ def test_converged_node_is_ok() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "found"),
+    ("changed", "expected"),
     [
         ({"kernel": {"changed": True, "lines": ["~ a: 0 -> 1", "+ b: 1"]}},
          {"kernel settings": ("drift", ["~ a: 0 -> 1", "+ b: 1"])}),
@@ -115,8 +115,8 @@ def test_converged_node_is_ok() -> None:
           "state in the kernel": ("unknown", [])}),
     ],
 )  # fmt: skip
-def test_results_have_their_verdicts(changed: dict[str, Any], found: dict[str, Any]) -> None:
-    assert verdicts({**GOOD, **changed}) == found
+def test_results_have_their_verdicts(changed: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert verdicts({**GOOD, **changed}) == expected
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,10 @@ def test_directory_of_lists_yaml_and_other_kinds_is_read(tmp_path: Path) -> None
     (tmp_path / "a.json").write_text(json.dumps(listed))
     (tmp_path / "b.yaml").write_text("kind: Node\napiVersion: v1\nmetadata: {name: n1, managedFields: [{}]}\n")
     (tmp_path / "c.txt").write_text("{")
-    found = sorted(looked_up(tmp_path), key=lambda item: item["kind"])
-    assert [(item["kind"], item["metadata"]["name"]) for item in found] == [("Node", "n1"), ("Service", "a")]
-    assert "managedFields" not in found[0]["metadata"]
-    assert looked_up(tmp_path / "b.yaml") == found[:1]
+    items = sorted(looked_up(tmp_path), key=lambda item: item["kind"])
+    assert [(item["kind"], item["metadata"]["name"]) for item in items] == [("Node", "n1"), ("Service", "a")]
+    assert "managedFields" not in items[0]["metadata"]
+    assert looked_up(tmp_path / "b.yaml") == items[:1]
 
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_cluster_is_read_with_kubectl(tmp_path: Path) -> None:
     listed = {"kind": "List", "apiVersion": "v1", "items": [make.service("a"), make.piece("a", [], [])]}
     (tmp_path / "answer").write_text(json.dumps(listed))
     kubectl = fake_kubectl(tmp_path, f'echo "$@" >{tmp_path}/words', f"cat {tmp_path}/answer")
-    found = looked_up(kubectl=kubectl, kubeconfig="k/config", context="c")
-    assert [item["kind"] for item in found] == ["Service", "EndpointSlice"]
+    items = looked_up(kubectl=kubectl, kubeconfig="k/config", context="c")
+    assert [item["kind"] for item in items] == ["Service", "EndpointSlice"]
     assert (tmp_path / "words").read_text().split() == (
         "--kubeconfig k/config --context c get services,endpointslices.discovery.k8s.io,nodes"
         " --all-namespaces --output json"
@@ -84,7 +84,7 @@ def test_cluster_is_read_with_kubectl(tmp_path: Path) -> None:
 
 
 # messages of kubectl 1.36, shortened
-SAID = """\
+OUTPUT = """\
 E1122 05:48:35.538492   32661 memcache.go:265] "Unhandled Error" err="couldn't get current server API group list: EOF"
 I1122 05:48:35.538692   32661 helpers.go:246] Connection error: EOF
 Unable to connect: EOF
@@ -104,8 +104,8 @@ def test_unreadable_cluster_is_named(tmp_path: Path) -> None:
     kubectl = fake_kubectl(tmp_path, "echo 'error: You must be logged in to the server (Unauthorized)' >&2", "exit 1")
     with pytest.raises(AnsibleError, match=r"the cluster of k cannot be read: error: .*\(Unauthorized\)$"):
         looked_up(kubectl=kubectl, kubeconfig="k")
-    (tmp_path / "said").write_text(SAID)
-    kubectl = fake_kubectl(tmp_path, f"cat {tmp_path}/said >&2", "exit 1")
+    (tmp_path / "output").write_text(OUTPUT)
+    kubectl = fake_kubectl(tmp_path, f"cat {tmp_path}/output >&2", "exit 1")
     with pytest.raises(
         AnsibleError, match=r"the cluster of k cannot be read: Unable to connect: EOF; Error from server: no$"
     ):

@@ -44,8 +44,8 @@ ALONE = [f"real server {REAL}: another process has changed it since"]
     ],
 )  # fmt: skip
 def test_undo_is_planned_from_the_current_state(steps: list[Step], live: Any, after: Any, problems: list[str]) -> None:
-    found = [] if after == "nothing to do" else [Step("real_server", REAL, live, after)]
-    assert back(steps, {"real_server": {} if live is None else {REAL: live}}) == (found, problems)
+    inverse = [] if after == "nothing to do" else [Step("real_server", REAL, live, after)]
+    assert back(steps, {"real_server": {} if live is None else {REAL: live}}) == (inverse, problems)
 
 
 def test_exchanged_set_has_all_members_in_its_file() -> None:
@@ -53,8 +53,8 @@ def test_exchanged_set_has_all_members_in_its_file() -> None:
     one, other = IPSet("hash:ip"), IPSet("hash:net")
     key = MemberKey("s", "192.0.2.1")
     steps = [Step("set", "s", one, other), Step("member", key, "", "")]
-    found, problems = back(steps, {"set": {"s": other}, "member": {key: ""}})
-    assert sorted(found) == [Step("member", key, "", ""), Step("set", "s", other, one)]
+    inverse, problems = back(steps, {"set": {"s": other}, "member": {key: ""}})
+    assert sorted(inverse) == [Step("member", key, "", ""), Step("set", "s", other, one)]
     assert problems == []
 
 

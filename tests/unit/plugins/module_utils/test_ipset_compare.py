@@ -107,8 +107,8 @@ def test_comparison_finds_all_differences(tmp_path: Path, held: list[str], lines
     path = tmp_path / "members"
     path.write_text(lines)
     given = Given("sets[0]", "s", value, from_file("sets[0]", str(path)), Lines.of([], str), True)
-    found = outcome(given, saved_set("s", value, held))
+    change = outcome(given, saved_set("s", value, held))
     if isinstance(expected, str):
-        assert str(found).startswith(expected.format(path=path))
+        assert str(change).startswith(expected.format(path=path))
     else:
-        assert found == expected
+        assert change == expected

@@ -86,8 +86,8 @@ def test_files_are_read_back() -> None:
     ],
 )
 def test_parameters_are_compared_as_the_kernel_reads_them(live: str, wanted: str, same: bool) -> None:
-    found = _kernel_modules.differing({"p": live, "other": "1"}, f"p={wanted} notshown=1")
-    assert found == ([] if same else [("p", live, wanted)])
+    differing = _kernel_modules.differing({"p": live, "other": "1"}, f"p={wanted} notshown=1")
+    assert differing == ([] if same else [("p", live, wanted)])
 
 
 def test_both_spellings_name_one_module() -> None:

@@ -16,7 +16,7 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.missin
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "recognised"),
     [
         ('ID=debian\nVERSION_ID="12"\n', ("debian", "12", ["debian"], "debian")),
         ("ID=ubuntu\nID_LIKE=debian\nVERSION_ID=24.04\n", ("ubuntu", "24.04", ["ubuntu", "debian"], "debian")),
@@ -33,10 +33,10 @@ from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel.missin
         ("", ("unknown", "", [], "unknown")),
     ],
 )
-def test_distributions_are_recognised(tmp_path: Path, text: str, found: tuple[object, ...]) -> None:
+def test_distributions_are_recognised(tmp_path: Path, text: str, recognised: tuple[object, ...]) -> None:
     path = tmp_path / "os-release"
     path.write_text(text)
-    assert tuple(_node.distribution(str(path)).values()) == found
+    assert tuple(_node.distribution(str(path)).values()) == recognised
     assert _node.distribution(str(tmp_path / "nosuch"))["family"] == "unknown"
 
 
@@ -47,21 +47,21 @@ def test_distribution_may_have_any_bytes(tmp_path: Path) -> None:
 
 
 def test_a_node_that_lacks_something_is_not_fit() -> None:
-    found = _node.survey(["no_such_module|nor_this"], ["sh", "no-such-command"], "/nosuch")
-    assert found["commands"]["no-such-command"] is None
-    assert found["commands"]["sh"].endswith("/sh")
-    assert not found["fit"]
-    assert "command no-such-command is not installed" in found["problems"]
-    assert set(found["modules"]) == {"no_such_module", "nor_this"}
-    assert found["lacks"]["commands"] == ["no-such-command"]
+    facts = _node.survey(["no_such_module|nor_this"], ["sh", "no-such-command"], "/nosuch")
+    assert facts["commands"]["no-such-command"] is None
+    assert facts["commands"]["sh"].endswith("/sh")
+    assert not facts["fit"]
+    assert "command no-such-command is not installed" in facts["problems"]
+    assert set(facts["modules"]) == {"no_such_module", "nor_this"}
+    assert facts["lacks"]["commands"] == ["no-such-command"]
 
 
-FOUND = {"kernel": "6.1.0-18-amd64", "python": "3.11.2", "container": False, "virtualization": "kvm", "ipvs": None}
+FACTS = {"kernel": "6.1.0-18-amd64", "python": "3.11.2", "container": False, "virtualization": "kvm", "ipvs": None}
 ROOT = {"user": 0, "python": (3, 11, 2), "unwritable": [], "full": []}
 
 
 @pytest.mark.parametrize(
-    ("found", "given", "sentences"),
+    ("facts", "given", "sentences"),
     [
         ({}, {}, []),
         ({"kernel": "4.18.0-553.el8_10.x86_64"}, {}, []),
@@ -88,8 +88,8 @@ ROOT = {"user": 0, "python": (3, 11, 2), "unwritable": [], "full": []}
         ({}, {"full": ["/etc"]}, ["/etc has no space left, expected some (files)"]),
     ],
 )
-def test_unpreparable_node_is_refused(found: dict[str, Any], given: dict[str, Any], sentences: list[str]) -> None:
-    assert _node.refusals({**FOUND, **found}, **{**ROOT, **given}) == sentences
+def test_unpreparable_node_is_refused(facts: dict[str, Any], given: dict[str, Any], sentences: list[str]) -> None:
+    assert _node.refusals({**FACTS, **facts}, **{**ROOT, **given}) == sentences
 
 
 def test_missing_modules_are_lacking() -> None:

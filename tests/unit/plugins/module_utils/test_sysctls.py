@@ -76,8 +76,8 @@ def write(files: Path, texts: dict[str, str]) -> str:
 )
 def test_overriding_file_is_determined(files: Path, texts: dict[str, str], last: tuple[str, str] | None) -> None:
     own = write(files, texts)
-    found = _sysctls.overridden(own, {"a.b": "1"})
-    assert found == ([] if last is None else [("a.b", last[0], str(files / last[1]))])
+    overriding = _sysctls.overridden(own, {"a.b": "1"})
+    assert overriding == ([] if last is None else [("a.b", last[0], str(files / last[1]))])
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_the_same_number_in_another_spelling_overrides_nothing(files: Path) -> N
 )
 def test_a_later_file_within_the_bounds_overrides_nothing(files: Path, text: str, overridden: bool) -> None:
     own = write(files, {"etc/99-x.conf": text})
-    found = _sysctls.overridden(own, {"a.b": _sysctls.Bounds((10,), (20,))})
-    assert [name for name, _value, _file in found] == (["a.b"] if overridden else [])
+    overriding = _sysctls.overridden(own, {"a.b": _sysctls.Bounds((10,), (20,))})
+    assert [name for name, _value, _file in overriding] == (["a.b"] if overridden else [])
 
 
 MIN, MAX = _sysctls.Bounds((10,), None), _sysctls.Bounds(None, (10,))
@@ -138,8 +138,8 @@ def test_boot_file_never_lowers_a_minimum(
     files: Path, bounds: _sysctls.Bounds, early: str | None, live: str, kept: str | None, line: str | None
 ) -> None:
     own = write(files, {} if early is None else {"usr/50-x.conf": f"a.b = {early}"})
-    found = _sysctls.bounded_at_boot({"a.b": bounds}, own, {"a.b": live}, {} if kept is None else {"a.b": kept})
-    assert found == {"a.b": line}
+    values = _sysctls.bounded_at_boot({"a.b": bounds}, own, {"a.b": live}, {} if kept is None else {"a.b": kept})
+    assert values == {"a.b": line}
 
 
 @pytest.mark.parametrize(

@@ -74,16 +74,16 @@ def test_items_that_could_not_be_undone_are_named() -> None:
     report = json.dumps(
         {"owner": "ansible", "undone": [], "problems": ["sysctl a.b: another process has changed it since"]}
     )
-    found = Node(answer(1), answer(0, report), answer(0))._confirm(PATH, 5)
-    assert found["changed"]
-    assert found["msg"].endswith(
+    result = Node(answer(1), answer(0, report), answer(0))._confirm(PATH, 5)
+    assert result["changed"]
+    assert result["msg"].endswith(
         "the node has undone the change, except: sysctl a.b: another process has changed it since"
     )
 
 
 def test_a_confirmation_that_is_refused_is_an_error() -> None:
-    found = Node(answer(1, stderr="rm: Permission denied"), answer(1))._confirm(PATH, 5)
-    assert found == {
+    result = Node(answer(1, stderr="rm: Permission denied"), answer(1))._confirm(PATH, 5)
+    assert result == {
         "failed": True,
         "confirmed": False,
         "msg": "the change could not be confirmed: rm: Permission denied",
@@ -92,9 +92,9 @@ def test_a_confirmation_that_is_refused_is_an_error() -> None:
 
 def test_unreachable_node_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confirmation, "_GRACE", -5)  # its time is over at once
-    found = Node(DOWN)._confirm(PATH, 5)
-    assert (found["failed"], found["confirmed"]) == (True, False)
+    result = Node(DOWN)._confirm(PATH, 5)
+    assert (result["failed"], result["confirmed"]) == (True, False)
     assert (
-        found["msg"]
+        result["msg"]
         == "the controller cannot reach the node after the change: no route; the node undoes the change by itself"
     )

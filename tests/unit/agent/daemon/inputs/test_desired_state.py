@@ -42,9 +42,9 @@ class Driver:
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Driver:
-    found = Driver(tmp_path)
-    found.write(make.service("web", ["10.96.0.10", "fd00::10"]))
-    return found
+    started = Driver(tmp_path)
+    started.write(make.service("web", ["10.96.0.10", "fd00::10"]))
+    return started
 
 
 def test_node_without_selector_labels_is_not_served(driver: Driver) -> None:

@@ -43,19 +43,19 @@ def test_metrics_are_rendered_as_text() -> None:
 
 def shape(text: str) -> dict[str, tuple[str, str, set[str]]]:
     """Return type, help text and label sets of the samples by name (with le, without the values of code)."""
-    found: dict[str, tuple[str, str, set[str]]] = {}
+    families: dict[str, tuple[str, str, set[str]]] = {}
     for line in text.splitlines():
         if line.startswith("# HELP "):
             _hash, _help, name, words = line.split(" ", 3)
-            found[name] = ("", words, set())
+            families[name] = ("", words, set())
         elif line.startswith("# TYPE "):
             _hash, _type, name, kind = line.split(" ")
-            found[name] = (kind, found[name][1], set())
+            families[name] = (kind, families[name][1], set())
         elif line.startswith("kubeproxy_"):
             sample = line.rpartition(" ")[0]
             family = re.sub(r"(_bucket|_sum|_count)?(\{.*)?$", "", sample)
-            found[family if family in found else sample.partition("{")[0]][2].add(sample)
-    return found
+            families[family if family in families else sample.partition("{")[0]][2].add(sample)
+    return families
 
 
 @pytest.fixture

@@ -72,15 +72,15 @@ def talk(port: int, request: bytes) -> bytes:
 
 
 def test_one_connection_serves_several_requests(port: int) -> None:
-    found = talk(
+    received = talk(
         port,
         b"GET /a?x=1 HTTP/1.1\r\nHost: h\r\n\r\nHEAD /bb HTTP/1.1\r\nHost: h\r\n\r\n"
         b"POST /c HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi",
     )
-    assert re.findall(rb"HTTP/1.1 200 OK", found) == [b"HTTP/1.1 200 OK"] * 3
-    assert found.count(b"\r\n\r\n/a") == 1
-    assert b"Content-Length: 3\r\n\r\nHTTP" in found  # the answer to HEAD has no body
-    assert found.endswith(b"Connection: close\r\n\r\n/c")
+    assert re.findall(rb"HTTP/1.1 200 OK", received) == [b"HTTP/1.1 200 OK"] * 3
+    assert received.count(b"\r\n\r\n/a") == 1
+    assert b"Content-Length: 3\r\n\r\nHTTP" in received  # the answer to HEAD has no body
+    assert received.endswith(b"Connection: close\r\n\r\n/c")
 
 
 def test_many_pipelined_requests_are_all_answered(port: int) -> None:
@@ -134,9 +134,9 @@ def ours(response: Response) -> tuple[int, list[str], str]:
 def servers() -> Iterator[tuple[Servers, Health]]:
     loop = Loop()
     health = Health(60)
-    found = Servers(loop, Log(), health, Metrics("1"))
-    yield found, health
-    found.close()
+    listening = Servers(loop, Log(), health, Metrics("1"))
+    yield listening, health
+    listening.close()
     loop.close()
 
 
@@ -236,18 +236,18 @@ def test_used_listen_address_is_retried_or_reported(servers: tuple[Servers, Heal
         assert not server._running
         server.hard_fail = reasons.append
         server.serve(("127.0.0.1", 0), ("127.0.0.1", 0))
-        told: list[dict[Any, Any]] = []
-        server.problems_changed = lambda: told.append(server.problems)
+        reports: list[dict[Any, Any]] = []
+        server.problems_changed = lambda: reports.append(server.problems)
         server.check({port: check}, ("127.0.0.1",))
         server.check({port: check}, ("127.0.0.1",))
         assert reasons == []
         server.check(server._checks, ("127.0.0.1",))  # unchanged: the server does not check again
         expected = "expected a port that the agent can listen on at 127.0.0.1 (Address already in use)"
         wanted = {("Service", "default/web"): (f"Service default/web: spec.healthCheckNodePort is {port}, {expected}",)}
-        assert told == [wanted]
+        assert reports == [wanted]
         # one retry timer for any number of passes
         assert len([timer for _when, _number, timer in server._loop._timers if timer.pending]) == 1
         server.check({}, ("127.0.0.1",))
-        assert told == [wanted, {}]
+        assert reports == [wanted, {}]
         server.serve(("127.0.0.1", port), ("127.0.0.1", 0))
         assert reasons == [f"cannot listen for health on 127.0.0.1 port {port}: Address already in use"]

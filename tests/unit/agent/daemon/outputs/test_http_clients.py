@@ -88,9 +88,9 @@ class Hostile:
 
 @pytest.fixture
 def hostile() -> Iterator[Hostile]:
-    found = Hostile()
-    yield found
-    found.close()
+    client = Hostile()
+    yield client
+    client.close()
 
 
 def answered(answer: bytes) -> bool:

@@ -29,10 +29,10 @@ def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Driver:
-    found = Driver(tmp_path)
-    found.put(*web("a", 1, 2))
-    found.full()
-    return found
+    started = Driver(tmp_path)
+    started.put(*web("a", 1, 2))
+    started.full()
+    return started
 
 
 def end(comparison: Any, most: int = 10_000) -> Any:

@@ -49,10 +49,10 @@ def now() -> list[float]:
 @pytest.fixture
 def reconciler(node: FakeNode, now: list[float], tmp_path: Path) -> Reconciler:
     """Return a reconciler that has seen the kernel after a Service lost an endpoint with a connection at second 100."""
-    found = Reconciler(node, str(tmp_path), clock=lambda: now[0])
+    started = Reconciler(node, str(tmp_path), clock=lambda: now[0])
     server = VirtualServer("rr", 0, 0, 32)
     reals = {STAYS: RealServer(1), LEAVES: RealServer(1)}
-    found.accept(
+    started.accept(
         {
             "link": {"kube-ipvs0": Link()},
             "virtual_server": {WEB: server},
@@ -60,13 +60,13 @@ def reconciler(node: FakeNode, now: list[float], tmp_path: Path) -> Reconciler:
             "address": {ADDRESS: True},
         }
     )
-    found.full()
+    started.full()
     node.open = {LEAVES: (1, 0)}
-    found.accept({"real_server": {LEAVES: None}})
-    found.changed()
+    started.accept({"real_server": {LEAVES: None}})
+    started.changed()
     assert node.state["real_server"][LEAVES].weight == 0
-    assert found.draining == {LEAVES: 100.0}
-    return found
+    assert started.draining == {LEAVES: 100.0}
+    return started
 
 
 def test_end_of_drain_is_no_drift(reconciler: Reconciler, node: FakeNode) -> None:

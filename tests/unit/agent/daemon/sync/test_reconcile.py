@@ -21,10 +21,10 @@ from kubenode.engine.errors import KernelError
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Driver:
-    found = Driver(tmp_path)
-    found.put(*web("a", 1, 2))
-    found.full()
-    return found
+    started = Driver(tmp_path)
+    started.put(*web("a", 1, 2))
+    started.full()
+    return started
 
 
 def test_full_pass_converges_and_second_does_nothing(driver: Driver) -> None:

@@ -26,11 +26,11 @@ def follow(fake: FakeApiServer, tmp_path: Path) -> Iterator[Callable[..., Watche
     started: list[WatchedSource] = []
 
     def start(url: str = "", *, begin: bool = True, timing: object = FAST, accessor: object = None) -> WatchedSource:
-        found = WatchedSource(url or fake.url, tmp_path / "objects.snapshot", timing, accessor)
-        started.append(found)
+        source = WatchedSource(url or fake.url, tmp_path / "objects.snapshot", timing, accessor)
+        started.append(source)
         if begin:
-            found.source.start()
-        return found
+            source.source.start()
+        return source
 
     yield start
     for watched in started:

@@ -54,7 +54,7 @@ def test_api_restored_from_backup_is_followed(fake: FakeApiServer, follow: Follo
     A watch from the source's version would miss all changes until the API has that version again.
     """
     fill(fake, 3)
-    backup, version, port = {kind: dict(found) for kind, found in fake.objects.items()}, fake.version, fake.port
+    backup, version, port = {kind: dict(items) for kind, items in fake.objects.items()}, fake.version, fake.port
     watched = follow(timing=FAST._replace(silence=60.0, watch=60.0)).complete()
     watched.until(lambda: fake.watching(SERVICES))
     fake.put(objects.service("lost"))

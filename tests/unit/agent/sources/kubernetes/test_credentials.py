@@ -87,8 +87,8 @@ def test_plugin_is_called_once(tmp_path: Path) -> None:
     identity, credentials = plugin(tmp_path, credential(), cluster={"server": "https://h"}), Credentials()
     assert [credentials.resolve(identity).token for _time in range(3)] == [SECRET] * 3
     assert asked(tmp_path) == 1
-    told = json.loads((tmp_path / "told").read_text())
-    assert told == {
+    request = json.loads((tmp_path / "told").read_text())
+    assert request == {
         "apiVersion": VERSION,
         "kind": "ExecCredential",
         "spec": {"interactive": False, "cluster": {"server": "https://h"}},
@@ -119,8 +119,10 @@ def test_plugin_credentials_expire_by_either_clock(tmp_path: Path, wall: float, 
 
 
 def test_a_plugin_may_give_a_certificate(tmp_path: Path) -> None:
-    found = Credentials().resolve(plugin(tmp_path, credential("", clientCertificateData="CERT", clientKeyData="KEY")))
-    assert (found.token, found.certificate, found.key) == ("", b"CERT", b"KEY")
+    identity = Credentials().resolve(
+        plugin(tmp_path, credential("", clientCertificateData="CERT", clientKeyData="KEY"))
+    )
+    assert (identity.token, identity.certificate, identity.key) == ("", b"CERT", b"KEY")
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,12 @@ class Clock:
 
 @pytest.fixture
 def events(fake: FakeApiServer) -> Iterator[Events]:
-    found = Events(Session(Fixed(fake.url), Credentials()), NODE, Clock(), burst=5)
-    found.start()
-    yield found
-    found.stop()
-    found.join(60)
-    assert not found.is_alive()
+    recorder = Events(Session(Fixed(fake.url), Credentials()), NODE, Clock(), burst=5)
+    recorder.start()
+    yield recorder
+    recorder.stop()
+    recorder.join(60)
+    assert not recorder.is_alive()
 
 
 def uid(_key: object) -> str:

@@ -34,10 +34,10 @@ def headers(name: str) -> dict[str, str]:
     return telling((name, value) for name, _colon, value in (line.partition(": ") for line in lines))
 
 
-def telling(found: Iterable[tuple[str, str]]) -> dict[str, str]:
+def telling(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the headers except those that depend on time, server or buffer sizes."""
     return {
-        name: value for name, value in found if name not in ("Date", "Server", "Content-Length", "Transfer-Encoding")
+        name: value for name, value in pairs if name not in ("Date", "Server", "Content-Length", "Transfer-Encoding")
     }
 
 

@@ -108,10 +108,10 @@ def test_poison_in_a_snapshot(tmp_path: Path) -> None:
         texts.append(json.dumps(item).replace("4711", value, 1).replace("poison", f"poison{len(texts)}").encode())
     path = tmp_path / "objects"
     snapshot.write(str(path), NODE, "https://h", texts)
-    found = [item for _key, _text, item in snapshot.read(str(path), NODE).objects]
+    restored = [item for _key, _text, item in snapshot.read(str(path), NODE).objects]
     source = Manifests(str(path))
     source.scan()
-    for held in (found, list(source.objects())):
+    for held in (restored, list(source.objects())):
         assert {str(key_of(item)) for item in held} >= {
             "Service ns1/web",
             "EndpointSlice ns1/poison",

@@ -121,15 +121,15 @@ def test_kubeconfig_data_precedes_files_with_relative_paths(path: Path) -> None:
 
 def test_changes_of_files_are_seen(path: Path) -> None:
     (path.parent / "ca.pem").write_text("one")
-    found = kubeconfig(path, document({"token": "a"}, {"certificate-authority": "ca.pem"}))
-    assert (found.access().authority, found.access().identity.token) == ("one", "a")
+    accessor = kubeconfig(path, document({"token": "a"}, {"certificate-authority": "ca.pem"}))
+    assert (accessor.access().authority, accessor.access().identity.token) == ("one", "a")
     (path.parent / "ca.pem").write_text("two")
-    assert found.access().authority == "two"
+    assert accessor.access().authority == "two"
     path.write_text(json.dumps(document({"token": "another"})))
-    assert found.access().identity.token == "another"
+    assert accessor.access().identity.token == "another"
     path.unlink()
     with pytest.raises(AccessError, match=r"kubeconfig .* cannot be read: No such file"):
-        found.access()
+        accessor.access()
 
 
 def test_token_file_precedes_a_token(path: Path) -> None:
@@ -249,13 +249,13 @@ def test_empty_authority_data_is_an_error(path: Path) -> None:
 def test_empty_authority_file_is_an_error_until_it_is_filled(path: Path, tmp_path: Path) -> None:
     authority = tmp_path / "ca.crt"
     authority.write_text("\n")
-    found = kubeconfig(path, document(cluster={"certificate-authority": "ca.crt"}))
+    accessor = kubeconfig(path, document(cluster={"certificate-authority": "ca.crt"}))
     with pytest.raises(
         UnusableError, match=r"certificate-authority .*ca\.crt is empty, expected the cluster's authority in PEM"
     ):
-        found.access()
+        accessor.access()
     authority.write_text("PEM")
-    assert found.access().authority == "PEM"
+    assert accessor.access().authority == "PEM"
 
 
 @pytest.mark.parametrize(

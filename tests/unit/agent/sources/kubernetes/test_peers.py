@@ -65,7 +65,7 @@ def test_snapshot_of_a_release_without_peers_is_read(fake: FakeApiServer, follow
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "canonical"),
     [
         ("::ffff:192.0.2.1", {"192.0.2.1"}),
         ("fe80::1%eth0", {"fe80::1"}),
@@ -74,10 +74,10 @@ def test_snapshot_of_a_release_without_peers_is_read(fake: FakeApiServer, follow
         ("::1", {"::1"}),
     ],
 )
-def test_addresses_are_canonical(text: str, found: set[str]) -> None:
+def test_addresses_are_canonical(text: str, canonical: set[str]) -> None:
     peers = Peers()
-    assert peers.add((text,)) is bool(found)
-    assert peers.addresses == found
+    assert peers.add((text,)) is bool(canonical)
+    assert peers.addresses == canonical
     assert not peers.add((text,))
 
 

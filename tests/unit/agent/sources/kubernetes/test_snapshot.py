@@ -30,21 +30,21 @@ def texts(items: list[dict[str, Any]]) -> list[bytes]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    found = tmp_path / "objects"
-    size = snapshot.write(str(found), "node1", "https://h", texts(ITEMS))
-    assert found.stat().st_size == size
-    return found
+    file = tmp_path / "objects"
+    size = snapshot.write(str(file), "node1", "https://h", texts(ITEMS))
+    assert file.stat().st_size == size
+    return file
 
 
 def test_snapshot_is_read_back_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.1234)
     snapshot.write(str(path), "node1", "https://h", texts(ITEMS))
-    found = snapshot.read(str(path), "node1")
-    assert [text for _key, text, _item in found.objects] == texts(ITEMS)
-    assert [str(key) for key, _text, _item in found.objects] == ["Service ns1/web", "EndpointSlice ns1/web-4"]
-    assert [item for _key, _text, item in found.objects] == [json.loads(text) for text in texts(ITEMS)]
-    assert found.server == "https://h"
-    assert found.written == 1_700_000_000.123
+    saved = snapshot.read(str(path), "node1")
+    assert [text for _key, text, _item in saved.objects] == texts(ITEMS)
+    assert [str(key) for key, _text, _item in saved.objects] == ["Service ns1/web", "EndpointSlice ns1/web-4"]
+    assert [item for _key, _text, item in saved.objects] == [json.loads(text) for text in texts(ITEMS)]
+    assert saved.server == "https://h"
+    assert saved.written == 1_700_000_000.123
 
 
 def test_snapshot_is_readable_by_its_owner_only(path: Path) -> None:

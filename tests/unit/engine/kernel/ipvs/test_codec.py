@@ -88,23 +88,23 @@ def test_recorded_messages_agree_with_the_second_parser() -> None:
 
 def test_an_old_kernel_gives_no_address_family_and_no_tunnel() -> None:
     key, value = RealServerKey(WEB, "10.244.1.5", 8080), RealServer(7)
-    found = attributes(pack_real(key, value), 4)
+    fields = attributes(pack_real(key, value), 4)
     for number in (Dest.ADDR_FAMILY, Dest.TUN_TYPE, Dest.TUN_PORT, Dest.TUN_FLAGS):
-        del found[number]
-    found[Dest.ADDR] = found[Dest.ADDR].ljust(16, b"\0")  # the kernel always sends 16 bytes
-    assert unpack_real(WEB, found) == (key, value)
+        del fields[number]
+    fields[Dest.ADDR] = fields[Dest.ADDR].ljust(16, b"\0")  # the kernel always sends 16 bytes
+    assert unpack_real(WEB, fields) == (key, value)
     six = RealServerKey(WEB6, "2001:db8:1::5", 8080)
-    found = attributes(pack_real(six, value), 4)
-    del found[Dest.ADDR_FAMILY]
-    assert unpack_real(WEB6, found) == (six, value)
+    fields = attributes(pack_real(six, value), 4)
+    del fields[Dest.ADDR_FAMILY]
+    assert unpack_real(WEB6, fields) == (six, value)
 
 
 def test_packed_bytes_match_the_kernel() -> None:
     """Errors of other libraries: byte order, netmasks of both families, missing attributes, the hashed flag."""
-    found = attributes(pack_server(WEB, VirtualServer("rr", HASHED | 1, 300, 0)), 4)
-    assert found[Service.PORT] == b"\0\x50"
-    assert found[Service.NETMASK] == b"\0\0\0\0"
-    assert found[Service.FLAGS] == struct.pack("=II", 1, 0xFFFFFFFD)
+    fields = attributes(pack_server(WEB, VirtualServer("rr", HASHED | 1, 300, 0)), 4)
+    assert fields[Service.PORT] == b"\0\x50"
+    assert fields[Service.NETMASK] == b"\0\0\0\0"
+    assert fields[Service.FLAGS] == struct.pack("=II", 1, 0xFFFFFFFD)
     assert attributes(pack_server(WEB, VirtualServer(netmask=20)), 4)[Service.NETMASK] == b"\xff\xff\xf0\0"
     assert attributes(pack_server(WEB6, VirtualServer(netmask=128)), 4)[Service.NETMASK] == struct.pack("=I", 128)
     mark = attributes(pack_server(VirtualServerKey("fwmark", "", 7, 6), VirtualServer(netmask=128)), 4)
@@ -121,15 +121,15 @@ def test_packed_bytes_match_the_kernel() -> None:
 
 
 def test_a_netmask_with_holes_is_read_as_its_leading_ones() -> None:
-    found = attributes(pack_server(WEB, VirtualServer()), 4)
-    found[Service.NETMASK] = b"\xff\x00\xff\x00"
-    assert unpack_server(found)[1].netmask == 8
+    fields = attributes(pack_server(WEB, VirtualServer()), 4)
+    fields[Service.NETMASK] = b"\xff\x00\xff\x00"
+    assert unpack_server(fields)[1].netmask == 8
 
 
 def test_unknown_attributes_of_a_newer_kernel_are_no_error() -> None:
-    found = attributes(pack_server(WEB, VirtualServer()), 4)
-    found[Service.PROTOCOL] = struct.pack("=H", 33)
-    assert unpack_server(found)[0].protocol == "33"
+    fields = attributes(pack_server(WEB, VirtualServer()), 4)
+    fields[Service.PROTOCOL] = struct.pack("=H", 33)
+    assert unpack_server(fields)[0].protocol == "33"
     real = attributes(pack_real(RealServerKey(WEB, "10.244.1.5", 80), RealServer()), 4)
     real[Dest.FWD_METHOD] = struct.pack("=I", 7)
     real[Dest.TUN_TYPE] = b"\x09"

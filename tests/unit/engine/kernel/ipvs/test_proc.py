@@ -90,8 +90,8 @@ def test_chunks_split_between_lines_keep_records_and_counts() -> None:
     lines = text.splitlines(keepends=True)
     for cut in range(len(lines) + 1):
         records = Records()
-        found = list(records.real_servers("".join(lines[:cut]))) + list(records.real_servers("".join(lines[cut:])))
-        assert found == expected
+        reals = list(records.real_servers("".join(lines[:cut]))) + list(records.real_servers("".join(lines[cut:])))
+        assert reals == expected
         assert records.seen == whole.seen
 
 

@@ -55,16 +55,16 @@ def test_decoding_undoes_encoding(case: tuple[str, tuple[Statement, ...]]) -> No
 
 @given(FAMILIES, st.binary(max_size=200))
 def test_any_bytes_are_decoded_and_kept(family: str, raw: bytes) -> None:
-    found = decode(family, raw)
-    assert encode(family, found) == raw or not any(isinstance(each, Foreign) for each in found)
+    decoded = decode(family, raw)
+    assert encode(family, decoded) == raw or not any(isinstance(each, Foreign) for each in decoded)
 
 
 @given(st.sampled_from(RECORDED), st.integers(0, 1000), st.integers(0, 255))
 def test_changed_byte_gives_statements_that_write_it(case: dict[str, Any], position: int, byte: int) -> None:
     raw = bytearray.fromhex(case["expressions"])
     raw[position % len(raw)] = byte
-    found = decode(case["family"], bytes(raw))
-    assert decode(case["family"], encode(case["family"], found)) == found
+    decoded = decode(case["family"], bytes(raw))
+    assert decode(case["family"], encode(case["family"], decoded)) == decoded
 
 
 @pytest.mark.parametrize("raw", [bytes(4), b"\x04\0", attribute(1, b""), attribute(1, bytes(4)), attribute(2, b"x")])

@@ -38,7 +38,7 @@ def kubeconfig(request: pytest.FixtureRequest, authority: Authority, tmp_path: P
         return
     fake = FakeApiServer(authority.server_context(tmp_path))
     fake.users = {"administrators-token": "admin"}
-    found = tmp_path / "admin.kubeconfig"
+    path = tmp_path / "admin.kubeconfig"
     certificates = base64.b64encode(authority.pem).decode()
     config = {
         "kind": "Config",
@@ -47,16 +47,16 @@ def kubeconfig(request: pytest.FixtureRequest, authority: Authority, tmp_path: P
         "clusters": [{"name": "x", "cluster": {"server": fake.url, "certificate-authority-data": certificates}}],
         "users": [{"name": "x", "user": {"token": "administrators-token"}}],
     }
-    found.write_text(json.dumps(config))
-    yield found
+    path.write_text(json.dumps(config))
+    yield path
     fake.close()
 
 
 @pytest.fixture
 def cluster(kubeconfig: Path) -> Iterator[Cluster]:
-    found = Cluster(kubeconfig)
-    yield found
-    found.close()
+    connected = Cluster(kubeconfig)
+    yield connected
+    connected.close()
 
 
 @pytest.fixture
@@ -65,10 +65,10 @@ def follow(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., WatchedSo
     started: list[WatchedSource] = []
 
     def start(node: str = "kubenode-test-none", timing: object = PATIENT) -> WatchedSource:
-        found = WatchedSource("", tmp_path / "objects", timing, cluster.accessor, node)
-        started.append(found)
-        found.source.start()
-        return found
+        source = WatchedSource("", tmp_path / "objects", timing, cluster.accessor, node)
+        started.append(source)
+        source.source.start()
+        return source
 
     yield start
     for watched in started:

@@ -31,8 +31,8 @@ PLUGIN = "client.authentication.k8s.io/v1"
 
 def account(cluster: Cluster) -> str:
     """Create a service account without any rights; return its name."""
-    found = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": cluster.run, "namespace": "default"}}
-    cluster.create(found)
+    item = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": cluster.run, "namespace": "default"}}
+    cluster.create(item)
     return cluster.run
 
 

@@ -59,14 +59,14 @@ def test_objects_of_other_proxies_are_filtered_out(cluster: Cluster, follow: Fol
     ours = {key("Service", mine), key("EndpointSlice", mine)}
     watched.until(lambda: ours <= watched.held.keys(), 20)
     assert not {key("Service", others), key("EndpointSlice", others)} & watched.held.keys()
-    for found in ours:
-        cluster.label(found, labels[found.kind][1])
-    watched.until(lambda: all(_labels(watched, found) == labels[found.kind][1] for found in ours), 20)
-    for found in ours:
-        cluster.label(found, labels[found.kind][0])  # the selector no longer matches it
+    for item in ours:
+        cluster.label(item, labels[item.kind][1])
+    watched.until(lambda: all(_labels(watched, item) == labels[item.kind][1] for item in ours), 20)
+    for item in ours:
+        cluster.label(item, labels[item.kind][0])  # the selector no longer matches it
     watched.until(lambda: not ours & watched.held.keys(), 20)
-    for found in ours:
-        cluster.label(found, {})
+    for item in ours:
+        cluster.label(item, {})
     watched.until(lambda: ours <= watched.held.keys(), 20)
     assert not {key("Service", others), key("EndpointSlice", others)} & follow().complete().held.keys()
 
