@@ -21,6 +21,7 @@ from kubenode.engine.kernel.netlink import NetlinkSocket, attribute, message
 from kubenode.engine.kernel.nfnetlink import conntrack
 from kubenode.engine.kernel.nfnetlink import monitor as rule_events
 from kubenode.engine.kernel.nftables import chains as nft_chains
+from kubenode.engine.kernel.nftables import set_elements as nft_elements
 from kubenode.engine.kernel.nftables import sets as nft_sets
 from kubenode.engine.kernel.nftables.statements import encode
 from kubenode.engine.kernel.rtnetlink import addresses
@@ -328,7 +329,10 @@ def _nftables_seeds() -> list[bytes]:
         table = nft.TableKey(family, "t")
         chain, name = nft.ChainKey(table, "c"), nft.SetKey(table, "s")
         contents = [
-            ((10, nft_sets.encode_set(name, value, 1)), (13, attribute(3, nft_sets.encode_element(value, fields))))
+            (
+                (10, nft_sets.encode_set(name, value, 1)),
+                (13, attribute(3, nft_elements.encode_element(value, fields))),
+            )
             for value, fields in (
                 (nft.NftSet((type_, "inet_proto", "inet_service")), (address, "tcp", "80")),
                 (nft.NftSet((type_, "inet_service"), True), (address, "80-90")),

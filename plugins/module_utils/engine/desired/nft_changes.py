@@ -33,8 +33,9 @@ class NftChanges:
     def whole(self, state: ReadState) -> State:
         """Return the whole desired state in items of nftables (:func:`.nft_state.nft_state`)."""
         self._networks = {}
-        self._elements(dict.fromkeys(state.get("member", {}), ""))
-        return nft_state(state)
+        converted = nft_state({kind: items for kind, items in state.items() if kind != "member"})
+        converted["nft_element"] = self._elements(state.get("member", {}), _addresses(state))
+        return converted
 
     def changed(self, changes: ReadState) -> State:
         """Return changes in items of nftables; the value None stands for an item that is no longer desired.
@@ -48,17 +49,19 @@ class NftChanges:
         sets = {name: named_set(name) for name in changes.get("set", ())}
         by_kind: State = {
             "nft_set": {named.key: changes["set"][name] and named.value for name, named in sets.items()},
-            "nft_element": self._elements(changes.get("member", {})),
+            "nft_element": self._elements(changes.get("member", {}), _addresses(changes)),
             "nft_chain": _chains(changes.get("chain", {})),
         }
         converted.update({kind: items for kind, items in by_kind.items() if items})
         return converted
 
-    def _elements(self, members: Mapping[MemberKey, str | None]) -> dict[ElementKey, str | None]:
+    def _elements(
+        self, members: Mapping[MemberKey, str | None], addresses: Mapping[str, str]
+    ) -> dict[ElementKey, str | None]:
         changed: dict[ElementKey, str | None] = {}
         groups: dict[_Group, set[str]] = {}  # with the networks as they were
         for (name, member), value in members.items():
-            named, fields = named_set(name), fields_of(member)
+            named, fields = named_set(name), fields_of(member, addresses)
             if not named.value.interval:
                 changed[ElementKey(named.key, fields)] = value
                 continue
@@ -73,6 +76,11 @@ class NftChanges:
             if not after:
                 del self._networks[key, start]
         return changed
+
+
+def _addresses(items: ReadState) -> dict[str, str]:
+    """Return the texts of addresses that the elements share with virtual and real servers."""
+    return {key.address: key.address for kind in ("virtual_server", "real_server") for key in items.get(kind, ())}
 
 
 def _chains(chains: Mapping[Any, Any]) -> dict[ChainKey, NftChain | None]:

@@ -18,7 +18,8 @@ An IP set holds at most ``maxelem`` members; a set of nftables without a size ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from sys import intern
 from typing import NamedTuple
 
 from ..errors import InputError
@@ -27,6 +28,7 @@ from ..model.net import contains, full_prefix, pack
 from ..model.nftables import ElementKey, NftSet, SetKey, TableKey
 from . import sets
 
+_NO_TEXTS: Mapping[str, str] = {}
 TABLES = {4: TableKey("ip", "kubenode"), 6: TableKey("ip6", "kubenode")}
 
 
@@ -102,12 +104,16 @@ def member_of(key: ElementKey) -> MemberKey | None:
     return MemberKey(name, ",".join([address, *([protocol_port] if protocol_port else []), *rest]))
 
 
-def fields_of(member: str) -> tuple[str, ...]:
-    """Split for example ``10.96.0.1,tcp:80,10.244.1.5``; the second part is the only one with a protocol."""
-    parts = member.split(",")
+def fields_of(member: str, texts: Mapping[str, str] = _NO_TEXTS) -> tuple[str, ...]:
+    """Split for example ``10.96.0.1,tcp:80,10.244.1.5``; the second part is the only one with a protocol.
+
+    A large cluster has thousands of members, and few protocols and ports: equal texts are one object in memory. Those
+    in ``texts`` are taken from there.
+    """
+    parts = [texts.get(part, part) for part in member.split(",")]
     if len(parts) > 1:
         protocol, _colon, port = parts[1].partition(":")
-        parts[1:2] = [protocol, port]
+        parts[1:2] = [intern(protocol), intern(port)]
     return tuple(parts)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from ..kernel import Result, nftables
 from ..model import ReadState, State
-from ..model.nftables import TableKey
+from ..model.nftables import NftSet, SetKey, TableKey
 from ..model.step import Step
 
 _KINDS = ("nft_table", "nft_set", "nft_element", "nft_chain")
@@ -25,7 +25,8 @@ class NftTables:
     """Reads and writes tables, and remembers the generation up to which nothing else has changed."""
 
     def __init__(self) -> None:
-        self._generation: int | None = None
+        self._generation: int | None = None  # the kernel's after the last own transaction, if nothing else happened
+        self._sets: dict[SetKey, NftSet] = {}  # those that the kernel had at that generation
 
     def is_current(self) -> bool:
         """Tell whether nothing else has changed tables since the last reading; False if that is unknown."""
@@ -40,13 +41,23 @@ class NftTables:
         if believed is not None and self.is_current():
             return {kind: dict(believed.get(kind, {})) for kind in _KINDS}
         self._generation, state = nftables.read_generation(tables)
+        self._sets = dict(state["nft_set"])
         return state
 
     def apply(self, steps: list[Step], keep_going: bool = False) -> Result:
         """Execute steps in one transaction (:func:`..kernel.nftables.apply`)."""
         before, self._generation = self._generation, None
-        result = nftables.apply(steps, keep_going)
+        result = nftables.apply(steps, keep_going, types=None if before is None else self._sets)
         if before is not None and result.done and not result.failed:
-            now = nftables.generation()
-            self._generation = now if now == (before + 1) % _GENERATIONS else None
+            self._generation = (before + 1) % _GENERATIONS
+            for step in result.done:
+                self._record(step)
         return result
+
+    def _record(self, step: Step) -> None:
+        if step.kind == "nft_set" and step.after is not None:
+            self._sets[step.key] = step.after
+        elif step.kind == "nft_set":
+            self._sets.pop(step.key, None)
+        elif step.kind == "nft_table" and step.after is None:
+            self._sets = {key: value for key, value in self._sets.items() if key.table != step.key}

@@ -8,8 +8,9 @@ All steps are one transaction, which the kernel takes as a whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from ...model.nftables import NftSet, SetKey
 from ...model.step import Step
 from .. import Result
 from .read import generation, read, read_generation
@@ -17,11 +18,17 @@ from .read import generation, read, read_generation
 __all__ = ["apply", "generation", "missing_features", "read", "read_generation"]
 
 
-def apply(steps: Sequence[Step], keep_going: bool = False, *, generation: int | None = None) -> Result:
+def apply(
+    steps: Sequence[Step],
+    keep_going: bool = False,
+    *,
+    generation: int | None = None,
+    types: Mapping[SetKey, NftSet] | None = None,
+) -> Result:
     """Call :func:`.write.apply`, which is imported only if needed."""
     from . import write
 
-    return write.apply(steps, keep_going, generation=generation)
+    return write.apply(steps, keep_going, generation=generation, types=types)
 
 
 def missing_features() -> list[str]:

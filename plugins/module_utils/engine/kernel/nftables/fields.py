@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from typing import Callable, NamedTuple
 
-from ...model.net import pack as pack_address
-from ...model.net import unpack as unpack_address
 from .expressions import Expression, make
 from .protocol import HOST32, U16
 
@@ -112,17 +112,17 @@ def _unpack_link(raw: bytes) -> str:
     return f"{name}*" if begins else name
 
 
-def _address_format(size: int) -> Format:
+def _address_format(family: int) -> Format:
     def pack(text: str) -> bytes:
-        raw = pack_address(text)
-        if len(raw) != size or unpack_address(raw) != text:
-            raise ValueError(f"{text!r} is not a canonical address of {size} bytes")
+        raw = inet_pton(family, text)
+        if inet_ntop(family, raw) != text:
+            raise ValueError(f"{text!r} is not a canonical address")
         return raw
 
-    return Format(pack, unpack_address)
+    return Format(pack, partial(inet_ntop, family))
 
 
-ADDRESS4, ADDRESS6 = _address_format(4), _address_format(16)
+ADDRESS4, ADDRESS6 = _address_format(AF_INET), _address_format(AF_INET6)
 PROTOCOL = names(PROTOCOLS, 1)
 PORT = Format(lambda text: U16.pack(decimal(text)), lambda raw: str(U16.unpack(raw)[0]))
 _LINK = Format(_pack_link, _unpack_link)

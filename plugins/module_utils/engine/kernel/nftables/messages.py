@@ -9,7 +9,9 @@ the first rule. A table, set or chain that is removed takes its content with it,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -37,25 +39,23 @@ from .protocol import (
     SET_ELEM_LIST_TABLE,
     nested,
 )
-from .sets import encode_element, encode_set
+from .set_elements import element_encoder
+from .sets import encode_set
 
 _MOST_BYTES = 48 * 1024  # of elements in a message; an attribute has 64 KiB at most
 _HEADER_BYTES = 16 + 4  # of netlink and nfnetlink
 
 
 class Message(NamedTuple):
-    """A message, and the steps that it executes: each with the offset at which its part begins."""
+    """A message, and the steps that it executes, with the offsets at which their parts begin."""
 
     raw: bytes
-    origins: tuple[tuple[int, Step], ...]
+    steps: Sequence[Step]
+    offsets: Sequence[int] = (0,)
 
     def origin(self, offset: int) -> Step:
         """Return the step of the part that contains an offset; of the first part if that is unknown (0)."""
-        chosen = self.origins[0][1]
-        for begin, step in self.origins:
-            if begin <= offset:
-                chosen = step
-        return chosen
+        return self.steps[max(bisect_right(self.offsets, offset) - 1, 0)]
 
 
 class InvalidStepError(ValueError):
@@ -66,7 +66,7 @@ class InvalidStepError(ValueError):
         self.step = step
 
 
-def compose(steps: Sequence[Step], types: dict[SetKey, NftSet]) -> list[Message]:
+def compose(steps: Sequence[Step], types: Mapping[SetKey, NftSet]) -> list[Message]:
     """Return the messages of all steps.
 
     A changed set or hook is removed and created again. All elements of such a set, and the rules that look it up, must
@@ -123,12 +123,14 @@ def _each(command: int, flags: int, steps: Iterable[Step], payload: Any) -> Iter
     """Yield one message for each step."""
     for step in steps:
         with _Reporting(step):
-            yield _message(command, flags, _table_of(step).family, payload(step), ((0, step),))
+            yield _message(command, flags, _table_of(step).family, payload(step), (step,))
 
 
-def _message(command: int, flags: int, family: str, payload: bytes, origins: tuple[tuple[int, Step], ...]) -> Message:
+def _message(
+    command: int, flags: int, family: str, payload: bytes, steps: Sequence[Step], offsets: Sequence[int] = (0,)
+) -> Message:
     header = bytes((FAMILIES[family], 0, 0, 0))
-    return Message(message(NFNL_SUBSYS_NFTABLES << 8 | command, flags, header + payload), origins)
+    return Message(message(NFNL_SUBSYS_NFTABLES << 8 | command, flags, header + payload), steps, offsets)
 
 
 def _table_of(step: Step) -> TableKey:
@@ -176,23 +178,32 @@ def _element_messages(
         by_set.setdefault(step.key.set, []).append(step)
     for key, members in by_set.items():
         name = string_attribute(SET_ELEM_LIST_TABLE, key.table.name) + string_attribute(SET_ELEM_LIST_SET, key.name)
-        value = types.get(key)
         begin = _HEADER_BYTES + len(name) + 4
-        packed = bytearray()
-        origins: list[tuple[int, Step]] = []
-        for step in members:
-            with _Reporting(step):
-                if value is None:
-                    raise ValueError(f"set {key} does not exist")
-                packed_one = encode_element(value, step.key.fields)
-            if packed and len(packed) + len(packed_one) > _MOST_BYTES:
-                whole = name + nested(SET_ELEM_LIST_ELEMENTS, bytes(packed))
-                yield _message(command, flags, key.table.family, whole, tuple(origins))
-                packed, origins = bytearray(), []
-            origins.append((begin + len(packed), step))
-            packed += packed_one
-        whole = name + nested(SET_ELEM_LIST_ELEMENTS, bytes(packed))
-        yield _message(command, flags, key.table.family, whole, tuple(origins))
+        done = 0
+        for packed, offsets in _parts(members, types.get(key), begin):
+            whole = name + nested(SET_ELEM_LIST_ELEMENTS, packed)
+            yield _message(command, flags, key.table.family, whole, members[done : done + len(offsets)], offsets)
+            done += len(offsets)
+
+
+def _parts(members: Sequence[Step], value: NftSet | None, begin: int) -> Iterator[tuple[bytes, Sequence[int]]]:
+    """Yield packed elements of one set, as many as fit into a message, and their offsets (of the first: ``begin``)."""
+    if value is None:
+        raise InvalidStepError(members[0], f"set {members[0].key.set} does not exist")
+    encode = element_encoder(value)
+    packed = bytearray()
+    offsets = array("I")
+    for step in members:
+        try:
+            one = encode(step.key.fields)
+        except ValueError as error:
+            raise InvalidStepError(step, str(error)) from error
+        if offsets and len(packed) + len(one) > _MOST_BYTES:
+            yield bytes(packed), offsets
+            packed, offsets = bytearray(), array("I")
+        offsets.append(begin + len(packed))
+        packed += one
+    yield bytes(packed), offsets
 
 
 class _Reporting:

@@ -40,7 +40,8 @@ from .protocol import (
     U32,
     request,
 )
-from .sets import FOREIGN, decode_elements, decode_set
+from .set_elements import decode_elements
+from .sets import FOREIGN, decode_set
 from .transaction import FORBIDDEN, MISSING
 
 _ATTEMPTS = 10

@@ -40,6 +40,7 @@ _ATTR_MSG, _ATTR_OFFS = 1, 2  # NLMSGERR_*
 _SEQUENCE = Struct("=I")
 _SEQUENCE_OFFSET = 8
 _QUEUE_BYTES = 1 << 20
+_SMALL_BYTES = 4096  # a packet of some messages, for which the default sizes suffice
 _FIRST = 2  # sequence number of the first message; the batch itself has the one before
 _HEADER = bytes((0, 0, 0, NFNL_SUBSYS_NFTABLES))
 _END = message(BATCH_END, 0, _HEADER)
@@ -107,17 +108,22 @@ def _exchange(packet: bytearray) -> list[Refusal]:
         channel.setsockopt(SOL_NETLINK, _NETLINK_CAP_ACK, 1)
         with contextlib.suppress(OSError):  # explanations only
             channel.setsockopt(SOL_NETLINK, _NETLINK_EXT_ACK, 1)
-        for option, plain, size in (
-            (SO_RCVBUFFORCE, socket.SO_RCVBUF, _QUEUE_BYTES),
-            (_SO_SNDBUFFORCE, socket.SO_SNDBUF, len(packet) + _QUEUE_BYTES),
-        ):
-            try:
-                channel.setsockopt(socket.SOL_SOCKET, option, size)
-            except PermissionError:
-                channel.setsockopt(socket.SOL_SOCKET, plain, size)
-        channel.bind((0, 0))
+        if len(packet) > _SMALL_BYTES:
+            _enlarge(channel, len(packet))
         channel.send(packet)
         return _refusals(channel)
+
+
+def _enlarge(channel: socket.socket, size: int) -> None:
+    """Make room for a packet, and for many refusals."""
+    for option, plain, room in (
+        (SO_RCVBUFFORCE, socket.SO_RCVBUF, _QUEUE_BYTES),
+        (_SO_SNDBUFFORCE, socket.SO_SNDBUF, size + _QUEUE_BYTES),
+    ):
+        try:
+            channel.setsockopt(socket.SOL_SOCKET, option, room)
+        except PermissionError:
+            channel.setsockopt(socket.SOL_SOCKET, plain, room)
 
 
 def _refusals(channel: socket.socket) -> list[Refusal]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...model.kinds import name
 from ...model.nftables import Lookup, NftChain, NftSet, SetKey, TableKey
@@ -29,7 +29,13 @@ _HINTS = {
 }
 
 
-def apply(steps: Sequence[Step], keep_going: bool = False, *, generation: int | None = None) -> Result:
+def apply(
+    steps: Sequence[Step],
+    keep_going: bool = False,
+    *,
+    generation: int | None = None,
+    types: Mapping[SetKey, NftSet] | None = None,
+) -> Result:
     """Execute steps of the kinds ``nft_table``, ``nft_set``, ``nft_element`` and ``nft_chain`` in one transaction.
 
     They succeed or fail together. A changed chain is flushed and filled again; a changed set is created again, with its
@@ -40,6 +46,7 @@ def apply(steps: Sequence[Step], keep_going: bool = False, *, generation: int | 
         keep_going: try again without the elements that the kernel refused. Any other refusal fails all steps. Without
             ``keep_going``, the result has only the failed step that caused it.
         generation: the generation that the plan is based on (:func:`.read.read_generation`); None for any.
+        types: the present sets of the tables; None if they must be read.
 
     Raises:
         BusyError: the rules are of another generation.
@@ -53,7 +60,7 @@ def apply(steps: Sequence[Step], keep_going: bool = False, *, generation: int | 
     for attempt in range(_ATTEMPTS):
         if not left:
             break
-        refused = _try(left, generation)
+        refused = _try(left, generation, types)
         if not refused:
             return Result(left, failed)
         if not keep_going:
@@ -76,13 +83,18 @@ def rehearse(steps: Sequence[Step]) -> list[Failure]:
     Raises:
         MissingError, KernelError: as :func:`apply`.
     """
-    return _try(steps, None, rehearsal=True)
+    return _try(steps, None, None, rehearsal=True)
 
 
-def _try(steps: Sequence[Step], generation: int | None, rehearsal: bool = False) -> list[Failure]:
+def _try(
+    steps: Sequence[Step],
+    generation: int | None,
+    types: Mapping[SetKey, NftSet] | None,
+    rehearsal: bool = False,
+) -> list[Failure]:
     """Send one transaction; return the refused steps, at most one for each message."""
     try:
-        batch = compose([*steps, *_dependents(steps)], _types(steps))
+        batch = compose([*steps, *_dependents(steps)], _types(steps) if types is None else types)
     except InvalidStepError as error:
         return [Failure(error.step, str(error))]
     refusals = transact([message.raw for message in batch], generation, rehearsal)
@@ -100,9 +112,9 @@ def _try(steps: Sequence[Step], generation: int | None, rehearsal: bool = False)
 
 def _located(message: Message, offset: int, reason: str) -> str:
     """Return the reason; say so if the kernel did not tell which element of a message it refused."""
-    if offset or len(message.origins) == 1:
+    if offset or len(message.steps) == 1:
         return reason
-    return f"{reason}; it is one of {len(message.origins)} elements of this set, and the kernel did not name it"
+    return f"{reason}; it is one of {len(message.steps)} elements of this set, and the kernel did not name it"
 
 
 def _types(steps: Sequence[Step]) -> dict[SetKey, NftSet]:

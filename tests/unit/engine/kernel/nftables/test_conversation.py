@@ -20,7 +20,8 @@ import pytest
 from kubenode.engine.errors import BusyError, KernelError, MissingError
 from kubenode.engine.kernel.netlink import attribute, string_attribute
 from kubenode.engine.kernel.nftables.chains import encode_table
-from kubenode.engine.kernel.nftables.sets import encode_element, encode_set
+from kubenode.engine.kernel.nftables.set_elements import encode_element
+from kubenode.engine.kernel.nftables.sets import encode_set
 from kubenode.engine.kernel.nftables.transaction import Refusal, transact
 from kubenode.engine.model.nftables import ElementKey, NftSet, SetKey, TableKey
 

@@ -137,13 +137,13 @@ def test_elements_are_split_over_messages_and_located() -> None:
     batch = compose(steps, {SET: ADDRESSES})
     assert len(batch) > 1
     assert all(len(message.raw) < 65536 for message in batch)
-    assert [step for message in batch for _offset, step in message.origins] == steps
+    assert [step for message in batch for step in message.steps] == steps
     for message in batch:
-        for offset, step in message.origins:
+        for offset, step in zip(message.offsets, message.steps, strict=True):
             address = bytes(int(part) for part in step.key.fields[0].split("."))
             assert address in message.raw[offset : offset + 16]
             assert message.origin(offset + 8) == step
-        assert message.origin(0) == message.origins[0][1]
+        assert message.origin(0) == message.steps[0]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 
 import pytest
@@ -14,14 +15,8 @@ from support.nftables import addresses, networks
 
 from kubenode.engine.kernel.netlink import attribute, attributes
 from kubenode.engine.kernel.nftables.expressions import elements
-from kubenode.engine.kernel.nftables.sets import (
-    CATCHALL,
-    FOREIGN,
-    decode_elements,
-    decode_set,
-    encode_element,
-    encode_set,
-)
+from kubenode.engine.kernel.nftables.set_elements import CATCHALL, decode_elements, element_encoder, encode_element
+from kubenode.engine.kernel.nftables.sets import FOREIGN, decode_set, encode_set
 from kubenode.engine.model.nftables import ElementKey, NftSet, SetKey, TableKey
 
 KEY = SetKey(TableKey("ip", "t"), "s")
@@ -64,6 +59,36 @@ def test_decoding_a_set_undoes_encoding(value: NftSet) -> None:
 def test_decoding_an_element_undoes_encoding(case: tuple[NftSet, tuple[str, ...]]) -> None:
     value, fields = case
     assert found(value, encode_element(value, fields)) == [fields]
+
+
+@given(SETS.flatmap(lambda value: st.tuples(st.just(value), st.lists(MEMBERS.map(lambda case: case[1]), max_size=5))))
+def test_encoder_of_a_set_equals_encoding_of_each(case: tuple[NftSet, list[tuple[str, ...]]]) -> None:
+    """Also for fields of other types, and for the catch-all element."""
+    value, many = case
+    encode = element_encoder(value)
+    for fields in [*many, *many, CATCHALL]:
+        try:
+            expected: bytes | str = encode_element(value, fields)
+        except ValueError as error:
+            expected = str(error)
+        try:
+            encoded: bytes | str = encode(fields)
+        except ValueError as error:
+            encoded = str(error)
+        assert encoded == expected
+
+
+@pytest.mark.parametrize("position", [0, 1, 2, 3, None])
+def test_keys_alone_and_with_other_attributes_are_read(position: int | None) -> None:
+    """The kernel reports most elements as a key alone, and without the flag of nested attributes."""
+    lists = []
+    for index in range(4):
+        raw = socket.inet_aton(f"10.0.0.{index}") + bytes((6, 0, 0, 0)) + struct.pack(">Hxx", 80)
+        flags = attribute(3, number(0)) if index == position else b""
+        lists.append(attribute(1, attribute(1, attribute(1, raw)) + flags))
+    wanted = [(f"10.0.0.{index}", "tcp", "80") for index in range(4)]
+    assert found(SERVICE, b"".join(lists)) == wanted
+    assert [key.fields for key in decode_elements(KEY, SERVICE, lists)] == wanted
 
 
 @given(SETS, st.lists(st.binary(max_size=200), max_size=3))
