@@ -15,7 +15,20 @@ from lab.errors import LabError
 from lab.paths import ROOT
 from lab.progress import Progress
 
-from . import agent, bootstrap, health_checks, machine, modules, prepare, reading, render, report, scale, tables
+from . import (
+    agent,
+    bootstrap,
+    health_checks,
+    machine,
+    modules,
+    nftables,
+    prepare,
+    reading,
+    render,
+    report,
+    scale,
+    tables,
+)
 from .node import Node
 
 if TYPE_CHECKING:
@@ -32,6 +45,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Node], list[Row]]]] = {
     "reading": ("Reading and comparing", reading.measure),
     "tables": ("The IPVS table", tables.measure),
     "agent": ("The agent", agent.measure),
+    "nftables": ("The rules in nftables", nftables.measure),
     "scale": ("A large cluster that changes all the time", scale.measure),
     "http": ("Health checks under abuse", health_checks.measure),
     "render": ("Rendering", render.measure),
@@ -41,6 +55,9 @@ SECTIONS: dict[str, tuple[str, Callable[[Node], list[Row]]]] = {
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/run", description="Measure against the peers, on one lab node.")
     parser.add_argument("section", nargs="*", metavar="SECTION", help=f"{', '.join(SECTIONS)}; all if none is given")
+    parser.add_argument(
+        "--merge", action="store_true", help="write the sections into the page, as those of another run"
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.section) - set(SECTIONS):
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
@@ -51,16 +68,26 @@ def _interrupted(number: int, _: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
+def _merge(results: dict[str, list[Row]], described: dict[str, str]) -> None:
+    """Write sections into the page."""
+    titles = [title for title, _measure in SECTIONS.values()]
+    for title, rows in results.items():
+        before = [*titles[titles.index(title) + 1 :], report.KUBE_PROXY]
+        PAGE.write_text(report.merged(PAGE.read_text(), title, rows, described, before))
+
+
 def main() -> int:
     """Measure the named sections; write the page if they are all."""
     signal.signal(signal.SIGTERM, _interrupted)  # so that the node ends with this process
-    wanted = _arguments().section or list(SECTIONS)
+    arguments = _arguments()
+    wanted = arguments.section or list(SECTIONS)
     progress = Progress("bench: ")
     try:
         node = Node()
         try:
             # the description includes the peers' versions; a single section may not need the peers
-            described = machine.describe(node) if set(wanted) == set(SECTIONS) else {}
+            whole = set(wanted) == set(SECTIONS)
+            described = machine.describe(node) if whole else machine.describe_run(node)
             results: dict[str, list[Row]] = {}
             for name in wanted:
                 title, measure = SECTIONS[name]
@@ -72,8 +99,10 @@ def main() -> int:
     except (LabError, RuntimeError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    if set(wanted) != set(SECTIONS):
-        progress(f"{PAGE.relative_to(ROOT)} is written when all sections run")
+    if not whole and arguments.merge:
+        _merge(results, described)
+    if not whole:
+        progress(f"{PAGE.relative_to(ROOT)} is written when all sections run, or with --merge")
         return 0
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(report.page(described, results))

@@ -50,7 +50,9 @@ class Packing:
                 self.bytes += len(pack_server(step.key.server) + pack_real(step.key, step.after))
         return Result(list(steps), [])
 
-    def reading(self, _want: Any, _owned: Any) -> Generator[None, None, dict[str, dict[Any, Any]]]:
+    def reading(
+        self, _want: Any, _owned: Any, _believed: Any = None
+    ) -> Generator[None, None, dict[str, dict[Any, Any]]]:
         yield
         return {kind: {} for kind in KINDS}
 

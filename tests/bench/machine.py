@@ -38,13 +38,24 @@ def _peer(path: str) -> str:
 
 def describe(node: Node) -> dict[str, str]:
     """Return the description, name to text."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    python, kernel, ipvsadm = node.run("python3 -V; uname -r; ipvsadm --version").splitlines()[:3]
+    (ipvsadm,) = node.run("ipvsadm --version").splitlines()[:1]
     ansible = subprocess.run(["ansible", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[
         0
     ]
+    return {
+        **describe_run(node),
+        "peers": ", ".join(
+            ["ipvsadm " + ipvsadm.split()[1], ansible, _peer("ansible/posix"), _peer("community/general")]
+        ),
+    }
+
+
+def describe_run(node: Node) -> dict[str, str]:
+    """Return the description without the peers."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    python, kernel = node.run("python3 -V; uname -r").splitlines()[:2]
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "commit": commit or "not a git checkout",
@@ -52,7 +63,4 @@ def describe(node: Node) -> dict[str, str]:
         f"Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}",
         "load": f"{os.getloadavg()[1]:.1f} processes on average in the five minutes before",
         "node": f"user-mode Linux {kernel}, one CPU, {node.memory} of memory, Debian {node.release}, {python}",
-        "peers": ", ".join(
-            ["ipvsadm " + ipvsadm.split()[1], ansible, _peer("ansible/posix"), _peer("community/general")]
-        ),
     }

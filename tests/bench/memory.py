@@ -51,7 +51,9 @@ class Node(Packing):
         super().__init__()
         self.want: dict[str, dict[Any, Any]] = {}
 
-    def reading(self, _want: Any, _owned: Any) -> Generator[None, None, dict[str, dict[Any, Any]]]:
+    def reading(
+        self, _want: Any, _owned: Any, _believed: Any = None
+    ) -> Generator[None, None, dict[str, dict[Any, Any]]]:
         yield
         return {
             kind: {type(key)(*key) if isinstance(key, tuple) else key: value for key, value in items.items()}

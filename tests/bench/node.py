@@ -16,7 +16,7 @@ NAME = "bench"
 ON_NODE = Path(__file__).resolve().parent / "onnode"
 BUNDLE = ROOT / "roles/agent/files/kubenode-agent.tar.gz"
 DIRECTORY = "/root/bench"
-PACKAGES = "ipset ipvsadm iptables conntrack"
+PACKAGES = "ipset ipvsadm iptables conntrack nftables"
 MODULES = "ip_vs ip_vs_rr ip_set nf_conntrack br_netfilter dummy"
 
 
@@ -70,9 +70,10 @@ class Node:
             )
         return done.stdout.decode()
 
-    def python(self, script: str, *arguments: str, data: bytes | str = b"") -> str:
+    def python(self, script: str, *arguments: str, data: bytes | str = b"", timeout: float = 600) -> str:
         """Run a script of ``onnode`` on the node and return its output."""
-        return self.run(f"cd {DIRECTORY} && PYTHONPATH=. python3 onnode/{script} {' '.join(arguments)}", data)
+        command = f"cd {DIRECTORY} && PYTHONPATH=. python3 onnode/{script} {' '.join(arguments)}"
+        return self.run(command, data, timeout)
 
     def down(self) -> None:
         """Remove the node."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -55,6 +56,7 @@ class Row(NamedTuple):
         ]
 
 
+KUBE_PROXY = "Beside kube-proxy: another run"  # heading of the last section
 HEAD = ("what", "against", "ours", "theirs", "ratio", "bar", "met?", "samples")
 
 
@@ -91,6 +93,24 @@ the other sections. Rows with `-` under *theirs* have no peer in this run.
 """
 
 
+def merged(text: str, title: str, rows: Sequence[Row], run: Mapping[str, str], before: Sequence[str]) -> str:
+    """Return the page with a section of another run, which replaces the section of this title if there is one.
+
+    Args:
+        text: the page.
+        title: heading of the section.
+        rows: what was measured.
+        run: description of that run, name to text.
+        before: headings of which the first one on the page follows the section.
+    """
+    described = "; ".join(f"{name}: {what}" for name, what in run.items())
+    section = f"## {title}\n\nOf another run than the other sections. {described}.\n\n{markdown(rows)}\n"
+    parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    kept = [part for part in parts if not part.startswith(f"## {title}\n")]
+    places = [index for index, part in enumerate(kept) if part.splitlines()[0][3:] in before]
+    return "".join([*kept[: places[0]], section, *kept[places[0] :]])
+
+
 def page(machine: Mapping[str, str], sections: Mapping[str, Sequence[Row]]) -> str:
     """Return the whole page.
 
@@ -103,4 +123,4 @@ def page(machine: Mapping[str, str], sections: Mapping[str, Sequence[Row]]) -> s
     )
     for title, rows in sections.items():
         text += f"\n## {title}\n\n{markdown(rows)}"
-    return f"{text}\n## Beside kube-proxy: another run\n\n{kube_proxy.markdown()}"
+    return f"{text}\n## {KUBE_PROXY}\n\n{kube_proxy.markdown()}"

@@ -37,9 +37,14 @@ def write(path: Path, value: object) -> None:
 
 
 class Agent:
-    """Agent that can be started repeatedly, with its files in WORK."""
+    """Agent that can be started repeatedly, with its files in WORK.
 
-    def __init__(self, services: int, endpoints: int) -> None:
+    Its rules are in the back end that the node's state leads to, or in ``backend``.
+    """
+
+    def __init__(self, services: int, endpoints: int, backend: str = "auto") -> None:
+        self.config = WORK / "config.yaml"
+        self.configure(backend)
         self.manifests = WORK / "manifests"
         self.manifests.mkdir(parents=True, exist_ok=True)
         for path in self.manifests.iterdir():
@@ -52,6 +57,13 @@ class Agent:
         )
         self.changing = {one["kind"]: one for one in objects if one["metadata"]["name"] in changing}
         self.process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, backend: str) -> None:
+        """Write a configuration with a back end of rules."""
+        write(
+            self.config,
+            {"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration", "rules": {"backend": backend}},
+        )
 
     def write_changing(self) -> None:
         """Write the manifest of the service that changes."""
@@ -66,7 +78,7 @@ class Agent:
             manager.settimeout(PATIENCE)
             began = time.perf_counter()
             self.process = subprocess.Popen(
-                [*KUBENODE, "run", "--manifests", str(self.manifests)],
+                [*KUBENODE, "run", "--config", str(self.config), "--manifests", str(self.manifests)],
                 env={"NOTIFY_SOCKET": str(address)},
                 stdout=log,
                 stderr=log,
@@ -88,7 +100,7 @@ class Agent:
     def check(self) -> None:
         """Exit with an error unless the node is converged."""
         done = subprocess.run(
-            [*KUBENODE, "plan", "--objects", str(self.manifests)],
+            [*KUBENODE, "plan", "--config", str(self.config), "--objects", str(self.manifests)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -22,8 +22,8 @@ from engine.kernel import addresses, ipset, iptables
 from engine.model.ipset import IPSet, MemberKey
 from engine.model.iptables import ChainKey
 from engine.model.link import STATIC, AddressKey, RouteKey
+from engine.model.step import Step
 from engine.plan import plan
-from engine.plan.step import Step
 
 LINK = "bench0"
 Samples = dict[str, list[float]]

@@ -16,7 +16,7 @@ import time
 
 from engine.kernel import ipvs
 from engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
-from engine.plan.step import Step
+from engine.model.step import Step
 
 
 def steps(servers: int, reals: int) -> list[Step]:

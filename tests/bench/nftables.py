@@ -1,0 +1,118 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Benchmark of the agent's rules in tables of nftables, against iptables rules and IP sets of the same agent."""
+
+from __future__ import annotations
+
+import json
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from .report import Row
+
+if TYPE_CHECKING:
+    from .node import Node
+
+ENDPOINTS = 5
+ELEMENTS = 100_000
+ROUNDS = 7
+HOUR = 3600.0
+
+
+class Size(NamedTuple):
+    """Number of Services, and the samples for each back end."""
+
+    services: int
+    rounds: int
+    events: int
+    steady: int = 0  # seconds of each round
+
+
+SIZES = (Size(100, 5, 9), Size(1002, 5, 9), Size(10000, 3, 15, 60))
+FLAT_BAR = 1.2
+TRAFFIC = ((10, 2000), (10000, 2000))  # Services, connections of each round
+
+
+def measure(node: Node) -> list[Row]:
+    """Return the rows; remove everything that the agent made."""
+    against = f"the same with `{node.run('iptables --version').strip()}` and IP sets"
+    rows: dict[str, list[Row]] = {"cold": [], "event": [], "cpu": [], "memory": []}
+    events: dict[int, list[float]] = {}
+    for size in SIZES:
+        arguments = (size.services, ENDPOINTS, size.rounds, size.events, size.steady)
+        result = json.loads(node.python("backends.py", *map(str, arguments), timeout=HOUR))
+        ours, theirs = result["nftables"], result["iptables"]
+        of = f"{size.services:,} services x {ENDPOINTS} endpoints"
+        bar = 1.0 if size.services > 1000 else None
+        rows["cold"].append(
+            Row(f"cold start to everything in place, {of}", against, ours["cold"], theirs["cold"], bar=bar)
+        )
+        rows["event"].append(
+            Row(
+                f"an endpoint is added, until the kernel has all of it, {of}",
+                against,
+                ours["event"],
+                theirs["event"],
+                1.0,
+            )
+        )
+        events[size.services] = ours["event"]
+        if size.steady:
+            rows["cpu"].append(
+                Row(f"CPU in a minute in which nothing changes, {of}", against, ours["cpu"], theirs["cpu"], bar=1.0)
+            )
+        note = f"{median(ours['memory']):.1f} MiB with nftables, {median(theirs['memory']):.1f} MiB with iptables"
+        more = [median(ours["memory"]) - median(theirs["memory"])]
+        rows["memory"].append(
+            Row(
+                f"resident memory at its largest, more than with iptables, {of}", "", more, bar=3, unit="MiB", note=note
+            )
+        )
+    small, large = SIZES[0].services, SIZES[-1].services
+    rows["event"].append(
+        Row(
+            f"the same at {large:,} services",
+            f"the same at {small:,} services",
+            events[large],
+            events[small],
+            bar=FLAT_BAR,
+        )
+    )
+    return [row for group in rows.values() for row in group] + _elements(node) + _traffic(node, against)
+
+
+def _elements(node: Node) -> list[Row]:
+    seconds = json.loads(node.python("elements.py", str(ELEMENTS), str(ROUNDS)))
+    what = f"{ELEMENTS:,} members of a set"
+    return [
+        Row(f"{what} in one transaction", "`nft -f` of the same", seconds["write"], seconds["nft -f"], bar=1.5),
+    ]
+
+
+def _traffic(node: Node, against: str) -> list[Row]:
+    rows = []
+    for services, connections in TRAFFIC:
+        result = json.loads(node.python("first_packets.py", str(services), str(ROUNDS), str(connections), timeout=HOUR))
+        ours, theirs = result["nftables"], result["iptables"]
+        of = f"{services:,} services"
+        rate, other = 1 / median(ours["connect"]), 1 / median(theirs["connect"])
+        note = f"{rate:,.0f} a second with nftables, {other:,.0f} with iptables"
+        rows += [
+            Row(
+                f"a new TCP connection through a cluster IP, {of}",
+                against,
+                ours["connect"],
+                theirs["connect"],
+                bar=1.03,
+                note=note,
+            ),
+            Row(
+                f"the first UDP packet of a flow through a cluster IP, {of}",
+                against,
+                ours["first"],
+                theirs["first"],
+                bar=1.03,
+            ),
+        ]
+    return rows
