@@ -18,6 +18,7 @@ from lab.progress import Progress
 from . import (
     agent,
     bootstrap,
+    flushed,
     health_checks,
     machine,
     modules,
@@ -46,6 +47,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Node], list[Row]]]] = {
     "tables": ("The IPVS table", tables.measure),
     "agent": ("The agent", agent.measure),
     "nftables": ("The rules in nftables", nftables.measure),
+    "flushed": ("The rules in nftables after a flush", flushed.measure),
     "scale": ("A large cluster that changes all the time", scale.measure),
     "http": ("Health checks under abuse", health_checks.measure),
     "render": ("Rendering", render.measure),

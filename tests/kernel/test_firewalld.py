@@ -30,7 +30,7 @@ LEGACY = """
 for tool in iptables ip6tables; do
   for verb in "" -save -restore; do ln -sf /usr/sbin/$tool-legacy$verb /etc/alternatives/$tool$verb; done
 done
-sed -i "s/^FirewallBackend=.*/FirewallBackend=iptables/" /etc/firewalld/firewalld.conf
+sed -i "s/^FirewallBackend=.*/FirewallBackend=$1/" /etc/firewalld/firewalld.conf
 mkdir -p /run/dbus /run/lock
 dbus-daemon --system --fork
 """
@@ -63,12 +63,12 @@ def ours(cluster: Cluster) -> dict[str, list[str]]:
 class Firewalld:
     """The daemon in the node's network, with a bus of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str = "iptables") -> None:
         with inside(NODE):
             # The daemon shares the node's /run, where iptables-legacy locks its tables. Without the lock, one
             # of two writers fails at times.
             self.root = ForeignRoot(Path("/run"), alone=False)
-        self.root.run("sh", "-ec", LEGACY)
+        self.root.run("sh", "-ec", LEGACY, "sh", backend)
         command = [*self.root.enter, "firewalld", "--nofork", "--nopid", "--debug=1"]
         self.log = (Path(tempfile.mkdtemp()) / "firewalld.log").open("w+b")
         self.daemon = subprocess.Popen(command, stdout=self.log, stderr=self.log)
@@ -100,13 +100,17 @@ class Firewalld:
         self.root.close()
 
 
-@pytest.fixture(scope="module")
-def tables(servers: object) -> None:
+def create_tables() -> None:
     """Create every table: iptables keeps an empty table once it has been used."""
     for tool in ("iptables", "ip6tables"):
         for table in TABLES:
             with inside(NODE):
                 sh(tool, "-t", table, "-S")
+
+
+@pytest.fixture(scope="module")
+def tables(servers: object) -> None:
+    create_tables()
 
 
 @pytest.fixture(scope="module")
