@@ -34,6 +34,9 @@ class Node:
         self.inventory = self.lab.directory / "inventory.yml"
         self.inventory.write_text(access.as_yaml(access.inventory(self.lab)))
         self.run(f"apt-get -qq update && apt-get -qq -y install {PACKAGES} && modprobe -a {MODULES}")
+        # networkd looks at every address that another program adds or removes: at 10,000 Services, for minutes. Its
+        # addresses stay.
+        self.run("systemctl stop systemd-networkd.socket systemd-networkd.service")
         self._copy()
 
     def _copy(self) -> None:

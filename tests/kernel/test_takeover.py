@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -253,6 +254,34 @@ def test_takeover_from_ipvs_mode_loses_no_traffic(agent: AgentProcess, servers: 
     as_recorded(recording)
 
 
+def test_nftables_leads_back_to_ipvs_mode_under_traffic(agent: AgentProcess, servers: Servers) -> None:
+    """As migrate goes back: the rules first become kube-proxy's, which it takes over by their names."""
+    recording = recorded_node(recorded.GOLDEN / "clustercidr-0.json", agent)
+    kube_proxy = {key: value for key, value in recording["config"].items() if key not in ("apiVersion", "kind")}
+    lines = [line for line in recording["state"]["ipvs"].splitlines() if line.startswith("-a -t 10.96.217.1:1167 ")]
+    serve(servers, [line.split()[4] for line in lines])
+    traffic = [Steady(name, Target("10.96.217.1", 1167)) for name in ("client1", NODE)]
+    try:
+        agent.configure(kube_proxy, rules={"backend": "nftables"})
+        agent.start("--adopt")
+        for client in traffic:
+            client.more(20)
+        assert "KUBE-" not in sh("ipset", "save") + sh("iptables-save")
+        agent.configure(kube_proxy, rules={"backend": "iptables"})
+        agent.kill(signal.SIGHUP)
+        eventually(lambda: "kubenode" not in sh("nft", "list", "tables"))
+        agent.stop()
+        agent.command("cleanup", "--forget", "--run-dir", str(agent.run))
+        for client in traffic:
+            client.more(20)
+            assert (client.failures, client.retransmitted, client.clients) == ([], 0, {NODE_IP})
+    finally:
+        for client in traffic:
+            client.close()
+    assert "kubenode" not in sh("nft", "list", "tables")
+    as_recorded(recording)
+
+
 def connections() -> int:
     """Return how many connections IPVS has balanced so far.
 
@@ -301,6 +330,7 @@ def test_takeover_from_iptables_mode_and_back_under_traffic(
         for client in traffic:
             client.more(20)
             assert client.failures == []
+            assert client.clients == {NODE_IP}  # masqueraded at every moment, by whichever rules were there
     finally:
         for client in traffic:
             client.close()

@@ -19,13 +19,15 @@ from .network import inside
 class Steady:
     """Client in a namespace, which runs from its creation until :meth:`close`.
 
-    ``failures`` has the error of every request without an answer.
+    ``failures`` has the error of every request without an answer, ``clients`` every client address that a pod saw in a
+    new connection.
     """
 
     def __init__(self, namespace: str, target: Target) -> None:
         self.requests = 0
         self.exchanges = 0
         self.failures: list[str] = []
+        self.clients: set[str] = set()
         self._namespace, self._target = namespace, target
         self._kept = Talk(namespace, target)
         self.kept_by = self._kept.say().name
@@ -57,7 +59,7 @@ class Steady:
         while not self._ending.wait(0.005):
             try:
                 talk = Talk(self._namespace, self._target)
-                talk.say()
+                self.clients.add(talk.say().client)
                 talk.abort()
                 self.requests += 1
             except OSError as error:
