@@ -45,5 +45,8 @@ class AgentControl(AgentView, Protocol):
     def look(self) -> None:
         """Compare the kernel with the desired state in slices."""
 
+    def look_at_rules(self) -> None:
+        """Do as :meth:`look` after another process changed rules: compare tables of nftables alone, if it has any."""
+
     def full(self, reason: str) -> None:
         """Compare the kernel with the desired state and repair it now."""

@@ -104,6 +104,23 @@ class PassScheduler:
         else:
             self._compare(self.reconciler.compare())
 
+    def look_at_rules(self) -> None:
+        """Do as :meth:`look` after another process changed rules: compare tables of nftables alone, if it has any.
+
+        Without its rules, new connections are not masqueraded. So the repair does not wait for the comparison of all
+        virtual servers.
+        """
+        policy, known = self.reconciler.policy, not self.waiting and self.reconciler.synced
+        if not known or policy.hold or policy.adopt or not self.reconciler.want.get("nft_table"):
+            self.look()
+            return
+        try:
+            result = self.reconciler.repair_rules()
+        except EngineError as error:
+            self._trouble(error)
+        else:
+            self._passed(result, "kernel event")
+
     def _compare(self, comparison: Generator[None, None, PassResult | None]) -> None:
         try:
             next(comparison)

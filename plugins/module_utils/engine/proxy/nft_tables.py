@@ -17,7 +17,7 @@ from ..model import ReadState, State
 from ..model.nftables import NftSet, SetKey, TableKey
 from ..model.step import Step
 
-_KINDS = ("nft_table", "nft_set", "nft_element", "nft_chain")
+KINDS = ("nft_table", "nft_set", "nft_element", "nft_chain")
 _GENERATIONS = 1 << 32
 
 
@@ -39,7 +39,7 @@ class NftTables:
             MissingError: the kernel lacks nftables, or the right is missing.
         """
         if believed is not None and self.is_current():
-            return {kind: dict(believed.get(kind, {})) for kind in _KINDS}
+            return {kind: dict(believed.get(kind, {})) for kind in KINDS}
         self._generation, state = nftables.read_generation(tables)
         self._sets = dict(state["nft_set"])
         return state

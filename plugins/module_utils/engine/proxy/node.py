@@ -82,7 +82,7 @@ class Node:
         yield
         nft_tables = {*want.get("nft_table", ()), *owned.get("nft_table", ())}
         if nft_tables:
-            have.update(self.nftables.read(nft_tables, believed))
+            have.update(self.read_nftables(want, owned, believed))
             yield
         if not nft_tables or any(keys.get(kind) for keys in (want, owned) for kind in ("set", "chain", "jump")):
             have.update((yield from self._reading_sets({*want.get("set", ()), *owned.get("set", ())})))
@@ -95,6 +95,12 @@ class Node:
             have["route"] = addresses.read_routes({key.link for key in routes})
         have.update(sysctls.read(list(want.get("sysctl", ()))))
         return have
+
+    def read_nftables(
+        self, want: ReadState, owned: Mapping[str, Collection[Any]], believed: ReadState | None = None
+    ) -> State:
+        """Return the items of the wanted and owned tables of nftables, as :meth:`reading` does."""
+        return self.nftables.read({*want.get("nft_table", ()), *owned.get("nft_table", ())}, believed)
 
     def _turn(self, servers: Collection[Any]) -> list[Any]:
         """Return the virtual servers to read in every detail in this turn."""

@@ -34,7 +34,7 @@ class KernelWatcher(PassSubscriber):
         self._events: Events | None = None
         self._rule_events: RuleEvents | None = None
         # most changes of rules are those of other processes
-        self._look = Pace(agent.loop, agent.look, self._cost, calm=_CALM, share=0.05)
+        self._look = Pace(agent.loop, agent.look_at_rules, self._cost, calm=_CALM, share=0.05)
         self._mend = Pace(agent.loop, self._mend_now, self._cost, calm=0.0, share=0.1)
         self._follow = Pace(agent.loop, self._use_node, lambda: self._following, calm=_CALM, share=0.05)
         self._following = 0.0  # seconds that the last reading of the node's addresses took

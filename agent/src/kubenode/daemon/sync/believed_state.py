@@ -56,6 +56,15 @@ class BelievedState:
                 else:
                     items[key] = value
 
+    def renew(self, news: Mapping[str, Mapping[Any, Any]]) -> None:
+        """Replace items by those that were read at once; a reading that began earlier does not know better."""
+        written, self.written = self.written, None
+        self.correct(news)
+        self.written = written
+        if written is not None:
+            for kind, values in news.items():
+                written.setdefault(kind, set()).update(values)
+
     def record(self, done: Iterable[Step], prepared: Plan) -> None:
         """Record the steps of a plan that were done, and the items that it adopted."""
         for step in done:

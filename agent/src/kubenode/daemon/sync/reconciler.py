@@ -27,6 +27,7 @@ from ...engine.proxy.diff import Differences, differing
 from ...engine.proxy.drain import policy as drain_policy
 from ...engine.proxy.drain.policy import Drain
 from ...engine.proxy.drain.store import recall, recall_holders, remember, remember_holders
+from ...engine.proxy.nft_tables import KINDS as KINDS_OF_NFTABLES
 from ...engine.proxy.planning import Claims, make_plan
 from ...engine.proxy.scope import deserving, only, spots, together
 from ...engine.proxy.takeover import keys_to_read
@@ -156,6 +157,29 @@ class Reconciler:
             believed.release(self.ledger.open(), self.want)
             self._end_adoption(report)
         return self._concluded(report, kept)
+
+    def repair_rules(self) -> PassResult:
+        """Compare the tables of nftables alone with the kernel, and repair them; that is no full pass.
+
+        A comparison in slices may be under way: it takes what this one has read and written as known better.
+        """
+        start, kept = self._clock(), self._kept()
+        with self.ledger.locked():
+            self._read_owners(self.ledger.open())
+            self.known = False
+            believed = {kind: self._believed.items.get(kind, {}) for kind in KINDS_OF_NFTABLES}
+            want = {kind: self.want.get(kind, {}) for kind in KINDS_OF_NFTABLES}
+            have = self._node.read_nftables(want, self._believed.owned, believed)
+            found = finished(differing(have, believed, want), self.progress)
+            self._believed.renew(found.news)
+            part = {kind: odd.union(found.news[kind]) for kind, odd in found.odd.items()}
+            part = together(part, self._believed.items, self.want, self.draining)
+            have, want = only(self._believed.items, part), only(self.want, part)
+            report = self._pass(self.ledger.open(), have, want, part, start)
+        others = {kind: keys for kind, keys in self.pending.items() if kind not in KINDS_OF_NFTABLES}
+        report = self._concluded(report, kept)
+        self.pending = others
+        return report
 
     def _looking(self) -> Generator[None, None, Differences]:
         have = yield from self._reading(known=True)

@@ -26,6 +26,9 @@ class Tables(Protocol):
     ) -> Generator[None, None, State]:
         """Return the kernel's items; yield after each slice of the work. ``believed`` are those known before."""
 
+    def read_nftables(self, want: ReadState, owned: Mapping[str, Any], believed: ReadState | None = None) -> State:
+        """Return the items of the wanted and owned tables of nftables alone."""
+
     def is_current(self) -> bool:
         """Tell whether no other process has changed tables of nftables since the last reading; False if unknown."""
 
