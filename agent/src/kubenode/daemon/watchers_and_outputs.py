@@ -40,6 +40,7 @@ class WatchersAndOutputs:
         commands = {
             "status": lambda: status.status(agent),
             "names": lambda: status.names(agent),
+            "services": lambda: status.services(agent),
             "sync": lambda: status.sync(agent),
         }
         self._control_socket = ControlSocket(agent.loop, agent.log, socket, commands)

@@ -101,6 +101,17 @@ def names(agent: AgentView) -> dict[str, str]:
     return {str(key): cluster.port_of(key) for key in servers} if cluster is not None else {}
 
 
+def services(agent: AgentView) -> dict[str, dict[str, Any]]:
+    """Return each desired virtual server with its Service port, and the weight of its real servers."""
+    weights: dict[Any, dict[str, int]] = {}
+    for key, value in agent.reconciler.want.get("real_server", {}).items():
+        weights.setdefault(key.server, {})[endpoint(key.address, key.port)] = value.weight
+    cluster, servers = agent.desired.cluster, agent.reconciler.want.get("virtual_server", {})
+    if cluster is None:
+        return {}
+    return {str(key): {"service": cluster.port_of(key), "real_servers": weights.get(key, {})} for key in servers}
+
+
 def sync(agent: AgentControl) -> dict[str, Any]:
     """Run a full pass now and return the status after it."""
     agent.desired.refresh()

@@ -22,7 +22,7 @@ that is created or removed between two reads shifts those after it, and one of t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from socket import AF_INET, AF_INET6, inet_ntop
 
 from ...model.ipvs import DIRECT, LOCAL, MASQUERADE, PROTOCOLS, TUNNEL, VirtualServerKey
@@ -35,7 +35,7 @@ Entry = tuple[VirtualServerKey, str, int, str, str, str, str]
 
 _READ_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 17  # some milliseconds on a slow node
-_HEADER_LINES = 3
+HEADER_LINES = 3
 _LINE = re.compile(
     r"  -> (\S+):([0-9A-F]{4}) +(\S+) +(-?\d+) +(-?\d+) +(-?\d+) *\n"  # a real server
     r"|(\S+)  (\S+) .*\n"  # a virtual server
@@ -75,9 +75,9 @@ class Records:
     def __init__(self) -> None:
         self.seen: dict[VirtualServerKey, int] = {}
         self._server: VirtualServerKey | None = None
-        self._addresses = _Addresses()  # a large table repeats few addresses and ports: each is decoded once
+        self._addresses = Addresses()  # a large table repeats few addresses and ports: each is decoded once
         self._ports = _Ports()
-        self._skip = _HEADER_LINES
+        self._skip = HEADER_LINES
 
     def real_servers(self, text: str) -> Iterator[Entry]:
         """Yield each real server as (virtual server, address, port, method, weight, active, inactive).
@@ -94,13 +94,13 @@ class Records:
             elif self._skip:
                 self._skip -= 1
             elif protocol:
-                server = self._server = _virtual_server(protocol, endpoint, addresses)
+                server = self._server = virtual_server(protocol, endpoint, addresses)
                 self.seen[server] = self.seen.get(server, 0) + 1
             else:
                 raise ValueError(f"{PATH}: not a line of this file: {other or raw!r}")
 
 
-class _Addresses(dict[str, str]):
+class Addresses(dict[str, str]):
     """Canonical addresses, by their spelling in the file."""
 
     def __missing__(self, raw: str) -> str:
@@ -116,7 +116,12 @@ class _Ports(dict[str, int]):
         return port
 
 
-def _virtual_server(protocol: str, endpoint: str, addresses: _Addresses) -> VirtualServerKey:
+def virtual_server(protocol: str, endpoint: str, addresses: Mapping[str, str]) -> VirtualServerKey:
+    """Return the key of a virtual server from its spelling in the file; ``addresses`` decodes addresses.
+
+    Raises:
+        KeyError, ValueError: the file has another form.
+    """
     if protocol == "FWM":
         return VirtualServerKey("fwmark", "", int(endpoint, 16), UNKNOWN_FAMILY)
     name = protocol.lower()

@@ -61,7 +61,7 @@ def statistics(real_servers: bool = True) -> dict[str, dict[Any, Any]]:
     reals: dict[RealServerKey, RealServerTraffic] = {}
     with connect() as socket, decoding(dump.TABLE):
         for fields in dump.server_attributes(socket):
-            servers[unpack_server(fields)[0]] = _traffic(fields, Service.STATS64, Service.STATS)
+            servers[unpack_server(fields)[0]] = server_traffic(fields)
         if real_servers:
             for server in servers:
                 for fields in dump.real_attributes(socket, server):
@@ -69,6 +69,11 @@ def statistics(real_servers: bool = True) -> dict[str, dict[Any, Any]]:
                         _traffic(fields, Dest.STATS64, Dest.STATS), *unpack_connections(fields)
                     )
     return {"virtual_server": servers, "real_server": reals}
+
+
+def server_traffic(fields: dict[int, bytes]) -> Traffic:
+    """Return the counters in the attributes of a virtual server."""
+    return _traffic(fields, Service.STATS64, Service.STATS)
 
 
 def _traffic(fields: dict[int, bytes], wide: int, narrow: int) -> Traffic:

@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Use of all virtual servers now: counters from one netlink dump, connections from one read of ``/proc/net/ip_vs``.
+
+The dump has no connections, and netlink gives these only by a request for each virtual server. Ten thousand virtual
+servers are read every few seconds, so both readers decode by position, and know each key from the last reading.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from ...model.ipvs import RealServerKey, VirtualServerKey
+from ..decoding import decoding
+from ..genetlink import HEADER_BYTES, GenericSocket
+from . import dump, proc
+from .attributes import Command, Service
+from .codec import body, unpack_server
+from .connection import connect
+from .statistics import Traffic, server_traffic
+
+# The kernel writes STATS64 last: its header, then ten counters of 64 bits, each with a header of four bytes.
+_WIDE = Struct("=HH" + "4xQ" * 10)
+_TYPE_MASK = 0x3FFF  # without the flags of a nested attribute
+_KEY = slice(HEADER_BYTES + 4, HEADER_BYTES + 4 + 44)  # AF, PROTOCOL, ADDR and PORT come first
+# A real server's line ends with "%-10d %-10d": active and inactive connections.
+_ACTIVE = slice(-21, -11)
+_NONE_ACTIVE = "0         "
+_REAL = "  -> "
+_NO_SERVER = VirtualServerKey("", "", 0, proc.UNKNOWN_FAMILY)
+
+
+class RealServerUse(NamedTuple):
+    """Weight of a real server, and the connections to it that the kernel remembers."""
+
+    weight: int
+    active: int
+    inactive: int
+
+
+class UsageReader:
+    """Reads counters and active connections again and again."""
+
+    def __init__(self) -> None:
+        self._keys: dict[bytes, VirtualServerKey] = {}  # by the bytes of their attributes
+        self._shown: dict[tuple[str, str], VirtualServerKey] = {}  # by protocol and endpoint in the file
+        self._addresses = proc.Addresses()
+
+    def counters(self) -> dict[VirtualServerKey, Traffic]:
+        """Return the counters of all virtual servers, from one dump.
+
+        Where the kernel's table can be resized, a dump meanwhile may lack some.
+
+        Raises:
+            MissingError: no ip_vs, or no right to read it.
+            KernelError: the answer cannot be decoded.
+        """
+        with connect() as socket, decoding(dump.TABLE):
+            return self._decode(_dump(socket))
+
+    def _decode(self, payloads: list[bytes]) -> dict[VirtualServerKey, Traffic]:
+        if not payloads or not _is_wide(payloads[0]):
+            return {unpack_server(fields)[0]: server_traffic(fields) for fields in map(body, payloads)}
+        known, unpack, make = self._keys, _WIDE.unpack_from, Traffic._make
+        keys: dict[bytes, VirtualServerKey] = {}
+        found: dict[VirtualServerKey, Traffic] = {}
+        for payload in payloads:
+            raw = payload[_KEY]
+            key = keys[raw] = known.get(raw) or unpack_server(body(payload))[0]
+            found[key] = make(unpack(payload, len(payload) - _WIDE.size)[2:])
+        self._keys = keys
+        return found
+
+    def active(self) -> dict[VirtualServerKey, int]:
+        """Return the active connections of all virtual servers that have some, from one read of the file.
+
+        A virtual server of a firewall mark in both families counts in that of its real servers.
+
+        Raises:
+            KernelError: the file cannot be read or decoded.
+        """
+        found: dict[VirtualServerKey, int] = {}
+        shown: dict[tuple[str, str], VirtualServerKey] = {}
+        server = _NO_SERVER
+        with connect(), decoding(f"{dump.TABLE} in {proc.PATH}"):
+            for number, piece in enumerate(proc.pieces()):
+                lines = piece.split("\n")
+                for line in lines[0 if number else proc.HEADER_LINES :]:
+                    if line.startswith(_REAL):
+                        text = line[_ACTIVE]
+                        if text != _NONE_ACTIVE:
+                            key = _with_family(server, "[" in line)
+                            found[key] = found.get(key, 0) + int(text)
+                    elif line:
+                        protocol, endpoint = line.split(None, 2)[:2]
+                        server = self._server(protocol, endpoint)
+                        shown[protocol, endpoint] = server
+        self._shown = shown
+        return found
+
+    def _server(self, protocol: str, endpoint: str) -> VirtualServerKey:
+        known = self._shown.get((protocol, endpoint))
+        return known or proc.virtual_server(protocol, endpoint, self._addresses)
+
+
+def real_server_use() -> dict[VirtualServerKey, dict[RealServerKey, RealServerUse]]:
+    """Return weight and connections of all real servers by virtual server, from one read of the file.
+
+    Raises:
+        KernelError: the file cannot be read or decoded.
+    """
+    found: dict[VirtualServerKey, dict[RealServerKey, RealServerUse]] = {}
+    records = proc.Records()
+    with connect(), decoding(f"{dump.TABLE} in {proc.PATH}"):
+        for piece in proc.pieces():
+            for shown, address, port, _method, weight, active, inactive in records.real_servers(piece):
+                server = _with_family(shown, ":" in address)
+                use = RealServerUse(int(weight), int(active), int(inactive))
+                found.setdefault(server, {})[RealServerKey(server, address, port)] = use
+    return found
+
+
+def _with_family(shown: VirtualServerKey, is_ipv6: bool) -> VirtualServerKey:
+    """Return the key of a virtual server in the file, which lacks the family of a firewall mark."""
+    return shown._replace(family=6 if is_ipv6 else 4) if shown.family == proc.UNKNOWN_FAMILY else shown
+
+
+def _dump(socket: GenericSocket) -> list[bytes]:
+    return socket.dump(socket.message(Command.GET_SERVICE))
+
+
+def _is_wide(payload: bytes) -> bool:
+    """Tell whether the counters are where this kernel's first entry must have them: compare with its attributes."""
+    if len(payload) < _WIDE.size:
+        return False
+    length, kind, *numbers = _WIDE.unpack_from(payload, len(payload) - _WIDE.size)
+    if length != _WIDE.size or kind & _TYPE_MASK != Service.STATS64:
+        return False
+    return tuple(numbers) == server_traffic(body(payload))
