@@ -74,7 +74,8 @@ ARROWS: dict[str, set[str]] = {
         "agent.daemon.loop", "agent.daemon.pass_result", "agent.log",
     },
     "agent.daemon.watchers_and_outputs": {
-        "agent._version", "agent.daemon.inputs", "agent.daemon.interfaces", "agent.daemon.outputs", "agent.daemon.sync",
+        *_VALUES, "engine.kernel", "agent._version", "agent.daemon.inputs", "agent.daemon.interfaces",
+        "agent.daemon.outputs", "agent.daemon.sync",
     },
     "agent.daemon.pass_scheduler": {
         *_VALUES, "agent.daemon.inputs", "agent.daemon.loop", "agent.daemon.pass_result", "agent.daemon.sync",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Callable
 
 from .._version import VERSION
+from ..engine.model.ipvs import VirtualServerKey
 from .inputs.kernel_watcher import KernelWatcher
 from .inputs.source_watcher import SourceWatcher
 from .interfaces import AgentControl
@@ -32,6 +33,7 @@ class WatchersAndOutputs:
         self.pass_metrics = PassMetrics(agent, self.metrics)
         self.kernel_watcher = KernelWatcher(agent)
         self._agent = agent
+        self._metrics_services: str | int = "off"
         self._source_watcher = SourceWatcher(agent.loop, agent.log, self.use_changes)
         flow_report = FlowReport(agent, self.metrics)
         self._stale_flows = StaleFlows(
@@ -62,8 +64,28 @@ class WatchersAndOutputs:
 
     def configured(self) -> None:
         """Apply the configuration: addresses to listen on, the directory to watch."""
+        self._collect_services()
         self.health_output.configured()
         self._source_watcher.follow(self._agent.desired.source)
+
+    def _collect_services(self) -> None:
+        """Begin or end the metrics that name Services; without them, nothing of theirs is imported or read."""
+        wanted = self._agent.desired.config.metrics_services
+        if wanted == self._metrics_services:
+            return
+        self._metrics_services = wanted
+        self.metrics.hide_services()
+        if wanted == "off":
+            return
+        from ..engine.kernel.ipvs.usage import UsageReader
+        from .outputs.service_metrics import ServiceMetrics
+
+        reader, most = UsageReader(), None if wanted == "all" else int(wanted)
+        self.metrics.collect = ServiceMetrics(self.metrics, most, reader.read, self._port_of).collect
+
+    def _port_of(self, key: VirtualServerKey) -> tuple[str, str, str] | None:
+        cluster = self._agent.desired.cluster
+        return cluster.peek_port(key) if cluster is not None else None
 
     def close(self) -> None:
         """Close servers, subscriptions and sockets."""

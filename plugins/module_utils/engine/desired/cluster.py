@@ -182,11 +182,22 @@ class Cluster(ObjectStore):
         A port without a name is given by its number.
         """
         self._settle()
+        found = self.peek_port(key)
+        return "" if found is None else f"{found[0]}/{found[1]}:{found[2]}"
+
+    def peek_port(self, key: VirtualServerKey) -> tuple[str, str, str] | None:
+        """Return namespace, name and port of the Service of a virtual server as last worked out; None for none.
+
+        It changes nothing, so another thread may call it while this cluster changes.
+        """
         name = self._allocator.get(key)
         if name is None:
-            return ""
-        port = self._services[name].ports[self._contributions[name].claims[key].position]
-        return f"{name[0]}/{name[1]}:{port.name or port.port}"
+            return None
+        try:
+            port = self._services[name].ports[self._contributions[name].claims[key].position]
+        except (KeyError, IndexError):
+            return None  # changed, and not worked out yet
+        return name[0], name[1], port.name or str(port.port)
 
     def whose(self, items: Iterable[Item]) -> dict[Item, str]:
         """Return the Services that these items exist for: ``namespace/name``, with commas between several.

@@ -78,6 +78,7 @@ class Config(NamedTuple):
     max_virtual_servers: int = 4096  # of one Service
     max_real_servers: int = 65536
     rules_backend: str = "auto"  # what holds rules and sets: "auto", "iptables" or "nftables"
+    metrics_services: str | int = "off"  # metrics that name Services: "off", "all", or the number of the busiest
     source: str = "manifests"  # where objects come from: "manifests" or "kubernetes"
     node_selector: tuple[tuple[str, str], ...] = ()  # labels without which another proxy serves the node
     manifests_directory: str = "/etc/kubenode/manifests"

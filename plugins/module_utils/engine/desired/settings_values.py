@@ -74,6 +74,18 @@ def one_of(*choices: str) -> Callable[[Any], str]:
     return convert
 
 
+def metrics_services(value: Any) -> str | int:
+    """Return "off", "all", or the number K of ``top: K``. YAML reads a bare ``off`` as false."""
+    if value is False or value in ("off", "all"):
+        return value or "off"
+    if isinstance(value, dict) and list(value) == ["top"]:
+        try:
+            return integer(1, (1 << 31) - 1)(value["top"])
+        except ValueError:
+            pass
+    raise ValueError("off, all, or top: K with the number of Services, at least 1")
+
+
 def seconds(value: Any) -> float:
     """Return the seconds of a Go duration such as ``1m30s``, which counts nanoseconds in 64 bits."""
     sign, rest = 1.0, value

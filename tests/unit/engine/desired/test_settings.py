@@ -116,6 +116,7 @@ OURS = {
     "allowedLoadBalancerIPs": (["198.51.100.0/24"], {"allowed_load_balancer_ips": ("198.51.100.0/24",)}),
     "maxVirtualServersPerService": (100, {"max_virtual_servers": 100}),
     "maxRealServersPerService": (1000, {"max_real_servers": 1000}),
+    "metrics.services": ({"top": 20}, {"metrics_services": 20}),
     "nodeSelector": ({"b/c": "d", "a": ""}, {"node_selector": (("a", ""), ("b/c", "d"))}),
     "source.manifests.directory": ("/srv/manifests", {"manifests_directory": "/srv/manifests"}),
     "source.kubernetes.kubeconfig": ("/etc/k", {"source": "kubernetes", "kubernetes_kubeconfig": "/etc/k"}),

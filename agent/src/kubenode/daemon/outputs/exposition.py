@@ -44,6 +44,18 @@ class Metric:
             yield f"{self.name}{braces(zip(self.labels, labels))} {number(value)}"
 
 
+class PreparedMetric(Metric):
+    """A metric whose samples are lines already: one scrape may have tens of thousands."""
+
+    def __init__(self, kind: str, name: str, text: str, labels: Sequence[str] = ()) -> None:
+        super().__init__(kind, name, text, labels)
+        self.samples: list[str] = []
+
+    def lines(self) -> Iterable[str]:
+        """Return the samples."""
+        return self.samples or super().lines()
+
+
 class Histogram:
     """A histogram with upper bounds ``buckets``, in seconds where the name says so."""
 

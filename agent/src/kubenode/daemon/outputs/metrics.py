@@ -11,10 +11,12 @@ dashboards and alerts keep working. ``kubenode_*`` are specific to this agent. F
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Callable
 
-from .exposition import Histogram, Metric, exposition
+from .exposition import Histogram, Metric, PreparedMetric, exposition
 
 FAMILIES = {4: "IPv4", 6: "IPv6"}
+SERVICE_LABELS = ("namespace", "service", "port")
 MOST_LOSERS = 20  # Services that are named: tenants can have any number of them
 _SYNC_BUCKETS = [0.001 * 2**power for power in range(15)]
 _PROGRAMMING_BUCKETS = [0, 0.25, 0.5, *range(1, 60), *range(60, 120, 5), *range(120, 301, 30)]
@@ -134,6 +136,29 @@ class Metrics:
             "kubenode_refused_addresses",
             "Addresses of Services that may not be served, and Services that are too large.",
         )
+        service = "kubenode_service_"
+        self.service_connections = PreparedMetric(
+            "counter",
+            f"{service}connections_total",
+            "Connections to a Service port since the agent started.",
+            SERVICE_LABELS,
+        )
+        self.service_packets = PreparedMetric(
+            "counter",
+            f"{service}packets_total",
+            "Packets of a Service port since the agent started, in and out.",
+            SERVICE_LABELS,
+        )
+        self.service_bytes = PreparedMetric(
+            "counter",
+            f"{service}bytes_total",
+            "Bytes of a Service port since the agent started, in and out.",
+            SERVICE_LABELS,
+        )
+        self.service_active = PreparedMetric(
+            "gauge", f"{service}active_connections", "Active connections of a Service port.", SERVICE_LABELS
+        )
+        self.collect: Callable[[], None] | None = None  # called before each rendering
         self.resident = Metric("gauge", "process_resident_memory_bytes", "Resident memory size in bytes.")
         self.cpu = Metric("counter", "process_cpu_seconds_total", "Total user and system CPU time spent in seconds.")
         self.start_time = Metric(
@@ -152,8 +177,17 @@ class Metrics:
 
     def text(self) -> str:
         """Return all metrics in the exposition format."""
+        collect = self.collect  # the agent's thread may replace it
+        if collect is not None:
+            collect()
         self._process()
         return exposition(self._all())
+
+    def hide_services(self) -> None:
+        """Drop the metrics that name Services."""
+        self.collect = None
+        for metric in (self.service_connections, self.service_packets, self.service_bytes, self.service_active):
+            metric.samples = []
 
     def _all(self) -> Iterable[Metric | Histogram]:
         return [value for value in vars(self).values() if isinstance(value, (Metric, Histogram))]

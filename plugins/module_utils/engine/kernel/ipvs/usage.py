@@ -48,6 +48,10 @@ class UsageReader:
         self._shown: dict[tuple[str, str], VirtualServerKey] = {}  # by protocol and endpoint in the file
         self._addresses = proc.Addresses()
 
+    def read(self) -> tuple[dict[VirtualServerKey, Traffic], dict[VirtualServerKey, int]]:
+        """Return the results of :meth:`counters` and :meth:`active`."""
+        return self.counters(), self.active()
+
     def counters(self) -> dict[VirtualServerKey, Traffic]:
         """Return the counters of all virtual servers, from one dump.
 
