@@ -17,7 +17,7 @@ ARTIFACT := $(CACHE)/dist/kubenode-ipvs-$(shell sed -n 's/^version: //p' galaxy.
 # What the bundle and the artifact are built from.
 files = $(shell find $(wildcard $1) -type f ! -name '*.py[co]' ! -path '$(BUNDLE)')
 AGENT_SOURCES := $(call files,agent plugins/module_utils/engine plugins/module_utils/manifests)
-SOURCES := $(call files,galaxy.yml $(wildcard *.md) changelogs docs meta playbooks plugins roles tests/config.yml tests/sanity)
+SOURCES := $(call files,galaxy.yml $(wildcard *.md) changelogs deploy docs meta playbooks plugins roles tests/config.yml tests/sanity)
 
 # Everything a run leaves behind is in this clone: .venv, .cache and the bundle.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)

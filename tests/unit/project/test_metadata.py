@@ -79,7 +79,7 @@ def test_the_artifact_has_what_a_user_needs_and_nothing_else(tmp_path: Path) -> 
     described = {"COPYING", "FILES.json", "MANIFEST.json", "changelogs", "docs", "meta", "tests"} | {
         path.name for path in ROOT.glob("*.md")
     }
-    assert top == described | {"playbooks", "plugins", "roles"}
+    assert top == described | {"deploy", "playbooks", "plugins", "roles"}
     assert [member.name for member in members if member.issym()] == []
     assert [member.name for member in members if re.search(r"__pycache__|\.pyc$|/\.", member.name)] == []
     for_ansible_test = {member.name.split("/")[1] for member in members if member.name.startswith("tests/")}
