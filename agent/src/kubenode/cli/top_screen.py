@@ -51,6 +51,9 @@ class Screen:
             os.set_blocking(end, False)
         for number in (signal.SIGTERM, signal.SIGHUP):
             self._handlers[number] = signal.signal(number, _end)
+        self._handlers[signal.SIGTSTP] = signal.signal(
+            signal.SIGTSTP, signal.SIG_IGN
+        )  # the shell would get this screen
         self._handlers[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, self._resized)
         self._saved = termios.tcgetattr(self._input)
         try:
