@@ -64,6 +64,10 @@ def test_removed_virtual_server_takes_nothing_back(cluster: Cluster) -> None:
 
 def test_reload_changes_the_named_services(cluster: Cluster) -> None:
     cluster.reconfigure(metrics={"services": {"top": 1}})
-    eventually(lambda: len(scrape("connections")) == 1)
+    name = LABELS["service"]
+    talk = Talk("client1", cluster_ip(WEB, 4))
+    talk.say()
+    eventually(lambda: scrape("active_connections") == {name: 1})
+    talk.abort()
     cluster.reconfigure(metrics={"services": "off"})
     eventually(lambda: scrape("connections") == {})

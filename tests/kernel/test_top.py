@@ -95,6 +95,7 @@ def test_counters_equal_the_complete_reading(cluster: Cluster) -> None:
                 if value.active:
                     active[key.server] = active.get(key.server, 0) + value.active
             assert reader.active() == active
+            assert reader.active(list(whole["virtual_server"])) == active  # few: by a request for each
             used = {key: use for its in real_server_use().values() for key, use in its.items()}
             assert {key: (use.active, use.inactive) for key, use in used.items()} == {
                 key: (value.active, value.inactive) for key, value in whole["real_server"].items()

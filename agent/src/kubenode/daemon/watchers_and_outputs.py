@@ -81,7 +81,7 @@ class WatchersAndOutputs:
         from .outputs.service_metrics import ServiceMetrics
 
         reader, most = UsageReader(), None if wanted == "all" else int(wanted)
-        self.metrics.collect = ServiceMetrics(self.metrics, most, reader.read, self._port_of).collect
+        self.metrics.collect = ServiceMetrics(self.metrics, most, reader, self._port_of).collect
 
     def _port_of(self, key: VirtualServerKey) -> tuple[str, str, str] | None:
         cluster = self._agent.desired.cluster

@@ -14,10 +14,10 @@ the agent counts nothing twice. A Service that is removed and comes back continu
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from heapq import nlargest
 from operator import attrgetter
-from typing import Any, Callable
+from typing import Any, Callable, Optional, Protocol
 
 from ...engine.errors import EngineError
 from ...engine.model.ipvs import VirtualServerKey
@@ -25,8 +25,8 @@ from .exposition import braces
 from .metrics import SERVICE_LABELS, Metrics
 
 ServicePort = tuple[str, str, str]  # namespace, name, port
-# Counters (statistics.Traffic), and active connections where there are some, by virtual server.
-Reading = tuple[Mapping[VirtualServerKey, Any], Mapping[VirtualServerKey, int]]
+Counters = Mapping[VirtualServerKey, Any]  # statistics.Traffic
+Keys = Optional[Collection[VirtualServerKey]]  # None: all
 
 _MOST_GONE = 10_000  # Services without a virtual server whose totals are kept
 _HALF_LIFE = 600.0  # seconds after which a packet counts half for the choice of the busiest
@@ -44,6 +44,16 @@ class _Series:
         self.load = 0.0
 
 
+class Reader(Protocol):
+    """Reader of the kernel's table; :class:`~..engine.kernel.ipvs.usage.UsageReader` is the real one."""
+
+    def counters(self) -> Counters:
+        """Return the counters of all virtual servers."""
+
+    def active(self, of: Keys = None) -> Mapping[VirtualServerKey, int]:
+        """Return active connections where there are some, at least of these virtual servers."""
+
+
 class ServiceMetrics:
     """Reads the kernel at each rendering of the metrics, which happens once a second at most.
 
@@ -55,39 +65,52 @@ class ServiceMetrics:
         self,
         metrics: Metrics,
         most: int | None,
-        read: Callable[[], Reading],
+        reader: Reader,
         port_of: Callable[[VirtualServerKey], ServicePort | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metrics = metrics
         self._most = most
-        self._read = read
+        self._reader = reader
         self._port_of = port_of
         self._clock = clock
         self._read_at: float | None = None
         self._last: dict[VirtualServerKey, tuple[int, int, int]] = {}
         self._series: dict[ServicePort, _Series] = {}
+        self._series_of: dict[VirtualServerKey, _Series] = {}  # in the last reading
         self._sorted: list[_Series] = []
 
     def collect(self) -> None:
         """Update the metrics; if the kernel cannot be read, they have no samples."""
         try:
-            counters, active = self._read()
+            shown = self._chosen(self._add(self._reader.counters()))
+            self._count_active(shown)
         except EngineError:
-            self._show(())
-            return
-        present = self._add(counters, active)
-        if self._most is None or len(present) <= self._most:
-            if present.keys() != {series.labels for series in self._sorted}:
-                self._sorted = [present[labels] for labels in sorted(present)]
-            self._show(self._sorted)
-        else:
-            busiest = nlargest(self._most, present.values(), key=attrgetter("load"))
-            self._show(sorted(busiest, key=attrgetter("labels")))
+            shown = ()
+        self._show(shown)
 
-    def _add(
-        self, counters: Mapping[VirtualServerKey, Any], active: Mapping[VirtualServerKey, int]
-    ) -> dict[ServicePort, _Series]:
+    def _chosen(self, present: Mapping[ServicePort, _Series]) -> Sequence[_Series]:
+        """Return the series to show, by name."""
+        if self._most is not None and len(present) > self._most:
+            busiest = nlargest(self._most, present.values(), key=attrgetter("load"))
+            return sorted(busiest, key=attrgetter("labels"))
+        if present.keys() != {series.labels for series in self._sorted}:
+            self._sorted = [present[labels] for labels in sorted(present)]
+        return self._sorted
+
+    def _count_active(self, shown: Collection[_Series]) -> None:
+        of: Keys = None
+        if self._most is not None:
+            chosen = {series.labels for series in shown}
+            of = [key for key, series in self._series_of.items() if series.labels in chosen]
+        for series in shown:
+            series.active = 0
+        for key, count in self._reader.active(of).items():
+            series_of_key = self._series_of.get(key)
+            if series_of_key is not None:
+                series_of_key.active += count
+
+    def _add(self, counters: Counters) -> dict[ServicePort, _Series]:
         """Add a reading; return the series of the Service ports that have a virtual server."""
         now = self._clock()
         is_first = self._read_at is None
@@ -95,17 +118,16 @@ class ServiceMetrics:
         fading = 0.5 ** (elapsed / _HALF_LIFE)
         self._read_at = now
         for series in self._series.values():
-            series.active = 0
             series.load *= fading
         known, last, port_of = self._series, self._last, self._port_of
+        series_of: dict[VirtualServerKey, _Series] = {}
         present: dict[ServicePort, _Series] = {}
         latest: dict[VirtualServerKey, tuple[int, int, int]] = {}
         for key, traffic in counters.items():
             labels = port_of(key)
             if labels is None:
                 continue
-            series = present[labels] = known.get(labels) or known.setdefault(labels, _Series(labels))
-            series.active += active.get(key, 0)
+            series = series_of[key] = present[labels] = known.get(labels) or known.setdefault(labels, _Series(labels))
             connections, packets = traffic.connections, traffic.packets_in + traffic.packets_out
             octets = traffic.bytes_in + traffic.bytes_out
             latest[key] = (connections, packets, octets)
@@ -123,7 +145,7 @@ class ServiceMetrics:
         for key in last.keys() - latest.keys():
             if key not in counters and port_of(key) is not None:
                 latest[key] = last[key]  # a dump may lack an entry while the kernel's table is resized
-        self._last = latest
+        self._last, self._series_of = latest, series_of
         self._forget(present)
         return present
 
@@ -133,7 +155,7 @@ class ServiceMetrics:
         for labels in [labels for labels in self._series if labels not in present][: max(0, surplus)]:
             del self._series[labels]
 
-    def _show(self, shown: Iterable[_Series]) -> None:
+    def _show(self, shown: Collection[_Series]) -> None:
         metrics = self._metrics
         for metric, value in (
             (metrics.service_connections, "connections"),

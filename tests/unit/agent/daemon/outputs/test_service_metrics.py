@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,21 @@ class Node:
 
     def __init__(self, most: int | None = None) -> None:
         self.metrics = Metrics("1")
-        self.counters: dict[VirtualServerKey, Traffic] = {}
-        self.active: dict[VirtualServerKey, int] = {}
+        self.table: dict[VirtualServerKey, Traffic] = {}
+        self.connections: dict[VirtualServerKey, int] = {}
         self.names: dict[VirtualServerKey, ServicePort] = dict(NAMES)
         self.now = 0.0
         self.broken = False
-        services = ServiceMetrics(self.metrics, most, self._read, self.names.get, lambda: self.now)
+        services = ServiceMetrics(self.metrics, most, self, self.names.get, lambda: self.now)
         self.metrics.collect = services.collect
 
-    def _read(self) -> tuple[dict[VirtualServerKey, Traffic], dict[VirtualServerKey, int]]:
+    def counters(self) -> dict[VirtualServerKey, Traffic]:
         if self.broken:
             raise KernelError("no")
-        return dict(self.counters), dict(self.active)
+        return dict(self.table)
+
+    def active(self, of: Collection[VirtualServerKey] | None = None) -> dict[VirtualServerKey, int]:
+        return {key: count for key, count in self.connections.items() if of is None or key in of}
 
     def scrape(self, metric: str = "connections") -> dict[str, float]:
         """Return one metric by the name of the Service."""
@@ -57,52 +61,52 @@ class Node:
 @pytest.fixture
 def node() -> Node:
     found = Node()
-    found.counters = {WEB: Traffic(100), NODE_PORT: Traffic(50), DNS: Traffic(7), FOREIGN: Traffic(9)}
+    found.table = {WEB: Traffic(100), NODE_PORT: Traffic(50), DNS: Traffic(7), FOREIGN: Traffic(9)}
     assert found.scrape() == {"web": 0, "dns": 0}
     return found
 
 
 def test_differences_of_a_service_add_up(node: Node) -> None:
-    node.counters[WEB] = Traffic(103, 5, 4, 50, 40)
-    node.counters[NODE_PORT] = Traffic(51, 1, 0, 10, 0)
-    node.active = {WEB: 2, NODE_PORT: 1, FOREIGN: 9}
+    node.table[WEB] = Traffic(103, 5, 4, 50, 40)
+    node.table[NODE_PORT] = Traffic(51, 1, 0, 10, 0)
+    node.connections = {WEB: 2, NODE_PORT: 1, FOREIGN: 9}
     assert node.scrape() == {"web": 4, "dns": 0}
     assert (node.scrape("packets")["web"], node.scrape("bytes")["web"]) == (10, 100)
     assert node.scrape("active_connections") == {"web": 3, "dns": 0}
 
 
 def test_replaced_virtual_server_continues_its_service(node: Node) -> None:
-    node.counters[WEB] = Traffic(105)
+    node.table[WEB] = Traffic(105)
     assert node.scrape()["web"] == 5
-    node.counters[WEB] = Traffic(3)  # made again
+    node.table[WEB] = Traffic(3)  # made again
     assert node.scrape()["web"] == 8
-    del node.counters[WEB], node.counters[NODE_PORT]
+    del node.table[WEB], node.table[NODE_PORT]
     assert "web" not in node.scrape()
     node.names.pop(WEB)
     node.scrape()
     node.names[WEB] = NAMES[WEB]
-    node.counters[WEB] = Traffic(4)
+    node.table[WEB] = Traffic(4)
     assert node.scrape()["web"] == 12
 
 
 def test_new_virtual_server_counts_from_zero(node: Node) -> None:
     late = VirtualServerKey("udp", "10.96.0.3", 53, 4)
-    node.counters[late], node.names[late] = Traffic(6), ("kube-system", "late", "53")
+    node.table[late], node.names[late] = Traffic(6), ("kube-system", "late", "53")
     assert node.scrape()["late"] == 6
 
 
 def test_entry_that_one_dump_lacks_counts_once(node: Node) -> None:
-    missing = node.counters.pop(DNS)
+    missing = node.table.pop(DNS)
     node.scrape()
-    node.counters[DNS] = missing._replace(connections=9)
+    node.table[DNS] = missing._replace(connections=9)
     assert node.scrape()["dns"] == 2
 
 
 def test_virtual_server_that_changes_hands_counts_for_each(node: Node) -> None:
-    node.counters[DNS] = Traffic(10)
+    node.table[DNS] = Traffic(10)
     assert node.scrape()["dns"] == 3
     node.names[DNS] = ("kube-system", "dns2", "dns")
-    node.counters[DNS] = Traffic(14)
+    node.table[DNS] = Traffic(14)
     assert node.scrape() == {"web": 0, "dns2": 4}
 
 
@@ -115,13 +119,15 @@ def test_unreadable_kernel_has_no_samples_for_a_while(node: Node) -> None:
 
 def test_top_names_the_busiest_lately() -> None:
     node = Node(most=1)
-    node.counters = {WEB: Traffic(), DNS: Traffic()}
+    node.table = {WEB: Traffic(), DNS: Traffic()}
     node.scrape()
-    node.counters = {WEB: Traffic(1, packets_in=1000), DNS: Traffic(1, packets_in=10)}
+    node.table = {WEB: Traffic(1, packets_in=1000), DNS: Traffic(1, packets_in=10)}
     assert node.scrape() == {"web": 1}
     node.now = 6000  # ten half-lives
-    node.counters[DNS] = Traffic(2, packets_in=40)
+    node.table[DNS] = Traffic(2, packets_in=40)
+    node.connections = {WEB: 3, DNS: 4}
     assert node.scrape() == {"dns": 2}
+    assert node.scrape("active_connections") == {"dns": 4}
 
 
 CHANGES = st.lists(
@@ -135,22 +141,22 @@ def test_totals_never_go_backwards(changes: list[tuple[VirtualServerKey, str, in
     node = Node()
     before: dict[str, float] = {}
     for key, what, amount in changes:
-        old = node.counters.get(key, Traffic())
+        old = node.table.get(key, Traffic())
         if what == "add":
-            node.counters[key] = Traffic(old.connections + amount)
+            node.table[key] = Traffic(old.connections + amount)
         elif what == "reset":
-            node.counters[key] = Traffic(amount)
+            node.table[key] = Traffic(amount)
         elif what == "rename":
             node.names[key] = NAMES[DNS] if node.names[key] == NAMES[WEB] else NAMES[WEB]
         else:
-            node.counters.pop(key, None)
+            node.table.pop(key, None)
         now = node.scrape()
         assert all(now[name] >= before.get(name, 0) for name in now)
         before.update(now)
 
 
 def test_promtool_accepts_service_metrics(node: Node) -> None:
-    node.counters[DNS] = Traffic(9)
+    node.table[DNS] = Traffic(9)
     done = subprocess.run(
         ["promtool", "check", "metrics"], input=node.metrics.text(), capture_output=True, text=True, check=False
     )
