@@ -12,6 +12,7 @@ COMMANDS = {
     "apply": "converge this node with the manifests, once",
     "show": "show this node's virtual servers with owner, Service, real servers, connections and problems",
     "top": "show the traffic of Services, continuously",
+    "explain": "explain why a connection arrives or does not arrive",
     "status": "show whether the agent runs and the node is converged",
     "check": "check the node's prerequisites",
     "adopt": "let the agent take over unowned items with its names, once",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import Callable
 
 from ..configuration import load
 from ..engine.desired.cluster import Cluster
@@ -18,16 +19,23 @@ from ..engine.model import State
 from ..manifests.directory import Manifests
 from ..paths import CONFIG, SNAPSHOT, STATE
 
+Report = Callable[[str], None]
 
-def configuration(options: argparse.Namespace) -> Config:
-    """Return the configuration; its warnings go to standard error."""
+
+def complain(text: str) -> None:
+    """Print a warning on standard error."""
+    print(f"kubenode: {text}", file=sys.stderr)
+
+
+def configuration(options: argparse.Namespace, report: Report = complain) -> Config:
+    """Return the configuration; its warnings go to ``report``."""
     config, warnings = load(options.config or CONFIG, required=options.config is not None)
     for warning in warnings if options.config is not None else ():
-        complain(warning)
+        report(warning)
     return config
 
 
-def manifests(path: str) -> Manifests:
+def manifests(path: str, report: Report = complain) -> Manifests:
     """Return the manifests at ``path``, read.
 
     Raises:
@@ -40,7 +48,7 @@ def manifests(path: str) -> Manifests:
     if source.unknown:
         raise EngineError("; ".join(source.problems[name] for name in sorted(source.unknown)))
     for problem in source.problems.values():
-        complain(problem)
+        report(problem)
     return source
 
 
@@ -49,22 +57,22 @@ def usual_objects(config: Config) -> str:
     return os.path.join(STATE, SNAPSHOT) if config.source == "kubernetes" else config.manifests_directory
 
 
-def cluster(config: Config, facts: NodeFacts, source: Manifests) -> Cluster:
-    """Return the cluster of all objects; problems of single objects go to standard error."""
+def cluster(config: Config, facts: NodeFacts, source: Manifests, report: Report = complain) -> Cluster:
+    """Return the cluster of all objects; problems of single objects go to ``report``."""
     desired = Cluster(config, facts)
-    desired.use_api_servers(_api_servers(config, source.path))
+    desired.use_api_servers(_api_servers(config, source.path, report))
     for item in source.objects():
         try:
             desired.put(item)
         except InputError as error:
-            complain(str(error))
+            report(str(error))
     for texts in (*desired.problems.values(), *desired.warnings.values()):
         for text in texts:
-            complain(text)
+            report(text)
     return desired
 
 
-def _api_servers(config: Config, objects: str) -> frozenset[str]:
+def _api_servers(config: Config, objects: str, report: Report) -> frozenset[str]:
     """Return the API servers' addresses that configuration, kubeconfig and the agent's snapshot name."""
     if config.source != "kubernetes":
         return frozenset()
@@ -72,18 +80,18 @@ def _api_servers(config: Config, objects: str) -> frozenset[str]:
 
     addresses, trouble = named(config.kubernetes_kubeconfig or config.kubeconfig, config.kubernetes_server)
     if trouble:
-        complain(trouble)
+        report(trouble)
     return addresses | remembered(objects)
 
 
-def this_node(options: argparse.Namespace) -> tuple[Cluster, Manifests]:
+def this_node(options: argparse.Namespace, report: Report = complain) -> tuple[Cluster, Manifests]:
     """Return the cluster for the local node, and its manifests."""
     from ..engine.proxy import node
 
-    config = configuration(options)
-    source = manifests(options.objects or usual_objects(config))
+    config = configuration(options, report)
+    source = manifests(options.objects or usual_objects(config), report)
     facts = node.facts(options.node or config.hostname_override or node.name())
-    return cluster(config, facts, source), source
+    return cluster(config, facts, source, report), source
 
 
 def wanted(cluster: Cluster) -> State:
@@ -91,8 +99,3 @@ def wanted(cluster: Cluster) -> State:
     from ..engine.kernel.ipv6 import possible
 
     return possible(cluster.state())
-
-
-def complain(text: str) -> None:
-    """Print a warning on standard error."""
-    print(f"kubenode: {text}", file=sys.stderr)

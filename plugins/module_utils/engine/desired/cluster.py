@@ -20,7 +20,7 @@ from .context import Context, context, known, node_problems
 from .local_endpoints import HealthCheck, LocalEndpoints
 from .node_facts import NodeFacts
 from .object_store import API_SERVERS, ObjectName, ObjectStore
-from .service_vips import NOTHING, AddressPort, Contribution, Name, Origin, contribution
+from .service_vips import NOTHING, AddressPort, Contribution, Name, Origin, ServiceVip, contribution
 from .settings import Config
 from .static_state import StaticState
 from .union import Item, Union, shared_items
@@ -199,6 +199,16 @@ class Cluster(ObjectStore):
             return None  # changed, and not worked out yet
         return name[0], name[1], port.name or str(port.port)
 
+    def holder_of(self, key: VirtualServerKey) -> tuple[Name, ServiceVip] | None:
+        """Return the Service that holds a virtual server, with its claim; None for none."""
+        self._settle()
+        name = self._allocator.get(key)
+        return None if name is None else (name, self._contributions[name].claims[key])
+
+    def context_of(self, fam: int) -> Context:
+        """Return one family's view of the node."""
+        return next(item for item in self._contexts if item.family == fam)
+
     def whose(self, items: Iterable[Item]) -> dict[Item, str]:
         """Return the Services that these items exist for: ``namespace/name``, with commas between several.
 
@@ -273,9 +283,7 @@ class Cluster(ObjectStore):
         service = self._services.get(name)
         new, age = NOTHING, NEVER
         if service is not None:
-            slices = self._slices.get(name, {})
-            ordered = [slices[key] for key in sorted(slices)]
-            new, age = self._contribution(service, ordered), (service.created, *name)
+            new, age = self._contribution(service, self.slices_of(name)), (service.created, *name)
         if age != self._ages.get(name, age):
             yield from self._replace(name, NOTHING)  # re-created under its old name: its claims rank as new
         self._ages[name] = age

@@ -42,6 +42,15 @@ class ObjectStore:
         self.warnings: dict[ObjectName, tuple[str, ...]] = {}
         self._dirty: set[Name] = set()
 
+    def services(self) -> Mapping[Name, Service]:
+        """Return the Services that a proxy serves, by namespace and name."""
+        return self._services
+
+    def slices_of(self, name: Name) -> list[EndpointSlice]:
+        """Return the EndpointSlices of a Service, in the order of their names."""
+        found = self._slices.get(name, {})
+        return [found[key] for key in sorted(found)]
+
     def put(self, obj: Mapping[str, Any]) -> None:
         """Add or replace an object; objects of other kinds are ignored.
 

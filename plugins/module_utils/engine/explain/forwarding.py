@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..desired.node_addresses import DUMMY, LOOPBACK
 from ..model.ipvs import DIRECT, MASQUERADE, TUNNEL, RealServer, RealServerKey, VirtualServerKey
 from ..model.net import contains
 from .flow import Decision, Outcome, Packet, Target
@@ -129,7 +130,12 @@ def _way_back(
     if route is None or route.is_local:
         text = "the real server is on the node itself: its answer stays here"
         return "", (Decision("way back", text),)
-    if not is_masqueraded and not view.is_local(client):
+    if not is_masqueraded and view.is_local(client):
+        own = view.route(client)
+        if route.gateway and own is not None and own.link in (DUMMY, LOOPBACK):
+            text = f"the answer is lost: {sent.destination} sees the virtual address {client}, which each node has"
+            return text, (Decision("way back", text),)
+    elif not is_masqueraded:
         problem = _past_the_node(view, client, sent.destination, route, to_client)
         if problem:
             return problem, (Decision("way back", problem),)

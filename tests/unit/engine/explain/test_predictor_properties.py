@@ -111,4 +111,5 @@ def test_served_flows_are_delivered_in_both_back_ends(seed: int) -> None:
             by_iptables, by_nftables = (predict(view, flow) for view in views)
             check(cluster, by_iptables, state)
             assert by_iptables.outcome() == by_nftables.outcome()
-            assert by_iptables.is_certain and by_nftables.is_certain
+            assert by_iptables.is_certain
+            assert by_nftables.is_certain
