@@ -112,6 +112,18 @@ class Ledger:
             keys.setdefault(kind, {})[key] = other
         return keys
 
+    def owners_of(self, kind: str, keys: Iterable[Any]) -> dict[Any, str]:
+        """Return the owners of these keys of one kind; keys that nobody claims are left out."""
+        found = {}
+        for key in keys:
+            for (owner,) in self._query("SELECT owner FROM claim WHERE kind = ? AND key = ?", kind, encode(key)):
+                found[key] = readable(owner)
+        return found
+
+    def kinds(self, owner: str) -> set[str]:
+        """Return the kinds of the items that an owner claims."""
+        return {str(kind) for (kind,) in self._query("SELECT DISTINCT kind FROM claim WHERE owner = ?", owner)}
+
     def written_by_others(self) -> bool:
         """Tell whether other processes have written since the last call; True for the first call."""
         ((version,),) = self._query("PRAGMA data_version")

@@ -93,7 +93,7 @@ ARROWS: dict[str, set[str]] = {
     },
     "agent.daemon": set(),
     "agent.cli": {
-        *_ENGINE, "engine.render", "manifests", "agent._version", "agent.configuration", "agent.daemon.agent",
+        *_ENGINE, "engine.kubernetes", "engine.render", "manifests", "agent._version", "agent.configuration", "agent.daemon.agent",
         "agent.daemon.inputs", "agent.daemon.outputs", "agent.log", "agent.paths",
     },
     "agent.__main__": {"agent.cli"},

@@ -24,13 +24,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..engine.errors import EngineError
 from .commands import USAGE_ERROR
 
 if TYPE_CHECKING:
     from ..engine.desired.cluster import Cluster
+    from ..engine.explain.flow import Flow
+    from ..engine.explain.view import NodeView
+    from ..engine.ledger import Ledger
 
 UNJUDGED = 2
 _SYNTAX = "expected PROTOCOL SOURCE ADDRESS:PORT, --service NAMESPACE/NAME, or --node-port PORT"
@@ -60,6 +63,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the explanation."""
+    import gc
+
+    gc.disable()  # the process ends soon, and the objects of a large cluster would be searched again and again
     from .explain_flow import WrongFlowError
 
     try:
@@ -80,19 +86,17 @@ def _explain(options: argparse.Namespace) -> int:
     from .explain_observe import observed, probe_fault
 
     _check(options)
-    cluster, objects, lacking = _desired(options)
-    flow = requested(options, cluster)
-    sysctls = cluster.state()["sysctl"] if cluster is not None else {}
-    view = read_view(flow, sysctls)
+    known = _desired(options)
+    flow = requested(options, known.cluster)
+    view = read_view(flow, known.cluster.state()["sysctl"] if known.cluster is not None else {})
     flow = arriving(options, flow, view)
-    owners, trouble = _owners(options.run_dir)
-    case = case_of(view, flow, cluster, objects, owners)
+    case = case_of(view, flow, known.cluster, known.services, _owners(known, view, flow), known.backend)
     fault = find(case)
     seen: dict[str, Any] = {}
     if options.observe or options.probe:
         seen = observed(flow, case.path, options.observe, options.probe, options.netns or "")
         fault = fault or probe_fault(case, seen)
-    answer = report(case, fault, [*lacking, *trouble, *view.host.lacking], seen)
+    answer = report(case, fault, [*known.lacking, *view.host.lacking], seen)
     _print(answer, options.format)
     return {"arrives": 0, "unknown": UNJUDGED}.get(answer["verdict"], 1)
 
@@ -121,29 +125,44 @@ def _check(options: argparse.Namespace) -> None:
             raise WrongFlowError(f"--netns is {options.netns!r}, expected a network namespace of: ip netns list")
 
 
-def _desired(options: argparse.Namespace) -> tuple[Cluster | None, dict[tuple[str, str], Any], list[str]]:
-    """Return the cluster, the Services as objects, and what is missing if the objects cannot be read."""
+class _Known(NamedTuple):
+    """The desired state: the cluster (None if unknown), the Services as objects, rules back end, ledger; what lacks."""
+
+    cluster: Cluster | None
+    services: dict[tuple[str, str], Any]
+    backend: str
+    ledger: Ledger | None
+    lacking: list[str]
+
+
+def _desired(options: argparse.Namespace) -> _Known:
+    """Return the desired state; an unreadable source or ledger is named, and is no error."""
     from ..engine.proxy.drain.store import recall_holders
+    from ..engine.proxy.rules_backend import choose
     from ..paths import OWNER
     from .desired import this_node
 
+    lacking = []
+    ledger = _ledger(options.run_dir)
+    if ledger is None:
+        lacking.append(f"the ledger ({options.run_dir}/ledger.db): owners are unknown")
+    kinds = {} if ledger is None else {kind: (kind,) for kind in ledger.kinds(OWNER)}
     try:
         cluster, source = this_node(options, lambda _text: None)
     except EngineError as error:
-        return None, {}, [f"the desired state ({error}): the objects are unknown, and no fault can be told from them"]
-    objects = {}
+        lacking.append(f"the desired state: {error}; without it, no item can be told from another program's")
+        return _Known(None, {}, choose("auto", lambda: kinds).backend, ledger, lacking)
+    services = {}
     for item in source.objects():
         metadata = item.get("metadata")
         if item.get("kind") == "Service" and isinstance(metadata, dict):
-            objects[str(metadata.get("namespace") or "default"), str(metadata.get("name"))] = item
-    ledger = _ledger(options.run_dir)
+            services[str(metadata.get("namespace") or "default"), str(metadata.get("name"))] = item
     if ledger is not None:
         cluster.resume(recall_holders(ledger, OWNER))
-        ledger.close()
-    return cluster, objects, []
+    return _Known(cluster, services, choose(cluster.config.rules_backend, lambda: kinds).backend, ledger, lacking)
 
 
-def _ledger(directory: str) -> Any:
+def _ledger(directory: str) -> Ledger | None:
     """Return the opened ledger; None if there is none, or it cannot be read."""
     import os
 
@@ -157,17 +176,15 @@ def _ledger(directory: str) -> Any:
         return None
 
 
-def _owners(directory: str) -> tuple[Any, list[str]]:
-    """Return the owners of virtual servers, None without a ledger; and what is missing."""
-    ledger = _ledger(directory)
-    if ledger is None:
-        return None, [f"the ledger ({directory}/ledger.db): owners are unknown"]
+def _owners(known: _Known, view: NodeView, flow: Flow) -> dict[Any, str] | None:
+    """Return the owners of the virtual servers that may take the flow, None without a ledger."""
+    if known.ledger is None:
+        return None
+    keys = {flow.key, *(key for key in view.items["virtual_server"] if key.protocol == "fwmark")}
     try:
-        return dict(ledger.others("").get("virtual_server", {})), []
-    except EngineError as error:
-        return None, [str(error)]
+        return known.ledger.owners_of("virtual_server", keys)
     finally:
-        ledger.close()
+        known.ledger.close()
 
 
 def _print(answer: dict[str, Any], form: str) -> None:

@@ -16,6 +16,7 @@ from .routes import RouteEntry
 from .view import NodeView
 
 _FORWARDING = {4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"}
+_LOCALNET = "net.ipv4.conf.all.route_localnet"
 _BRIDGE = {4: "net.bridge.bridge-nf-call-iptables", 6: "net.bridge.bridge-nf-call-ip6tables"}
 
 
@@ -145,6 +146,9 @@ def _way_back(
     if is_foreign and (to_client is None or not to_client.is_usable):
         text = f"the answer is dropped: there is no route to the client {sent.source}"
         return text, (Decision("way back", text, "route", sent.source),)
+    if sent.source.startswith("127.") and view.sysctl(_LOCALNET, "0") != "1":
+        text = f"the answer is dropped: {_LOCALNET} is not 1, and the client's address is {sent.source}"
+        return text, (Decision("way back", text, "sysctl", _LOCALNET),)
     answer = Packet(
         sent.protocol, sent.destination, sent.source, sent.port, sent.source_port, route.link,
         to_client.link if to_client is not None else "", state="ESTABLISHED", is_reply=True, original=sent.original,

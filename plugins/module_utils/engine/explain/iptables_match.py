@@ -85,7 +85,10 @@ def judge(view: NodeView, packet: Packet, rule: ParsedRule) -> Judgement:
                 unsure.append(f"-m {match.module}")
             continue
         function = MATCHES.get((match.module, match.option)) or MATCHES.get(("", match.option))
-        answer = function(view, packet, match.values) if function else None
+        try:
+            answer = function(view, packet, match.values) if function else None
+        except (IndexError, ValueError):  # not the form that iptables-save prints
+            answer = None
         if function is None or answer is None:
             if match.module in _CHANCE:
                 is_chance = True

@@ -53,7 +53,7 @@ def read_view(flow: Flow, wanted_sysctls: Collection[str] = ()) -> NodeView:
     from ..kernel import ipvs
 
     lacking: list[str] = []
-    items: State = dict(ipvs.read(precise=(flow.key,)))
+    items: State = dict(ipvs.read_address(flow.key))
     rules, policies = _iptables(flow.family, items, lacking)
     _nftables(flow.family, items, lacking)
     host = read_host(flow, items, wanted_sysctls)

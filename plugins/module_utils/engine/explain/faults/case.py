@@ -90,20 +90,16 @@ def case_of(
     cluster: Cluster | None,
     objects: Mapping[Name, Mapping[str, Any]],
     owners: Mapping[VirtualServerKey, str] | None,
+    backend: str = "iptables",
 ) -> Case:
-    """Return the case of a flow: predicts both paths."""
+    """Return the case of a flow: predicts both paths. ``backend`` is the rules back end of the node."""
     path = predict(view, flow)
     if cluster is None:
         return Case(view, flow, path, owners=owners)
     state = cluster.state()
-    want = nft_state(state) if uses_nftables(view) else state
+    want = nft_state(state) if backend == "nftables" else state
     ideal = predict(ideal_view(view, want), flow)
     return Case(view, flow, path, cluster, want, ideal, facts_of(cluster, flow, view), objects, owners)
-
-
-def uses_nftables(view: NodeView) -> bool:
-    """Tell whether the agent's rules are in nftables on this node."""
-    return bool(view.items.get("nft_table")) and not any(key.chain == "KUBE-SERVICES" for key in view.rules)
 
 
 def ideal_view(view: NodeView, want: State) -> NodeView:

@@ -61,9 +61,17 @@ def refused_service(case: Case) -> Fault | None:
     for name in _names_of(case):
         texts = problems.get(("Service", f"{name[0]}/{name[1]}"), ())
         for text in texts:
-            if name not in case.cluster.services() or case.flow.destination in text or str(case.flow.port) in text:
+            if name not in case.cluster.services() or _concerns(case, text):
                 return Fault("service-refused", f"the agent does not serve it: {text}", "correct the field")
     return None
+
+
+def _concerns(case: Case, text: str) -> bool:
+    """Tell whether a problem of a Service is about the flow's address and port, or its node port."""
+    key = case.flow.key
+    if f"{key.address}:" in text:
+        return f"{key}'" in text or f"{key} " in text
+    return key.address in text or f"'{key.protocol} {key.port}'" in text
 
 
 def ignored_service(case: Case) -> Fault | None:

@@ -10,6 +10,6 @@ counters.
 from __future__ import annotations
 
 from .connection import connect
-from .table import apply, read, read_connections, reading
+from .table import apply, read, read_address, read_connections, reading
 
-__all__ = ["apply", "connect", "read", "read_connections", "reading"]
+__all__ = ["apply", "connect", "read", "read_address", "read_connections", "reading"]

@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable
 from errno import ESRCH
+from struct import Struct
 
 from ...model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from ...model.net import pack
 from .. import finished
 from ..decoding import decoding
 from ..genetlink import GenericSocket
-from .attributes import Command
-from .codec import body, pack_server, unpack_real, unpack_server
+from .attributes import Command, Service
+from .codec import U32, body, pack_server, unpack_real, unpack_server
 
 _A_SLICE = 512
+_MARK = Struct("=HH")  # length and type of an attribute
 _RESIZES = "/proc/sys/net/ipv4/vs/svc_lfactor"  # since Linux 7
 _ATTEMPTS = 5
 TABLE = "the kernel's IPVS table"
@@ -65,6 +68,22 @@ def reading_servers(socket: GenericSocket) -> Generator[None, None, Servers]:
             servers_read.update(unpack_server(body(payload)) for payload in payloads[start : start + _A_SLICE])
         yield
     return servers_read
+
+
+def servers_of(socket: GenericSocket, key: VirtualServerKey) -> Servers:
+    """Return the virtual servers of an address, and those of firewall marks, from one dump; others are not decoded.
+
+    A payload that has the address's bytes by chance is decoded, too, so the result may have more.
+    """
+    address, mark = pack(key.address), _MARK.pack(_MARK.size + U32.size, Service.FWMARK)
+    found: Servers = {}
+    for _attempt in range(2 if os.path.exists(_RESIZES) else 1):
+        payloads = socket.dump(socket.message(Command.GET_SERVICE))
+        with decoding(TABLE):
+            found.update(unpack_server(body(payload)) for payload in payloads if address in payload or mark in payload)
+        if key in found:  # a dump while the table is resized may lack servers
+            break
+    return found
 
 
 def _keys(payloads: Iterable[bytes]) -> set[VirtualServerKey]:

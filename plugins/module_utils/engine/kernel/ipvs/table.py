@@ -63,6 +63,17 @@ def read(precise: bool | Collection[VirtualServerKey] = False) -> dict[str, dict
     return finished(reading(precise))
 
 
+def read_address(key: VirtualServerKey) -> dict[str, dict[Any, Any]]:
+    """Return the virtual servers of an address and those of firewall marks, with their real servers in all details.
+
+    Raises:
+        MissingError: no ip_vs, or no right to read it.
+    """
+    with connect() as socket:
+        servers = dump.servers_of(socket, key)
+        return {"virtual_server": servers, "real_server": dump.reals(socket, servers)}
+
+
 def reading(precise: bool | Collection[VirtualServerKey] = False) -> Generator[None, None, dict[str, dict[Any, Any]]]:
     """Do as :func:`read`, in slices, between which the table may change.
 
