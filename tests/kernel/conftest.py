@@ -49,8 +49,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kill-seed", default="20261124", metavar="SEED[/N]", help="seed of test_kills.py, and its first round"
     )
     parser.addoption(
-        "--flows", type=int, default=60, metavar="N", help="how many random flows test_explain.py compares (%(default)s)"
+        "--flows",
+        type=int,
+        default=60,
+        metavar="N",
+        help="how many random flows test_explain.py compares (%(default)s)",
     )
+    parser.addoption("--write-faults", action="store_true", help="let test_explain_faults.py write its page")
     parser.addoption(
         "--faults", type=int, default=1, metavar="N", help="at how many places each fault strikes (%(default)s)"
     )
