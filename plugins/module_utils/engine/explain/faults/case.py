@@ -97,9 +97,17 @@ def case_of(
     if cluster is None:
         return Case(view, flow, path, owners=owners)
     state = cluster.state()
+    state["member"] = _members_about(state, flow)
     want = nft_state(state) if backend == "nftables" else state
     ideal = predict(ideal_view(view, want), flow)
     return Case(view, flow, path, cluster, want, ideal, facts_of(cluster, flow, view), objects, owners)
+
+
+def _members_about(state: State, flow: Flow) -> dict[Any, Any]:
+    """Return the members that rules may find for a flow: those of its addresses, its port, and its real servers."""
+    first = {flow.destination, flow.source, str(flow.port)}
+    first.update(key.address for key in state.get("real_server", {}) if key.server == flow.key)
+    return {key: value for key, value in state["member"].items() if key.member.partition(",")[0] in first}
 
 
 def ideal_view(view: NodeView, want: State) -> NodeView:
