@@ -93,8 +93,8 @@ ARROWS: dict[str, set[str]] = {
     },
     "agent.daemon": set(),
     "agent.cli": {
-        *_ENGINE, "engine.kubernetes", "engine.render", "manifests", "agent._version", "agent.configuration", "agent.daemon.agent",
-        "agent.daemon.inputs", "agent.daemon.outputs", "agent.log", "agent.paths",
+        *_ENGINE, "engine.kubernetes", "engine.render", "manifests", "agent._version", "agent.configuration",
+        "agent.daemon.agent", "agent.daemon.inputs", "agent.daemon.outputs", "agent.log", "agent.paths",
     },
     "agent.__main__": {"agent.cli"},
     "agent": set(),
