@@ -28,7 +28,6 @@ from ..model.net import contains, full_prefix, pack
 from ..model.nftables import ElementKey, NftSet, SetKey, TableKey
 from . import sets
 
-_NO_TEXTS: Mapping[str, str] = {}
 TABLES = {4: TableKey("ip", "kubenode"), 6: TableKey("ip6", "kubenode")}
 
 
@@ -104,13 +103,15 @@ def member_of(key: ElementKey) -> MemberKey | None:
     return MemberKey(name, ",".join([address, *([protocol_port] if protocol_port else []), *rest]))
 
 
-def fields_of(member: str, texts: Mapping[str, str] = _NO_TEXTS) -> tuple[str, ...]:
+def fields_of(member: str, texts: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Split for example ``10.96.0.1,tcp:80,10.244.1.5``; the second part is the only one with a protocol.
 
     A large cluster has thousands of members, and few protocols and ports: equal texts are one object in memory. Those
     in ``texts`` are taken from there.
     """
-    parts = [texts.get(part, part) for part in member.split(",")]
+    parts = member.split(",")
+    if texts:
+        parts = [texts.get(part, part) for part in parts]
     if len(parts) > 1:
         protocol, _colon, port = parts[1].partition(":")
         parts[1:2] = [intern(protocol), intern(port)]
