@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
-from typing import Callable, NamedTuple
+from typing import Callable, Literal, NamedTuple
 
 from .expressions import Expression, make
 from .protocol import HOST32, U16
@@ -76,7 +76,7 @@ def decimal(text: str) -> int:
     return int(text)
 
 
-def names(numbers: dict[str, int], size: int, order: str = "big") -> Format:
+def names(numbers: dict[str, int], size: int, order: Literal["little", "big"] = "big") -> Format:
     """Return the format of numbers with names."""
     by_number = {number: name for name, number in numbers.items()}
 
@@ -86,10 +86,10 @@ def names(numbers: dict[str, int], size: int, order: str = "big") -> Format:
             raise ValueError(f"{text} is written as {by_number[number]}")
         if number >= 1 << 8 * size:
             raise ValueError(f"{text} is out of range")
-        return number.to_bytes(size, order)  # type: ignore[arg-type]
+        return number.to_bytes(size, order)
 
     def unpack(raw: bytes) -> str:
-        number = int.from_bytes(raw, order)  # type: ignore[arg-type]
+        number = int.from_bytes(raw, order)
         return by_number.get(number) or str(number)
 
     return Format(pack, unpack)
@@ -144,7 +144,7 @@ def _type_of(flags: int) -> Field:
     return Field(make("fib", dreg=1, result=_FIB_ADDRTYPE, flags=flags), 4, names(_ADDRESS_TYPES, 4, _native()))
 
 
-def _native() -> str:
+def _native() -> Literal["little", "big"]:
     return "little" if HOST32.pack(1)[0] else "big"
 
 
