@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole desired states with tables of nftables: recorded, random and empty clusters."""
+"""Desired states with tables of nftables: recorded, random and empty clusters."""
 
 from __future__ import annotations
 

@@ -43,9 +43,7 @@ def test_missing_family_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("reason", [MISSING, FORBIDDEN])
-def test_missing_subsystem_is_a_feature_and_a_missing_right_an_error(
-    monkeypatch: pytest.MonkeyPatch, reason: str
-) -> None:
+def test_missing_subsystem_is_named_and_missing_right_raises(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
     def transact(*_arguments: object) -> list[Refusal]:
         raise MissingError(reason)
 
