@@ -57,9 +57,10 @@ class Outcome(NamedTuple):
 def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_going: bool = False) -> Outcome:
     """Execute a plan in its order.
 
-    Claims are written before an item is created, and forgotten after it is removed. So a crash in between leaves a
-    claim on an absent item, never an item without an owner. A failure leaves the ledger as it was, except for steps
-    that stay done.
+    Claims are written before an item is created or removed, and forgotten after it is removed. So a crash in between
+    leaves a claim on an absent item, never an item without an owner. An item of kube-proxy needs its claim, too: what
+    tells that it is kube-proxy's may be removed before it (a node port's virtual server: the member). A failure leaves
+    the ledger as it was, except for steps that stay done.
 
     Args:
         plan: the steps, and the items to adopt.
@@ -81,7 +82,7 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
     adopted = [(kind, key) for kind, keys in plan.adopted.items() for key in keys]
     deletions = [(step.kind, step.key) for step in plan.steps if step.after is None and KINDS[step.kind].parent is None]
     ledger.rehearse(owner, deletions)
-    fresh = ledger.claim(owner, creations + adopted)
+    fresh = ledger.claim(owner, creations + adopted + deletions)
     done, failed = _run(plan.steps, tables, keep_going, contained=not keep_going)
     reason = ""
     if keep_going or not failed:
@@ -104,7 +105,7 @@ def execute(plan: Plan, tables: Tables, ledger: Ledger, owner: str, *, keep_goin
         ledger.forget(owner, fresh.difference((failure.step.kind, failure.step.key) for failure in stuck))
     restored = {(step.kind, step.key) for step in undone}
     with suppress(LedgerError):  # the ledger may have forgotten before it failed: restored items need their claims
-        ledger.claim(owner, [item for item in deletions if item in restored])
+        ledger.claim(owner, [item for item in deletions if item in restored and item not in fresh])
     raise ApplyError(failed, undone, stuck, reason)
 
 

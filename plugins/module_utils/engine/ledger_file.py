@@ -124,7 +124,7 @@ class LedgerFile:
                 elif known[0] != owner:
                     self._db.rollback()
                     return [[], [position, str(known[0])]]
-            self._db.execute("COMMIT")
+            self._db.execute("COMMIT" if new else "ROLLBACK")
         except BaseException:
             self._db.rollback()  # after some errors, SQLite has rolled back by itself
             self._take_back(owner, [rows[position] for position in new])

@@ -199,6 +199,10 @@ class Cluster(ObjectStore):
             return None  # changed, and not worked out yet
         return name[0], name[1], port.name or str(port.port)
 
+    def servers_of(self, name: Name) -> Iterable[VirtualServerKey]:
+        """Return the virtual servers that a Service claims, as last worked out."""
+        return self._contributions.get(name, NOTHING).claims
+
     def holder_of(self, key: VirtualServerKey) -> tuple[Name, ServiceVip] | None:
         """Return the Service that holds a virtual server, with its claim; None for none."""
         self._settle()

@@ -79,6 +79,8 @@ class Config(NamedTuple):
     max_real_servers: int = 65536
     rules_backend: str = "auto"  # what holds rules and sets: "auto", "iptables" or "nftables"
     metrics_services: str | int = "off"  # metrics that name Services: "off", "all", or the number of the busiest
+    history_enabled: bool = True  # keep the node's history
+    history_size: int = 16 << 20  # bytes that it may take
     source: str = "manifests"  # where objects come from: "manifests" or "kubernetes"
     node_selector: tuple[tuple[str, str], ...] = ()  # labels without which another proxy serves the node
     manifests_directory: str = "/etc/kubenode/manifests"

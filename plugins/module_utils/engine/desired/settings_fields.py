@@ -106,6 +106,8 @@ AGENT_FIELDS: dict[str, Field | None] = {
     "maxRealServersPerService": Field("max_real_servers", values.integer(1, (1 << 31) - 1)),
     "rules.backend": Field("rules_backend", values.one_of("auto", "iptables", "nftables")),
     "metrics.services": Field("metrics_services", values.metrics_services),
+    "history.enabled": Field("history_enabled", values.boolean),
+    "history.maxSize": Field("history_size", values.mebibytes(1, 1024)),
     "nodeSelector": Field("node_selector", values.node_labels),
     "source.manifests.directory": Field("manifests_directory", values.path),
     "source.kubernetes.kubeconfig": Field("kubernetes_kubeconfig", values.path, True),

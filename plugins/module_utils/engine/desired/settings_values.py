@@ -86,6 +86,18 @@ def metrics_services(value: Any) -> str | int:
     raise ValueError("off, all, or top: K with the number of Services, at least 1")
 
 
+def mebibytes(lowest: int, highest: int) -> Callable[[Any], int]:
+    """Return the converter of a quantity such as ``16Mi`` to bytes."""
+
+    def convert(value: Any) -> int:
+        match = re.fullmatch(r"([1-9][0-9]{0,5})Mi", value) if isinstance(value, str) else None
+        if match is None or not lowest <= int(match[1]) <= highest:
+            raise ValueError(f"a quantity from {lowest}Mi to {highest}Mi")
+        return int(match[1]) << 20
+
+    return convert
+
+
 def seconds(value: Any) -> float:
     """Return the seconds of a Go duration such as ``1m30s``, which counts nanoseconds in 64 bits."""
     sign, rest = 1.0, value

@@ -121,7 +121,8 @@ class Path(NamedTuple):
     """The predicted path: the verdict, its reason, and the decisions in order.
 
     With the verdict ``delivered``, ``targets`` are the candidates of the scheduler. ``draining`` are real servers with
-    weight 0. ``doubts`` are the rules and settings that cannot be judged.
+    weight 0. ``doubts`` are the rules and settings that cannot be judged. ``refuses`` is the reason why the kernel
+    refuses a share of the connections, "" if it refuses none.
     """
 
     flow: Flow
@@ -132,6 +133,7 @@ class Path(NamedTuple):
     draining: tuple[str, ...] = ()
     server: VirtualServerKey | None = None
     doubts: tuple[str, ...] = ()
+    refuses: str = ""
 
     @property
     def arrives(self) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..model.nft_trace import TABLE_PREFIX
 from ..model.nftables import (
     Bits,
     ChainKey,
@@ -35,7 +36,7 @@ _FAMILIES = ("ip", "ip6", "inet")
 
 
 def foreign_tables(ruleset: Iterable[Mapping[str, Any]], known: Iterable[TableKey]) -> dict[str, dict[Any, Any]]:
-    """Return ``nft_chain``, ``nft_set`` and ``nft_element`` of all tables but the known ones."""
+    """Return ``nft_chain``, ``nft_set`` and ``nft_element`` of all tables but the known ones and those of traces."""
     skipped = set(known)
     hooks: dict[ChainKey, Hook | None] = {}
     rules: dict[ChainKey, list[Rule]] = {}
@@ -45,7 +46,7 @@ def foreign_tables(ruleset: Iterable[Mapping[str, Any]], known: Iterable[TableKe
             if not isinstance(fields, Mapping) or fields.get("family") not in _FAMILIES:
                 continue
             table = TableKey(fields["family"], fields.get("table", ""))
-            if table in skipped:
+            if table in skipped or table.name.startswith(TABLE_PREFIX):
                 continue
             if kind == "chain":
                 hooks[ChainKey(table, fields["name"])] = _hook(fields)

@@ -85,6 +85,12 @@ def _sent(view: NodeView, start: Outcome, weight: int, is_foreign: bool) -> Targ
     text = f"IPVS sends it to {packet.destination}:{packet.port} {by}by link {out_link}"
     packet = packet._replace(out_link=out_link)
     start = start._replace(packet=packet, decisions=(Decision("output", text, "route", route),))
+    if route.is_local and is_foreign:
+        # it goes on in input: no rule of output or postrouting sees it (ip_vs_nat_send_or_cont in ip_vs_xmit.c)
+        text = f"the real server is on the node itself: it sees the client's address {packet.source}"
+        decisions = (*start.decisions, Decision("input", text))
+        base = (packet.destination, packet.port, weight, out_link)
+        return Target(*base, packet.source, False, "", decisions, ())
     # the kernel has decided about translations of the destination before: chains of type nat do not see it again
     return _posted(view, pass_hook(view, "output", start, with_nat=False), packet, weight, is_foreign)
 

@@ -9,7 +9,7 @@ A rule that cannot be judged is followed both ways: the outcomes then carry a do
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ..model.iptables import ChainKey
 from .flow import Decision, Outcome, Packet
@@ -32,7 +32,7 @@ def walk(view: NodeView, chain: ChainKey, start: Outcome) -> list[Outcome]:
     stage = f"{chain.table} {chain.chain}"
     policy = view.policies.get(chain, "ACCEPT")
     finished = []
-    for outcome in _follow(view, chain, start, 0):
+    for outcome in _follow(view, chain, start, ()):
         if outcome.verdict:
             finished.append(outcome)
         elif policy == "DROP":
@@ -43,8 +43,10 @@ def walk(view: NodeView, chain: ChainKey, start: Outcome) -> list[Outcome]:
     return distinct(finished)
 
 
-def distinct(outcomes: Iterable[Outcome]) -> list[Outcome]:
+def distinct(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Keep one outcome of each packet and verdict; at most 64."""
+    if len(outcomes) < 2:
+        return [*outcomes]
     kept: dict[tuple[Packet, str, bool], Outcome] = {}
     for outcome in outcomes:
         kept.setdefault((outcome.packet, outcome.verdict, bool(outcome.doubts)), outcome)
@@ -55,22 +57,25 @@ def _ended(outcome: Outcome, verdict: str, decision: Decision) -> Outcome:
     return outcome._replace(verdict=verdict, decisions=(*outcome.decisions, decision))
 
 
-def _follow(view: NodeView, chain: ChainKey, start: Outcome, depth: int) -> list[Outcome]:
-    """Return the outcomes at the end of one chain; the verdict "" means that the calling chain goes on."""
+def _follow(view: NodeView, chain: ChainKey, start: Outcome, callers: tuple[ChainKey, ...]) -> list[Outcome]:
+    """Return the outcomes at the end of one chain, which ``callers`` have jumped to.
+
+    The verdict "" means that the calling chain goes on.
+    """
     live, ended = [start], list[Outcome]()
     for number, text in enumerate(view.rules.get(chain, ()), 1):
         following: list[Outcome] = []
         for outcome in live:
             rule = parsed(text)
             answer = judge(view, outcome.packet, rule)
-            doubts = outcome.doubts
             if answer.doubt:
-                doubts = (*doubts, f"rule {number} of chain {chain.chain} of table {chain.table} has {answer.doubt}")
+                words = f"rule {number} of chain {chain.chain} of table {chain.table} has {answer.doubt}"
+                outcome = outcome._replace(doubts=(*outcome.doubts, words))
             if answer.matches is not True:
-                following.append(outcome._replace(doubts=doubts))
+                following.append(outcome)
             if answer.matches is not False:
-                where = _Where(chain, number, text, depth)
-                for taken in _target(view, where, rule, outcome._replace(doubts=doubts)):
+                where = _Where(chain, number, text, callers)
+                for taken in _target(view, where, rule, outcome):
                     (ended if taken.verdict else following).append(taken)
         live = distinct(following)
         if not live:
@@ -83,11 +88,11 @@ def _follow(view: NodeView, chain: ChainKey, start: Outcome, depth: int) -> list
 class _Where:
     """A rule's place, for decisions about it."""
 
-    def __init__(self, chain: ChainKey, number: int, text: str, depth: int) -> None:
+    def __init__(self, chain: ChainKey, number: int, text: str, callers: tuple[ChainKey, ...]) -> None:
         self.chain = chain
         self.number = number
         self.text = text
-        self.depth = depth
+        self.callers = callers
 
     def decision(self, effect: str) -> Decision:
         stage = f"{self.chain.table} {self.chain.chain}"
@@ -106,16 +111,20 @@ def _target(view: NodeView, where: _Where, rule: ParsedRule, outcome: Outcome) -
     if target == "RETURN":
         return [_ended(outcome, "return", where.decision("ends the chain"))]
     if target in _CHANGES:
-        changed = _CHANGES[target](view, outcome.packet, options)
+        try:
+            changed = _CHANGES[target](view, outcome.packet, options)
+        except ValueError:  # not the form that iptables-save prints
+            changed = None
         if changed is not None:
             packet, verdict, effect = changed
             decisions = (*outcome.decisions, where.decision(effect))
             return [outcome._replace(packet=packet, verdict=verdict, decisions=decisions)]
     called = where.chain._replace(chain=target)
-    if called in view.rules and where.depth < _DEEPEST:
+    is_circle = called in (where.chain, *where.callers)  # the kernel has none
+    if called in view.rules and len(where.callers) < _DEEPEST and not is_circle:
         entered = outcome._replace(decisions=(*outcome.decisions, where.decision(f"leads to chain {target}")))
-        found = _follow(view, called, entered, where.depth + 1)
-        return [each._replace(verdict=each.verdict or "return") for each in found] if rule.is_goto else found
+        outcomes = _follow(view, called, entered, (*where.callers, where.chain))
+        return [each._replace(verdict=each.verdict or "return") for each in outcomes] if rule.is_goto else outcomes
     doubt = f"rule {where.number} of chain {where.chain.chain} of table {where.chain.table} has the target {target}"
     unsure = outcome._replace(doubts=(*outcome.doubts, doubt))
     return [unsure, _ended(unsure, "unknown", where.decision(f"has the target {target}, which cannot be judged"))]

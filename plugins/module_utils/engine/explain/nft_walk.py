@@ -9,10 +9,10 @@ A rule with a statement that cannot be judged is followed both ways: the outcome
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Callable, NamedTuple
 
-from ..model.net import contains, family
+from ..model.net import contains, family, full_prefix, pack
 from ..model.nftables import (
     Bits,
     ChainKey,
@@ -38,6 +38,7 @@ _STATES = {"INVALID": 1, "ESTABLISHED": 2, "RELATED": 4, "NEW": 8, "UNTRACKED": 
 _DNAT = 0x20
 _FAMILY = {4: "ip", 6: "ip6"}
 _DEEPEST = 16
+_DIGITS = 20  # of a number of 64 bits
 _ENDS = {"accept": "accepts it", "drop": "drops it", "return": "ends the chain"}
 
 
@@ -69,7 +70,7 @@ def walk(view: NodeView, key: ChainKey, chain: NftChain, start: Outcome) -> list
     """Follow a packet through a base chain (see :func:`.iptables_walk.walk`)."""
     policy = chain.hook.policy if chain.hook is not None else "accept"
     finished = []
-    for outcome in _follow(view, key, start, 0):
+    for outcome in _follow(view, key, start, ()):
         if outcome.verdict:
             finished.append(outcome)
         elif policy == "drop":
@@ -81,20 +82,21 @@ def walk(view: NodeView, key: ChainKey, chain: NftChain, start: Outcome) -> list
     return distinct(finished)
 
 
-def _follow(view: NodeView, key: ChainKey, start: Outcome, depth: int) -> list[Outcome]:
+def _follow(view: NodeView, key: ChainKey, start: Outcome, callers: tuple[ChainKey, ...]) -> list[Outcome]:
+    """Return the outcomes at the end of a chain, which ``callers`` have jumped to."""
     chain = view.nft_chains().get(key)
     live, ended = [start], list[Outcome]()
     for number, rule in enumerate(chain.rules if chain is not None else (), 1):
         following: list[Outcome] = []
         for outcome in live:
             answer, doubt = _judge(view, outcome.packet, rule, key.table)
-            doubts = outcome.doubts
             if doubt:
-                doubts = (*doubts, f"rule {number} of chain {key} of nftables has {doubt}")
+                doubts = (*outcome.doubts, f"rule {number} of chain {key} of nftables has {doubt}")
+                outcome = outcome._replace(doubts=doubts)
             if answer is not True:
-                following.append(outcome._replace(doubts=doubts))
+                following.append(outcome)
             if answer is not False:
-                for taken in _effects(view, _Place(key, number, rule, depth), outcome._replace(doubts=doubts)):
+                for taken in _effects(view, _Place(key, number, rule, callers), outcome):
                     (ended if taken.verdict else following).append(taken)
         live = distinct(following)
         if not live:
@@ -105,11 +107,11 @@ def _follow(view: NodeView, key: ChainKey, start: Outcome, depth: int) -> list[O
 class _Place:
     """A rule's place, for decisions about it."""
 
-    def __init__(self, key: ChainKey, number: int, rule: Rule, depth: int) -> None:
+    def __init__(self, key: ChainKey, number: int, rule: Rule, callers: tuple[ChainKey, ...]) -> None:
         self.key = key
         self.number = number
         self.rule = rule
-        self.depth = depth
+        self.callers = callers
 
     def decision(self, effect: str) -> Decision:
         words = f" ({self.rule.comment})" if self.rule.comment else ""
@@ -162,7 +164,8 @@ def _match(view: NodeView, packet: Packet, statement: Any, table: TableKey) -> b
     if present_value is None:
         return None
     values = statement.values if isinstance(statement, OneOf) else (statement.value,)
-    return any(_same(statement.field, value, present_value) for value in values) is not statement.negated
+    same = _any(_same(statement.field, value, present_value) for value in values)
+    return None if same is None else same is not statement.negated
 
 
 def _bits(field: str, packet: Packet) -> int | None:
@@ -173,31 +176,40 @@ def _bits(field: str, packet: Packet) -> int | None:
     return None if packet.state in ("UNTRACKED", "INVALID") else _DNAT if packet.is_dnat else 0
 
 
+_FIELDS: Mapping[str, Callable[[Packet], str]] = {
+    "meta l4proto": lambda packet: packet.protocol,
+    "meta nfproto": lambda packet: "ipv4" if packet.family == 4 else "ipv6",
+    "iifname": lambda packet: packet.in_link,
+    "oifname": lambda packet: packet.out_link,
+    "th dport": lambda packet: str(packet.port),
+    "th sport": lambda packet: str(packet.source_port),
+    "icmp type": lambda packet: "",
+    "icmpv6 type": lambda packet: "",
+    "ct state": lambda packet: packet.state.lower(),
+    "ct original proto-dst": lambda packet: str(packet.original[2]),
+}
+# Fields of the packet's own family and protocol, without their names.
+_OWN_FIELDS: Mapping[str, Callable[[Packet], str]] = {
+    "saddr": lambda packet: packet.source,
+    "daddr": lambda packet: packet.destination,
+    "protocol": lambda packet: packet.protocol,
+    "dport": lambda packet: str(packet.port),
+    "sport": lambda packet: str(packet.source_port),
+    "original saddr": lambda packet: packet.original[0],
+    "original daddr": lambda packet: packet.original[1],
+}
+
+
 def _value(view: NodeView, packet: Packet, field: str) -> str | None:
     """Return a field of the packet, "" if it has none of this kind, None if the field is not judged."""
+    read = _FIELDS.get(field)
+    if read is not None:
+        return read(packet)
     fam = _FAMILY[packet.family]
-    source, destination, port = packet.original
-    known = {
-        f"{fam} saddr": packet.source,
-        f"{fam} daddr": packet.destination,
-        "meta l4proto": packet.protocol,
-        "meta nfproto": {"ip": "ipv4", "ip6": "ipv6"}[fam],
-        f"{fam} protocol": packet.protocol,
-        "iifname": packet.in_link,
-        "oifname": packet.out_link,
-        "th dport": str(packet.port),
-        "th sport": str(packet.source_port),
-        f"{packet.protocol} dport": str(packet.port),
-        f"{packet.protocol} sport": str(packet.source_port),
-        "icmp type": "",
-        "icmpv6 type": "",
-        "ct state": packet.state.lower(),
-        f"ct original {fam} saddr": source,
-        f"ct original {fam} daddr": destination,
-        "ct original proto-dst": str(port),
-    }
-    if field in known:
-        return known[field]
+    if field.startswith((f"{fam} ", f"ct original {fam} ", f"{packet.protocol} ")):
+        own = _OWN_FIELDS.get(field.removeprefix("ct ").replace(f"{fam} ", "").replace(f"{packet.protocol} ", ""))
+        if own is not None:
+            return own(packet)
     if field in ("fib saddr type", "fib daddr type"):
         route = view.route(packet.source if field == "fib saddr type" else packet.destination)
         return route.kind if route is not None else "unreachable"
@@ -207,28 +219,33 @@ def _value(view: NodeView, packet: Packet, field: str) -> str | None:
     return None
 
 
-def _same(field: str, value: str, present: str) -> bool:
+def _same(field: str, value: str, present: str) -> bool | None:
     if present == "":
         return False
     if field.endswith("addr"):
         return _address_matches(value, present)
     if field in ("iifname", "oifname"):
         return link_matches(value, present, "*")
+    return value == present or _in_range(value, present)
+
+
+def _address_matches(value: str, present: str) -> bool | None:
+    """Compare an address with an address, a network or a range; None if the text is none of these."""
     first, dash, last = value.partition("-")
-    if dash and first.isdecimal() and last.isdecimal() and present.isdecimal():
-        return int(first) <= int(present) <= int(last)
-    return value == present
+    try:
+        if family(value) != family(present):
+            return False
+        if dash:
+            return pack(first) <= pack(present) <= pack(last)
+        return contains(value if "/" in value else f"{value}/{full_prefix(family(value))}", present)
+    except (OSError, ValueError):
+        return None
 
 
-def _address_matches(value: str, present: str) -> bool:
-    if family(value) != family(present):
-        return False
-    first, dash, last = value.partition("-")
-    if dash:
-        from ..model.net import pack
-
-        return pack(first) <= pack(present) <= pack(last)
-    return contains(value, present) if "/" in value else value == present
+def _any(answers: Iterable[bool | None]) -> bool | None:
+    """Return True if one is, else None if one is, else False."""
+    listed = [*answers]
+    return True if True in listed else None if None in listed else False
 
 
 def _in_set(view: NodeView, key: SetKey, fields: Sequence[str]) -> bool | None:
@@ -239,18 +256,28 @@ def _in_set(view: NodeView, key: SetKey, fields: Sequence[str]) -> bool | None:
         return True
     if not header.interval:
         return False
-    return any(
-        all(_element_matches(one, other) for one, other in zip(element, fields)) for element in view.elements(key)
+    return _any(
+        _all(_element_matches(one, other) for one, other in zip(element, fields)) for element in view.elements(key)
     )
 
 
-def _element_matches(value: str, present: str) -> bool:
+def _all(answers: Iterable[bool | None]) -> bool | None:
+    listed = [*answers]
+    return False if False in listed else None if None in listed else True
+
+
+def _element_matches(value: str, present: str) -> bool | None:
     if value == present:
         return True
-    if "/" in value:
-        return family(value) == family(present) and contains(value, present)
-    first, dash, last = value.partition("-")
-    return bool(dash) and present.isdecimal() and int(first) <= int(present) <= int(last)
+    if "." in present or ":" in present:
+        return _address_matches(value, present)
+    return _in_range(value, present)
+
+
+def _in_range(value: str, present: str) -> bool:
+    first, _dash, last = value.partition("-")
+    numbers = (first, last, present)
+    return all(each.isdecimal() and len(each) < _DIGITS for each in numbers) and int(first) <= int(present) <= int(last)
 
 
 def _effects(view: NodeView, place: _Place, outcome: Outcome) -> list[Outcome]:
@@ -298,10 +325,10 @@ def _last(view: NodeView, place: _Place, statement: Any, outcome: Outcome) -> li
     if statement.name in _ENDS:
         return ended(statement.name, _ENDS[statement.name])
     called = ChainKey(place.key.table, statement.chain)
-    if place.depth >= _DEEPEST:
-        return ended("unknown", "jumps too deep")
+    if len(place.callers) >= _DEEPEST or called in (place.key, *place.callers):
+        return ended("unknown", "jumps too deep, or in a circle")
     entered = outcome._replace(decisions=(*outcome.decisions, place.decision(f"leads to chain {statement.chain}")))
-    found = _follow(view, called, entered, place.depth + 1)
+    outcomes = _follow(view, called, entered, (*place.callers, place.key))
     if statement.name == "goto":
-        return [each._replace(verdict=each.verdict or "return") for each in found]
-    return found
+        return [each._replace(verdict=each.verdict or "return") for each in outcomes]
+    return outcomes

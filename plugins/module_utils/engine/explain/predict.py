@@ -206,7 +206,8 @@ def _balanced(view: NodeView, flow: Flow, outcome: Outcome) -> Iterable[Path]:
     reason = f"{key} sends it to {', '.join(str(target) for target in targets[:5])}"
     if len(targets) > 5:
         reason += f" and {len(targets) - 5} others"
-    yield Path(flow, DELIVERED, reason, outcome.decisions, targets, choice.draining, key, outcome.doubts)
+    decisions, draining, doubts = outcome.decisions, choice.draining, outcome.doubts
+    yield Path(flow, DELIVERED, reason, decisions, targets, draining, key, doubts, choice.refuses)
 
 
 def _without_server(view: NodeView, flow: Flow, outcome: Outcome) -> Iterable[Path]:

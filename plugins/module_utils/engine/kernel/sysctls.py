@@ -17,6 +17,7 @@ from ..syntax.common import integer
 from . import Failure, Result
 
 ROOT = "/proc/sys"
+_CHOSEN = {"root": ROOT}
 _EXCHANGE = str.maketrans("./", "/.")
 # The kernel module behind each part of the tree; the longest matching prefix counts.
 PROVIDERS = {
@@ -26,6 +27,11 @@ PROVIDERS = {
     "net.nf_conntrack": "nf_conntrack",
     "net.ipv6.": "ipv6",
 }
+
+
+def use(root: str) -> None:
+    """Use another directory for the sysctls ``net.*`` from now on, where a container has the node's ``/proc/sys``."""
+    _CHOSEN["root"] = root
 
 
 def canonical(name: str) -> str:
@@ -53,14 +59,19 @@ def path(name: str) -> str:
     parts = exchanged(name).split("/")
     if "\0" in name or any(part in ("", ".", "..") for part in parts):
         raise InputError("sysctl", "name", name[:100], "a name below /proc/sys, for example net.ipv4.ip_forward")
-    return os.path.join(ROOT, *parts)
+    return os.path.join(_root(parts[0]), *parts)
+
+
+def _root(first: str) -> str:
+    return _CHOSEN["root"] if first == "net" else ROOT
 
 
 def matching(pattern: str) -> list[str]:
     """Return the existing (dotted) names that match a dotted pattern; ``*`` and ``?`` match no separator."""
     import glob
 
-    return sorted(canonical(os.path.relpath(file, ROOT)) for file in glob.glob(path(pattern)) if os.path.isfile(file))
+    root = _root(exchanged(pattern).split("/")[0])
+    return sorted(canonical(os.path.relpath(file, root)) for file in glob.glob(path(pattern)) if os.path.isfile(file))
 
 
 def normal(value: str) -> str:

@@ -5,13 +5,15 @@
 
 Dependencies of an item are created before it, and removed after it. The address or local route that attracts the
 traffic is created last and removed first: a virtual address without a virtual server would refuse connections that were
-served elsewhere until then. Rules change before virtual servers are created, so that no connection is balanced without
-its translation (kubernetes/kubernetes#133773).
+served elsewhere until then. A virtual server is created before members and rules, and gets real servers after them: no
+process of the node gets a connection that a rule lets pass, and no connection is balanced without its translation
+(kubernetes/kubernetes#133773).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ..model.ipset import keeps_members
@@ -26,6 +28,8 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("file", "change"),
     ("link", "create"),
     ("link", "change"),
+    ("virtual_server", "create"),  # without real servers it refuses: no process of the node gets the connection
+    ("virtual_server", "change"),
     ("set", "create"),
     ("set", "change"),
     ("member", "create"),
@@ -45,8 +49,6 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("nft_text", "create"),
     ("nft_text", "change"),
     ("ipvs_timeout", "change"),
-    ("virtual_server", "create"),
-    ("virtual_server", "change"),
     ("real_server", "create"),
     ("real_server", "change"),
     ("address", "create"),
@@ -55,7 +57,6 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("address", "delete"),
     ("route", "delete"),
     ("real_server", "delete"),
-    ("virtual_server", "delete"),
     ("nft_text", "delete"),
     ("jump", "delete"),
     ("chain", "delete"),
@@ -65,6 +66,7 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("nft_table", "delete"),
     ("member", "delete"),
     ("set", "delete"),
+    ("virtual_server", "delete"),
     ("link", "delete"),
     ("file", "delete"),
     ("sysctl", "delete"),
@@ -76,15 +78,20 @@ RULES = ("chain", "jump", "nft_chain")
 _RANK: dict[tuple[str, str], int] = {pair: rank for rank, pair in enumerate(ORDER)}
 
 
-def ordered(steps: Iterable[Step]) -> list[Step]:
-    """Sort steps by the table; within one row they keep their order.
+def place(kind: str, verb: str) -> int:
+    """Return the row of the table in which steps of a kind and verb stand."""
+    return _RANK[kind, verb]
+
+
+def ordered(steps: Iterable[Step], moved: Mapping[Step, float] = MappingProxyType({})) -> list[Step]:
+    """Sort steps by the table; within one row they keep their order. ``moved`` has other places for some steps.
 
     A set that is refilled because of its new header loses its members at that step: their deletions move to the
     creations. An IPv6 address with a new prefix length is deleted before it is created, since a link can have it only
-    once. Elements are deleted from an interval set before others are created in it, since elements must not overlap.
+    once. Elements of an interval set are deleted before elements that may overlap with them are created.
     """
     steps = list(steps)
-    intervals = _interval_sets(steps)
+    overlapping = _overlapping(steps)
     refilled = {step.key for step in steps if is_refill(step)}
     again = {
         step.key[:2] for step in steps if step.kind == "address" and step.after is not None and ":" in step.key.address
@@ -93,35 +100,61 @@ def ordered(steps: Iterable[Step]) -> list[Step]:
     at_once, before = _RANK["member", "change"], _RANK["address", "create"] - 0.5
 
     def rank(step: Step) -> float:
+        if moved and step in moved:
+            return moved[step]
         if refilled and step.kind == "member" and step.key.set in refilled:
             return at_once
         if again and step.kind == "address" and step.after is None and step.key[:2] in again:
             return before
-        if intervals and step.kind == "nft_element" and step.after is None and step.key.set in intervals:
+        if overlapping and step.kind == "nft_element" and step.key in overlapping:
             return elements
         return _RANK[step.kind, step.verb]
 
     return sorted(steps, key=rank)
 
 
-def _interval_sets(steps: Iterable[Step]) -> set[Any]:
-    """Return the sets of nftables in which elements are created that have a network, or replace one that has."""
-    elements = [step for step in steps if step.kind == "nft_element"]
-    networks = {step.key.set for step in elements if any("/" in field for field in step.key.fields)}
-    return networks.intersection(step.key.set for step in elements if step.after is not None)
+def _overlapping(steps: Iterable[Step]) -> set[Any]:
+    """Return the deleted elements of nftables that may overlap with a created one, in sets with networks.
+
+    Two elements overlap only if they are equal in all fields in which no element has a network.
+    """
+    elements: dict[Any, list[Step]] = {}
+    for step in steps:
+        if step.kind == "nft_element":
+            elements.setdefault(step.key.set, []).append(step)
+    keys: set[Any] = set()
+    for listed in elements.values():
+        exact = [
+            at for at in range(len(listed[0].key.fields)) if not any("/" in step.key.fields[at] for step in listed)
+        ]
+        if len(exact) == len(listed[0].key.fields):
+            continue
+        created = {tuple(step.key.fields[at] for at in exact) for step in listed if step.after is not None}
+        keys.update(
+            step.key for step in listed if step.after is None and tuple(step.key.fields[at] for at in exact) in created
+        )
+    return keys
 
 
-def rules_last(steps: Sequence[Step]) -> list[Step]:
-    """Move created and changed rules behind the created virtual servers and addresses.
+def translations_last(steps: Sequence[Step]) -> list[Step]:
+    """Change rules of the table nat last, and create addresses before sets and rules.
 
     ``steps`` are in the order of :func:`ordered`.
 
-    For a node whose rules balance until then: they keep connections from IPVS, so they are removed once IPVS serves.
+    For a node whose rules balance until then, wherever addresses are: their nat rules keep connections from IPVS, so
+    they change once IPVS serves. What they do not balance is refused by virtual servers without real servers, until the
+    new rules can filter it.
     """
     end = max((number for number, step in enumerate(steps, 1) if step.after is not None), default=0)
-    coming = steps[:end]
-    others = [step for step in coming if step.kind not in RULES]
-    return [*others, *(step for step in coming if step.kind in RULES), *steps[end:]]
+    return [*sorted(steps[:end], key=_turn), *steps[end:]]
+
+
+def _turn(step: Step) -> int:
+    if step.kind in ("chain", "jump") and step.key.table == "nat":
+        return 3
+    if step.kind in ("address", "route") and step.before is None:
+        return 1
+    return 2 if _RANK[step.kind, step.verb] >= _RANK["set", "create"] else 0
 
 
 def is_refill(step: Step) -> bool:

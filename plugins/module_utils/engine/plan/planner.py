@@ -14,6 +14,10 @@ from ..model.kinds import KINDS, name
 from ..model.step import Step
 from .order import ordered
 
+# Kinds that the kernel keeps in hash tables. It resizes these at any time (IPVS's since Linux 7), so two readings of
+# one state may differ in their order. A plan must not: check mode says what the run then does.
+HASHED = frozenset(("virtual_server", "real_server", "member", "nft_element", "address", "route"))
+
 
 class Conflict(NamedTuple):
     """A desired item that exists and belongs to another owner; ``owner`` is "" if the ledger knows none."""
@@ -110,10 +114,18 @@ def plan(
                 steps.append(Step(kind, key, before, value))
             if adopt and before is not None and parent is None and key not in owned.get(kind, ()):
                 adopted.setdefault(kind, []).append(key)
-        for key, value in has.items() if unwanted else ():
-            if key not in wants and mine(key):
-                steps.append(Step(kind, key, value, None))
+        gone = [key for key in has if key not in wants and mine(key)] if unwanted else []
+        for key in _in_order(kind, gone, have):
+            steps.append(Step(kind, key, has[key], None))
     return Plan(ordered(steps), conflicts, adopted)
+
+
+def _in_order(kind: str, gone: list[Any], have: ReadState) -> list[Any]:
+    """Return keys in the order of their deletion: by name if the kernel hashes them, else as read."""
+    if kind == "member":  # those of a list:set have an order of their own
+        lists = {key for key, header in have.get("set", {}).items() if header.type == "list:set"}
+        return sorted(gone, key=lambda key: (key.set, "" if key.set in lists else key.member))
+    return sorted(gone) if kind in HASHED else gone
 
 
 def _refused(

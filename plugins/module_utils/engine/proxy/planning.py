@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from ..model import State
 from ..plan import Plan, Step, plan
-from ..plan.order import RULES, rules_last
+from ..plan.order import RULES, translations_last
 from .drain import policy as drain_policy
+from .hitless import hitless
 from .takeover import balanced_by_rules, left_behind, superseded
 
 
@@ -57,9 +58,10 @@ def make_plan(
     for kind, keys in superseded(left, want).items():  # desired and draining items are adopted instead
         ours[kind] = {*ours.get(kind, ()), *keys}
     prepared = plan(have, want, ours, others=claims.others, adopt=claims.adopt)
+    steps = hitless(prepared.steps, have)
     if by_rules:
-        prepared = prepared._replace(steps=rules_last(prepared.steps))
-    return prepared._replace(steps=_fallback_last(prepared.steps)), verdict.draining
+        steps = translations_last(steps)
+    return prepared._replace(steps=_fallback_last(steps)), verdict.draining
 
 
 def _retained(

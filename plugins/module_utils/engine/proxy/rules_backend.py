@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sized
 from typing import Callable, NamedTuple
 
+from ..kernel import modules
 from ..kernel.command import is_installed
 from ..model import State
 
 _COMMANDS = ("iptables", "ipset")
+_MODULES = ("ip_set", "xt_set")  # newer kernels of some distributions do not have them
 IPTABLES, NFTABLES = "iptables", "nftables"
 # Kinds of items that stand in the ledger for each back end: what an owner has on the node decides first.
 KINDS = {NFTABLES: ("nft_table",), IPTABLES: ("chain", "jump", "set")}
@@ -40,8 +42,9 @@ class Choice(NamedTuple):
 def choose(setting: str, owned: Callable[[], Mapping[str, Sized]]) -> Choice:
     """Return the back end that the setting (``auto``, ``iptables`` or ``nftables``) leads to on this node.
 
-    ``auto`` stays with the owner's items. Without any, it takes iptables if both commands are there, else nftables if
-    the kernel has all that the tables need. ``owned`` returns the owner's keys by kind; only ``auto`` calls it.
+    ``auto`` stays with the owner's items. Without any, it takes iptables if both commands are there and the kernel has
+    sets, else nftables if the kernel has all that the tables need. ``owned`` returns the owner's keys by kind; only
+    ``auto`` calls it.
 
     Raises:
         EngineError: the ledger cannot be read.
@@ -53,6 +56,10 @@ def choose(setting: str, owned: Callable[[], Mapping[str, Sized]]) -> Choice:
         if any(claims.get(kind) for kind in kinds):
             return Choice(backend, "this node's rules are in it")
     lacking = [tool for tool in _COMMANDS if not is_installed(tool)]
+    owner = "node"
+    if not lacking:  # as in a container image, whatever the kernel has
+        lacking = [name for name, state in modules.states(_MODULES).items() if state == modules.ABSENT]
+        owner = "kernel"
     if not lacking:
         return Choice(IPTABLES, f"the node has {' and '.join(_COMMANDS)}")
     from ..kernel import nftables
@@ -60,4 +67,4 @@ def choose(setting: str, owned: Callable[[], Mapping[str, Sized]]) -> Choice:
     missing = nftables.missing_features()
     if missing:
         return Choice(IPTABLES, f"nftables on this kernel lacks {', '.join(missing)}")
-    return Choice(NFTABLES, f"the node has no {' and no '.join(lacking)}")
+    return Choice(NFTABLES, f"the {owner} has no {' and no '.join(lacking)}")

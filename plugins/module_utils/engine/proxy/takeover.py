@@ -70,8 +70,9 @@ def keys_to_read(owned: Mapping[str, Collection[Any]], adopt: bool) -> Mapping[s
 
 
 def balanced_by_rules(have: ReadState) -> bool:
-    """Tell whether kube-proxy's iptables mode balances on this node."""
-    return any(key.table == "nat" and _BY_RULES.match(key.chain) for key in have.get("chain", ()))
+    """Tell whether kube-proxy's iptables mode balances on this node, or refuses for Services without endpoints."""
+    names = (key.chain for key in have.get("chain", ()) if key.table == "nat")
+    return any(name == "KUBE-NODEPORTS" or _BY_RULES.match(name) for name in names)
 
 
 def _is_chain(key: ChainKey) -> bool:

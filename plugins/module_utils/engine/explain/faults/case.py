@@ -13,11 +13,11 @@ from ...desired.nft_state import nft_state
 from ...desired.service_vips import Name, ServiceVip
 from ...kubernetes.objects import EndpointSlice, Service, ServicePort
 from ...model import State
-from ...model.ipvs import VirtualServerKey
+from ...model.ipvs import RealServerKey, VirtualServerKey
 from ..flow import Decision, Flow, Path
 from ..predict import predict
 from ..routes import LOCAL_TABLE, RouteEntry
-from ..view import NodeView, local_route, rules_of
+from ..view import NodeView, Template, local_route, rules_of
 
 SYNC = "run: kubenode status --sync"
 _GOOD_SYSCTLS = {
@@ -119,10 +119,22 @@ def ideal_view(view: NodeView, want: State) -> NodeView:
     sysctls = {**view.host.sysctls, **_GOOD_SYSCTLS, **want.get("sysctl", {})}
     sysctls.update({name: "0" for name in sysctls if name.endswith(".rp_filter")})
     links = {name: link._replace(is_up=True) for name, link in view.host.links.items()}
+    templates = _wanted_templates(view, want)
     host = view.host._replace(
-        routes=routes, sysctls=sysctls, links=links, neighbours={}, templates=(), limits={}, rules=()
+        routes=routes, sysctls=sysctls, links=links, neighbours={}, templates=templates, limits={}, rules=()
     )
     return NodeView(want, rules_of(want), {}, host)
+
+
+def _wanted_templates(view: NodeView, want: State) -> tuple[Template, ...]:
+    """Return the templates to real servers that get connections by the desired state, too: persistence is no fault."""
+    wanted = want.get("real_server", {})
+    weights = {key: value.weight for key, value in wanted.items()}
+    return tuple(
+        template
+        for template in view.host.templates
+        if weights.get(RealServerKey(template.server, template.address, template.port), 0) > 0
+    )
 
 
 def facts_of(cluster: Cluster, flow: Flow, view: NodeView) -> ServiceFacts | None:

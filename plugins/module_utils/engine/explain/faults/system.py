@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from ...model.ipvs import PERSISTENT
-from ..flow import DELIVERED, Target
+from ..flow import DELIVERED, Decision, Outcome, Packet, Target
+from ..hooks import pass_hook
+from ..view import NodeView
 from .case import SYNC, Case, Fault
 from .foreign import other_proxy
 
 _BRIDGE = {4: "net.bridge.bridge-nf-call-iptables", 6: "net.bridge.bridge-nf-call-ip6tables"}
+_ICMP = {4: "icmp", 6: "ipv6-icmp"}
 _STRICT_ARP = ("net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.arp_announce")
 
 
@@ -152,6 +155,43 @@ def other_sysctl(case: Case) -> Fault | None:
     return None
 
 
+def mtu(case: Case) -> Fault | None:
+    """Find large packets that are lost: a link on the way takes less, and a rule drops the ICMP message that says so.
+
+    Only this node's links are known, and no smaller MTU behind them.
+    """
+    links = case.view.host.links
+    for target in case.path.targets:
+        near, far = links.get(case.flow.link), links.get(target.link)
+        if near is None or far is None or near.mtu == far.mtu or target.problem:
+            continue
+        sender, small, large = case.flow.source, far, near
+        if near.mtu < far.mtu:
+            sender, small, large = target.address, near, far
+        stop = _icmp_stop(case.view, sender, case.flow.family)
+        if stop is not None:
+            sentence = (
+                f"packets of {sender} above {small.mtu} bytes are lost: link {small.name} takes no larger ones, link"
+                f" {large.name} takes {large.mtu}, and {stop.text}"
+            )
+            remedy = f"accept {_ICMP[case.flow.family]} from the node, or set the MTU of {large.name} to {small.mtu}"
+            return Fault("mtu", sentence, remedy, stop.kind, stop.key)
+    return None
+
+
+def _icmp_stop(view: NodeView, sender: str, fam: int) -> Decision | None:
+    """Return the decision that stops this node's ICMP errors to a sender; None if they may pass."""
+    route = view.route(sender)
+    if route is None or not route.is_usable:
+        return None
+    source = view.source_on(route.link, fam, sender)
+    packet = Packet(_ICMP[fam], source, sender, 0, 0, out_link=route.link, state="RELATED")
+    outcomes = pass_hook(view, "output", Outcome(packet), with_nat=False)
+    if any(outcome.doubts or outcome.verdict not in ("drop", "reject") for outcome in outcomes):
+        return None
+    return outcomes[0].decisions[-1]
+
+
 def past_ipvs(case: Case) -> Fault | None:
     """Find a connection that arrives, but otherwise than the desired state has it."""
     if case.ideal is None or case.is_as_wanted or not case.path.is_certain:
@@ -163,4 +203,4 @@ def past_ipvs(case: Case) -> Fault | None:
 
 ARRIVAL = (arrival,)
 PATH = (conntrack_off, route_localnet, template, target_problem, refused_share, path_end)
-LATENT = (past_ipvs, strict_arp, other_sysctl, other_proxy)
+LATENT = (past_ipvs, strict_arp, other_sysctl, other_proxy, mtu)

@@ -9,6 +9,7 @@ from ..netlink import message
 
 NFNL_SUBSYS_CTNETLINK, NFNL_SUBSYS_IPSET, NFNL_SUBSYS_NFTABLES = 1, 6, 10
 NFNLGRP_NFTABLES = 7  # the multicast group with the transactions of nftables
+NFNLGRP_NFTRACE = 9  # the multicast group with the events of nftables' trace
 HEADER_BYTES = 4  # struct nfgenmsg: family, version, resource
 
 _VERSION = 0  # NFNETLINK_V0

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from ...model.nftables import NftSet, SetKey
 from ...model.step import Step
 from .. import Result
-from .read import generation, read, read_generation
+from .read import generation, read, read_generation, read_tables
 
-__all__ = ["apply", "generation", "missing_features", "read", "read_generation"]
+__all__ = ["apply", "generation", "missing_features", "read", "read_generation", "read_tables"]
 
 
 def apply(

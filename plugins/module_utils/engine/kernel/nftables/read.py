@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from time import sleep
 from typing import NamedTuple
@@ -62,7 +62,7 @@ def generation() -> int:
         MissingError: the kernel lacks nftables, or this process the right.
         KernelError: the conversation failed, or the answer is malformed.
     """
-    with _connect() as connection:
+    with connect() as connection:
         return _generation(connection)
 
 
@@ -81,7 +81,7 @@ def read(tables: Collection[TableKey] | None = None) -> State:
 
 def read_generation(tables: Collection[TableKey] | None = None) -> tuple[int, State]:
     """Do as :func:`read`; also return the generation, for :func:`.write.apply`."""
-    with _connect() as connection:
+    with connect() as connection:
         for _attempt in range(_ATTEMPTS):
             before = _generation(connection)
             try:
@@ -96,18 +96,29 @@ def read_generation(tables: Collection[TableKey] | None = None) -> tuple[int, St
     raise BusyError("nftables cannot be read: other processes changed it during each of many attempts")
 
 
+def read_tables() -> dict[TableKey, int]:
+    """Return the flags of all tables of the families ip and ip6, without their content.
+
+    Raises:
+        MissingError, KernelError: as :func:`read`.
+    """
+    with connect() as connection, decoding("the kernel's nftables"):
+        return _tables(connection, FAMILIES)
+
+
 def read_types(tables: Collection[TableKey]) -> dict[SetKey, NftSet]:
     """Return the sets of some tables, without their elements.
 
     Raises:
         MissingError, KernelError: as :func:`read`.
     """
-    with _connect() as connection, decoding("the kernel's nftables"):
+    with connect() as connection, decoding("the kernel's nftables"):
         return {key: header.value for table in tables for key, header in _headers(connection, table).items()}
 
 
 @contextmanager
-def _connect() -> Iterator[NetlinkSocket]:
+def connect() -> Iterator[NetlinkSocket]:
+    """Open a conversation with nftables; errors within it are those of :func:`read`."""
     try:
         with NetlinkSocket(NETLINK_NETFILTER) as connection:
             yield connection
@@ -128,17 +139,22 @@ def _generation(connection: NetlinkSocket) -> int:
 
 def _read(connection: NetlinkSocket, tables: Collection[TableKey] | None) -> State:
     state: State = {"nft_table": {}, "nft_set": {}, "nft_element": {}, "nft_chain": {}}
-    for family in FAMILIES:
-        if tables is not None and all(table.family != family for table in tables):
-            continue
-        for fields in _dump(connection, GETTABLE, family):
-            name, flags = decode_table(fields)
-            if tables is None or TableKey(family, name) in tables:
-                state["nft_table"][TableKey(family, name)] = flags
+    families = [family for family in FAMILIES if tables is None or any(table.family == family for table in tables)]
+    present = _tables(connection, families)
+    state["nft_table"] = {key: flags for key, flags in present.items() if tables is None or key in tables}
     for table in state["nft_table"]:
         _read_sets(connection, table, state)
         _read_chains(connection, table, state)
     return state
+
+
+def _tables(connection: NetlinkSocket, families: Iterable[str]) -> dict[TableKey, int]:
+    tables = {}
+    for family in families:
+        for fields in _dump(connection, GETTABLE, family):
+            name, flags = decode_table(fields)
+            tables[TableKey(family, name)] = flags
+    return tables
 
 
 def _dump(connection: NetlinkSocket, command: int, family: str, payload: bytes = b"") -> Iterator[dict[int, bytes]]:

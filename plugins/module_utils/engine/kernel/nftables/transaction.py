@@ -63,13 +63,21 @@ class Refusal(NamedTuple):
         return f"{words} ({self.text})" if self.text else words
 
 
-def transact(batch: Sequence[bytes], generation: int | None = None, rehearse: bool = False) -> list[Refusal]:
+def transact(
+    batch: Sequence[bytes],
+    generation: int | None = None,
+    rehearse: bool = False,
+    channel: socket.socket | None = None,
+    events: list[bytes] | None = None,
+) -> list[Refusal]:
     """Send messages as one transaction; return the refused ones, in order. If there is one, nothing was changed.
 
     Args:
         batch: the messages.
         generation: the number of the rules' generation on which the messages are based; None for any.
         rehearse: let the kernel check the messages and drop them, as ``nft --check`` does: the batch has no end.
+        channel: the socket to send them by, which then owns tables with the flag owner; None for a socket of its own.
+        events: gets the packets with anything else that this channel receives meanwhile.
 
     Raises:
         BusyError: the rules are of another generation.
@@ -84,7 +92,7 @@ def transact(batch: Sequence[bytes], generation: int | None = None, rehearse: bo
         _SEQUENCE.pack_into(packet, offset, sequence)
         offset += len(single)
     try:
-        refusals = _exchange(packet)
+        refusals = _exchange(packet) if channel is None else _converse(channel, packet, events)
     except (OSError, ValueError) as error:
         raise KernelError(f"the conversation with the kernel's nftables failed: {error}") from error
     for refusal in refusals:
@@ -105,13 +113,17 @@ def _of_the_whole(refusal: Refusal) -> KernelError:
 
 def _exchange(packet: bytearray) -> list[Refusal]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_NETFILTER) as channel:
-        channel.setsockopt(SOL_NETLINK, _NETLINK_CAP_ACK, 1)
-        with contextlib.suppress(OSError):  # explanations only
-            channel.setsockopt(SOL_NETLINK, _NETLINK_EXT_ACK, 1)
-        if len(packet) > _SMALL_BYTES:
-            _enlarge(channel, len(packet))
-        channel.send(packet)
-        return _refusals(channel)
+        return _converse(channel, packet)
+
+
+def _converse(channel: socket.socket, packet: bytearray, events: list[bytes] | None = None) -> list[Refusal]:
+    channel.setsockopt(SOL_NETLINK, _NETLINK_CAP_ACK, 1)
+    with contextlib.suppress(OSError):  # explanations only
+        channel.setsockopt(SOL_NETLINK, _NETLINK_EXT_ACK, 1)
+    if len(packet) > _SMALL_BYTES:
+        _enlarge(channel, len(packet))
+    channel.send(packet)
+    return _refusals(channel, events)
 
 
 def _enlarge(channel: socket.socket, size: int) -> None:
@@ -126,8 +138,10 @@ def _enlarge(channel: socket.socket, size: int) -> None:
             channel.setsockopt(socket.SOL_SOCKET, plain, room)
 
 
-def _refusals(channel: socket.socket) -> list[Refusal]:
+def _refusals(channel: socket.socket, events: list[bytes] | None) -> list[Refusal]:
     """Read all answers; those that do not fit into the queue are lost, but not the first ones.
+
+    Packets without an answer are appended to ``events``.
 
     Raises:
         ValueError: an answer is malformed.
@@ -144,10 +158,14 @@ def _refusals(channel: socket.socket) -> list[Refusal]:
                 raise
             lost = True
             continue
+        is_answer = False
         for kind, flags, sequence, payload in messages(packet):
+            is_answer = is_answer or kind == _NLMSG_ERROR
             refusal = _refusal(flags, sequence, payload) if kind == _NLMSG_ERROR else None
             if refusal is not None:
                 refusals.append(refusal)
+        if events is not None and not is_answer:
+            events.append(packet)
     if lost and not refusals:
         raise OSError(errno.ENOBUFS, "the kernel's refusals were lost")
     return sorted(refusals)

@@ -19,7 +19,7 @@ from ...model.kinds import name
 from ...model.link import STATIC, AddressKey, Link, Route, RouteKey
 from ...model.net import pack, unpack
 from ...model.step import Step
-from .. import Failure, Result
+from .. import Failure, Result, sysctls
 from ..decoding import decoding
 from ..netlink import (
     AF_INET,
@@ -39,7 +39,7 @@ from .routes import first_routes, has_wildcard, local_routes, route_message, rou
 
 _NO_QUEUE = bytes(4)  # kube-proxy gives kube-ipvs0 a queue of length 0; nothing is ever sent through it
 _PATIENCE = 200  # attempts, 5 ms apart
-_PROMOTE = "/proc/sys/net/ipv4/conf/{link}/promote_secondaries"
+_PROMOTE = "net/ipv4/conf/{link}/promote_secondaries"
 _NO_LINK = 0x7FFFFFFF  # an index that no link has
 
 # Errors that mean that the step's result is already there.
@@ -217,7 +217,8 @@ def _promoting(steps: list[Step]) -> Iterator[None]:
 
 
 def _promotes(link: str, value: str = "") -> str:
-    with open(_PROMOTE.format(link=link), "w" if value else "r", encoding="ascii") as file:
+    path = sysctls.path(sysctls.canonical(_PROMOTE.format(link=link)))
+    with open(path, "w" if value else "r", encoding="ascii") as file:
         return str(file.write(value)) if value else file.read()
 
 
