@@ -18,6 +18,7 @@ description:
     have the SHA-256 in the bundle's manifest C(SHA256SUMS). The bundle must have exactly these files, all of them plain
     files inside the release.
   - Every run compares an unpacked release with its manifest, and unpacks it again if a file differs.
+  - Fails if an agent in a container (a DaemonSet) serves this node. Two agents would undo each other's work.
   - Before any change, the new release checks this node with the new configuration (C(kubenode check)). If the check
     fails, the task fails with its output, and the current release keeps running.
   - Before a change, the module records the previous release and files on the node (C(unproven.json) in O(directory)).
@@ -84,6 +85,12 @@ options:
         starts.
     type: bool
     default: false
+  package:
+    description:
+      - The directory that the agent's package (C(.deb) or C(.rpm)) installs. If it is there, O(state=present) fails,
+        because two agents would fight about the node.
+    type: path
+    default: /usr/lib/kubenode-agent
   keep:
     description:
       - The number of previous releases to keep when the current release has proven itself. The newest are kept.
@@ -180,6 +187,7 @@ def main() -> None:
             "config": {"type": "path", "default": "/etc/kubenode/config.yaml"},
             "files": {"type": "dict", "default": {}},
             "beside_kube_proxy": {"type": "bool", "default": False},
+            "package": {"type": "path", "default": "/usr/lib/kubenode-agent"},
             "keep": {"type": "int", "default": 1},
             "state": {"type": "str", "choices": ["present", "proven", "former", "absent"], "default": "present"},
         },

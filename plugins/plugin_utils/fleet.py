@@ -9,6 +9,7 @@ why none is possible.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -22,10 +23,13 @@ CHECKS = (
     ("agent installed", "install"),
     ("agent runs", "status"),
     ("state in the kernel", "plan"),
+    ("connections", "flows"),
 )
+_FLOWS = "flows"  # a column only if the playbook got connections to verify
 _OF_PREPARE = ("packages", "kernel", "swap", "files")
 # Checks by a command (kubenode status, kubenode plan), with its exit status for ok and for drift.
 _ASKED = {"status": (0, 3), "plan": (0, 2)}
+_KUBECTL_EXEC = re.compile(r"command terminated with exit code \d+$")  # of `kubectl exec`, which also returns it
 # From good to bad; a node has the verdict of its worst check.
 OK, UNKNOWN, DRIFT, FAILED, UNREACHABLE = VERDICTS = ("ok", "unknown", "drift", "failed", "unreachable")
 
@@ -61,7 +65,8 @@ def fleet(collected: Any) -> list[NodeReport]:
     Args:
         collected: by node, the data of verify: results by the keys of ``CHECKS`` (a list if several tasks make up one
             check), ``prepared`` if the role prepare completed, ``error`` with the error that stopped it, ``table`` with
-            the result of ipvs_services_info. Empty for a node that did not answer.
+            the result of ipvs_services_info, ``check`` that of kubenode check, ``flows`` that of flow_info. Empty for a
+            node that did not answer.
 
     Raises:
         FleetError: ``collected`` is no mapping of mappings.
@@ -71,16 +76,18 @@ def fleet(collected: Any) -> list[NodeReport]:
     for name, results in collected.items():
         if results is not None and not isinstance(results, Mapping):
             raise FleetError(f"report of {name} is {type(results).__name__}, expected a mapping")
-    return [_node(str(name), results or {}) for name, results in collected.items()]
+    with_flows = any((results or {}).get(_FLOWS) is not None for results in collected.values())
+    checks = [(title, key) for title, key in CHECKS if with_flows or key != _FLOWS]
+    return [_node(str(name), results or {}, checks) for name, results in collected.items()]
 
 
-def _node(name: str, results: Mapping[str, Any]) -> NodeReport:
+def _node(name: str, results: Mapping[str, Any], columns: list[tuple[str, str]]) -> NodeReport:
     node = results.get("node") or {}
     if not node or node.get("unreachable"):
-        first, *others = (title for title, _key in CHECKS)
+        first, *others = (title for title, _key in columns)
         checks = (Check(first, UNREACHABLE, _words(node.get("msg"))), *(Check(title, UNKNOWN, ()) for title in others))
         return NodeReport(name, UNREACHABLE, checks, "", None)
-    checks = tuple(_check(title, key, results) for title, key in CHECKS)
+    checks = tuple(_check(title, key, results) for title, key in columns)
     worst = max((check.verdict for check in checks), key=VERDICTS.index)
     return NodeReport(name, worst, checks, _facts(node), _servers(results.get("table")))
 
@@ -95,11 +102,14 @@ def _check(title: str, key: str, results: Mapping[str, Any]) -> Check:
         if isinstance(result, Mapping)
     ]
     ran = [result for result in given if not result.get("skipped")]
+    if key == _FLOWS:
+        return _about_flows(title, ran[0]) if ran else Check(title, UNKNOWN, ())
     failed = [word for result in ran if result.get("failed") for word in _words(result.get("msg"))]
     if failed:
         return Check(title, FAILED, tuple(failed))
     if key in _ASKED:
-        return _about_command(title, ran[0], *_ASKED[key]) if ran else Check(title, UNKNOWN, ())
+        check = _about_command(title, ran[0], *_ASKED[key]) if ran else Check(title, UNKNOWN, ())
+        return _about_agent(check, results.get("check")) if key == "status" else check
     if not ran:  # skipped, as there was nothing to do, if the role completed
         return Check(title, OK if key in _OF_PREPARE and results.get("prepared") else UNKNOWN, ())
     lines = tuple(line for result in ran if result.get("changed") for line in _lines(result))
@@ -117,12 +127,19 @@ def _about_node(title: str, results: Mapping[str, Any]) -> Check:
     return Check(title, DRIFT if problems else OK, problems)
 
 
+def _about_agent(check: Check, asked: Any) -> Check:
+    """Return the verdict on the agent's status with what ``kubenode check`` refuses, such as kube-proxy beside it."""
+    lines = _words(asked.get("stdout")) if isinstance(asked, Mapping) else ()
+    refused = tuple(line.partition("FAIL")[2].strip() for line in lines if line.startswith("FAIL "))
+    return check._replace(verdict=FAILED, lines=refused + check.lines) if refused else check
+
+
 def _about_command(title: str, result: Mapping[str, Any], good: int, drift: int) -> Check:
     """Judge a command's result by its exit status and its standard error.
 
     ``good`` is the status for nothing to do, ``drift`` that for something to do. Any other status is a failure.
     """
-    complaints = _words(result.get("stderr"))
+    complaints = tuple(line for line in _words(result.get("stderr")) if not _KUBECTL_EXEC.match(line))
     if result.get("rc") == good:
         return Check(title, FAILED if complaints else OK, complaints)
     if result.get("rc") == drift:
@@ -130,6 +147,28 @@ def _about_command(title: str, result: Mapping[str, Any], good: int, drift: int)
     return Check(
         title, FAILED, complaints or _words(result.get("msg")) or (f"it ended with exit status {result.get('rc')}",)
     )
+
+
+def _about_flows(title: str, result: Mapping[str, Any]) -> Check:
+    """Judge the result of flow_info: a connection with a fault fails, one that cannot be judged is unknown."""
+    explained = [flow for flow in result.get("flows") or () if isinstance(flow, Mapping)]
+    faults = tuple(
+        f"{flow['flow']}: {flow['fault']['text']}; remedy: {flow['fault']['remedy']}"
+        for flow in explained
+        if flow.get("fault")
+    )
+    if result.get("failed"):
+        # The module's message has one part for each flow that cannot be.
+        return Check(title, FAILED, (*re.split(r"; (?=flows\[\d+\]: )", str(result.get("msg") or "")), *faults))
+    if faults:
+        return Check(title, FAILED, faults)
+    doubtful = tuple(
+        f"{flow['flow']}: cannot be judged: {'; '.join((*flow['doubts'], *flow['lacking'])) or flow['summary']}"
+        for flow in explained
+        if flow.get("verdict") != "arrives"
+    )
+    arriving = tuple(f"{flow['flow']}: {flow['summary']}" for flow in explained if flow.get("verdict") == "arrives")
+    return Check(title, UNKNOWN, doubtful) if doubtful else Check(title, OK, arriving)
 
 
 def _lines(result: Mapping[str, Any]) -> list[str]:

@@ -1,180 +1,145 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fleet report as one self-contained HTML page: no scripts, no fonts, no pictures from elsewhere.
+"""Fleet report as one self-contained HTML page: no fonts, no pictures, no scripts from elsewhere.
 
-Nodes that need attention come first, the worst on top; then all nodes, one line each.
+``templates/fleet.html.j2`` has the page. Jinja2 escapes all text. The page's own policy (CSP) lets the browser run and
+use only the script and the style of this collection, and make no request.
 """
 
 from __future__ import annotations
 
-from html import escape
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import jinja2
 
 from .fleet import CHECKS, OK, VERDICTS, Check, NodeReport
+from .fleet_runs import Changes, Run, compare, present
 from .fleet_text import SIGNS
 
-MOST_LINES = 12  # shown lines of one check; the others unfold
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c2128; --soft: #59636e; --paper: #fff; --card: #f6f8fa; --line: #d1d9e0;
-  --bar: #3572c6; --weak: #9ec1f0; --more: #116329; --less: #a40e26; --other: #7d4e00;
-  --ok: #2da44e; --unknown: #818b98; --drift: #9a6700; --failed: #cf222e; --unreachable: #8250df; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --soft: #9198a1; --paper: #0d1117; --card: #151b23; --line: #3d444d;
-    --bar: #58a6ff; --weak: #1f4b85; --more: #7ee787; --less: #ffa198; --other: #f2cc60;
-    --ok: #3fb950; --unknown: #7d8590; --drift: #d29922; --failed: #f85149; --unreachable: #a371f7; } }
-* { box-sizing: border-box; }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  margin: 0 auto; max-width: 96rem; padding: 1.5rem 1rem 4rem; }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .7rem; } \
-p, .soft { color: var(--soft); font-weight: 400; }
-.tiles { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1rem 0; padding: 0; list-style: none; }
-.tiles li { border: 1px solid var(--line); border-top: .25rem solid var(--colour, var(--soft)); border-radius: .4rem;
-  padding: .3rem .8rem; min-width: 5rem; }
-.tiles b { display: block; font-size: 1.6rem; line-height: 1.3; }
-.ok { --colour: var(--ok); } .unknown { --colour: var(--unknown); } .drift { --colour: var(--drift); }
-.failed { --colour: var(--failed); } .unreachable { --colour: var(--unreachable); }
-svg { display: block; border-radius: .2rem; } svg rect { fill: var(--colour); }
-svg .servers { fill: var(--bar); } svg .draining { fill: var(--weak); }
-.mark { display: inline-block; width: 1.5em; text-align: center; border-radius: .3em; font-weight: 700;
-  color: var(--paper); background: var(--colour); }
-.mark.ok { color: var(--ok); background: none; }
-article { background: var(--card); border: 1px solid var(--line); border-left: .3rem solid var(--colour); \
-border-radius: .4rem;
-  margin: .7rem 0; padding: .6rem 1rem; }
-h3 { font-size: 1rem; margin: 0; overflow-wrap: anywhere; } h3 .soft { margin-left: .5rem; font-size: .85rem; }
-h4 { font-size: .9rem; margin: .6rem 0 .2rem; } summary { cursor: pointer; color: var(--soft); font-size: .85rem; }
-pre { font: .82rem/1.45 ui-monospace, monospace; margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
-.more { color: var(--more); } .less { color: var(--less); } .other { color: var(--other); }
-.scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: .4rem; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .6rem; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap; }
-tr:last-child > * { border-bottom: 0; }
-thead th { font-size: .8rem; font-weight: 500; color: var(--soft); background: var(--card); white-space: normal; \
-vertical-align: bottom; }
-tbody th { position: sticky; left: 0; background: var(--paper); font-weight: 600; } \
-thead th.cell, td.cell { text-align: center; }
-td.number { text-align: right; } .key { font-size: .85rem; }
-.facts { font-size: .8rem; }
-@media (max-width: 90rem) { .facts { display: none; } }
-@media (max-width: 50rem) { tbody th { max-width: 9rem; overflow: hidden; text-overflow: ellipsis; } \
-th, td { padding: .2rem .3rem; } }
-"""
+MOST_LINES = 12  # shown lines of one check; the next ones unfold
+MOST_FOLDED = 200  # lines of one check that unfold; fleet.json has all
+MOST_CHANGES = 200  # nodes in the list of changes
+_TEMPLATES = Path(__file__).parent / "templates"
+_HEIGHT = 100  # of the plot, in units of its own
+_BAR = 60  # width of the longest bar of a table
 
 
-def page(reports: list[NodeReport], title: str = "IPVS nodes") -> str:
-    """Return the page. All text from nodes is escaped."""
-    counts = {verdict: sum(report.verdict == verdict for report in reports) for verdict in VERDICTS}
-    worst_first = sorted(
-        (report for report in reports if report.verdict != OK), key=lambda report: -VERDICTS.index(report.verdict)
-    )
-    parts = [
-        "<!DOCTYPE html>",
-        (
-            '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,'
-            ' initial-scale=1">'
+class Column(NamedTuple):
+    """One run in the plot: its time, its counts, and the parts of its bar as (verdict, y, height)."""
+
+    time: str
+    counts: dict[str, int]
+    parts: list[tuple[str, float, float]]
+
+
+class Row(NamedTuple):
+    """Row of one node; ``bars`` are the widths for its virtual servers, and for its real servers by weight."""
+
+    report: NodeReport
+    bars: tuple[float, float, float] | None
+
+
+def page(
+    reports: list[NodeReport], runs: list[Run] | None = None, problems: list[str] | None = None, time: str = ""
+) -> str:
+    """Return the page. ``runs`` are the kept runs, oldest first; ``problems`` name those that cannot be read."""
+    style, script = _text("fleet.css"), _text("fleet.js")
+    now = present(reports, time)
+    return _template().render(
+        changes=_shortened(compare(runs[-1], now)) if runs else None,
+        checks=[check.name for check in reports[0].checks] if reports else [title for title, _key in CHECKS[:-1]],
+        columns=plot([*(runs or ()), now]),
+        counts=now.counts,
+        folded=MOST_FOLDED,
+        ok=OK,
+        policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action"
+        " 'none'",
+        problems=problems or (),
+        rows=_rows(reports),
+        script=script,
+        shown=MOST_LINES,
+        signs={**SIGNS, OK: "\N{CHECK MARK}"},
+        style=style,
+        time=time,
+        verdicts=VERDICTS,
+        worst_first=sorted(
+            (report for report in reports if report.verdict != OK), key=lambda report: -VERDICTS.index(report.verdict)
         ),
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>{escape(title)}</h1>",
-        _tiles(counts, len(reports)),
-        _share(counts),
-        "<h2>Nodes that need attention</h2>",
-        *(_article(report) for report in worst_first),
-        "" if worst_first else "<p>None: all nodes are converged.</p>" if reports else "<p>No node was checked.</p>",
-        "<h2>All nodes</h2>",
-        _table(reports),
-        f'<p class="key">{" &nbsp; ".join(f"{_mark(verdict)} {verdict}" for verdict in VERDICTS)}</p>',
-        "</body></html>\n",
-    ]
-    return "\n".join(parts)
-
-
-def _mark(verdict: str) -> str:
-    return f'<span class="mark {verdict}" title="{verdict}">{"&#x2713;" if verdict == OK else SIGNS[verdict]}</span>'
-
-
-def _tiles(counts: dict[str, int], total: int) -> str:
-    tiles = [
-        f'<li class="{verdict}"><b>{count}</b>{verdict}</li>'
-        for verdict, count in counts.items()
-        if count or verdict == OK
-    ]
-    return f'<ul class="tiles"><li><b>{total}</b>{"node" if total == 1 else "nodes"}</li>{"".join(tiles)}</ul>'
-
-
-def _share(counts: dict[str, int]) -> str:
-    """Draw one bar with the share of nodes of each verdict."""
-    total, begin, parts = sum(counts.values()) or 1, 0.0, []
-    for verdict, count in counts.items():
-        if count:
-            width = 100 * count / total
-            parts.append(f'<rect class="{verdict}" x="{begin:.2f}%" width="{width:.2f}%" height="12"/>')
-            begin += width
-    label = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) or "none"
-    return f'<svg width="100%" height="12" role="img" aria-label="{label}">{"".join(parts)}</svg>'
-
-
-def _article(report: NodeReport) -> str:
-    """Return a node's article: the steps that a run would do, or the reasons why it cannot."""
-    checks = [check for check in report.checks if check.verdict != OK and check.lines]
-    facts = f'<span class="soft">{escape(report.facts)}</span>' if report.facts else ""
-    inside = "".join(map(_reasons, checks)) or "<p>No more is known.</p>"
-    return (
-        f'<article class="{report.verdict}"><h3>{_mark(report.verdict)} {escape(report.name)}'
-        f" {facts}</h3>{inside}</article>"
     )
 
 
-def _reasons(check: Check) -> str:
-    lines = [_line(line) for line in check.lines]
-    shown, others = "\n".join(lines[:MOST_LINES]), "\n".join(lines[MOST_LINES:])
-    rest = (
-        f"<details><summary>and {len(lines) - MOST_LINES} more</summary><pre>{others}</pre></details>" if others else ""
+@cache
+def _text(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True,
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=jinja2.StrictUndefined,
     )
-    return f"<h4>{_mark(check.verdict)} {escape(check.name)}</h4><pre>{shown}</pre>{rest}"
+    environment.filters["sign_of"] = sign_of
+    environment.filters["reasons"] = reasons
+    return environment.get_template("fleet.html.j2")
 
 
-def _line(line: str) -> str:
-    """Return a line of a plan in the colour of its sign."""
-    colour = {"+ ": "more", "- ": "less", "~ ": "other"}.get(line[:2])
-    return f'<span class="{colour}">{escape(line)}</span>' if colour else escape(line)
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
 
 
-def _table(reports: list[NodeReport]) -> str:
-    """Draw all nodes: the verdict of each check, and bars for the numbers of servers, with one scale per column."""
+def sign_of(line: str) -> str:
+    """Return the style of a plan's line by its sign, "" for any other line."""
+    return {"+ ": "more", "- ": "less", "~ ": "other"}.get(line[:2], "")
+
+
+def reasons(report: NodeReport) -> list[Check]:
+    """Return the checks of a node that have something to say: those that are not ok and have lines."""
+    return [check for check in report.checks if check.verdict != OK and check.lines]
+
+
+def plot(runs: list[Run]) -> list[Column]:
+    """Return the columns of the plot: the nodes that are not ok, by verdict, with one scale for all runs."""
+    bad = [verdict for verdict in reversed(VERDICTS) if verdict != OK]
+    most = max([1, *(sum(run.counts[verdict] for verdict in bad) for run in runs)])
+    columns = []
+    for run in runs:
+        y, parts = float(_HEIGHT), []
+        for verdict in bad:
+            height = _HEIGHT * run.counts[verdict] / most
+            y -= height
+            if height:
+                parts.append((verdict, round(y, 2), round(height, 2)))
+        columns.append(Column(run.time, run.counts, parts))
+    return columns
+
+
+def _rows(reports: list[NodeReport]) -> list[Row]:
     tables = [report.servers for report in reports if report.servers is not None]
-    most = [max([1, *(table[index] for table in tables)]) for index in (0, 1)]
-    head = "".join(f'<th class="cell">{escape(title)}</th>' for title, _key in CHECKS)
-    counted = '<th colspan="2">virtual servers</th><th colspan="2">real servers</th><th>of weight 0</th>'
-    head = f'<th>node</th>{head}{counted}<th class="facts">system</th>'
-    rows = "".join(_row(report, most) for report in reports)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    virtual_most, real_most = (max([1, *(table[index] for table in tables)]) for index in (0, 1))
+    rows = []
+    for report in reports:
+        bars = None
+        if report.servers is not None:
+            virtual, real, draining = report.servers
+            bars = (
+                _BAR * virtual / virtual_most,
+                _BAR * (real - draining) / real_most,
+                _BAR * draining / real_most,
+            )
+        rows.append(Row(report, bars))
+    return rows
 
 
-def _row(report: NodeReport, most: list[int]) -> str:
-    cells = "".join(
-        f'<td class="cell" title="{escape("; ".join(check.lines[:5]))}">{_mark(check.verdict)}</td>'
-        for check in report.checks
-    )
-    servers = '<td colspan="5"></td>'
-    if report.servers is not None:
-        virtual, real, draining = report.servers
-        servers = (
-            f"<td>{_bar([('servers', virtual)], most[0])}</td>"
-            f'<td class="number">{virtual}</td>'
-            f"<td>{_bar([('servers', real - draining), ('draining', draining)], most[1])}</td>"
-            f'<td class="number">{real}</td><td class="number">{draining or ""}</td>'
-        )
-    facts = f'<td class="facts soft">{escape(report.facts)}</td>'
-    return (
-        f'<tr><th title="{escape(report.name)}:'
-        f' {escape(report.facts)}">{escape(report.name)}</th>{cells}{servers}{facts}</tr>'
-    )
-
-
-def _bar(parts: list[tuple[str, int]], most: int) -> str:
-    begin, drawn = 0.0, []
-    for style, count in parts:
-        width = 80 * count / most
-        drawn.append(f'<rect class="{style}" x="{begin:.1f}" width="{width:.1f}" height="10"/>')
-        begin += width
-    return f'<svg width="80" height="10" aria-hidden="true">{"".join(drawn)}</svg>'
+def _shortened(changes: Changes) -> tuple[Changes, int]:
+    """Return the changes with at most ``MOST_CHANGES`` nodes, and the number of others."""
+    return changes._replace(nodes=changes.nodes[:MOST_CHANGES]), max(0, len(changes.nodes) - MOST_CHANGES)

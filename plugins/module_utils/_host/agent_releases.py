@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._module import files as _files
 from . import agent_bundle as _agent_bundle
+from . import agent_in_container as _agent_in_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -201,6 +202,13 @@ def switch_back(module: AnsibleModule, paths: ReleasePaths, release: str, after:
 def install(module: AnsibleModule, paths: ReleasePaths) -> Done:
     """Switch to the wanted release and files, if the preflight check of the release accepts them."""
     params, digest = module.params, module.params["digest"]
+    if os.path.isdir(params["package"]):
+        module.fail_json(
+            msg=f"{params['package']} exists: the package kubenode-agent is installed on this node. Remove the package"
+            " (its items stay in the kernel), or do not use the role; nothing was changed"
+        )
+    if _agent_in_container.serves():
+        module.fail_json(msg=_agent_in_container.REFUSAL)
     current, record = link_target(paths.current), recorded(module, paths)
     present = os.path.isdir(paths.release(digest))
     damaged = damage(paths, digest) if present else ""

@@ -28,8 +28,9 @@ from ..engine.kernel import sysctls
 from ..engine.kernel.ipv6 import possible
 from ..engine.kernel.tables import TABLES
 from ..engine.model import kinds as model
-from ..engine.plan.order import rules_last
+from ..engine.plan.order import translations_last
 from ..engine.proxy import saved_sysctls
+from ..engine.proxy.hitless import hitless
 from ..engine.proxy.node import Node, facts
 from ..engine.proxy.node import name as host_name
 from ..engine.proxy.rules_backend import spelled
@@ -76,6 +77,7 @@ class Task(ConfirmableTask):
         self._want: State = {}
         self._takes_over = self.adopt and not self._leaves
         self._by_rules = False
+        self._have: State = {}
         self._node = Node(precise=True)
 
     def read(self, view: LedgerView) -> State:
@@ -90,6 +92,7 @@ class Task(ConfirmableTask):
         return have
 
     def change(self, have: State, view: LedgerView) -> TaskChange:
+        self._have = have
         left = left_behind(have, view.others) if self._takes_over else {}
         absent = superseded(left, self._want)
         scope = {kind: view.owned.get(kind, set()) for kind in KINDS}
@@ -113,8 +116,9 @@ class Task(ConfirmableTask):
     def refine(self, made: Plan) -> Plan:
         if self._leaves:  # sysctls change last, when no item needs them any more
             return made._replace(steps=sorted(made.steps, key=lambda step: step.kind == "sysctl"))
-        # Rules change last: kube-proxy's rules balance until the virtual servers exist.
-        return made._replace(steps=rules_last(made.steps)) if self._by_rules else made
+        steps = hitless(made.steps, self._have)
+        # kube-proxy's rules balance until the virtual servers exist
+        return made._replace(steps=translations_last(steps) if self._by_rules else steps)
 
     def noted(self, made: Plan, view: LedgerView) -> AbstractContextManager[None]:
         if self._leaves or not made.steps:

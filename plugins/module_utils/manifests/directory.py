@@ -57,10 +57,21 @@ class Manifests:
         }
         return {**sentences, **self._broken}
 
+    @property
+    def refused(self) -> set[str]:
+        """Return the names of the files whose present version cannot be used."""
+        return set(self._broken)
+
     def objects(self) -> Iterator[Object]:
         """Yield every object, from the file that counts."""
         for key, names in self._holders.items():
             yield self._files[names[0]][key]
+
+    def reads(self, name: str) -> bool:
+        """Tell whether a file with this name would be read; staged files and editors' backups are not."""
+        if os.path.isdir(self.path):
+            return _is_manifest(name)
+        return name == os.path.basename(self.path)
 
     def scan(self, names: Collection[str] | None = None) -> Changes:
         """Read the files with these names, or all whose size, modification time or inode differ; return the changes."""
@@ -90,7 +101,7 @@ class Manifests:
         """
         if os.path.isdir(self.path):
             listed = os.listdir(self.path) if names is None else names
-            return {name for name in listed if name.endswith(SUFFIXES) and not name.startswith(".")}
+            return {name for name in listed if _is_manifest(name)}
         os.stat(self.path)
         return {os.path.basename(self.path)}
 
@@ -179,3 +190,7 @@ class Manifests:
             elif old is not None:
                 changes.removed.append(key)
         return changes
+
+
+def _is_manifest(name: str) -> bool:
+    return name.endswith(SUFFIXES) and not name.startswith(".")
