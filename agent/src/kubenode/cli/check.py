@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
     config = configuration(options)
     bad = False
-    chosen = _rules_backend(config.rules_backend, options.run_dir)
+    chosen = _chosen(config.rules_backend, options.run_dir)
     for checks in (
         _rights(options.run_dir),
         [("ok", f"rules back end {chosen.backend}: {chosen.reason}")],
@@ -71,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
         _iptables() if chosen.backend == "iptables" else _nftables(),
         _ipvs(config.scheduler, chosen.backend),
         _others(options.beside_kube_proxy),
+        _other_agent(options.run_dir),
     ):
         for verdict, words in checks:
             print(f"{verdict:4}  {words}")
@@ -92,7 +93,7 @@ def _rights(directory: str) -> Iterator[Finding]:
         yield "FAIL", f"{parent} cannot be written, expected a writable directory for the ledger"
 
 
-def _rules_backend(setting: str, directory: str) -> Choice:
+def _chosen(setting: str, directory: str) -> Choice:
     """Return the rules back end that the agent would use; its claims count if there is a ledger."""
     from ..engine.ledger import Ledger
     from ..engine.proxy.rules_backend import choose
@@ -107,13 +108,22 @@ def _rules_backend(setting: str, directory: str) -> Choice:
         ledger.close()
 
 
+def rules_backend(setting: str, directory: str) -> str:
+    """Return the rules back end that the agent would use."""
+    return _chosen(setting, directory).backend
+
+
+def wanted_modules(scheduler: str, backend: str) -> tuple[list[str], tuple[str, ...]]:
+    """Return the kernel modules that the agent needs, and those that only some Services need."""
+    names = [*_MODULES, f"ip_vs_{scheduler}", *_OF_RULES[backend]]
+    return names + (_nft_modules() if backend == "iptables" else []), _MAYBE[backend]
+
+
 def _modules(scheduler: str, backend: str) -> Iterator[Finding]:
     from ..engine.kernel import modules
 
-    names = [*_MODULES, f"ip_vs_{scheduler}", *_OF_RULES[backend]]
-    if backend == "iptables":
-        names += _nft_modules()
-    for name, state in modules.states([*names, *_MAYBE[backend]]).items():
+    names, optional = wanted_modules(scheduler, backend)
+    for name, state in modules.states([*names, *optional]).items():
         if state in (modules.LOADED, modules.BUILTIN):
             yield "ok", f"kernel module {name}: {state}"
         elif state == modules.LOADABLE:
@@ -181,15 +191,29 @@ def _ipvs(scheduler: str, backend: str) -> Iterator[Finding]:
     except EngineError as error:
         problems = [str(error)]
     if problems is None:
-        problems = [
-            f"the scheduler {scheduler} cannot be tried out: no network namespace can be made here (run as root)"
-        ]
+        from ..container import is_in_container
+
+        words = f"the scheduler {scheduler} cannot be tried out: no network namespace can be made here"
+        if is_in_container():  # the init container has tried it out
+            yield "note", words
+            return
+        problems = [f"{words} (run as root)"]
     for problem in problems:
         yield "FAIL", problem
     if not problems:
         if version:
             yield "ok", version
         yield "ok", f"IPVS with the scheduler {scheduler}: a virtual server could be made"
+
+
+def _other_agent(directory: str) -> Iterator[Finding]:
+    """Find an agent that was deployed another way than this one: by the role, or in a container."""
+    from ..container import is_in_container
+    from .others import other_agent
+
+    agent = other_agent(directory, in_container=is_in_container())
+    if agent:
+        yield "FAIL", agent
 
 
 def _others(beside_kube_proxy: bool) -> Iterator[Finding]:

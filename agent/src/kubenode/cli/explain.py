@@ -11,8 +11,9 @@ Predicts the way of the first packet from this node's state: route, rules, sets,
 address, and the way back. Compares it with the desired state. Prints the first difference in one sentence with the
 remedy, then each decision. Without --from, the node itself is the client.
 
-Changes and sends nothing, except with --probe: it opens one connection from the node or from --netns. --observe shows
-the entries and counters that the kernel has for the connection.
+Changes and sends nothing without --observe and --probe. --observe shows the kernel's entries and counters for the
+connection, and a trace of its next packets through nftables: for that, it adds a table of nftables, which ends with
+the command. --probe opens one connection from the node or from --netns.
 
 Works with and without a running agent. The desired state comes from --objects, the configured manifests, or the
 agent's copy of the Kubernetes API's last state.
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from ..engine.ledger import Ledger
 
 UNJUDGED = 2
+_WAIT = 2.0  # seconds
+_LONGEST_WAIT = 3600
 _SYNTAX = "expected PROTOCOL SOURCE ADDRESS:PORT, --service NAMESPACE/NAME, or --node-port PORT"
 
 
@@ -52,7 +55,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--in-interface", metavar="LINK", help="link by which the client's packets arrive (default: by the routes)"
     )
-    parser.add_argument("--observe", action="store_true", help="show the kernel's entries and counters, too")
+    parser.add_argument("--observe", action="store_true", help="show the kernel's entries and counters, and a trace")
+    parser.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        help=f"with --observe and no probe, how long to wait for a packet (default: {_WAIT:g}); 0 gives no trace",
+    )
     parser.add_argument("--probe", action="store_true", help="open one connection")
     parser.add_argument("--netns", metavar="NAME", help="open it in this network namespace (ip netns)")
     parser.add_argument("--format", choices=("text", "json", "html"), default="text", help="default: %(default)s")
@@ -81,11 +89,13 @@ def run(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     from ..engine.explain.faults import case_of, find
     from ..engine.explain.report import report
+    from ..engine.explain.trace import trace_fault
     from ..engine.proxy.node_view import read_view
     from .explain_flow import arriving, requested
-    from .explain_observe import observed, probe_fault
+    from .explain_observe import Request, observed, probe_fault
 
     _check(options)
+    seconds = _seconds(options)
     known = _desired(options)
     flow = requested(options, known.cluster)
     view = read_view(flow, known.cluster.state()["sysctl"] if known.cluster is not None else {})
@@ -94,8 +104,8 @@ def _explain(options: argparse.Namespace) -> int:
     fault = find(case)
     seen: dict[str, Any] = {}
     if options.observe or options.probe:
-        seen = observed(flow, case.path, options.observe, options.probe, options.netns or "")
-        fault = fault or probe_fault(case, seen)
+        seen = observed(case, Request(options.observe, options.probe, options.netns or "", seconds))
+        fault = fault or trace_fault(case, seen.get("trace", {}).get("packets", ())) or probe_fault(case, seen)
     answer = report(case, fault, [*known.lacking, *view.host.lacking], seen)
     _print(answer, options.format)
     return {"arrives": 0, "unknown": UNJUDGED}.get(answer["verdict"], 1)
@@ -123,6 +133,24 @@ def _check(options: argparse.Namespace) -> None:
 
         if not namespace_path(options.netns):
             raise WrongFlowError(f"--netns is {options.netns!r}, expected a network namespace of: ip netns list")
+
+
+def _seconds(options: argparse.Namespace) -> float:
+    """Return how long to wait for packets.
+
+    Raises:
+        WrongFlowError: the option is no number of seconds, or has no use.
+    """
+    from .explain_flow import WrongFlowError
+
+    text = options.wait
+    if text is None:
+        return _WAIT
+    if not options.observe or options.probe:
+        raise WrongFlowError("--wait is for --observe without --probe")
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) <= _LONGEST_WAIT):
+        raise WrongFlowError(f"--wait is {text!r}, expected a number of seconds from 0 to {_LONGEST_WAIT}")
+    return float(text)
 
 
 class _Known(NamedTuple):

@@ -10,6 +10,8 @@ from html import escape
 from string import Template
 from typing import Any
 
+from .explain_text import packet_name, ways
+
 _PAGE = Template("""\
 <!DOCTYPE html>
 <html lang="en">
@@ -45,6 +47,7 @@ $drawing
 <h2>Decisions</h2>
 <table>$decisions</table>
 $targets
+$trace
 $notes
 </body>
 </html>""")
@@ -60,7 +63,10 @@ def page(answer: dict[str, Any]) -> str:
     notes += [
         (f"Observed: {title}", [texts] if isinstance(texts, str) else texts)
         for title, texts in answer["observed"].items()
+        if title != "trace"
     ]
+    trace = answer["observed"].get("trace", {"packets": [], "notes": []})
+    notes.append(("Observed: trace", trace["notes"]))
     return _PAGE.substitute(
         title=escape(f"{answer['flow']} {answer['service']}".strip()),
         verdict=answer["verdict"],
@@ -70,6 +76,7 @@ def page(answer: dict[str, Any]) -> str:
         drawing=_drawing(answer),
         decisions=_rows((item["stage"], item["text"], item["owner"]) for item in answer["decisions"]),
         targets="".join(_target(target) for target in answer["targets"]),
+        trace="".join(_way(packets) for packets in ways(trace["packets"])),
         notes="".join(f"<h2>{escape(title)}</h2><p>{escape('; '.join(texts))}</p>" for title, texts in notes if texts),
     )
 
@@ -79,6 +86,15 @@ def _rows(rows: Iterable[tuple[str, str, str]]) -> str:
         f"<tr><th>{escape(stage)}</th><td>{escape(text)}</td><td>{escape(owner)}</td></tr>"
         for stage, text, owner in rows
     )
+
+
+def _way(packets: list[dict[str, Any]]) -> str:
+    """Return the section of packets that took one way."""
+    first = packets[0]
+    more = f" and {len(packets) - 1} more" if len(packets) > 1 else ""
+    rows = _rows((item["stage"], item["text"], item["owner"]) for item in first["steps"])
+    title = f"Observed {first['direction']}: {packet_name(first)}{more}"
+    return f"<h2>{escape(title)}</h2><p>{escape(first['end'])}: {escape(first['result'])}</p><table>{rows}</table>"
 
 
 def _target(target: dict[str, Any]) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from ..engine.errors import EngineError
 from ..engine.explain.faults import Case, Fault
@@ -21,6 +22,8 @@ _CLONE_NEWNET = 0x40000000
 _PATIENCE = 3.0  # seconds
 _KINDS = {"tcp": (socket.SOCK_STREAM, 0), "udp": (socket.SOCK_DGRAM, 0), "sctp": (socket.SOCK_STREAM, 132)}
 _MOST = 20  # lines
+_COUNTER_PERIOD = 2.5  # seconds; the kernel adds new connections to its counters every two
+_PAUSE = 0.1
 CONNECTED, REFUSED, SILENCE, UNREACHABLE = "connected", "refused", "no answer", "unreachable"
 
 
@@ -30,20 +33,56 @@ def namespace_path(name: str) -> str:
     return path if name and "/" not in name and os.path.exists(path) else ""
 
 
-def observed(flow: Flow, path: Path, entries: bool, probe: bool, netns: str) -> dict[str, Any]:
-    """Return counters, entries of IPVS and connection tracking, and the result of a probe, as texts by title."""
-    found: dict[str, Any] = {}
+class Request(NamedTuple):
+    """Wanted observations: entries with a trace, one connection, its network namespace; seconds to wait for packets.
+
+    ``netns`` is "" for this one. Without seconds and a probe, there is no trace.
+    """
+
+    entries: bool
+    probe: bool
+    netns: str
+    seconds: float
+
+
+def observed(case: Case, request: Request) -> dict[str, Any]:
+    """Return counters, entries of IPVS and connection tracking, and the result of a probe, as texts by title.
+
+    ``trace`` has the packets and notes of :class:`.explain_trace.Trace`.
+    """
+    observations: dict[str, Any] = {}
+    flow, path = case.flow, case.path
     before = _counters(path)
-    if probe:
-        found["probe"] = _probe(flow, netns)
-    if entries:
-        found["connections of IPVS"] = _ipvs(flow)
-        found["connection tracking"] = _conntrack(flow)
+    if request.entries and (request.probe or request.seconds):
+        observations.update(_traced(case, request))
+    elif request.probe:
+        observations["probe"] = _probe(flow, request.netns)
+    if request.entries:
+        observations["connections of IPVS"] = _ipvs(flow)
+        observations["connection tracking"] = _conntrack(flow)
     after = _counters(path)
+    if request.entries and observations.get("probe") == CONNECTED:
+        after = _counted(path, before)
     if after is not None:
-        change = f", {after - before} of them by the probe" if probe and before is not None else ""
-        found["counter"] = f"{path.server} has got {after} connections{change}"
-    return found
+        change = ""
+        if before is not None and (request.probe or after != before):
+            change = f", {after - before} of them meanwhile"
+        observations["counter"] = f"{path.server} has got {after} connections{change}"
+    return observations
+
+
+def _traced(case: Case, request: Request) -> dict[str, Any]:
+    """Return the result of a probe, if one is wanted, and the trace."""
+    from .explain_trace import Trace, source_of
+
+    flow = case.flow
+    if not request.probe:
+        with Trace(case, flow.source, request.seconds) as trace:
+            return {"trace": trace.result()}
+    source = _in_namespace(request.netns, lambda: source_of(flow.destination, flow.port))
+    with Trace(case, source, None) as trace:
+        result = _probe(flow, request.netns)
+        return {"probe": result, "trace": trace.result()}
 
 
 def probe_fault(case: Case, seen: dict[str, Any]) -> Fault | None:
@@ -57,6 +96,17 @@ def probe_fault(case: Case, seen: dict[str, Any]) -> Fault | None:
         return Fault("pod-refuses", sentence, "check targetPort, and that the process in the pod listens")
     sentence = f"the probe gets {result}, although the node sends it to {targets}"
     return Fault("pod-silent", sentence, "check the pod, network policies, and the route from it back to this node")
+
+
+def _counted(path: Path, before: int | None) -> int | None:
+    """Return the counter when it differs; wait until the kernel has added new connections to it."""
+    after = _counters(path)
+    for _pause in range(int(_COUNTER_PERIOD / _PAUSE)):
+        if after != before:
+            break
+        time.sleep(_PAUSE)
+        after = _counters(path)
+    return after
 
 
 def _counters(path: Path) -> int | None:
@@ -73,14 +123,14 @@ def _counters(path: Path) -> int | None:
 def _ipvs(flow: Flow) -> list[str]:
     from ..engine.proxy.node_view import address, connection_lines
 
-    found = []
+    lines = []
     for words in connection_lines(flow.key):
         client = address(words[1])
         if client == flow.source or not flow.link:
             port = int(words[2], 16)
             what = f"from {client} port {port}" if port else f"persistence of {client}"
-            found.append(f"{what} to {address(words[5])} port {int(words[6], 16)}, {words[7]}, {words[8]} s left")
-    return found[:_MOST]
+            lines.append(f"{what} to {address(words[5])} port {int(words[6], 16)}, {words[7]}, {words[8]} s left")
+    return lines[:_MOST]
 
 
 def _conntrack(flow: Flow) -> list[str] | str:
@@ -100,12 +150,17 @@ def _conntrack(flow: Flow) -> list[str] | str:
 
 
 def _probe(flow: Flow, netns: str) -> str:
-    """Open one connection; return what happened. The calling thread enters the namespace and stays there."""
+    """Open one connection; return what happened."""
+    return _in_namespace(netns, lambda: _connect(flow))
+
+
+def _in_namespace(netns: str, function: Callable[[], str]) -> str:
+    """Call a function while this thread is in a network namespace; "" for its own."""
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         if netns:
             _enter(namespace_path(netns))
-        return _connect(flow)
+        return function()
     finally:
         _set_namespace(home)
         os.close(home)
@@ -129,15 +184,15 @@ def _set_namespace(descriptor: int) -> None:
 def _connect(flow: Flow) -> str:
     kind, protocol = _KINDS[flow.protocol]
     try:
-        with socket.socket(socket.AF_INET6 if flow.family == 6 else socket.AF_INET, kind, protocol) as found:
-            found.settimeout(_PATIENCE)
-            found.connect((flow.destination, flow.port))
+        with socket.socket(socket.AF_INET6 if flow.family == 6 else socket.AF_INET, kind, protocol) as client:
+            client.settimeout(_PATIENCE)
+            client.connect((flow.destination, flow.port))
             if flow.protocol != "udp":
                 return CONNECTED
-            found.send(b"")
-            found.settimeout(1.0)
+            client.send(b"")
+            client.settimeout(1.0)
             with suppress(TimeoutError):
-                found.recv(1)
+                client.recv(1)
             return "sent"
     except (ConnectionRefusedError, PermissionError):
         return REFUSED

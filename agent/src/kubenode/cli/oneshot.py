@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 from ..engine.apply import Outcome, execute
@@ -74,9 +74,14 @@ class Pass:
         """Return the desired state in the items of the node's rules back end; ``setting`` is ``rules.backend``."""
         return spelled(want, setting, lambda: self._ledger.owned(OWNER))
 
-    def plan(self, want: State, *, drain: bool = True) -> Plan:
-        """Return the steps to ``want``; without ``drain``, real servers with connections are removed, too."""
-        owned = self._ledger.owned(OWNER)
+    def plan(
+        self, want: State, *, drain: bool = True, keep: Mapping[str, Collection[Any]] = MappingProxyType({})
+    ) -> Plan:
+        """Return the steps to ``want``; without ``drain``, real servers with connections are removed, too.
+
+        Claimed items in ``keep``, keys by kind, stay as they are.
+        """
+        owned = {kind: keys - set(keep.get(kind, ())) for kind, keys in self._ledger.owned(OWNER).items()}
         have = self._node.read(want, keys_to_read(owned, self._adopt))
         claims = Claims(owned, self._ledger.others(OWNER), self._adopt)
         connections = self._node.connections if drain else None
@@ -116,6 +121,14 @@ class Pass:
             remember_holders(self._ledger, OWNER, dict.fromkeys(recall_holders(self._ledger, OWNER)))
             saved_sysctls.forget(self._ledger, OWNER)
         return len(items)
+
+    def owned(self) -> dict[str, set[Any]]:
+        """Return the keys that the agent claims, by kind."""
+        return self._ledger.owned(OWNER)
+
+    def hand_over(self, items: Mapping[str, Collection[Any]]) -> None:
+        """Remove the claims on some items, which another service proxy has made its own."""
+        self._ledger.forget(OWNER, [(kind, key) for kind, keys in items.items() for key in keys])
 
     @property
     def draining(self) -> int:

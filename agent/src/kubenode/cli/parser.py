@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..engine.errors import EngineError
-from ..paths import CONFIG, RUN
+from ..paths import CONFIG, CONFIG_VARIABLE, NODE_VARIABLE, RUN, STATE
 from .commands import COMMANDS, USAGE_ERROR
 
 
@@ -55,20 +56,45 @@ def execute(command: str, words: Sequence[str]) -> int:
         return 1
 
 
+def seconds(text: str) -> float:
+    """Parse a duration; argparse names this function in its error message."""
+    duration = float(text)
+    if not duration >= 0:
+        raise ValueError  # "not a number" is a number of Python's
+    return duration
+
+
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Add the options of all commands that read the configuration."""
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help=f"file with KubeProxyConfiguration, optionally AgentConfiguration (default: {CONFIG})",
+        default=os.environ.get(CONFIG_VARIABLE) or None,
+        help="file with KubeProxyConfiguration, optionally AgentConfiguration; or several files, joined by ':'"
+        f" (default: {CONFIG_VARIABLE} in the environment, or {CONFIG})",
     )
-    parser.add_argument("--node", metavar="NAME", help="name of the node (default: hostnameOverride, or the host name)")
+    parser.add_argument(
+        "--node",
+        metavar="NAME",
+        default=os.environ.get(NODE_VARIABLE) or None,
+        help=f"name of the node (default: {NODE_VARIABLE} in the environment, hostnameOverride, or the host name)",
+    )
 
 
 def add_run_dir(parser: argparse.ArgumentParser) -> None:
     """Add the option for the directory of ledger, lock and socket."""
     parser.add_argument(
         "--run-dir", metavar="DIR", default=RUN, help="directory of ledger, lock and socket (default: %(default)s)"
+    )
+
+
+def add_state_dir(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the directory of snapshot and history."""
+    parser.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        default=STATE,
+        help="directory of the files that outlive a reboot (default: %(default)s)",
     )
 
 

@@ -25,8 +25,7 @@ import argparse
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's arguments."""
     from ..log import FORMATS, LEVELS
-    from ..paths import STATE
-    from .parser import add_config, add_run_dir
+    from .parser import add_config, add_run_dir, add_state_dir
 
     add_config(parser)
     parser.add_argument(
@@ -43,12 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-level", choices=tuple(LEVELS), default="info", help="default: %(default)s")
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: %(default)s")
     add_run_dir(parser)
-    parser.add_argument(
-        "--state-dir",
-        metavar="DIR",
-        default=STATE,
-        help="directory of the files that outlive a reboot (default: %(default)s)",
-    )
+    add_state_dir(parser)
 
 
 def run(options: argparse.Namespace) -> int:

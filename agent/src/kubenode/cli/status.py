@@ -23,7 +23,7 @@ _SETTLED = 2.0  # seconds after which a blocked state is final: the operator mus
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's arguments."""
-    from .parser import add_run_dir
+    from .parser import add_run_dir, seconds
 
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     parser.add_argument(
@@ -66,14 +66,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         print("\n".join(_lines(answer)))
     return 0 if answer["converged"] else 3
-
-
-def seconds(text: str) -> float:
-    """Parse a duration; argparse names this function in its error message."""
-    duration = float(text)
-    if not duration >= 0:
-        raise ValueError  # "not a number" is a number of Python's
-    return duration
 
 
 def _lines(answer: dict[str, Any]) -> list[str]:

@@ -39,6 +39,9 @@ class AgentControl(AgentView, Protocol):
     def subscribe(self, *subscribers: PassSubscriber) -> None:
         """Tell these of passes, before those that subscribed earlier."""
 
+    def unsubscribe(self, subscriber: PassSubscriber) -> None:
+        """Tell this one no more."""
+
     def changed(self) -> None:
         """Apply changes of the desired state, at once or as soon as ``minSyncPeriod`` allows."""
 

@@ -14,6 +14,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from ..container import is_in_container
 from ..engine.errors import EngineError
 from ..engine.proxy.node import set_oom_score
 from ..paths import SOCKET
@@ -156,7 +157,8 @@ class Lifecycle(PassSubscriber):
             return
         score = self._passes.desired.config.oom_score_adj
         try:
-            set_oom_score(score)
+            if not is_in_container():  # kubelet sets a pod's, by its priority class
+                set_oom_score(score)
         except OSError as error:
             self._log.warning("oomScoreAdj not applied", wanted=score, reason=str(error.strerror))
         self.parts.configured()

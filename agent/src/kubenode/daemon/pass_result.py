@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..engine.kernel import Failure
+from ..engine.model import ReadState
 from ..engine.plan import Conflict, Step
 
 
@@ -58,6 +59,9 @@ class PassSubscriber:
 
     def queued(self) -> None:
         """A change waits for a pass."""
+
+    def changing(self, delta: ReadState, whole: bool) -> None:
+        """Note that the desired state changes: the reconciler gets ``delta`` next (:meth:`.Reconciler.accept`)."""
 
     def delayed(self) -> None:
         """A pass was not possible or failed in part, and will be retried."""

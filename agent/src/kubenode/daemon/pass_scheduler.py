@@ -59,6 +59,10 @@ class PassScheduler:
         """Tell these of passes, before those that subscribed earlier: they sum up."""
         self._subscribers[:0] = subscribers
 
+    def unsubscribe(self, subscriber: PassSubscriber) -> None:
+        """Tell this one no more."""
+        self._subscribers.remove(subscriber)
+
     @property
     def waiting(self) -> str:
         """Return what the agent waits for, "" for nothing."""
@@ -147,6 +151,8 @@ class PassScheduler:
             for _left in self.desired.settling():
                 self._progress()
             changes, everything = self.desired.take(self.reconciler.holders)
+            for subscriber in self._subscribers:
+                subscriber.changing(changes, everything)
             self.reconciler.accept(changes, whole=everything)
             self.reconciler.new_holders.update(self.desired.take_holders())
             if self.reconciler.policy.adopt:

@@ -8,10 +8,12 @@ Imported after the first pass, which does not wait for these imports.
 
 from __future__ import annotations
 
-from typing import Callable
+import os
+from typing import TYPE_CHECKING, Callable
 
 from .._version import VERSION
 from ..engine.model.ipvs import VirtualServerKey
+from ..paths import HISTORY
 from .inputs.kernel_watcher import KernelWatcher
 from .inputs.source_watcher import SourceWatcher
 from .interfaces import AgentControl
@@ -22,6 +24,9 @@ from .outputs.health_output import HealthOutput
 from .outputs.metrics import Metrics
 from .outputs.pass_metrics import PassMetrics
 from .sync.stale_udp import StaleFlows
+
+if TYPE_CHECKING:
+    from .outputs.history import HistoryRecorder
 
 
 class WatchersAndOutputs:
@@ -34,6 +39,9 @@ class WatchersAndOutputs:
         self.kernel_watcher = KernelWatcher(agent)
         self._agent = agent
         self._metrics_services: str | int = "off"
+        self._history: HistoryRecorder | None = None
+        self._is_configured = False
+        self._history_size = 0  # of the ring in bytes, 0 for none
         self._source_watcher = SourceWatcher(agent.loop, agent.log, self.use_changes)
         flow_report = FlowReport(agent, self.metrics)
         self._stale_flows = StaleFlows(
@@ -65,6 +73,8 @@ class WatchersAndOutputs:
     def configured(self) -> None:
         """Apply the configuration: addresses to listen on, the directory to watch."""
         self._collect_services()
+        self._record_history()
+        self._is_configured = True
         self.health_output.configured()
         self._source_watcher.follow(self._agent.desired.source)
 
@@ -83,6 +93,24 @@ class WatchersAndOutputs:
         reader, most = UsageReader(), None if wanted == "all" else int(wanted)
         self.metrics.collect = ServiceMetrics(self.metrics, most, reader, self._port_of).collect
 
+    def _record_history(self) -> None:
+        """Begin or end the history; without it, nothing of it is imported."""
+        config = self._agent.desired.config
+        wanted = config.history_size if config.history_enabled else 0
+        if wanted == self._history_size or self._agent.desired.cluster is None:
+            return
+        self._history_size = wanted
+        if self._history is not None:
+            self._agent.unsubscribe(self._history)
+            self._history.close()
+            self._history = None
+        if wanted:
+            from .outputs.history import HistoryRecorder
+
+            self._history = HistoryRecorder(self._agent, os.path.join(self._agent.desired.directory, HISTORY), wanted)
+            self._agent.subscribe(self._history)
+            self._history.begin("reload" if self._is_configured else "start")
+
     def _port_of(self, key: VirtualServerKey) -> tuple[str, str, str] | None:
         cluster = self._agent.desired.cluster
         return cluster.peek_port(key) if cluster is not None else None
@@ -94,9 +122,13 @@ class WatchersAndOutputs:
         self._source_watcher.close()
         self.kernel_watcher.close()
         self._control_socket.close()
+        if self._history is not None:
+            self._history.close()
 
     def use_changes(self, names: set[str] | None) -> None:
         """Take changes from the source, count them, and request a pass."""
         changes = self._agent.desired.refresh(names)
+        if self._history is not None:
+            self._history.use_objects(changes.put, changes.removed)
         self.pass_metrics.count_changes(changes.put, [key.kind for key in changes.removed])
         self._agent.changed()

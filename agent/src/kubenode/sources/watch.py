@@ -15,6 +15,7 @@ import os
 from struct import Struct
 
 _EVENT = Struct("iIII")  # watch, mask, cookie, length of the name that follows
+_ATTRIB = 0x004
 _CLOSE_WRITE = 0x008
 _MOVED_FROM = 0x040
 _MOVED_TO = 0x080
@@ -26,7 +27,7 @@ _UNMOUNT = 0x2000
 _OVERFLOW = 0x4000
 _IGNORED = 0x8000
 _ONLYDIR = 0x01000000
-_WANTED = _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
+_WANTED = _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
 _ENDED = _DELETE_SELF | _MOVE_SELF | _UNMOUNT | _IGNORED
 _READ_BYTES = 65536
 
@@ -40,7 +41,8 @@ class Watch:
 
     A file counts as changed when a writer closes it, when it is renamed into place (as by editors and
     ``ansible.builtin.copy``), when a link to it appears, and when it is removed: never while it is being written.
-    ``ended``: the directory itself was removed.
+    ``ended``: the directory itself was removed. ``touched``: files with a new mode or owner at the last
+    reading; a program may rename a file into place and then let others read it.
 
     Raises:
         WatchError: the directory does not exist, or the system's limit of watches is reached.
@@ -49,6 +51,7 @@ class Watch:
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.ended = False
+        self.touched: set[str] = set()
         library = ctypes.CDLL(None, use_errno=True)
         self._descriptor: int = library.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
         if self._descriptor < 0:
@@ -70,6 +73,7 @@ class Watch:
         """Return the names of the files that changed, or None if any may have."""
         names: set[str] = set()
         everything = False
+        self.touched = set()
         while True:
             try:
                 data = os.read(self._descriptor, _READ_BYTES)
@@ -83,8 +87,10 @@ class Watch:
                 offset += length
                 if mask & _ENDED:
                     self.ended = everything = True
-                elif mask & _OVERFLOW or name.startswith(".."):
+                elif mask & _OVERFLOW or name.startswith("..") or not name:
                     everything = True  # "..data": how kubelet swaps all files of a mounted ConfigMap
+                elif mask & _ATTRIB:
+                    self.touched.add(name)
                 elif not mask & _CREATE or self._is_whole(name):
                     names.add(name)
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ...configuration import ConfigurationError, load
+from ...configuration import ConfigurationError, files, load
 from ...engine.desired.cluster import Cluster
 from ...engine.desired.object_store import ObjectName
 from ...engine.desired.settings import Config
@@ -94,6 +94,7 @@ class DesiredState:
         self.rules_backend = IPTABLES
         self.cluster: Cluster | None = None
         self.source: Source | None = None
+        self.directory = options.state  # of files that outlive a reboot
         self.problems: list[str] = []
         self.warnings: list[str] = []
         self._options = options
@@ -117,7 +118,7 @@ class DesiredState:
         "" means that no input is missing, or that waiting may help.
         """
         if self.cluster is None or self.source is None:
-            return "; ".join(self.problems) if os.path.exists(self._options.config) else ""
+            return "; ".join(self.problems) if any(map(os.path.exists, files(self._options.config))) else ""
         return str(getattr(self.source, "blocked", "")) if self.waiting else ""
 
     @property
@@ -272,10 +273,19 @@ class DesiredState:
         gone = [text for text in self._reported if text not in problems]
         for text in self._log.first(_MENDED, gone) if gone else ():
             self._log.info(_MENDED, object=self._reported[text], reason=text)
-        self._reported = {text: name for text, (_about, name) in problems.items()}
+        if fresh or gone:
+            self._reported = {text: name for text, (_about, name) in problems.items()}
         tell = getattr(self.source, "report", None)
         if tell is not None:
             tell(objects)
+
+    @property
+    def reported(self) -> Mapping[str, str]:
+        """Return the problems and remarks as :meth:`report` logged them last: each sentence with its object.
+
+        A change makes another mapping.
+        """
+        return self._reported
 
     def use_health_check_errors(self, errors: Mapping[ObjectName, tuple[str, ...]]) -> None:
         """Add errors of health check node ports, by Service, to the problems of objects."""

@@ -6,18 +6,25 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any, Callable
 
 from ...log import Log
 from ...sources.watch import Watch, WatchError
 from ..loop import Loop, Timer
 
-_DEBOUNCE = 0.02  # seconds in which further changes are gathered
+_GATHER = 0.02  # seconds in which further changes are gathered
+# Seconds without a pass after which a change goes at once. With twice the time of gathering, a steady stream of
+# changes still shares passes, and no change waits longer than _GATHER.
+_QUIET = 2 * _GATHER
 _RETRY = 1.0
 
 
 class SourceWatcher:
-    """Follows one source at a time, and calls ``use`` with the names of changed parts, a moment after the change."""
+    """Follows one source at a time, and calls ``use`` with the names of changed parts.
+
+    The first change after a quiet time goes at once. Changes soon after it are gathered, and go together.
+    """
 
     def __init__(self, loop: Loop, log: Log, use: Callable[[Any], None]) -> None:
         self._loop = loop
@@ -27,6 +34,7 @@ class SourceWatcher:
         self._watch: Watch | None = None
         self._changed: set[str] | None = set()
         self._gathering: Timer | None = None
+        self._used_at = 0.0  # when the last call of ``use`` ended
         self._retry: Timer | None = None
 
     def follow(self, source: Any) -> None:
@@ -84,17 +92,21 @@ class SourceWatcher:
         if self._watch.ended:
             self._loop.forget(self._watch)
             self._retry = self._loop.after(_RETRY, self._watch_directory)
+        if names is not None:  # a pass for a file that is no manifest would let the manifest after it wait
+            names = {name for name in names if self._source.reads(name)} | (self._watch.touched & self._source.refused)
         if names is None or names:
             self._gather(names)
 
     def _gather(self, names: set[str] | None) -> None:
         self._changed = None if names is None or self._changed is None else self._changed | names
         if self._gathering is None or not self._gathering.pending:
-            self._gathering = self._loop.after(_DEBOUNCE, self._hand_over)
+            is_quiet = time.monotonic() - self._used_at >= _QUIET
+            self._gathering = self._loop.after(0.0 if is_quiet else _GATHER, self._hand_over)
 
     def _hand_over(self) -> None:
         names, self._changed = self._changed, set()
         self._use(names)
+        self._used_at = time.monotonic()  # a long pass is no quiet time
 
 
 def _directory(source: Any) -> str:

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from ..._version import VERSION
+from ...container import is_in_container
 from ...engine.model.ipvs import endpoint
 from ..interfaces import AgentControl, AgentView
 from .summary import summary
@@ -70,6 +71,7 @@ def status(agent: AgentView) -> dict[str, Any]:
     return {
         "version": VERSION,
         "pid": os.getpid(),
+        "in_container": is_in_container(),
         "started": agent.started,
         "node": agent.desired.cluster.facts.name if agent.desired.cluster is not None else "",
         "waiting": agent.waiting,

@@ -1,0 +1,249 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of the ring as bytes: logs that grow, sealed logs, and checkpoints of the whole desired state.
+
+Each begins with a line that names the format. A log has one line for each record, with its CRC-32: a line that was cut
+off is noticed, and ends the log. A log of full size is sealed, which compresses it. A checkpoint is the state before
+the record of its number. The checksum of the compression protects both, and a CRC-32 their first line.
+"""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import json
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..engine.model import State
+from ..engine.model.ipvs import VirtualServerKey
+from . import items, records
+from .items import DecodeError, number
+from .records import Line
+
+LOG, SEALED, CHECKPOINT = "log", "sealed", "state"
+_FORMAT = b"kubenode-history 1 "
+LOG_HEAD = _FORMAT + b"log\n"
+_LARGEST = {SEALED: 1 << 26, CHECKPOINT: 1 << 27}  # bytes of a file before compression
+_LONGEST_HEAD = 1000
+_LEVEL = 6
+_CHUNK = 4096  # items that are spelled before they are compressed
+
+Names = dict[VirtualServerKey, str]
+
+
+class Span(NamedTuple):
+    """Numbers and moments of the first and the last record of a sealed log."""
+
+    first: int
+    last: int
+    since: int
+    until: int
+
+
+class Checkpoint(NamedTuple):
+    """Head of a checkpoint: number of the next record, moment, number of items, SHA-256 of its lines."""
+
+    number: int
+    moment: int
+    items: int
+    digest: str
+
+
+class Log(NamedTuple):
+    """Content of a log: its lines, the length of its readable part, and whether lines behind that are damaged."""
+
+    lines: list[Line]
+    length: int
+    is_damaged: bool
+
+
+def log_line(line: bytes) -> bytes:
+    """Return the line of a record as a log has it."""
+    return b"%08x %b\n" % (zlib.crc32(line), line)
+
+
+def parse_log(data: bytes) -> Log:
+    """Return the content of a log. A line without an end is no damage: a crash cut it off.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not data.startswith(LOG_HEAD):
+        if LOG_HEAD.startswith(data):
+            return Log([], 0, False)  # cut off at its very beginning
+        raise DecodeError("it is no log of this release")
+    lines: list[Line] = []
+    at = len(LOG_HEAD)
+    is_damaged = False
+    while True:
+        end = data.find(b"\n", at)
+        if end < 0:
+            return Log(lines, at, is_damaged)
+        line = _log_record(data[at:end])
+        if line is None or (lines and line.number <= lines[-1].number):
+            return Log(lines, at, True)
+        lines.append(line)
+        at = end + 1
+
+
+def _log_record(line: bytes) -> Line | None:
+    content = line[9:]
+    if line[:9] != b"%08x " % zlib.crc32(content):
+        return None
+    try:
+        return records.decode(content)
+    except ValueError:
+        return None
+
+
+def seal(data: bytes) -> bytes:
+    """Return the sealed form of a log, up to the first damaged line.
+
+    It reads number and moment of each line only: the agent, which wrote the log, does this again and again.
+
+    Raises:
+        ValueError: the log has no line.
+    """
+    lines: list[bytes] = []
+    numbers, moments, before = [], [], (0, 0)
+    for text in data[len(LOG_HEAD) : data.rfind(b"\n")].split(b"\n"):
+        if text[:9] != b"%08x " % zlib.crc32(text[9:]):
+            break
+        number_, moment, rest = text[10:].split(b",", 2)
+        at = int(number_), int(moment)
+        lines.append(b"[%d,%d,%b\n" % (at[0] - before[0], at[1] - before[1], rest))  # small numbers take less room
+        numbers.append(at[0])
+        moments.append(at[1])
+        before = at
+    if not lines:
+        raise DecodeError("it has no record")
+    # bzip2 needs less than half of zlib's room, because it sees all lines at once.
+    return _head(SEALED, Span(numbers[0], numbers[-1], min(moments), max(moments))) + bz2.compress(b"".join(lines))
+
+
+def span_of(data: bytes) -> Span:
+    """Return the span of a sealed log, from its beginning.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return Span(*map(number, _fields(data, SEALED, 4)[0]))
+
+
+def unseal(data: bytes) -> list[Line]:
+    """Return the lines of a sealed log.
+
+    Raises:
+        ValueError: it is damaged, or none.
+    """
+    raw, body = _fields(data, SEALED, 4)
+    span = Span(*map(number, raw))
+    lines: list[Line] = []
+    at, moment = 0, 0
+    for text in _inflate(body, SEALED).splitlines():
+        line = records.decode(text)
+        at, moment = number(at + line.number), number(moment + line.moment)
+        lines.append(line._replace(number=at, moment=moment))
+    if not lines or (lines[0].number, lines[-1].number) != (span.first, span.last):
+        raise DecodeError("its records are not those that its first line names")
+    return lines
+
+
+def checkpoint(
+    number_: int, moment: int, state: State, names: Names, between: Callable[[], object] = lambda: None
+) -> tuple[Checkpoint, bytes]:
+    """Return a checkpoint of a state with the names of its virtual servers, and its bytes.
+
+    The lines are sorted, so that equal states have equal digests. ``between`` is called again and again.
+    """
+    lines: list[bytes] = []
+    for kind, values in state.items():
+        for key, value in values.items():
+            lines.append(_spelled(items.encode(kind, key, value)))
+            if not len(lines) % _CHUNK:
+                between()
+    lines.extend(map(_spelled, names.items()))
+    lines.sort()
+    digest, deflate = hashlib.sha256(), zlib.compressobj(_LEVEL)
+    parts: list[bytes] = []
+    for at in range(0, len(lines), _CHUNK):
+        chunk = b"".join(lines[at : at + _CHUNK])
+        digest.update(chunk)
+        parts.append(deflate.compress(chunk))
+        between()
+    parts.append(deflate.flush())
+    head = Checkpoint(number_, moment, len(lines), digest.hexdigest())
+    return head, b"".join([_head(CHECKPOINT, head), *parts])
+
+
+def _spelled(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def head_of(data: bytes) -> Checkpoint:
+    """Return the head of a checkpoint, from its beginning.
+
+    Raises:
+        ValueError: it is none.
+    """
+    fields, _body = _fields(data, CHECKPOINT, 4)
+    return Checkpoint(number(fields[0]), number(fields[1]), number(fields[2]), items.text(fields[3]))
+
+
+def parse_checkpoint(data: bytes) -> tuple[Checkpoint, State, Names]:
+    """Return a checkpoint with its state and names.
+
+    Raises:
+        ValueError: it is damaged, or none.
+    """
+    head = head_of(data)
+    lines = _inflate(_fields(data, CHECKPOINT, 4)[1], CHECKPOINT).splitlines()
+    if len(lines) != head.items:
+        raise DecodeError("it has not the number of items that its first line names")
+    state: State = {}
+    names: Names = {}
+    for line in lines:
+        try:
+            raw = json.loads(line)
+        except RecursionError:
+            raise DecodeError("expected an item") from None
+        if type(raw) is list and len(raw) == 2:
+            name = records.NAME(raw)
+            names[name.server] = name.port
+        else:
+            item = items.decode(raw)
+            if item.value is None:
+                raise DecodeError("expected an item with a value")
+            state.setdefault(item.kind, {})[item.key] = item.value
+    return head, state, names
+
+
+def _head(form: str, fields: Any) -> bytes:
+    content = json.dumps(fields, separators=(",", ":")).encode()
+    return b"%b%b %08x %b\n" % (_FORMAT, form.encode(), zlib.crc32(content), content)
+
+
+def _fields(data: bytes, form: str, count: int) -> tuple[list[Any], bytes]:
+    start = _FORMAT + form.encode() + b" "
+    end = data.find(b"\n", 0, _LONGEST_HEAD)
+    if not data.startswith(start) or end < 0:
+        raise DecodeError(f"it is no {'sealed log' if form == SEALED else 'checkpoint'} of this release")
+    content = data[len(start) + 9 : end]
+    fields = json.loads(content) if data[len(start) : len(start) + 9] == b"%08x " % zlib.crc32(content) else None
+    if type(fields) is not list or len(fields) != count:
+        raise DecodeError("its first line is damaged")
+    return fields, data[end + 1 :]
+
+
+def _inflate(body: bytes, form: str) -> bytes:
+    inflate: Any = bz2.BZ2Decompressor() if body.startswith(b"BZh") else zlib.decompressobj()
+    try:
+        lines: bytes = inflate.decompress(body, _LARGEST[form])
+    except (OSError, zlib.error):
+        raise DecodeError("it is damaged") from None
+    if not inflate.eof or inflate.unused_data:
+        raise DecodeError("it is cut off or too long")
+    return lines
