@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Software bills of materials (CycloneDX 1.6, JSON) of the agent's bundle and of the collection's artifact.
+"""Software bills of materials (CycloneDX 1.6, JSON): the agent's bundle, its images, the collection's artifact.
 
 The same content gives the same bytes: they hold no time, and the serial number is computed from the rest.
 """
@@ -13,7 +13,7 @@ import json
 import re
 from email.parser import BytesHeaderParser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from cyclonedx.contrib.license.factories import LicenseFactory
@@ -54,6 +54,47 @@ def of_artifact(name: str, release: str, bundle: bytes, bundle_sbom: bytes) -> b
     agent = _ours("kubenode-agent", version(), ComponentType.APPLICATION, hashlib.sha256(bundle).hexdigest())
     packages = [Component.from_json(data=component) for component in json.loads(bundle_sbom).get("components", [])]
     return _text(_ours(name, release, ComponentType.LIBRARY), [], {agent: packages})
+
+
+class DebianPackage(Protocol):
+    """A Debian package of an image; ``digest`` is the SHA-256 of its file."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+
+    @property
+    def version(self) -> str:
+        """Return its version."""
+
+    @property
+    def digest(self) -> str:
+        """Return its SHA-256."""
+
+
+def of_image(architecture: str, bundle_sbom: bytes, packages: Iterable[DebianPackage], release: str) -> bytes:
+    """Return the SBOM of a container image: the bundle's content, and Debian packages.
+
+    Args:
+        architecture: Debian's name of it.
+        bundle_sbom: the bundle's own SBOM.
+        packages: the Debian packages.
+        release: the number of the Debian release.
+    """
+    components = [Component.from_json(data=component) for component in json.loads(bundle_sbom).get("components", [])]
+    for package in packages:
+        qualifiers = {"arch": architecture, "distro": f"debian-{release}"}
+        components.append(
+            Component(
+                name=package.name,
+                version=package.version,
+                type=ComponentType.LIBRARY,
+                purl=PackageURL("deb", "debian", package.name, package.version, qualifiers),
+                bom_ref=f"{package.name}@{package.version}",
+                hashes=[HashType(alg=HashAlgorithm.SHA_256, content=package.digest)],
+            )
+        )
+    return _text(_ours("kubenode-agent", version(), ComponentType.CONTAINER), components)
 
 
 def version() -> str:
