@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from lab.errors import LabError
 
-from . import cluster, namespaces, playbook, pods, scale, traffic
+from . import cluster, explained, namespaces, playbook, pods, scale, traffic
 from .namespaces import CLIENT, NAME, NODES, Lab
 from .screen import DemoError, Screen, clock, fail
 from .table import table
@@ -30,6 +30,7 @@ The lab is still up; look around:
   molecule/lab/lab ssh {NAME} node1                            a shell on a node
   molecule/lab/lab ssh {NAME} node1 kubenode show              its virtual servers and who owns them
   molecule/lab/lab ssh {NAME} node1 kubenode plan              what the agent would change now: nothing
+  molecule/lab/lab ssh {NAME} node1 kubenode explain --service default/web    why a connection arrives or does not
   molecule/lab/lab ssh {NAME} node1 journalctl -u kubenode-agent
   molecule/lab/lab ssh {NAME} node1 ipvsadm -Ln                the same by the kernel's own tool
   molecule/lab/lab exec {NAME} {CLIENT} curl http://{{address}}:30080   ask as the client does
@@ -144,6 +145,16 @@ def scaled(screen: Screen, lab: Lab, services: dict[str, Service]) -> None:
     )
 
 
+def explain(screen: Screen, lab: Lab, service: Service) -> None:
+    """Explain one connection, then the same connection with a fault in its way."""
+    screen.heading("Explained: why a connection arrives, and why it does not")
+    screen.note(f"{service.pods[0].node}: {explained.command(service)}")
+    explained.arrives(lab, service)
+    screen.text(explained.explain(lab, service))
+    explained.with_fault(screen, lab, service)
+    screen.passed("kubenode explain names the fault; without the rule, the connection arrives again")
+
+
 def tell(screen: Screen) -> None:
     """Run the whole demo.
 
@@ -158,6 +169,7 @@ def tell(screen: Screen) -> None:
     balance(screen, lab, services)
     show(screen, lab)
     scaled(screen, lab, services)
+    explain(screen, lab, services["web"])
     screen.heading("Done")
     screen.text(screen.times())
     screen.text("\n" + NEXT.replace("{address}", lab.address(NODES[0])))

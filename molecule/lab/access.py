@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .command import run
 from .errors import LabError
+from .kernel_kinds import kernel_kind
 
 if TYPE_CHECKING:
     from .state import Lab
@@ -43,7 +44,15 @@ def ssh_config(lab: Lab) -> str:
     proxy = shlex.join([sys.executable, "-IS", str(_PROXY), lab.namespace])
     lines = []
     for node in lab.nodes:
-        lines += [f"Host {node.name}", f"  HostName {node.addresses.ipv4}"]
+        patience = kernel_kind(node.kernel).patience
+        lines += [
+            f"Host {node.name} {node.addresses.ipv4}",
+            f"  HostName {node.addresses.ipv4}",
+            f"  ConnectTimeout {patience}",
+            # A shared connection to a node that is gone ends.
+            f"  ServerAliveInterval {patience // 4}",
+            "  ServerAliveCountMax 4",
+        ]
     lines += [
         "Host *",
         "  User root",
@@ -54,16 +63,12 @@ def ssh_config(lab: Lab) -> str:
         "  StrictHostKeyChecking yes",
         "  BatchMode yes",
         "  LogLevel ERROR",
-        "  ConnectTimeout 20",
         # The proxy opens the connection inside the namespace, passes it to ssh and ends.
         f"  ProxyCommand {proxy.replace('%', '%%')} %h %p",
         "  ProxyUseFdpass yes",
         "  ControlMaster auto",
         "  ControlPersist 10m",
         f"  ControlPath {_quoted(lab.control_directory, '/%h')}",
-        # A shared connection to a node that is gone ends within seconds.
-        "  ServerAliveInterval 5",
-        "  ServerAliveCountMax 4",
     ]
     return "\n".join(lines) + "\n"
 
@@ -94,6 +99,7 @@ def inventory(lab: Lab) -> dict[str, Any]:
             "lab_ipv6": node.addresses.ipv6,
             "lab_release": node.release,
             "lab_kernel": node.kernel,
+            "ansible_ssh_timeout": kernel_kind(node.kernel).patience + 10,
         }
         for node in lab.nodes
     }
@@ -106,7 +112,6 @@ def inventory(lab: Lab) -> dict[str, Any]:
         "ansible_user": "root",
         "ansible_ssh_private_key_file": str(lab.directory / "id"),
         "ansible_ssh_args": ssh_args,
-        "ansible_ssh_timeout": 30,
         "ansible_pipelining": True,
         "ansible_python_interpreter": "/usr/bin/python3",
         "lab_name": lab.name,

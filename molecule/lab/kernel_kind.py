@@ -24,6 +24,7 @@ class KernelKind(abc.ABC):
     packages: ClassVar[tuple[str, ...]]  # Debian packages of an image, besides those of all images
     files: ClassVar[tuple[tuple[str, str], ...]]  # files that the image's packages must see: path and text
     alternatives: ClassVar[tuple[tuple[str, str], ...]]  # update-alternatives: name and path
+    patience: ClassVar[int]  # seconds without an answer after which ssh gives a connection up
     boot_timeout: ClassVar[float]  # seconds until ssh answers, on a machine that has other work, too
 
     @property

@@ -67,6 +67,7 @@ class StockKernel(KernelKind):
         ("/usr/share/initramfs-tools/modules.d/lab", "virtio_pci\nvirtio_blk\nvirtio_net\nvirtio_rng\next4\n"),
     )
     alternatives = ()
+    patience = 120
     boot_timeout = 300.0
 
     def version(self) -> str:

@@ -39,6 +39,7 @@ class UserModeLinux(KernelKind):
     files = ()
     # Kernel has no nf_tables for IPv4, so both commands must be the legacy ones.
     alternatives = (("iptables", "/usr/sbin/iptables-legacy"), ("ip6tables", "/usr/sbin/ip6tables-legacy"))
+    patience = 20
     boot_timeout = 90.0
 
     def version(self) -> str:

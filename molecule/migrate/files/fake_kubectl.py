@@ -53,6 +53,8 @@ with (ROOT / "calls").open("a") as calls:
     calls.write(" ".join(words[:3]) + (" dry" if dry else "") + "\n")
 if words[:1] == ["get"] and words[1].startswith("services,"):
     print((ROOT / "objects.json").read_text())
+elif words[:2] == ["get", "configmap"]:
+    print((ROOT / "configmap.json").read_text())
 elif words[:2] == ["get", "daemonset"]:
     print(DAEMONSET.read_text())
 elif words[:2] == ["patch", "daemonset"]:

@@ -8,7 +8,9 @@ The pods are namespaces on the bridge ``cni0`` with hairpin ports; the namespace
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 from pathlib import Path
 
 from support.processes.namespace import sh
@@ -61,8 +63,14 @@ def main() -> None:
         for address in ADDRESSES:
             for protocol in ("tcp", "udp", "sctp"):
                 servers.add(name, name, Target(address.format(number), PORT, protocol))
-    print("serving", flush=True)
+    _tell_systemd("READY=1")
     signal.pause()
+
+
+def _tell_systemd(state: str) -> None:
+    """Do as sd_notify(3)."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+        notifier.sendto(state.encode(), os.environ["NOTIFY_SOCKET"])
 
 
 if __name__ == "__main__":
