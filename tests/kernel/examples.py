@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from support.agent.bundles import bundle
+from support.agent.command import program
 from support.clusters import objects
 
 # Effects of a task on the node. Any other text must be part of the task's output. ``PROVES`` is text that a run after
@@ -58,6 +59,11 @@ SERVICE = [
     objects.service("web", ["10.96.0.10"], [objects.port(80, "p")]),
     objects.piece("web", [objects.endpoint("198.51.100.1")], [objects.port(8080, "p")]),
 ]
+SHOP = [
+    objects.service("web", ["10.96.0.10"], [objects.port(80, "http")], namespace="shop"),
+    objects.piece("web", [objects.endpoint("198.51.100.1")], [objects.port(8080, "http")], namespace="shop"),
+]
+AGENT = "/opt/kubenode/current"
 MANIFESTS: dict[str, str | bytes] = {"files/manifests/web.json": json.dumps(SERVICE)}
 LIST = json.dumps({"apiVersion": "v1", "kind": "List", "items": SERVICE})
 ETH0 = commands("ip link add eth0 type dummy\nip link set eth0 up multicast on")
@@ -82,6 +88,29 @@ EXAMPLES: dict[str, Example] = {
         commands("mount -t tmpfs memory /usr/local/bin"),
         variables={"agent_config": {"source": {"files": {"path": "/etc/kubenode/manifests"}}}},
         after=commands("rm -r /opt/kubenode /etc/kubenode\numount /usr/local/bin"),
+    ),
+    "plugins/modules/flow_info.py": Example(
+        {
+            "Explain a connection from a pod, and one from outside": READS,
+            "Show the faults and their remedies": "10.96.0.10:53",
+            "Explain a connection of the node itself to a Service": READS,
+            "Fail unless it arrives": READS,
+        },
+        {
+            "bin/agent": f"#!/bin/sh\nmkdir -p {AGENT}/bin\ncat >{AGENT}/bin/kubenode <<'END'\n{program()}END\n",
+            "bin/manifests": (
+                "#!/bin/sh\nmkdir -p /etc/kubenode/manifests\n"
+                f"echo '{json.dumps(SHOP)}' >/etc/kubenode/manifests/shop.json\n"
+            ),
+        },
+        commands(
+            "agent\nmanifests\nip link add eth0 type dummy\nip address add 192.0.2.1/24 dev eth0\n"
+            "ip link set eth0 up\nip route add 10.244.1.0/24 dev eth0\nip route add 198.51.100.0/24 via 192.0.2.9\n"
+            f"python3 -IS {AGENT}/bin/kubenode apply"
+        ),
+        after=commands(
+            f"python3 -IS {AGENT}/bin/kubenode cleanup\nip link del eth0\nrm -r /opt/kubenode /etc/kubenode"
+        ),
     ),
     "plugins/modules/ipsets.py": Example(
         {
@@ -251,6 +280,9 @@ EXAMPLES: dict[str, Example] = {
     "plugins/filter/keep_off.py": Example({"Show what keeps kube-proxy off nodes that the agent serves": "NotIn"}),
     "plugins/filter/kubeadm_config.py": Example({"Write what kubeadm init would read": "kind: KubeProxyConfiguration"}),
     "plugins/filter/kubeadm_plan.py": Example({"Show the decided proxy": "agent"}),
+    "plugins/filter/kubespray_proxy_config.py": Example(
+        {"Show the configuration for two of Kubespray's variables": "wrr"}
+    ),
     "plugins/filter/to_ipset.py": Example({"Show a set as ipset would read it": "add trusted 192.0.2.0/24"}),
     "plugins/filter/to_iptables.py": Example({"Show a chain as iptables-restore would read it": "-I INPUT -j EDGE"}),
     "plugins/filter/to_ipvsadm.py": Example({"Show virtual servers as ipvsadm would": "-A -t 192.0.2.10:80 -s rr"}),

@@ -67,7 +67,8 @@ def converge(name: str, **arguments: Any) -> dict[str, Any]:
     foreseen = run(name, check=True, **arguments)
     result = run(name, **arguments)
     for field in ("changed", "plan", "lines", "diff"):
-        assert result[field] == foreseen[field], f"{field}: check mode and run differ"
+        given, expected = result[field], foreseen[field]
+        assert given == expected, f"{field}: check mode and run differ: {expected!r}, {given!r}"
     again = run(name, **arguments)
     assert (again["changed"], again["lines"]) == (False, [])
     return result

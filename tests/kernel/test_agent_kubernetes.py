@@ -177,9 +177,8 @@ def test_start_without_api_restores_and_return_changes_little(agent: AgentProces
     assert "cannot be reached: connection refused" in problems(agent)[SERVICES]
     assert agent.ask("status")["holding_removals"]
     assert "are restored from" in agent.log.read_text()
-    again = FakeApiServer(version=api.version, port=api.port)
+    again = FakeApiServer(version=api.version, port=api.port, objects=api.objects)
     try:
-        again.objects = api.objects
         again.delete("Service", "ns1", "other")
         endpoints(again, 3)
         eventually(lambda: real_servers() == [*TWO, "10.244.1.3:8080"] and real_servers("10.96.0.11") == [])

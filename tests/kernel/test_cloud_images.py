@@ -178,11 +178,26 @@ def test_kernel_modules_names_all_and_loads_none(pruned: bool, system: tuple[str
     assert "ip_vs_rr" not in message
 
 
+def with_iptables(directory: Path) -> str:
+    """Return the path of a configuration for rules in iptables: by itself, the agent takes nftables on such a node."""
+    path = directory / "config.yaml"
+    path.write_text("apiVersion: kubenode.ipvs/v1alpha1\nkind: AgentConfiguration\nrules: {backend: iptables}\n")
+    return str(path)
+
+
 @each_system
-def test_check_fails_with_each_module(
+def test_check_passes_with_the_rules_in_nftables(
     pruned: bool, system: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", "--run-dir", "/run"]) == 1
+    assert main(["check", "--run-dir", "/run"]) == 0
+    assert "ok    rules back end nftables: the kernel has no ip_set" in capsys.readouterr().out
+
+
+@each_system
+def test_check_fails_with_each_module(
+    pruned: bool, system: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["check", "--run-dir", "/run", "--config", with_iptables(tmp_path)]) == 1
     lines = capsys.readouterr().out.splitlines()
     for name in ("ip_set", "xt_set", "xt_comment", "xt_addrtype", "xt_mark", "xt_conntrack"):
         (line,) = [line for line in lines if f"has no module {name} (for " in line]
@@ -233,7 +248,11 @@ def test_kernel_updated_without_reboot_is_refused(check: bool, tmp_path: Path) -
 
 @each_system
 def test_iptables_nft_needs_nft_compat(
-    pruned: bool, system: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pruned: bool,
+    system: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     """iptables-nft prints its version without nf_tables in the kernel."""
     alternative = Path("/etc/alternatives/iptables")
@@ -245,7 +264,7 @@ def test_iptables_nft_needs_nft_compat(
         node = run("node_check", modules=["xt_set"], commands=[])
         assert node["lacks"]["modules"] == ["xt_set", "nft_compat"]
         assert "nft_compat (for xt_ matches of iptables-nft)" in " ".join(node["problems"])
-        main(["check", "--run-dir", "/run"])
+        main(["check", "--run-dir", "/run", "--config", with_iptables(tmp_path)])
         assert "has no module nft_compat (for xt_ matches of iptables-nft)" in capsys.readouterr().out
     finally:
         alternative.unlink()

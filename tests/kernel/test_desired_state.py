@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from support.clusters import objects
 from support.kube_proxy import recorded
+from support.kube_proxy.node import IPVS_MODULES
 from support.processes.namespace import fresh, sh
 
 from kubenode.engine.apply import execute
@@ -28,19 +29,7 @@ from kubenode.engine.model import State
 from kubenode.engine.plan import plan
 from kubenode.engine.render import render
 
-MODULES = (
-    "ip_vs",
-    "ip_vs_rr",
-    "ip_vs_wrr",
-    "ip_vs_lc",
-    "ip_vs_wlc",
-    "ip_vs_sh",
-    "ip_vs_mh",
-    "nf_conntrack",
-    "ip_set",
-    "xt_set",
-    "dummy",
-)
+MODULES = (*IPVS_MODULES, "nf_conntrack", "ip_set", "xt_set", "dummy")
 
 
 @pytest.fixture(scope="module", autouse=True)

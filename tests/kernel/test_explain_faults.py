@@ -22,14 +22,15 @@ from support.traffic import fault_page, faults
 from support.traffic.cluster import Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
 from support.traffic.conversation import ask
 from support.traffic.explained import explained, words_of
-from support.traffic.faults import GOOD, INJECTED, Injected
+from support.traffic.faults import INJECTED, Injected
+from support.traffic.faults.injected import GOOD, STICKY, TAKEN, VIP
 from support.traffic.network import HOSTS, NODE, inside
 
 from kubenode.cli import main
 
 SETTINGS = {
     "localhostNodePorts": True,
-    "allowedExternalIPs": ["198.51.100.0/24", "2001:db8:51::/64", f"{faults.VIP}/32"],
+    "allowedExternalIPs": ["198.51.100.0/24", "2001:db8:51::/64", f"{VIP}/32"],
 }
 KUBE_PROXY = {"nodePortAddresses": ["10.99.0.0/24", "fd00:99::/64"], "ipvs": {"strictARP": True}}
 PAGE = Path(__file__).parents[2] / "docs/reference/faults.md"
@@ -50,7 +51,7 @@ def cluster(request: pytest.FixtureRequest, _tables: None, bare_cluster: Cluster
     """Make the node's state in one back end after the other; the agent ends before the tests."""
     before = {name: bare_cluster.run("sysctl", "-n", name).strip() for name in ("net.ipv4.conf.all.rp_filter",)}
     bare_cluster.write("faults", faults.fill())
-    taken = cluster_ip(faults.TAKEN, 4).address
+    taken = cluster_ip(TAKEN, 4).address
     bare_cluster.configure(KUBE_PROXY, **SETTINGS, rules={"backend": request.param})
     bare_cluster.run("ipvsadm", "-A", "-t", f"{taken}:80", "-s", "rr")
     bare_cluster.start()
@@ -104,18 +105,18 @@ def test_injected_fault_is_named(cluster: Cluster, fault: Injected) -> None:
     named = answer["fault"]
     assert named is not None, answer["summary"]
     assert named["name"] in fault.names, named
-    assert fault.said in named["text"], named
+    assert fault.phrase in named["text"], named
     text = re.sub(r"full: \d+ of", "full: 1 of", named["text"])  # how many entries there are depends on the moment
     SENTENCES.setdefault(fault.title, {})[back_end] = f"{text}; {named['remedy']}"
 
 
 def test_client_pinned_to_a_draining_pod_is_named(cluster: Cluster) -> None:
-    target = cluster_ip(faults.STICKY, 4)
+    target = cluster_ip(STICKY, 4)
     name = ask("client1", target).split()[0]
     other = {"p1": "p2", "p2": "p1"}[name]
     server = f"{target.address}:80"
-    rest = [item for item in faults.fill() if not item["metadata"]["name"].startswith(f"svc{faults.STICKY}")]
-    cluster.write("faults", [*rest, *service(faults.STICKY, [other], sessionAffinity="ClientIP")])
+    rest = [item for item in faults.fill() if not item["metadata"]["name"].startswith(f"svc{STICKY}")]
+    cluster.write("faults", [*rest, *service(STICKY, [other], sessionAffinity="ClientIP")])
     do(cluster, (f"ipvsadm -e -t {server} -r {HOSTS[name].ip[4]}:8080 -m -w 0",))
     do(cluster, ("sysctl -qw net.ipv4.vs.expire_quiescent_template=0",))
     try:
@@ -130,6 +131,14 @@ def test_client_pinned_to_a_draining_pod_is_named(cluster: Cluster) -> None:
     assert named["name"] in faults.PINNED.names, named
     text = named["text"].replace(HOSTS[name].ip[4], "10.244.1.11")
     SENTENCES.setdefault(faults.PINNED.title, {})[cluster.settings["back_end"]] = f"{text}; {named['remedy']}"
+
+
+def test_client_pinned_to_a_ready_pod_is_not_accused(cluster: Cluster) -> None:
+    target = cluster_ip(STICKY, 4)
+    name = ask("client1", target).split()[0]
+    answer = explained(cluster, *words_of("client1", target))
+    assert (answer["verdict"], answer["fault"]) == ("arrives", None), answer["summary"]
+    assert [each["real_server"] for each in answer["targets"]] == [f"{HOSTS[name].ip[4]}:8080"]
 
 
 def healthy() -> list[tuple[str, object]]:

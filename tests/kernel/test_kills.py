@@ -21,10 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kernel.test_takeover import NODE_IP, _modules, agent, network, recorded_node, serve, servers  # noqa: F401 - fixtures
+from kernel.test_takeover import _modules, agent, network, servers  # noqa: F401 - fixtures
 from support.agent.process import NODE, AgentProcess, dump
 from support.clusters import objects
 from support.kube_proxy import recorded
+from support.kube_proxy.node import NODE_IP, load_recording, serve
 from support.processes.faults import Fault, Finished, later_in_child
 from support.processes.namespace import sh
 from support.traffic.conversation import Servers, Target
@@ -194,7 +195,7 @@ def test_takeover_killed_anywhere_converges_without_a_reset(
     request: pytest.FixtureRequest,
 ) -> None:
     kills = Kills(request, "takeover")
-    recording = recorded_node(recorded.GOLDEN / "clustercidr-0.json", agent)
+    recording = load_recording(recorded.GOLDEN / "clustercidr-0.json", agent)
     lines = [line for line in recording["state"]["ipvs"].splitlines() if line.startswith(f"-a -t {TARGET} ")]
     serve(servers, [line.split()[4] for line in lines])
     leave_over(kills.chance(-1))

@@ -63,6 +63,18 @@ def test_check_beside_kube_proxy_accepts_its_process(node: Node) -> None:
     assert node.install("a", "one", program=program, beside_kube_proxy=True)["needs"] == "restart"
 
 
+def test_role_refuses_a_node_with_the_package(node: Node, tmp_path: Path) -> None:
+    package = tmp_path / "kubenode-agent"
+    package.mkdir()
+    refusal = rf"^{package} exists: the package kubenode-agent is installed on this node\. .*; nothing was changed$"
+    for check in (True, False):
+        with pytest.raises(ModuleError, match=refusal):
+            node.install("a", "one", package=str(package), check=check)
+    assert not node.directory.exists()
+    package.rmdir()
+    assert node.install("a", "one", package=str(package))["changed"]
+
+
 def test_rollback_after_many_attempts_restores_last_proven(node: Node) -> None:
     proven(node, "a", "one", "unit")
     node.install("b", "two", "unit")

@@ -158,7 +158,8 @@ FAULTS = {
     ],
     "service_proxy": [
         (Fault("sendto", "ENOMEM", "4"), NO_MEMORY),
-        (Fault("setsockopt", "ENOMEM", "1"), REFUSED),
+        (Fault("setsockopt", "ENOMEM", "1"), r"virtual server tcp \S+: scheduler rr failed: netlink cannot be used: "),
+        (Fault("setsockopt", "ENOMEM", "7"), r"real server \S+ of tcp \S+: .* failed: netlink cannot be used: "),
         (Fault("write", "EPERM", "1"), f"sysctl {ESTABLISHED}: no right"),
         (Fault("pwrite64", "ENOSPC", "1"), NO_SPACE),
     ],

@@ -19,23 +19,13 @@ from kernel.modules import ModuleError, converge, run
 from support.agent.process import dump
 from support.clusters import objects
 from support.kube_proxy import leftovers, recorded
+from support.kube_proxy.node import IPVS_MODULES
 from support.processes.namespace import fresh, sh
 
 from kubenode.engine.render import render
 
-MODULES = (
-    "ip_vs",
-    "ip_vs_rr",
-    "ip_vs_wrr",
-    "ip_vs_lc",
-    "ip_vs_wlc",
-    "ip_vs_sh",
-    "ip_vs_mh",
-    "nf_conntrack",
-    "ip_set",
-    "xt_set",
-)
-MODULES += ("xt_ipvs", "xt_physdev", "xt_statistic", "dummy", "br_netfilter")
+MODULES = (*IPVS_MODULES, "nf_conntrack", "ip_set", "xt_set", "xt_ipvs", "xt_physdev", "xt_statistic")
+MODULES += ("dummy", "br_netfilter")
 VIP = "10.96.0.10"
 QUIET = {
     "conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}

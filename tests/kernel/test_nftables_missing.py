@@ -79,6 +79,24 @@ def test_missing_module_is_named_and_auto_takes_iptables(
         assert f"FAIL  nftables on this kernel lacks {name}" in lines.splitlines()
 
 
+@pytest.fixture
+def without_sets(tmp_path: Path) -> Iterator[None]:
+    """Hide the modules of sets from this kernel's index."""
+    eventually(lambda: unload("xt_set", "ip_set"))
+    index = Path(f"/lib/modules/{os.uname().release}/modules.dep")
+    lines = index.read_text().splitlines(keepends=True)
+    (tmp_path / "modules.dep").write_text("".join(line for line in lines if "ip_set" not in line))
+    sh("mount", "--bind", str(tmp_path / "modules.dep"), str(index))
+    yield
+    sh("umount", str(index))
+
+
+@pytest.mark.usefixtures("without_sets")
+def test_auto_takes_nftables_on_a_kernel_without_sets() -> None:
+    choice = choose("auto", dict)
+    assert choice == ("nftables", "the kernel has no ip_set and no xt_set")
+
+
 def test_check_leaves_the_kernel_as_it_was(tmp_path: Path) -> None:
     generation = nftables.generation()
     agent = AgentProcess(tmp_path)

@@ -27,6 +27,7 @@ HOST = Path("tests/host")
 LONG = {
     "test_agent_crash.py",
     "test_agent_soak.py",
+    "test_container.py",
     "test_module_agent_install.py",
     "test_module_broken_node.py",
     "test_module_faults.py",
@@ -63,9 +64,12 @@ def run(path: Path, results: Path = RESULTS) -> tuple[bool, str]:
 
 def run_all(paths: Sequence[Path], results: Path = RESULTS) -> bool:
     """Run files, the longest first; return whether all passed."""
-    # Build the foreign root here: the tests' kernels have no network. tests/host uses it, too.
-    root = [sys.executable, "-m", "support.distributions.foreign_root"]
-    subprocess.run(root, check=False, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": "tests:molecule"})
+    # Build the foreign root and the container images here: the tests' kernels have no network. tests/host uses the
+    # root, too.
+    for module in ("support.distributions.foreign_root", "support.containers.images"):
+        command = [sys.executable, "-m", module]
+        environment = {**os.environ, "PYTHONPATH": "tests:molecule"}
+        subprocess.run(command, check=False, stdout=subprocess.DEVNULL, env=environment)
     passed = []
     processors = sorted(os.sched_getaffinity(0))
     with ThreadPoolExecutor(max_workers=len(processors), initializer=_stay, initargs=(iter(processors),)) as pool:

@@ -54,6 +54,7 @@ def checks() -> dict[str, list[str]]:
             ".",
         ],
         "ansible-lint": ["ansible-lint", "--nocolor", "-q"],
+        "galaxy-importer": [sys.executable, "tests/tools/importer.py"],
     }
 
 

@@ -16,7 +16,6 @@ nothing. The version of requirements/dev.txt is not run again: all other tests u
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import junit
+from environments import CheckError, environment, run
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache/matrix"
@@ -53,10 +53,6 @@ CORES = (
 )
 
 
-class CheckError(Exception):
-    """A command failed; the message is what it printed."""
-
-
 def pythons() -> dict[int, str]:
     """Return each Python 3 of this machine: minor version to path."""
     lines = subprocess.run(
@@ -65,55 +61,14 @@ def pythons() -> dict[int, str]:
     return {int(version.partition(".")[2]): path for version, path in (line.split(maxsplit=1) for line in lines)}
 
 
-def run(*command: str | Path, core: Path, **variables: str) -> str:
-    """Run a command of an environment outside of the checkout, with the installed collection only.
-
-    Raises:
-        CheckError: the command failed.
-    """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))}
-    environment.update(variables, ANSIBLE_HOME=str(core / "home"), ANSIBLE_COLLECTIONS_PATH=str(core / "collections"))
-    environment["PATH"] = f"{core / 'bin'}:{environment['PATH']}"
-    done = subprocess.run(
-        [*command], cwd=core, env=environment, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    if done.returncode:
-        raise CheckError(f"{' '.join(map(str, command[:3]))} … exited with {done.returncode}:\n{done.stdout[-3000:]}")
-    return done.stdout
-
-
-def environment(core: Core, python: str) -> Path:
-    """Return the virtual environment of a version; make it if it is missing."""
-    to = CACHE / f"{core.version}-{Path(python).name}"
-    if not (to / "done").exists():
-        shutil.rmtree(to, ignore_errors=True)
-        to.mkdir(parents=True)
-        run(python, "-m", "venv", "--without-pip", to, core=to)
-        run(
-            *(
-                sys.executable,
-                "-m",
-                "pip",
-                "--python",
-                to / "bin/python",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-            ),
-            *("--require-hashes", "--requirement", REQUIREMENTS / f"{core.version}.txt"),
-            core=to,
-        )
-        (to / "done").touch()
-    return to
-
-
 def check(core: Core, python: str, artifact: Path) -> junit.Case:
     """Check one version."""
     start = time.monotonic()
     name = f"ansible-core {core.version}, {Path(python).name}"
     problem = None
     try:
-        use(environment(core, python), artifact)
+        directory = CACHE / f"{core.version}-{Path(python).name}"
+        use(environment(directory, python, REQUIREMENTS / f"{core.version}.txt"), artifact)
     except CheckError as error:
         problem = str(error)
     seconds = time.monotonic() - start
@@ -135,7 +90,7 @@ def use(core: Path, artifact: Path) -> None:
         "-p",
         core / "collections",
         artifact,
-        core=core,
+        within=core,
     )
     installed = core / "collections" / PLUGINS
     for kind, names in {
@@ -146,13 +101,13 @@ def use(core: Path, artifact: Path) -> None:
     }.items():
         wanted = {f"kubenode.ipvs.{name}" for name in names if not name.startswith("_")}
         if wanted:
-            text = run("ansible-doc", "--json", "--type", kind, *sorted(wanted), core=core)
+            text = run("ansible-doc", "--json", "--type", kind, *sorted(wanted), within=core)
             if missing := wanted - json.loads(text[text.index("{") :]).keys():
                 raise CheckError(f"ansible-doc finds no documentation of {kind} {', '.join(sorted(missing))}")
     playbooks = sorted(f"kubenode.ipvs.{path.stem}" for path in installed.glob("playbooks/*.yml"))
     inventory = ROOT / "tests/tools/smoke.ini"
-    run("ansible-playbook", "-i", inventory, "--syntax-check", *playbooks, core=core)
-    output = run("ansible-playbook", "-i", inventory, ROOT / "tests/tools/smoke.yml", core=core)
+    run("ansible-playbook", "-i", inventory, "--syntax-check", *playbooks, within=core)
+    output = run("ansible-playbook", "-i", inventory, ROOT / "tests/tools/smoke.yml", within=core)
     if not re.search(r"localhost +: ok=[1-9]\d* +changed=0 +unreachable=0 +failed=0", output) or "DEPRECAT" in output:
         raise CheckError(output[-3000:])
 

@@ -17,6 +17,7 @@ import yaml
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 _PAGES = "https://github.com/kubenode/ipvs/blob/main/"  # a README links to the pages beside it
+_LINK = re.compile(r"\bL\(([^(),]+), (https:[^()]+)\)")
 _MARKUP = re.compile(r"\b[OVCPM]\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 
 
@@ -48,7 +49,8 @@ def readme(role: Path) -> str:
 
 def plain(text: str) -> str:
     """Return a description with Ansible's markup as Markdown."""
-    return _MARKUP.sub(lambda match: f"`{match[1].partition('#')[0]}`", text).replace("|", "\\|").replace("\n", " ")
+    linked = _LINK.sub(lambda match: f"[{match[1]}]({match[2].replace(_PAGES, '../../')})", text)
+    return _MARKUP.sub(lambda match: f"`{match[1].partition('#')[0]}`", linked).replace("|", "\\|").replace("\n", " ")
 
 
 def kind(option: dict[str, Any]) -> str:

@@ -30,11 +30,15 @@ LABS: dict[str, list[str]] = {
 }
 # Lab -> kind of its nodes' kernels; user-mode Linux if it has none.
 KERNELS = {"stock": "stock"}
-AT_ONCE = 3  # the last lab, whose kernel is emulated and so never waits, begins when another has ended
+# A lab whose kernel is emulated never waits, so it begins first: alone at the end, it would leave processors idle.
+AT_ONCE = 3
 REPORT = Path(".cache/results/molecule/molecule.xml")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # A line of molecule's closing recap: default    : actions=9  successful=7  disabled=0  skipped=0  missing=2  failed=0
 RECAP = re.compile(r"^(\S+)\s*: actions=\d+  successful=(\d+)  .*failed=(\d+)")
+ACTION = re.compile(r"(\S+) ➜ \S+: Executing")
+ENDED = re.compile(r"└─ Return code: (\d+)")
+MAX_CAUSE = 400  # characters of a failed task and its error
 
 
 def recap(lines: list[str]) -> dict[str, tuple[int, int]]:
@@ -47,12 +51,35 @@ def recap(lines: list[str]) -> dict[str, tuple[int, int]]:
     return counts
 
 
-def cases(scenarios: list[str], counts: dict[str, tuple[int, int]]) -> list[junit.Case]:
+def causes(lines: list[str]) -> dict[str, str]:
+    """Parse molecule's output; return for each scenario with a failed playbook its last failed task and the error."""
+    failures: dict[str, str] = {}
+    scenario = task = cause = ""
+    paragraph = ""
+    for line in lines:
+        text = COLOUR.sub("", line).strip(" │\n")
+        if not text or text.startswith(("TASK [", "[ERROR]: ", "***")):
+            if paragraph.startswith("TASK ["):
+                task = paragraph
+            elif paragraph.startswith("[ERROR]: "):
+                cause = f"{task}: {paragraph.removeprefix('[ERROR]: ')}"[:MAX_CAUSE]
+            paragraph = ""
+        if action := ACTION.search(text):
+            scenario, cause = action[1], ""
+        elif (ended := ENDED.search(text)) and ended[1] != "0":
+            failures[scenario] = cause
+        paragraph = f"{paragraph} {text}".strip()
+    return failures
+
+
+def cases(scenarios: list[str], counts: dict[str, tuple[int, int]], failures: dict[str, str]) -> list[junit.Case]:
     """Return one case for each scenario; a scenario that molecule did not run is a failure."""
     result = []
     for name in scenarios:
         succeeded, failed = counts.get(name, (0, 0))
         problem = f"{failed} of its actions failed" if failed else None if succeeded else "did not run"
+        if problem and failures.get(name):
+            problem += f"; {failures[name]}"
         result.append(junit.Case("molecule", name, problem=problem))
     return result
 
@@ -64,8 +91,8 @@ def labs() -> dict[str, list[str]]:
     return {lab: others or [each for each in scenarios if each not in named] for lab, others in LABS.items()}
 
 
-def run(lab: str, arguments: list[str]) -> tuple[int, dict[str, tuple[int, int]]]:
-    """Run molecule in a lab, and print its output as it comes; return its exit status and recap."""
+def run(lab: str, arguments: list[str]) -> tuple[int, list[str]]:
+    """Run molecule in a lab, and print its output as it comes; return its exit status and output."""
     environment = {
         **os.environ,
         "KUBENODE_LAB": lab,
@@ -83,7 +110,7 @@ def run(lab: str, arguments: list[str]) -> tuple[int, dict[str, tuple[int, int]]
         for line in molecule.stdout or ():
             print(f"{lab:9} {line}" if len(LABS) > 1 else line, end="", flush=True)
             lines.append(line)
-    return molecule.returncode, recap(lines)
+    return molecule.returncode, lines
 
 
 def main() -> int:
@@ -91,16 +118,18 @@ def main() -> int:
     given = sys.argv[1:]
     wanted = {lab_for(given): given} if given else {lab: _options(names) for lab, names in labs().items()}
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        ended = list(pool.map(lambda item: run(*item), wanted.items()))
+        emulated_first = sorted(wanted.items(), key=lambda item: item[0] not in KERNELS)
+        ended = list(pool.map(lambda item: run(*item), emulated_first))
     counts: dict[str, tuple[int, int]] = {}
-    for _status, recapped in ended:
-        for name, (succeeded, failed) in recapped.items():
+    failures: dict[str, str] = {}
+    for _status, lines in ended:
+        failures |= causes(lines)
+        for name, (succeeded, failed) in recap(lines).items():
             before = counts.get(name, (0, 0))  # the scenario default makes and removes each lab
             counts[name] = (before[0] + succeeded, before[1] + failed)
-    junit.write(
-        REPORT, cases(sorted(counts) if given else sorted(name for names in labs().values() for name in names), counts)
-    )
-    return max(status for status, _recapped in ended)
+    names = sorted(counts) if given else sorted(name for names in labs().values() for name in names)
+    junit.write(REPORT, cases(names, counts, failures))
+    return max(status for status, _lines in ended)
 
 
 def lab_for(arguments: list[str]) -> str:

@@ -14,6 +14,7 @@ part without a report, a skipped test that is not in ALLOWED_SKIPS, a part that 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ from typing import NamedTuple
 import junit
 
 RESULTS = Path(".cache/results")
+TESTED = RESULTS / "tested.json"  # the commit that passed all parts
 _MINUTE = 60
 _screen = threading.Lock()
 _running: dict[str, float] = {}  # part -> start time
@@ -134,16 +136,29 @@ def report(parts: list[Part], seconds: float) -> int:
     return failed
 
 
+def record(parts: list[Part]) -> None:
+    """Write which commit passed all these parts, for tests/tools/release.py; nothing if files are not committed."""
+    asked = [["git", "status", "--porcelain"], ["git", "rev-parse", "HEAD"]]
+    changed, commit = (subprocess.run(words, check=False, capture_output=True, text=True).stdout for words in asked)
+    if commit and not changed:
+        passed = {part.name: part.passed for part in parts}
+        TESTED.write_text(json.dumps({"commit": commit.strip(), "passed": passed}) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     """Run the parts named on the command line; every part runs, also after a failed one."""
     start = time.monotonic()
     ended = threading.Event()
     threading.Thread(target=_tell, args=(ended,), daemon=True).start()
     wanted = lanes(sys.argv[1:])
+    TESTED.unlink(missing_ok=True)
     with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
         parts = [part for lane in pool.map(lambda lane: [run(name) for name in lane], wanted) for part in lane]
     ended.set()
-    return 1 if report(parts, time.monotonic() - start) else 0
+    if report(parts, time.monotonic() - start):
+        return 1
+    record(parts)
+    return 0
 
 
 if __name__ == "__main__":

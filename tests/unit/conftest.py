@@ -5,4 +5,16 @@
 
 from __future__ import annotations
 
+import pytest
 import support.properties  # noqa: F401
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for the number of walks."""
+    parser.addoption(
+        "--walks",
+        type=int,
+        default=32,
+        metavar="N",
+        help="through how many random plans test_hitless.py walks (%(default)s)",
+    )

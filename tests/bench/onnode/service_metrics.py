@@ -78,8 +78,8 @@ def main() -> None:
             def active(self, of: Any = None) -> Any:
                 return super().active() if of is None else {}  # few are requests to the kernel
 
-        usage.UsageReader = Recorded  # type: ignore[misc]
-        usage.connect = open_nothing  # type: ignore[attr-defined]
+        usage.UsageReader = Recorded
+        usage.connect = open_nothing
         proc.pieces = lambda: iter(pieces)
     print({"all": round(measure(None)), "top 20": round(measure(20))})
 

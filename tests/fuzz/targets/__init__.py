@@ -30,7 +30,8 @@ MODULES = {
     "ipset": "netlink",
     "rtnetlink": "netlink",
     "conntrack": "netlink",
-    "nftables": "netlink",
+    "nftables": "nftables",
+    "nft_trace": "nftables",
     "link_events": "netlink",
     "rule_events": "netlink",
     "proc_ipvs": "tables",
@@ -40,6 +41,10 @@ MODULES = {
     "rules": "spelling",
     "members": "spelling",
     "ledger": "ledger",
+    "history": "history",
+    "history_record": "history",
+    "explain_rules": "explain",
+    "explain_nftables": "explain",
 }
 
 

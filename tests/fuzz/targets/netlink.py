@@ -1,16 +1,16 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Messages as the kernel sends them: netlink itself, IPVS, sets, links, addresses, routes, connections, nftables."""
+"""Messages as the kernel sends them: netlink itself, IPVS, sets, links, addresses, routes, connections."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from importlib import import_module
+from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
 from fuzz.choices import Choices
+from fuzz.kernel_messages import Kernel, packed, payloads
 from fuzz.target import Target
 
 from kubenode.engine.errors import EngineError
@@ -20,16 +20,9 @@ from kubenode.engine.kernel.ipvs.codec import pack_real, pack_server
 from kubenode.engine.kernel.netlink import NetlinkSocket, attribute, message
 from kubenode.engine.kernel.nfnetlink import conntrack
 from kubenode.engine.kernel.nfnetlink import monitor as rule_events
-from kubenode.engine.kernel.nftables import chains as nft_chains
-from kubenode.engine.kernel.nftables import set_elements as nft_elements
-from kubenode.engine.kernel.nftables import sets as nft_sets
-from kubenode.engine.kernel.nftables.statements import encode
 from kubenode.engine.kernel.rtnetlink import addresses
 from kubenode.engine.kernel.rtnetlink import monitor as events
-from kubenode.engine.model import nftables as nft
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
-
-nft_read: Any = import_module("kubenode.engine.kernel.nftables.read")  # its package has a function of this name
 
 _HEADER = Struct("=IHHII")
 _KIND = Struct("=H")
@@ -43,52 +36,7 @@ _KEYS = (
     VirtualServerKey("udp", "fd00::1", 53, 6),
     VirtualServerKey("fwmark", "", 7, 4),
 )
-_ANSWERS = {4: 1, 8: 5, 11: 9}  # IPVS command of a request -> command in its answers
 _REALS = ("10.244.1.5", "fd00:244::5", "10.244.1.6")
-
-
-class _Kernel:
-    """Kernel that answers every request with the same messages.
-
-    A dump has the messages of the requested kind.
-    """
-
-    def __init__(self, payloads: list[bytes]) -> None:
-        self.payloads = payloads
-
-    def message(self, command: int, *_rest: object) -> bytes:
-        return bytes((_ANSWERS.get(command, 0),))
-
-    def dump(self, asked: bytes) -> list[bytes]:
-        if len(asked) > 1:
-            return self.payloads
-        return [payload for payload in self.payloads if payload[:1] == asked]
-
-    def dumping(self, asked: bytes) -> Iterator[list[bytes]]:
-        for payload in self.dump(asked):
-            yield [payload]
-
-    def query(self, _asked: bytes) -> list[bytes]:
-        return self.payloads[:1]
-
-    def __enter__(self) -> _Kernel:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        return None
-
-
-def _payloads(data: bytes) -> list[bytes]:
-    """Split bytes into payloads, each preceded by its size."""
-    choices = Choices(data)
-    payloads = []
-    while choices.left:
-        payloads.append(choices.bytes(choices.byte() << 1 | choices.byte() & 1))
-    return payloads
-
-
-def _packed(payloads: list[bytes]) -> bytes:
-    return b"".join(bytes((len(payload) >> 1, len(payload) & 1)) + payload for payload in payloads)
 
 
 class _Channel:
@@ -126,7 +74,7 @@ class _Talking(NetlinkSocket):
 def _netlink(data: bytes) -> None:
     choices = Choices(data)
     kind = choices.below(3)
-    packets = _payloads(choices.rest())[:16]
+    packets = payloads(choices.rest())[:16]
     with _Talking(packets) as talking:
         asked = message(16, 0, bytes(4))
         if kind == 0:
@@ -138,7 +86,7 @@ def _netlink(data: bytes) -> None:
 
 
 def _ipvs(data: bytes) -> None:
-    kernel = _Kernel(_payloads(data))
+    kernel = Kernel(payloads(data))
     connection.GenericSocket = lambda _family: kernel
     calls: tuple[Callable[[], Any], ...] = (
         lambda: table.read(precise=True),
@@ -161,11 +109,11 @@ def _each(*calls: Callable[[], Any]) -> None:
 
 
 def _ipset(data: bytes) -> None:
-    set_dump.NetlinkSocket = lambda _protocol: _Kernel(_payloads(data))
+    set_dump.NetlinkSocket = lambda _protocol: Kernel(payloads(data))
     set_dump.read(["a"])
 
 
-class _Routing(_Kernel):
+class _Routing(Kernel):
     """Kernel that answers requests for links, addresses and routes with the payloads marked with the kind's number."""
 
     def dump(self, asked: bytes) -> list[bytes]:
@@ -174,7 +122,7 @@ class _Routing(_Kernel):
 
 
 def _rtnetlink(data: bytes) -> None:
-    kernel = _Routing(_payloads(data))
+    kernel = _Routing(payloads(data))
     addresses.NetlinkSocket = lambda _protocol: kernel
     _each(
         lambda: addresses.read({"lo", "eth0"}),
@@ -184,26 +132,8 @@ def _rtnetlink(data: bytes) -> None:
 
 
 def _conntrack(data: bytes) -> None:
-    conntrack.NetlinkSocket = lambda _protocol: _Kernel(_payloads(data))
+    conntrack.NetlinkSocket = lambda _protocol: Kernel(payloads(data))
     _each(lambda: conntrack.udp_flows(4), lambda: conntrack.udp_flows(6))
-
-
-class _Ruling(_Kernel):
-    """Kernel that answers requests to nftables with the payloads marked with the command, in a constant generation."""
-
-    def dump(self, asked: bytes) -> list[bytes]:
-        return [payload[1:] for payload in self.payloads if payload[:1] == asked[4:5]]
-
-    def query(self, _asked: bytes) -> list[bytes]:
-        return [bytes(4) + attribute(1, bytes(4))]
-
-
-def _nftables(data: bytes) -> None:
-    nft_read.NetlinkSocket = lambda _protocol: _Ruling(_payloads(data))
-    nft_read.sleep = lambda _seconds: None
-    for key, chain in nft_read.read()["nft_chain"].items():
-        for rule in chain.rules:
-            encode(key.table.family, rule.statements)
 
 
 def _link_events(data: bytes) -> None:
@@ -245,7 +175,7 @@ def _ipvs_seeds() -> list[bytes]:
         + attribute(5, bytes((224, 0, 0, 81)))
     )
     payloads.append(bytes((9, 1, 0, 0)) + attribute(3, daemon))
-    return [_packed(payloads), *(_packed([payload]) for payload in payloads)]
+    return [packed(payloads), *(packed([payload]) for payload in payloads)]
 
 
 def _more(nested: bytes, attributes: bytes) -> bytes:
@@ -278,7 +208,7 @@ def _set_seeds() -> list[bytes]:
         )
         first = bytes((2, 0, 0, 0)) + texts + attribute(7, head)
         seeds.append(
-            _packed([first, bytes((2, 0, 0, 0)) + attribute(2, b"a\0") + attribute(8, attribute(7, member) * 2)])
+            packed([first, bytes((2, 0, 0, 0)) + attribute(2, b"a\0") + attribute(8, attribute(7, member) * 2)])
         )
     empty = (
         bytes((2, 0, 0, 0))
@@ -287,7 +217,7 @@ def _set_seeds() -> list[bytes]:
         + attribute(5, bytes((2,)))
         + attribute(7, sizes)
     )
-    return [*seeds, _packed([empty + attribute(8, attribute(7, attribute(1, b"")))])]
+    return [*seeds, packed([empty + attribute(8, attribute(7, attribute(1, b"")))])]
 
 
 def _route_payloads() -> list[bytes]:
@@ -306,7 +236,7 @@ def _routing_seeds() -> list[bytes]:
     marked = [
         bytes((kind,)) + payload for kind, payload in zip((18, 22, 26, 26, 22, 26, 26), _route_payloads(), strict=True)
     ]
-    return [_packed(marked), *(_packed([each]) for each in marked)]
+    return [packed(marked), *(packed([each]) for each in marked)]
 
 
 def _flow_seeds() -> list[bytes]:
@@ -317,47 +247,7 @@ def _flow_seeds() -> list[bytes]:
         tuple_ = attribute(1, attribute(source, raw) + attribute(destination, raw)) + protocol
         flow = attribute(1, tuple_) + attribute(2, tuple_) + attribute(12, _U32.pack(9)) + attribute(18, _BE16.pack(1))
         flows.append(bytes((family, 0, 0, 0)) + flow)
-    return [_packed(flows), *(_packed([payload]) for payload in flows)]
-
-
-def _nftables_seeds() -> list[bytes]:
-    found = []
-    for family, number, type_, address, network in (
-        ("ip", 2, "ipv4_addr", "10.0.0.1", "10.0.0.0/9"),
-        ("ip6", 10, "ipv6_addr", "fd00::1", "fd00::/61"),
-    ):
-        table = nft.TableKey(family, "t")
-        chain, name = nft.ChainKey(table, "c"), nft.SetKey(table, "s")
-        contents = [
-            (
-                (10, nft_sets.encode_set(name, value, 1)),
-                (13, attribute(3, nft_elements.encode_element(value, fields))),
-            )
-            for value, fields in (
-                (nft.NftSet((type_, "inet_proto", "inet_service")), (address, "tcp", "80")),
-                (nft.NftSet((type_, "inet_service"), True), (address, "80-90")),
-                (nft.NftSet((type_,), True), (network,)),
-            )
-        ]
-        place = (4, nft_chains.encode_chain(chain, nft.Hook("nat", "input", 0)))
-        for statement in (
-            nft.Compare(f"{family} saddr", network),
-            nft.Compare("iifname", "eth0", True),
-            nft.Lookup((f"{family} daddr", "meta l4proto", "th dport"), "s"),
-            nft.Bits("ct state", 8),
-            nft.SetMark(1, 2),
-            nft.Random(2),
-            nft.Masquerade(True),
-            nft.Reject("tcp reset"),
-            nft.DestinationNat(address, 80),
-            nft.Verdict("jump", "d"),
-        ):
-            contents.append((place, (7, nft_chains.encode_rule(chain, nft.Rule((statement,), "comment")))))
-        header = bytes((number, 0, 0, 0))
-        for parts in contents:
-            messages = ((1, nft_chains.encode_table(table, 0)), *parts)
-            found.append(_packed([bytes((command,)) + header + raw for command, raw in messages]))
-    return found
+    return [packed(flows), *(packed([payload]) for payload in flows)]
 
 
 def _netlink_seeds() -> list[bytes]:
@@ -374,7 +264,7 @@ def _netlink_seeds() -> list[bytes]:
         [_HEADER.pack(0, 16, 2, 1, 0)],
         [done[:18]],
     )
-    return [bytes((kind,)) + _packed(list(each)) for kind in range(3) for each in packets]
+    return [bytes((kind,)) + packed(list(each)) for kind in range(3) for each in packets]
 
 
 def _event_seeds() -> list[bytes]:
@@ -396,7 +286,6 @@ TARGETS = {
     "ipset": Target(_ipset, _set_seeds(), (set_dump.UnfamiliarError,), longest=1024),
     "rtnetlink": Target(_rtnetlink, _routing_seeds(), longest=512),
     "conntrack": Target(_conntrack, _flow_seeds(), longest=512),
-    "nftables": Target(_nftables, _nftables_seeds(), longest=1024),
     "link_events": Target(_link_events, _event_seeds(), (), longest=512),
     "rule_events": Target(_rule_events, _rule_seeds(), (), longest=256),
 }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,3 +15,19 @@ from support.kubeadm.site import Site
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def first_node(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a node on which the role has made a cluster."""
+    site = Site(tmp_path_factory.mktemp("first"))
+    made = site.run("--limit", "n1")
+    assert made.status == 0, made.text
+    return site.directory / "n1"
+
+
+@pytest.fixture
+def cluster(site: Site, first_node: Path) -> Site:
+    """Return the three nodes after the role has made a cluster on n1."""
+    shutil.copytree(first_node, site.directory / "n1", dirs_exist_ok=True)
+    return site

@@ -43,23 +43,21 @@ def test_kubeadm_that_failed_half_way_is_reported_by_next_run(site: Site) -> Non
     assert site.run("--limit", "n1").status == 0
 
 
-def test_failed_join_shows_the_reason_and_no_secret(site: Site) -> None:
-    assert site.run("--limit", "n1").status == 0
-    (site.directory / "w1/fail").write_text("join-preflight")
-    failed = site.run("--limit", "w1", "-vvv")
+def test_failed_join_shows_the_reason_and_no_secret(cluster: Site) -> None:
+    (cluster.directory / "w1/fail").write_text("join-preflight")
+    failed = cluster.run("--limit", "w1", "-vvv")
     assert failed.status == 2
     assert "kubeadm join failed on w1 before it changed anything: " in failed.text
     assert "error execution phase preflight" in failed.text
     assert TOKEN not in failed.text
-    assert site.calls("w1")[-1].startswith(f"kubeadm token delete {TOKEN.partition('.')[0]} ")
+    assert cluster.calls("w1")[-1].startswith(f"kubeadm token delete {TOKEN.partition('.')[0]} ")
 
 
-def test_join_succeeds_after_its_token_has_expired(site: Site) -> None:
-    assert site.run("--limit", "n1").status == 0
-    (site.directory / "w1/expired").touch()
-    joined = site.run("--limit", "w1")
+def test_join_succeeds_after_its_token_has_expired(cluster: Site) -> None:
+    (cluster.directory / "w1/expired").touch()
+    joined = cluster.run("--limit", "w1")
     assert joined.status == 0, joined.text
-    assert "w1/kubernetes/kubelet.conf" in site.files()
+    assert "w1/kubernetes/kubelet.conf" in cluster.files()
 
 
 def test_invalid_settings_fail_before_any_change(site: Site) -> None:

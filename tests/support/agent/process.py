@@ -32,6 +32,7 @@ class AgentProcess:
         self.manifests.mkdir()
         self.config = directory / "config.yaml"
         self.run = directory / "run"
+        self.state = directory / "state"
         self.log = directory / "log"
         self.process: subprocess.Popen[bytes] | None = None
         self.configure({})
@@ -103,7 +104,9 @@ class AgentProcess:
         """Start an agent; wait until the node is converged."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self.words("run", *self.options(), "--manifests", str(self.manifests), *words),
+                self.words(
+                    "run", *self.options(), "--manifests", str(self.manifests), "--state-dir", str(self.state), *words
+                ),
                 env={**self.environment(), **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -160,8 +163,7 @@ class AgentProcess:
         return {
             **os.environ,
             "PYTHONPATH": str(ROOT / "agent/src"),
-            "PYTHONPYCACHEPREFIX": "/tmp/pycache",
-            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(ROOT / ".cache/pycache"),
         }
 
 

@@ -83,7 +83,13 @@ class FakeApiServer:
     ``requests``: all requests. ``sizes``: bytes of each answer. ``events``: posted events.
     """
 
-    def __init__(self, context: ssl.SSLContext | None = None, version: int = 5000, port: int = 0) -> None:
+    def __init__(
+        self,
+        context: ssl.SSLContext | None = None,
+        version: int = 5000,
+        port: int = 0,
+        objects: dict[str, dict[Key, Object]] | None = None,
+    ) -> None:
         self.version = version
         self.oldest = version  # a watch from a version before this has expired
         self.users: dict[str, str] | None = None
@@ -92,8 +98,8 @@ class FakeApiServer:
         self.requests: list[Request] = []
         self.sizes: list[int] = []
         self.events: list[Object] = []
-        self.objects: dict[str, dict[Key, Object]] = {kind: {} for kind, _version in KINDS.values()}
-        self.objects["ClusterRole"]["", "system:node-proxier"] = NODE_PROXIER
+        # Objects of an earlier server must be there before the first request: a client may list at once.
+        self.objects = objects if objects is not None else self._no_objects()
         self.lock = threading.RLock()
         self._history: deque[Change] = deque()
         self._watchers: dict[str, list[queue.Queue[bytes | None]]] = {}
@@ -102,6 +108,12 @@ class FakeApiServer:
         self.url = f"{'https' if context else 'http'}://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
+
+    @staticmethod
+    def _no_objects() -> dict[str, dict[Key, Object]]:
+        objects: dict[str, dict[Key, Object]] = {kind: {} for kind, _version in KINDS.values()}
+        objects["ClusterRole"]["", "system:node-proxier"] = NODE_PROXIER
+        return objects
 
     def close(self) -> None:
         """End all connections and the server."""

@@ -1,7 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Load kube-proxy's state into a kernel: as recorded in ipvs mode, and as its iptables mode writes it."""
+"""Load kube-proxy's state into a kernel: as recorded in ipvs mode, and as its other modes write it.
+
+The iptables and nftables modes are stand-ins for a kube-proxy that is not installed here: they write rules of the same
+names and effect for one Service, and follow no changes.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from kubenode.engine.desired.rules import CHAINS
 
 from ..processes.namespace import sh
 
@@ -87,6 +93,22 @@ _RULES = {
     "mangle": (),
 }
 
+_NFTABLES_MODE = """
+table ip kube-proxy {{
+  chain service {{
+    ip saddr != {cluster_cidr} meta mark set meta mark or 0x4000
+    meta l4proto tcp dnat to {endpoint}
+  }}
+  chain services {{
+    ip daddr {vip} tcp dport {port} goto service
+    ip daddr {node} tcp dport {node_port} goto service
+  }}
+  chain nat-prerouting {{ type nat hook prerouting priority -100; jump services; }}
+  chain nat-output {{ type nat hook output priority -100; jump services; }}
+  chain nat-postrouting {{ type nat hook postrouting priority 100; meta mark & 0x4000 != 0 masquerade; }}
+}}
+"""
+
 
 def load(state: dict[str, Any]) -> None:
     """Load a recorded state of the ipvs mode into this namespace, without the node's own addresses."""
@@ -110,6 +132,29 @@ def use_iptables_mode(made: dict[str, Any], directory: Path) -> None:
     """Write the rules and jumps of kube-proxy's iptables mode, as kube-proxy does."""
     (directory / "made.json").write_text(json.dumps(made))
     sh(sys.executable, str(_USE), str(directory / "made.json"))
+
+
+def start_nftables_mode(vip: str, port: int, node: str, node_port: int, endpoint: str, cluster_cidr: str) -> None:
+    """Stand in for the start of kube-proxy in nftables mode, with one Service of type NodePort and one endpoint.
+
+    As its source says, it first removes the items of the ipvs mode: jumps and chains of both families, all virtual
+    servers of every owner, kube-ipvs0, and the sets with IPv4 names. Then it writes its table.
+    """
+    for tool in ("iptables", "ip6tables"):
+        for table in ("nat", "filter"):
+            rules = sh(f"{tool}-save", "-t", table).splitlines()
+            chains = [line[1:].split()[0] for line in rules if line.startswith(":KUBE-")]
+            chains = [chain for chain in chains if chain in CHAINS[table]]
+            jumps = [line for line in rules if line.split()[-1] in chains and not line.startswith("-A KUBE-")]
+            lines = [f"*{table}", *(f":{chain} -" for chain in chains)]
+            lines += [f"-D{line[2:]}" for line in jumps] + [f"-X {chain}" for chain in chains]
+            sh(f"{tool}-restore", "--noflush", text="\n".join([*lines, "COMMIT"]) + "\n")
+    sh("ipvsadm", "-C")
+    sh("ip", "link", "del", "kube-ipvs0")
+    for name in sh("ipset", "list", "-n").split():
+        if name.startswith("KUBE-") and not name.startswith("KUBE-6-"):
+            sh("ipset", "destroy", name)
+    sh("nft", "-f", "-", text=_NFTABLES_MODE.format(**locals()))
 
 
 def iptables_mode(vip: str, port: int, node_port: int, endpoints: Sequence[str], cluster_cidr: str) -> dict[str, Any]:

@@ -108,6 +108,7 @@ class Site:
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(self.directory / "collections"),
             "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml",
+            "ANSIBLE_PIPELINING": "true",
             "ANSIBLE_LOCAL_TEMP": str(self.directory / "temporary"),
             "ANSIBLE_REMOTE_TEMP": str(self.directory / "temporary"),
         }

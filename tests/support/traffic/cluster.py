@@ -103,10 +103,14 @@ class Cluster:
         self.agent.write(f"{name}.json", things)
 
     def remove(self, name: str, *targets: Target) -> None:
-        """Remove manifests; wait until these virtual servers accept no new connections."""
+        """Remove manifests; wait until these virtual servers accept no new connections, and the pass has ended.
+
+        Within the pass, a virtual server without real servers refuses a packet before conntrack knows its flow.
+        """
         self.write(name, [])
         for target in targets:
             eventually(lambda target=target: not any(self.weights(target).values()))
+        self.agent.ask("status")
 
     def restart(self) -> None:
         """End the agent and start another."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tools import dashboard
 
 from kubenode.daemon.outputs.exposition import Histogram
 from kubenode.daemon.outputs.metrics import Metrics
@@ -121,6 +122,10 @@ def test_queries_of_the_dashboard_are_promql(tmp_path: Path) -> None:
     promtool("check", "rules", str(path))
 
 
+def test_dashboard_is_what_its_tool_writes() -> None:
+    assert DASHBOARD.read_text(encoding="utf-8") == dashboard.text(), "run: python tests/tools/dashboard.py"
+
+
 def test_panels_do_not_overlap_and_variables_exist() -> None:
     board = json.loads(DASHBOARD.read_text())
     cells: set[tuple[int, int]] = set()
@@ -136,5 +141,5 @@ def test_panels_do_not_overlap_and_variables_exist() -> None:
     assert used <= names
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
-            metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]).groups()  # type: ignore[union-attr]
+            metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]).groups()
             assert label in samples()[metric]

@@ -97,6 +97,32 @@ def test_a_claim_is_written_before_anything_is_made(ledger: Ledger) -> None:
     assert node.log == []
 
 
+def test_superseded_item_is_claimed_before_its_removal(ledger: Ledger) -> None:
+    """After a kill, nothing else may tell that it was kube-proxy's: the members that named it are gone."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(_steps: object, _keep_going: bool) -> Result:
+        raise Killed
+
+    node = PaperNode({"virtual_server": {GOOD: VirtualServer()}})
+    superseded = {"virtual_server": {GOOD}}
+    with pytest.raises(Killed):
+        execute(plan(node.state, {}, superseded), {**node.tables, "ipvs": kill}, ledger, "agent", keep_going=True)
+    assert ledger.owned("agent") == superseded
+    execute(plan(node.state, {}, ledger.owned("agent")), node.tables, ledger, "agent", keep_going=True)
+    assert (node.state["virtual_server"], ledger.owned("agent")) == ({}, {})
+
+
+def test_restored_item_without_an_owner_stays_unowned(ledger: Ledger) -> None:
+    node = PaperNode({"virtual_server": {GOOD: VirtualServer(), BAD: VirtualServer()}})
+    node.refuse = {BAD}
+    with pytest.raises(ApplyError):
+        execute(plan(node.state, {}, {"virtual_server": {GOOD, BAD}}), node.tables, ledger, "site")
+    assert (set(node.state["virtual_server"]), ledger.owned("site")) == ({GOOD, BAD}, {})
+
+
 def test_unusable_table_undoes_the_earlier_tables(ledger: Ledger) -> None:
     def unusable(_steps: object, _keep_going: bool) -> Result:
         raise MissingError("the tool ipset is missing; install the package ipset")

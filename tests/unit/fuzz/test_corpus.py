@@ -19,7 +19,7 @@ EXAMPLES = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
 @pytest.fixture(autouse=True)
 def keep_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Restore the transports that targets replace."""
-    from fuzz.targets import netlink, tables
+    from fuzz.targets import nftables, tables
 
     from kubenode.engine.kernel.ipset import dump, tool
     from kubenode.engine.kernel.iptables import tool as rules_tool
@@ -32,8 +32,8 @@ def keep_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (addresses, "NetlinkSocket"),
         (conntrack, "NetlinkSocket"),
         (dump, "NetlinkSocket"),
-        (netlink.nft_read, "NetlinkSocket"),
-        (netlink.nft_read, "sleep"),
+        (nftables.nft_read, "NetlinkSocket"),
+        (nftables.nft_read, "sleep"),
         (connection, "GenericSocket"),
         (tool, "run"),
         (rules_tool, "run"),

@@ -51,6 +51,13 @@ def test_ssh_understands_its_configuration(lab: Lab, tmp_path: Path, host: str, 
     assert settings["controlpath"] == f"{lab.control_directory}/{address}"
 
 
+@pytest.mark.parametrize(("host", "seconds"), [("node1", 120), ("10.77.0.11", 120), ("old", 20), ("10.77.0.12", 20)])
+def test_ssh_waits_longer_for_an_emulated_node(lab: Lab, tmp_path: Path, host: str, seconds: int) -> None:
+    settings = ssh_settings(lab, tmp_path, host)
+    assert int(settings["connecttimeout"]) == seconds
+    assert int(settings["serveraliveinterval"]) * int(settings["serveralivecountmax"]) == seconds
+
+
 def test_inventory_lists_all_nodes(lab: Lab) -> None:
     nodes = yaml.safe_load(access.as_yaml(access.inventory(lab)))["all"]["children"]["nodes"]
     assert nodes["hosts"]["old"] == {
@@ -59,6 +66,7 @@ def test_inventory_lists_all_nodes(lab: Lab) -> None:
         "lab_ipv6": "fd77:6b6e::12",
         "lab_release": "bullseye",
         "lab_kernel": "uml",
+        "ansible_ssh_timeout": 30,
     }
     assert nodes["vars"]["ansible_user"] == "root"
     assert shlex.split(nodes["vars"]["ansible_ssh_args"])[:2] == ["-F", str(lab.directory / "ssh_config")]

@@ -55,13 +55,15 @@ ARROWS: dict[str, set[str]] = {
     # the agent
     "agent._version": set(),
     "agent.paths": set(),
+    "agent.container": {"engine.errors", "engine.kernel"},
     "agent.log": {"engine.errors"},
     "agent.configuration": {"engine.errors", "engine.desired", "manifests"},
     "agent.sources": {*_VALUES, "engine.kubernetes", "manifests", "agent.log", "agent._version"},
+    "agent.history": {*_VALUES, "engine.privsep"},
     "agent.daemon.loop": set(),
     "agent.daemon.memory": {"agent.daemon.loop"},
     "agent.daemon.tools": {"engine.kernel"},
-    "agent.daemon.pass_result": {"engine.kernel", "engine.plan"},
+    "agent.daemon.pass_result": {"engine.kernel", "engine.model", "engine.plan"},
     "agent.daemon.interfaces": {
         "agent.daemon.inputs", "agent.daemon.loop", "agent.daemon.pass_result", "agent.daemon.sync", "agent.log",
     },
@@ -72,19 +74,19 @@ ARROWS: dict[str, set[str]] = {
     },
     "agent.daemon.sync": {*_ENGINE, "agent.daemon.loop", "agent.daemon.pass_result", "agent.paths"},
     "agent.daemon.outputs": {
-        *_VALUES, "engine.desired", "engine.kubernetes", "agent._version", "agent.daemon.interfaces",
-        "agent.daemon.loop", "agent.daemon.pass_result", "agent.log",
+        *_VALUES, "engine.desired", "engine.kubernetes", "agent._version", "agent.container", "agent.daemon.interfaces",
+        "agent.daemon.loop", "agent.daemon.pass_result", "agent.history", "agent.log",
     },
     "agent.daemon.watchers_and_outputs": {
         *_VALUES, "engine.kernel", "agent._version", "agent.daemon.inputs", "agent.daemon.interfaces",
-        "agent.daemon.outputs", "agent.daemon.sync",
+        "agent.daemon.outputs", "agent.daemon.sync", "agent.paths",
     },
     "agent.daemon.pass_scheduler": {
         *_VALUES, "agent.daemon.inputs", "agent.daemon.loop", "agent.daemon.pass_result", "agent.daemon.sync",
         "agent.log",
     },
     "agent.daemon.lifecycle": {
-        *_VALUES, "engine.proxy", "agent.daemon.loop", "agent.daemon.memory", "agent.daemon.outputs",
+        *_VALUES, "engine.proxy", "agent.container", "agent.daemon.loop", "agent.daemon.memory", "agent.daemon.outputs",
         "agent.daemon.pass_result", "agent.daemon.pass_scheduler", "agent.daemon.watchers_and_outputs", "agent.paths",
     },
     "agent.daemon.agent": {
@@ -94,7 +96,9 @@ ARROWS: dict[str, set[str]] = {
     "agent.daemon": set(),
     "agent.cli": {
         *_ENGINE, "engine.kubernetes", "engine.render", "manifests", "agent._version", "agent.configuration",
-        "agent.daemon.agent", "agent.daemon.inputs", "agent.daemon.outputs", "agent.log", "agent.paths",
+        "agent.container", "agent.daemon.agent", "agent.daemon.inputs", "agent.daemon.outputs", "agent.history",
+        "agent.log",
+        "agent.paths",
     },
     "agent.__main__": {"agent.cli"},
     "agent": set(),

@@ -77,7 +77,7 @@ def spellings(value: object) -> set[str]:
     if isinstance(value, tuple):
         return {f"`{value[0]}:{value[1]}`"} if value else {"none", "all", '`""`'}
     if isinstance(value, (int, float)):
-        units = {"s": value, "m": value / 60, "h": value / 3600}
+        units = {"s": value, "m": value / 60, "h": value / 3600, "Mi": value / (1 << 20)}
         return {
             f"`{value:g}`",
             f"`{value:.0f}`",

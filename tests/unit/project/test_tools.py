@@ -112,9 +112,30 @@ def test_scenarios_are_read_from_what_molecule_prints(monkeypatch: pytest.Monkey
     printed = AnsiOutput().format_scenario_recap(results).splitlines()
     cases = {
         case.name: case.problem
-        for case in scenarios.cases(["artifact", "default", "modules"], scenarios.recap(printed))
+        for case in scenarios.cases(["artifact", "default", "modules"], scenarios.recap(printed), {})
     }
     assert cases == {"artifact": "did not run", "default": "1 of its actions failed", "modules": None}
+
+
+def test_a_failed_scenario_names_its_last_failed_task() -> None:
+    printed = """INFO     shop ➜ converge: Executing
+  │ TASK [Ignore this one]
+  │   ******
+  │ [ERROR]: Task failed: no matter
+  │
+  │ TASK [Write the cluster]
+  │   ******
+  │ [ERROR]: Task failed: the module is
+  │   absent
+  │
+  └─ Return code: 2 ───
+INFO     default ➜ destroy: Executing
+  └─ Return code: 0 ───
+"""
+    failures = scenarios.causes(printed.splitlines(keepends=True))
+    assert failures == {"shop": "TASK [Write the cluster]: Task failed: the module is absent"}
+    (case,) = scenarios.cases(["shop"], {"shop": (2, 1)}, failures)
+    assert case.problem == f"1 of its actions failed; {failures['shop']}"
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.agent.explanation import answer, traced_packet
 from support.clusters import objects
 
 from kubenode.cli import main
@@ -40,6 +40,10 @@ WRONG = {
     "--node-port 0": "--node-port is '0'",
     "--node-port 80 --service ns1/web": "expected PROTOCOL SOURCE ADDRESS:PORT",
     "--node-port 80 --port x": "--port is for --service",
+    "tcp node 10.96.0.1:80 --wait 5": "--wait is for --observe without --probe",
+    "tcp node 10.96.0.1:80 --observe --probe --wait 5": "--wait is for --observe without --probe",
+    "tcp node 10.96.0.1:80 --observe --wait 1.5": "--wait is '1.5', expected a number of seconds from 0 to 3600",
+    "tcp node 10.96.0.1:80 --observe --wait 9999": "--wait is '9999', expected a number of seconds",
 }
 
 
@@ -65,30 +69,36 @@ def test_flow_that_cannot_be_is_one_sentence(manifests: Path, capsys: pytest.Cap
     assert output.err.count("\n") == 1
 
 
-def answer(**more: Any) -> dict[str, Any]:
-    target = {
-        "real_server": "10.244.1.5:8080", "weight": 1, "client": "10.0.0.9", "masqueraded": False, "link": "cni0",
-        "problem": "", "endpoint_slice": "", "decisions": [{"stage": "output", "text": "<b>out</b>", "owner": ""}],
-    }  # fmt: skip
-    return {
-        "flow": "tcp 10.0.0.9 -> 10.96.0.1:80", "source": "10.0.0.9", "destination": "10.96.0.1", "port": 80,
-        "service": "Service ns1/<web> port http", "verdict": "fault", "summary": "a & b", "predicted": "delivered",
-        "fault": {"name": "x", "text": "a & b", "remedy": "do <this>"}, "targets": [target],
-        "decisions": [{"stage": "arrival", "text": "on link eth0", "owner": "agent"}],
-        "draining": ["10.244.1.6:8080"], "doubts": [], "lacking": ["the ledger"], "observed": {"probe": "refused"},
-        **more,
-    }  # fmt: skip
-
-
 def test_text_begins_with_fault_and_remedy() -> None:
-    found = lines(answer())
-    assert found[1:3] == ["FAULT: a & b", "remedy: do <this>"]
-    assert "not known: the ledger" in found
-    assert any("10.244.1.6:8080 drains" in line for line in found)
+    shown = lines(answer())
+    assert shown[1:3] == ["FAULT: a & b", "remedy: do <this>"]
+    assert "not known: the ledger" in shown
+    assert any("10.244.1.6:8080 drains" in line for line in shown)
+
+
+TRACED = {"probe": "connected", "trace": {"notes": ["<no> trace"], "packets": [traced_packet(), traced_packet()]}}
+
+
+def test_text_shows_packets_of_one_way_once() -> None:
+    shown = lines(answer(observed=TRACED))
+    assert "observed trace: <no> trace" in shown
+    names = "tcp 10.0.0.9:40000 -> 10.96.0.1:80 on eth0 (SYN)"
+    assert shown[shown.index("observed probe: connected") + 3 :] == [
+        f"observed request: {names}, {names}",
+        "   input  rule 2 (handle 5) of chain inet <fw> input accepts it   [agent]",
+        "   sent: leaves by eth0",
+    ]
+
+
+def test_page_shows_packets_of_one_way_once() -> None:
+    text = page(answer(observed=TRACED))
+    assert "<h2>Observed request: tcp 10.0.0.9:40000 -&gt; 10.96.0.1:80 on eth0 (SYN) and 1 more</h2>" in text
+    assert "chain inet &lt;fw&gt; input" in text
+    assert "&lt;no&gt; trace" in text
 
 
 def test_page_is_one_file_without_requests() -> None:
-    text = page(answer())
+    text = page(answer(observed=TRACED))
     assert not re.search(r"(?:src|href|url)\s*[=(]|@import|<script|https?:", text)
     assert "default-src 'none'" in text
     assert "prefers-color-scheme: dark" in text

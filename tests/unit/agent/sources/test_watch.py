@@ -35,6 +35,15 @@ def test_a_file_counts_when_its_writer_closes_it(watch: Watch, tmp_path: Path) -
     assert heard(watch) == {"a.json"}
 
 
+def test_a_new_mode_is_no_change_of_the_file(watch: Watch, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("")
+    assert (heard(watch), watch.touched) == ({"x"}, set())
+    (tmp_path / "x").chmod(0o600)
+    assert (heard(watch), watch.touched) == (set(), {"x"})
+    tmp_path.chmod(0o755)
+    assert heard(watch) is None
+
+
 def test_renames_links_and_removals(watch: Watch, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
     assert heard(watch) == {"x"}

@@ -117,6 +117,8 @@ OURS = {
     "maxVirtualServersPerService": (100, {"max_virtual_servers": 100}),
     "maxRealServersPerService": (1000, {"max_real_servers": 1000}),
     "metrics.services": ({"top": 20}, {"metrics_services": 20}),
+    "history.enabled": (False, {"history_enabled": False}),
+    "history.maxSize": ("64Mi", {"history_size": 64 << 20}),
     "nodeSelector": ({"b/c": "d", "a": ""}, {"node_selector": (("a", ""), ("b/c", "d"))}),
     "source.manifests.directory": ("/srv/manifests", {"manifests_directory": "/srv/manifests"}),
     "source.kubernetes.kubeconfig": ("/etc/k", {"source": "kubernetes", "kubernetes_kubeconfig": "/etc/k"}),

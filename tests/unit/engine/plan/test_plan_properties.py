@@ -8,6 +8,7 @@ The tests apply steps to values; tests/kernel applies them to the kernel.
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from kubenode.engine.model.ipvs import RealServer, RealServerKey, SyncDaemon, Vi
 from kubenode.engine.model.kinds import KINDS
 from kubenode.engine.model.link import AddressKey, Link
 from kubenode.engine.plan import plan
+from kubenode.engine.plan.planner import HASHED
 
 SERVERS = [VirtualServerKey("tcp", f"10.96.0.{n}", 80, 4) for n in range(1, 4)]
 SETS = ["ONE", "TWO"]
@@ -78,10 +80,24 @@ def _all_owned(state: dict[str, dict[Any, Any]]) -> dict[str, set[Any]]:
     return {kind: set(items) for kind, items in state.items()}
 
 
+def _shuffled(items: dict[Any, Any], random: Random) -> dict[Any, Any]:
+    listed = list(items.items())
+    random.shuffle(listed)
+    return dict(listed)
+
+
 @given(states())
 def test_converged_state_has_an_empty_plan(state: dict[str, dict[Any, Any]]) -> None:
     assert plan(state, state, _all_owned(state)).steps == []
     assert plan(state, state, {}) == ([], [], {})
+
+
+@given(states(), states(), st.randoms(use_true_random=False))
+def test_order_of_hash_tables_does_not_matter(
+    have: dict[str, dict[Any, Any]], want: dict[str, dict[Any, Any]], random: Random
+) -> None:
+    again = {kind: _shuffled(items, random) if kind in HASHED else items for kind, items in have.items()}
+    assert plan(again, want, _all_owned(have)) == plan(have, want, _all_owned(have))
 
 
 @given(states(), states())

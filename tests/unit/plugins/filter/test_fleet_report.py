@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +17,12 @@ import yaml
 from ansible.errors import AnsibleFilterError
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.fleet import EVIL, GOOD, NODE, NOTHING, Page
 
 from ansible_collections.kubenode.ipvs.plugins.filter.fleet_report import FilterModule
 from ansible_collections.kubenode.ipvs.plugins.plugin_utils.fleet import CHECKS, VERDICTS
 
 fleet_report = FilterModule().filters()["fleet_report"]
-
-NODE = {
-    "changed": False,
-    "problems": [],
-    "refused": [],
-    "kernel": "6.1.0",
-    "iptables": "nft",
-    "virtualization": "kvm",
-    "distribution": {"id": "debian", "version": "12"},
-}
-NOTHING = {"changed": False, "lines": []}
-GOOD: dict[str, Any] = {
-    "node": NODE,
-    "prepared": True,
-    "packages": None,
-    "kernel": NOTHING,
-    "swap": {"changed": False, "skipped": True},
-    "files": [{"changed": False, "results": []}, {"skipped": True}],
-    "install": NOTHING,
-    "status": {"rc": 0, "stdout": "converged: 3 virtual servers", "stderr": ""},
-    "plan": {"rc": 0, "stdout": "", "stderr": ""},
-    "table": {"services": [{"real_servers": [{"weight": 1}, {"weight": 0}]}, {"real_servers": []}]},
-}
 
 
 def data(collected: Any) -> dict[str, Any]:
@@ -63,12 +42,12 @@ def test_playbook_collects_all_shown_results() -> None:
     (collected,) = [
         task["ansible.builtin.set_fact"] for task in play["tasks"] if task["name"] == "Collect what was found"
     ]
-    assert set(collected["kubenode_found"]) == {key for _title, key in CHECKS} | {"table", "prepared", "error"}
+    assert set(collected["kubenode_found"]) == {key for _title, key in CHECKS} | {"check", "table", "prepared", "error"}
 
 
 def test_converged_node_is_ok() -> None:
     (node,) = data({"n1": GOOD})["nodes"]
-    assert [check["name"] for check in node["checks"]] == [title for title, _key in CHECKS]
+    assert [check["name"] for check in node["checks"]] == [title for title, key in CHECKS if key != "flows"]
     assert verdicts(GOOD) == {}
     assert (node["verdict"], node["facts"]) == ("ok", "debian 12, kernel 6.1.0, iptables nft, kvm")
     assert (node["virtual_servers"], node["real_servers"], node["draining"]) == (2, 2, 1)
@@ -107,6 +86,13 @@ def test_converged_node_is_ok() -> None:
          {"agent runs": ("drift", ["node n1", "not converged: 2 problems"])}),
         ({"status": {"rc": 1, "stdout": "", "stderr": "kubenode status: the agent is not running"}},
          {"agent runs": ("failed", ["kubenode status: the agent is not running"])}),
+        ({"check": {"rc": 1, "stdout": "ok    kernel module ip_vs\nFAIL  kube-proxy is running (process 7)\n"}},
+         {"agent runs": ("failed", ["kube-proxy is running (process 7)"])}),
+        ({"check": {"rc": 1, "stdout": "FAIL  kube-proxy is running", "stderr": ""},
+          "status": {"rc": 3, "stdout": "not converged: 2 problems", "stderr": ""}},
+         {"agent runs": ("failed", ["kube-proxy is running", "not converged: 2 problems"])}),
+        ({"check": {"rc": 0, "stdout": "ok    kernel module ip_vs\n", "stderr": ""}}, {}),
+        ({"check": {"skipped": True}}, {}),
         ({"status": None, "plan": None, "install": None},
          {"agent runs": ("unknown", []), "state in the kernel": ("unknown", []), "agent installed": ("unknown", [])}),
         ({"install": {"changed": True, "lines": ["unpack release 1"]},
@@ -142,42 +128,11 @@ def test_report_as_text() -> None:
     assert lines[-1] == "2 nodes: 1 ok, 0 unknown, 1 drift, 0 failed, 0 unreachable"
 
 
-class Page(HTMLParser):
-    """A parser that fails unless every element is closed in its place."""
-
-    VOID = frozenset({"meta", "br", "rect"})
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in self.VOID or (tag == "rect" and "%" in str(dict(attrs).get("width"))):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-
-EVIL = "<script>alert(1)</script> \"'&<img src=x onerror=y>"
-
-
 def test_text_of_nodes_is_escaped_on_the_page() -> None:
     results = {**GOOD, "kernel": {"changed": True, "lines": [EVIL]}, "node": {**NODE, "kernel": EVIL}}
     page = Page(fleet_report({EVIL: results}, "html"))
-    assert {"script", "img"}.isdisjoint(tag for tag, _attributes in page.elements)
+    tags = [tag for tag, _attributes in page.elements]
+    assert (tags.count("script"), tags.count("style"), tags.count("img")) == (1, 1, 0)
     assert page.words.count(EVIL) >= 2
 
 
@@ -186,23 +141,27 @@ def test_text_of_nodes_is_escaped_on_the_page() -> None:
 def test_page_is_self_contained(collected: dict[str, Any]) -> None:
     text = fleet_report(collected, "html")
     page = Page(text)
-    assert {"script", "link", "img", "iframe", "object"}.isdisjoint(tag for tag, _attributes in page.elements)
+    assert {"link", "img", "iframe", "object"}.isdisjoint(tag for tag, _attributes in page.elements)
     # The test checks attributes, not text: a node may be called "http".
-    assert {"src", "srcset", "href", "action", "style"}.isdisjoint(
-        name for _tag, attributes in page.elements for name in attributes
-    )
-    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
-    assert not re.search(r"https?:|url\(|@import", style)
+    names = {name for _tag, attributes in page.elements for name in attributes}
+    assert {"src", "srcset", "action", "style"}.isdisjoint(names)
+    assert not [name for name in names if name.startswith("on")]
+    assert {str(attributes.get("href", "#")) for _tag, attributes in page.elements} == {"#"}
+    for element in ("style", "script"):
+        (content,) = re.findall(rf"<{element}>(.*?)</{element}>", text, re.DOTALL)
+        assert not re.search(r"https?:|url\(|@import|fetch|XMLHttpRequest", content)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert text.count(f"{element}-src &#39;sha256-{digest}&#39;") == 1
     assert "prefers-color-scheme: dark" in text
-    rows = sum(1 for tag, attributes in page.elements if tag == "td" and attributes.get("class") == "cell")
-    assert rows == len(collected) * len(CHECKS)
+    rows = sum(1 for tag, attributes in page.elements if tag == "td" and attributes.get("title"))
+    assert rows == len(collected) * (len(CHECKS) - 1)
 
 
 def test_bars_have_one_scale() -> None:
     small = {**GOOD, "table": {"services": [{"real_servers": [{"weight": 1}]}]}}
     text = fleet_report({"big": GOOD, "small": small}, "html")
     widths = re.findall(r'class="servers" x="[\d.]+" width="([\d.]+)"', text)
-    assert widths == ["80.0", "40.0", "40.0", "40.0"]
+    assert widths == ["60.0", "30.0", "30.0", "30.0"]
 
 
 def test_page_lists_worst_nodes_first_and_folds_long_plans() -> None:
@@ -218,7 +177,7 @@ def test_page_lists_worst_nodes_first_and_folds_long_plans() -> None:
         for tag, attributes in page.elements
         if tag == "span" and attributes.get("class") in ("more", "less")
     ]
-    assert colours == ["more"] * 20 + ["less"]
+    assert colours == ["more"] * 12  # folded lines have no elements of their own
 
 
 def test_every_verdict_has_a_colour_in_both_lights() -> None:

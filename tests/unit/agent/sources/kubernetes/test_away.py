@@ -36,8 +36,7 @@ def test_source_survives_an_api_outage(fake: FakeApiServer, follow: Follow) -> N
     assert services(watched) == service_names(3)
     assert watched.source.waiting == ""
     assert watched.source.unknown == set()
-    again = FakeApiServer(version=fake.version, port=port)
-    again.objects = kept
+    again = FakeApiServer(version=fake.version, port=port, objects=kept)
     again.put(objects.service("new"))
     try:
         watched.until(lambda: "Service new" in watched.names)
@@ -65,8 +64,7 @@ def test_api_restored_from_backup_is_followed(fake: FakeApiServer, follow: Follo
     watched.until(lambda: reflector._version == str(fake.version))
     fake.close()
     watched.until(lambda: "cannot be reached" in watched.source.problems.get(SERVICES, ""))
-    again = FakeApiServer(version=version, port=port)
-    again.objects = backup
+    again = FakeApiServer(version=version, port=port, objects=backup)
     again.put(objects.service("new"))
     try:
         watched.until(lambda: services(watched) == {*service_names(3), "Service new"})

@@ -131,7 +131,7 @@ def test_elements_are_read_again_while_the_kernel_moves_them(use: Callable[[Kern
 )
 def test_malformed_answer_is_a_documented_error(use: Callable[[Kernel], None], dumps: dict[str, list[bytes]]) -> None:
     answers = {"g1": [encode_table(TABLE, 0)], **dumps}
-    use(Kernel(lambda: 1, **{key: lambda payloads=payloads: payloads for key, payloads in answers.items()}))  # type: ignore[misc]
+    use(Kernel(lambda: 1, **{key: lambda payloads=payloads: payloads for key, payloads in answers.items()}))
     with pytest.raises(KernelError, match="cannot be decoded"):
         read.read()
 
