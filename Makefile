@@ -24,6 +24,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export ANSIBLE_HOME := $(CURDIR)/$(CACHE)/ansible
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(CACHE)/pycache
+export PYTHONDONTWRITEBYTECODE := # else each process would compile the standard library
 
 .PHONY: help
 help: ## this list
@@ -44,7 +45,7 @@ test: venv $(ARTIFACT) $(BUILT_KERNEL) ## everything: lint, unit, fuzz, kernel, 
 ##### the parts of `make test`; each leaves its report in .cache/results/
 
 .PHONY: lint unit fuzz kernel lab sanity units matrix molecule
-lint: venv ## ruff, mypy --strict, ansible-lint, yamllint, shellcheck, antsibull
+lint: venv $(ARTIFACT) ## ruff, mypy --strict, ansible-lint, yamllint, shellcheck, antsibull, galaxy-importer
 	@python tests/tools/lint.py
 
 unit: venv ## pure tests and property tests, in seconds
@@ -84,7 +85,7 @@ kernels: venv $(BUNDLE) ## the scenario stock on each Debian release's own kerne
 
 ##### measure, publish
 
-.PHONY: bench soak docs bundle artifact
+.PHONY: bench soak docs bundle artifact image packages release
 bench: venv $(BUNDLE) $(STAMPS)/peers ## measure against the peers; writes docs/reference/benchmarks.md
 	@tests/bench/run
 
@@ -92,17 +93,28 @@ SOAK ?= 7200
 soak: venv ## hours of churn for the agent on a real kernel: SOAK=7200 seconds, memory and descriptors flat
 	@molecule/lab/uml-pytest -s --soak=$(SOAK) tests/kernel/test_agent_soak.py
 
-docs: venv $(ARTIFACT) ## the documentation of modules and roles as a site: .cache/docs/html/
+docs: venv $(ARTIFACT) ## all documentation as a site: .cache/docs/html/
 	@tests/tools/site $(ARTIFACT) $(CACHE)/docs
 
 bundle: $(BUNDLE) ## the agent and all it needs in one file for the nodes
+image: venv ## the agent's container images for amd64 and arm64: .cache/dist/*.oci.tar, for `docker load` and `ctr image import`
+	@python agent/image $(CACHE)/dist
 artifact: $(ARTIFACT) ## the collection, built: .cache/dist/
+packages: venv ## the agent as .deb and .rpm, for nodes that install it that way: .cache/dist/
+	@python agent/packages.py $(CACHE)/dist
 
 $(BUNDLE): $(AGENT_SOURCES) $(STAMPS)/venv
 	@python agent/bundle.py
 
 $(ARTIFACT): $(SOURCES) $(BUNDLE) tests/tools/artifact.py
 	@python tests/tools/artifact.py $(@D)
+
+GPG ?=
+MINISIGN ?=
+release: venv ## a release of this commit, signed: VERSION=0.1.0 GPG=key MINISIGN=file; docs/how-to/release.md
+	@python tests/tools/release.py "$(VERSION)" --check
+	@$(MAKE) artifact packages image docs
+	@python tests/tools/release.py "$(VERSION)" $(if $(GPG),--gpg $(GPG)) $(if $(MINISIGN),--minisign $(MINISIGN))
 
 ##### what all of that needs
 
