@@ -213,9 +213,10 @@ def test_refusal_keeps_the_version_to_resume_at(fake: FakeApiServer, follow: Fol
     fill(fake, 2)
     watched = follow().complete()
     watched.until(lambda: fake.watching(SERVICES))
-    fake.script[SERVICES] = [Answer(status, encode(failure(status, "Reason", "words")))] * 2
+    fake.script[SERVICES] = [Answer(status, encode(failure(status, "Reason", "words")))] * 10_000
     fake.cut(SERVICES)
     watched.until(lambda: f"answers {status} Reason: words" in watched.source.problems.get(SERVICES, ""))
+    fake.script.clear()
     fake.put(objects.service("after"))
     watched.until(lambda: "Service after" in watched.names)
     assert len(fake.asked(SERVICES)) == 1
@@ -224,7 +225,7 @@ def test_refusal_keeps_the_version_to_resume_at(fake: FakeApiServer, follow: Fol
 
 def test_truncated_watch_is_reported(fake: FakeApiServer, follow: Follow) -> None:
     fill(fake, 1)
-    watched = follow(timing=FAST._replace(first_backoff=1.0)).complete()
+    watched = follow(timing=FAST._replace(first_backoff=60.0, most_backoff=60.0)).complete()
     watched.until(lambda: fake.watching(SERVICES))
     fake.cut(SERVICES)
     watched.until(lambda: SERVICES in watched.source.problems)
