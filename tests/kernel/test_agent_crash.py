@@ -19,7 +19,7 @@ from support.traffic.conversation import Talk
 from support.traffic.network import HOSTS
 
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
-ROUNDS = 16
+ROUNDS = 6
 STEADY = 90  # a service that does not change
 
 
