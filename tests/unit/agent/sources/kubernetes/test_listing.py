@@ -171,15 +171,20 @@ def test_retry_after_is_bounded(fake: FakeApiServer, asked: str, waits: float) -
     assert caught.value.retry_after == waits
 
 
-def test_failed_lists_back_off(fake: FakeApiServer, follow: Follow) -> None:
+def test_failed_lists_back_off(fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait doubles up to its bound; half of it is random."""
     fill(fake, 1)
-    fake.script[SERVICES] = [Answer(500, b"")] * 1000
-    begun = time.monotonic()
+    waits: list[tuple[float, float]] = []
+    monkeypatch.setattr("random.uniform", lambda least, most: waits.append((least, most)) or least)
+    fake.script[SERVICES] = [Answer(500, b"")] * 10_000
     watched = follow(timing=FAST._replace(first_backoff=0.05, most_backoff=0.4))
-    time.sleep(1.0)
-    watched.until(lambda: len(fake.asked(SERVICES)) >= 3)
-    count = len(fake.asked(SERVICES))
-    assert count <= 5 + (time.monotonic() - begun) / 0.2  # of the longest wait, 0.4 s, half is random
+    watched.until(lambda: len(backed_off(waits)) >= 5)
+    assert backed_off(waits)[:5] == [(0.025, 0.05), (0.05, 0.1), (0.1, 0.2), (0.2, 0.4), (0.2, 0.4)]
+
+
+def backed_off(waits: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the waits after a failure; the others are seconds of a watch."""
+    return [wait for wait in waits if wait[1] < 1]
 
 
 def test_large_page_is_compressed(fake: FakeApiServer, follow: Follow) -> None:
