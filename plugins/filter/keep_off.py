@@ -66,16 +66,17 @@ def keep_off(daemonset: Any, label: str, value: str) -> dict[str, Any]:
         raise AnsibleFilterError("keep_off: expected a DaemonSet, found no spec.template.spec") from None
     affinity = ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
     away = {"key": label, "operator": "NotIn", "values": [value]}
+    excludes = (away, {"key": label, "operator": "DoesNotExist"})
     # a node has to match one of the terms, so each of them must exclude it
     terms = affinity.get("nodeSelectorTerms") or [{}]
-    if all(away in (term.get("matchExpressions") or ()) for term in terms):
-        return {}
     new = [
         term
-        if away in (term.get("matchExpressions") or ())
+        if any(rule in excludes for rule in term.get("matchExpressions") or ())
         else {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), away]}
         for term in terms
     ]
+    if new == terms:
+        return {}
     required = {_REQUIRED: {"nodeSelectorTerms": new}}
     return {"spec": {"template": {"spec": {"affinity": {"nodeAffinity": required}}}}}
 

@@ -18,7 +18,8 @@ description:
     have the SHA-256 in the bundle's manifest C(SHA256SUMS). The bundle must have exactly these files, all of them plain
     files inside the release.
   - Every run compares an unpacked release with its manifest, and unpacks it again if a file differs.
-  - Fails if an agent in a container (a DaemonSet) serves this node. Two agents would undo each other's work.
+  - Fails if an agent in a container (a DaemonSet) serves this node, unless O(beside_daemonset). Two agents would undo
+    each other's work.
   - Before any change, the new release checks this node with the new configuration (C(kubenode check)). If the check
     fails, the task fails with its output, and the current release keeps running.
   - Before a change, the module records the previous release and files on the node (C(unproven.json) in O(directory)).
@@ -83,6 +84,12 @@ options:
     description:
       - Whether the check of the release accepts a running kube-proxy. Use it if kube-proxy ends before the release
         starts.
+    type: bool
+    default: false
+  beside_daemonset:
+    description:
+      - Whether the module installs beside an agent in a container (a DaemonSet). Use it if that agent ends before the
+        release starts.
     type: bool
     default: false
   package:
@@ -187,6 +194,7 @@ def main() -> None:
             "config": {"type": "path", "default": "/etc/kubenode/config.yaml"},
             "files": {"type": "dict", "default": {}},
             "beside_kube_proxy": {"type": "bool", "default": False},
+            "beside_daemonset": {"type": "bool", "default": False},
             "package": {"type": "path", "default": "/usr/lib/kubenode-agent"},
             "keep": {"type": "int", "default": 1},
             "state": {"type": "str", "choices": ["present", "proven", "former", "absent"], "default": "present"},

@@ -223,6 +223,10 @@ container:
   description: Whether the node is a container, which shares its kernel.
   returned: success
   type: bool
+agent_in_container:
+  description: Whether an agent in a container (a DaemonSet) serves the node.
+  returned: success
+  type: bool
 virtualization:
   description: >-
     The kind of container or virtual machine, as C(systemd-detect-virt) names it. V(kubernetes) for a pod of an unknown
@@ -271,6 +275,7 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._confirm.pending import pending
+from ansible_collections.kubenode.ipvs.plugins.module_utils._host.agent_in_container import serves
 from ansible_collections.kubenode.ipvs.plugins.module_utils._host.facts import digest, survey
 
 
@@ -301,6 +306,7 @@ def main() -> None:
         changed=False,
         check_mode=module.check_mode,
         unconfirmed=pending(),
+        agent_in_container=serves(),
         files={path: os.path.exists(path) for path in params["files"]},
         contents={path: digest(path) for path in params["files"]},
         **facts,

@@ -14,8 +14,8 @@ SOCKET = "/run/kubenode/agent.sock"
 _SECONDS = 10.0
 _MOST = 64 << 20  # bytes; the answer lists every problem
 REFUSAL = (
-    "an agent in a container (a DaemonSet) serves this node, and two agents would undo each other's work; exclude this"
-    " node from the DaemonSet first (docs/how-to/daemonset.md); nothing was changed"
+    "an agent in a container (a DaemonSet) serves this node, and two agents would undo each other's work; move the"
+    " node to the unit by the playbook kubenode.ipvs.migrate (docs/how-to/daemonset.md); nothing was changed"
 )
 
 

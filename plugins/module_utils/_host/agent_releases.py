@@ -124,6 +124,7 @@ def preflight(module: AnsibleModule, release: str, config: str | None) -> None:
         file.write(config or "")
     command = [module.params["python"], "-IS", os.path.join(release, "bin", "kubenode"), "check", "--config", temporary]
     command += ["--beside-kube-proxy"] if module.params["beside_kube_proxy"] else []
+    command += ["--beside-daemonset"] if module.params["beside_daemonset"] else []
     code, out, err = module.run_command(command)
     if code != 0:
         checks = (out + err).replace(temporary, module.params["config"]).strip().splitlines()
@@ -207,7 +208,7 @@ def install(module: AnsibleModule, paths: ReleasePaths) -> Done:
             msg=f"{params['package']} exists: the package kubenode-agent is installed on this node. Remove the package"
             " (its items stay in the kernel), or do not use the role; nothing was changed"
         )
-    if _agent_in_container.serves():
+    if not params["beside_daemonset"] and _agent_in_container.serves():
         module.fail_json(msg=_agent_in_container.REFUSAL)
     current, record = link_target(paths.current), recorded(module, paths)
     present = os.path.isdir(paths.release(digest))

@@ -55,6 +55,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="accept a running kube-proxy: it will have ended before the agent starts",
     )
+    parser.add_argument(
+        "--beside-daemonset",
+        action="store_true",
+        help="accept an agent in a container: it will have ended before the agent on the node starts",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -71,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         _iptables() if chosen.backend == "iptables" else _nftables(),
         _ipvs(config.scheduler, chosen.backend),
         _others(options.beside_kube_proxy),
-        _other_agent(options.run_dir),
+        _other_agent(options.run_dir, options.beside_daemonset),
     ):
         for verdict, words in checks:
             print(f"{verdict:4}  {words}")
@@ -206,14 +211,15 @@ def _ipvs(scheduler: str, backend: str) -> Iterator[Finding]:
         yield "ok", f"IPVS with the scheduler {scheduler}: a virtual server could be made"
 
 
-def _other_agent(directory: str) -> Iterator[Finding]:
+def _other_agent(directory: str, beside_daemonset: bool) -> Iterator[Finding]:
     """Find an agent that was deployed another way than this one: by the role, or in a container."""
     from ..container import is_in_container
     from .others import other_agent
 
-    agent = other_agent(directory, in_container=is_in_container())
+    in_container = is_in_container()
+    agent = other_agent(directory, in_container=in_container)
     if agent:
-        yield "FAIL", agent
+        yield "note" if beside_daemonset and not in_container else "FAIL", agent
 
 
 def _others(beside_kube_proxy: bool) -> Iterator[Finding]:

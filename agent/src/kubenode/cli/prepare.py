@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     _load_modules(*check.wanted_modules(config.scheduler, check.rules_backend(config.rules_backend, options.run_dir)))
     with Pass(options.run_dir) as work:
         work.ask_adoption()
-    options.beside_kube_proxy = False
+    options.beside_kube_proxy = options.beside_daemonset = False
     return check.run(options)
 
 

@@ -48,6 +48,12 @@ def test_every_term_excludes_the_node_and_keeps_what_it_had() -> None:
     ]
 
 
+def test_term_that_excludes_every_value_stays() -> None:
+    term = {"matchExpressions": [{"key": "kubenode.ipvs/proxy", "operator": "DoesNotExist"}]}
+    given = daemonset({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}})
+    assert keep_off(given, "kubenode.ipvs/proxy", "agent") == {}
+
+
 def test_other_objects_are_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="expected a DaemonSet"):
         keep_off({"kind": "Service", "spec": {}}, "a", "b")
