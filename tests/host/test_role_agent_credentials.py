@@ -40,7 +40,8 @@ PLAY = """
         name: kubenode.ipvs.agent
         tasks_from: source
     - ansible.builtin.debug:
-        msg: "decided {{{{ agent_makes_kubeconfig }}}} {{{{ agent_reads_api }}}} {{{{ 'kubernetes' in agent_config_text }}}}"
+        msg: >-
+          decided {{{{ agent_makes_kubeconfig }}}} {{{{ agent_reads_api }}}} {{{{ 'kubernetes' in agent_config_text }}}}
 """
 # The tasks of place.yml and user.yml that concern credentials: the others need a node.
 CREDENTIALS = """
@@ -226,7 +227,7 @@ def test_secret_of_another_type_is_refused(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(None, "file not found"), ("private-key-of-kubelet", "names no API server"), ("[private-key", "is not YAML")],
+    [(None, "is not readable"), ("private-key-of-kubelet", "names no API server"), ("[private-key", "is not YAML")],
 )
 def test_kubeconfig_of_kubelet_that_helps_nothing_is_named(site: Site, content: str | None, reason: str) -> None:
     site.kubelet.unlink()

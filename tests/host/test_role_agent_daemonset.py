@@ -35,7 +35,7 @@ class Cluster:
         (directory / "play.yml").write_text(PLAY)
         (directory / "tmp").mkdir()
 
-    def play(self, *options: str, rollout: str = "", **variables: Any) -> tuple[int, str]:
+    def play(self, *options: str, rollout: str = "", secrets: str = "", **variables: Any) -> tuple[int, str]:
         """Run the role; return the exit status and the output in one line."""
         given = {
             "ansible_connection": "local",
@@ -56,6 +56,7 @@ class Cluster:
                 "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
                 "FAKE_CLUSTER": str(self.state),
                 "FAKE_ROLLOUT": rollout,
+                "FAKE_SECRETS": secrets,
                 "REAL_KUBECTL": str(kubectl.program()),
                 "TMPDIR": str(self.directory / "tmp"),
             },
@@ -111,6 +112,14 @@ def test_daemonset_is_predicted_applied_once_and_deleted(cluster: Cluster) -> No
     status, text = cluster.play(agent_state="absent")
     assert (status, "changed=0 " in text, cluster.objects()) == (0, True, {}), text
     assert list((cluster.directory / "tmp").iterdir()) == []
+
+
+def test_removal_keeps_the_rights_that_units_use(cluster: Cluster) -> None:
+    assert cluster.play()[0] == 0
+    status, text = cluster.play(agent_state="absent", secrets="secret/kubenode-agent-token-n1")
+    assert status == 0, text
+    kept = {f"{kind}/kubenode-agent" for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")}
+    assert set(cluster.objects()) == kept
 
 
 def test_proxy_config_joins_the_overlay_that_has_its_own(cluster: Cluster) -> None:

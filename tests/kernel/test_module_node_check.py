@@ -33,6 +33,7 @@ def test_fit_node_is_reported(tmp_path: Path) -> None:
     assert result["lacks"] == {"commands": [], "modules": [], "packages": []}
     assert result["modules"]["ip_vs"] == "loaded"
     assert result["virtualization"] == "uml"
+    assert result["agent_in_container"] is False
     assert result["kernel"] == platform.release()
     digest = hashlib.sha256(b"text").hexdigest()
     assert list(result["contents"].values()) == [digest, None]

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # A fake of kubectl: the commands that the role migrate uses, on files in /var/lib/fake-cluster instead of a cluster of
 # one node. Its kube-proxy is a service that runs where the DaemonSet's affinity and the node's label let it. Every call
-# is written to /var/lib/fake-cluster/calls. `schedule` is the kubelet at boot.
+# is written to /var/lib/fake-cluster/calls. `schedule` is the kubelet at boot. The agent's DaemonSet has one pod, the
+# service fake-pod, on a node with the label's value "daemonset".
 from __future__ import annotations
 
 import json
@@ -12,6 +13,8 @@ import sys
 
 ROOT = pathlib.Path("/var/lib/fake-cluster")
 DAEMONSET, LABELS = ROOT / "daemonset.json", ROOT / "labels.json"
+AGENTS = {"kind": "DaemonSet", "spec": {"template": {"spec": {"nodeSelector": {"kubenode.ipvs/proxy": "daemonset"}}}}}
+POD = pathlib.Path("/etc/systemd/system/fake-pod.service")
 
 
 def merge(old, patch):
@@ -37,14 +40,23 @@ def schedule():
     pod = json.loads(DAEMONSET.read_text())["spec"]["template"]["spec"]
     required = pod.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
     terms = required.get("nodeSelectorTerms", [{}])
-    away = all(
-        any(labels.get(rule["key"]) in rule["values"] for rule in term.get("matchExpressions", ())) for term in terms
-    )
+    away = all(any(excludes(rule, labels) for rule in term.get("matchExpressions", ())) for term in terms)
+    serves = labels.get("kubenode.ipvs/proxy") == "daemonset"
+    if POD.exists() and not serves:
+        subprocess.run(["systemctl", "stop", POD.name], check=True)
     subprocess.run(["systemctl", "stop" if away else "start", "kube-proxy.service"], check=True)
+    if POD.exists() and serves:
+        subprocess.run(["systemctl", "start", "--no-block", POD.name], check=True)
 
 
-def running():
-    return subprocess.run(["systemctl", "--quiet", "is-active", "kube-proxy.service"], check=False).returncode == 0
+def excludes(rule, labels):
+    if rule["operator"] == "DoesNotExist":
+        return rule["key"] in labels
+    return labels.get(rule["key"]) in rule["values"]
+
+
+def running(unit="kube-proxy.service"):
+    return subprocess.run(["systemctl", "--quiet", "is-active", unit], check=False).returncode == 0
 
 
 words = sys.argv[1:]
@@ -55,6 +67,8 @@ if words[:1] == ["get"] and words[1].startswith("services,"):
     print((ROOT / "objects.json").read_text())
 elif words[:2] == ["get", "configmap"]:
     print((ROOT / "configmap.json").read_text())
+elif words[:3] == ["get", "daemonset", "kubenode-agent"]:
+    print(json.dumps(AGENTS))
 elif words[:2] == ["get", "daemonset"]:
     print(DAEMONSET.read_text())
 elif words[:2] == ["patch", "daemonset"]:
@@ -76,7 +90,7 @@ elif words[:2] == ["label", "node"]:
 elif words == ["schedule"]:
     schedule()
 elif words[:2] == ["wait", "--for=delete"]:
-    sys.exit(running())
+    sys.exit(running(POD.name if "k8s-app=kubenode-agent" in words else "kube-proxy.service"))
 elif words[:2] == ["wait", "--for=condition=Ready"]:
     sys.exit(not running())
 else:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Other proxies that run on a node, recognised by process name.
+"""Other proxies that run on a node, recognised by process name, or an agent by its socket.
 
 Rights, modules and the kernel are tested elsewhere.
 """
@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from support.waiting import eventually
 
-from kubenode.cli import check
+from kubenode import container
+from kubenode.cli import check, others
 
 NAMES = ("kube-proxy", "kube-router", "cilium-agent", "keepalived", "kubelet")
 
@@ -54,3 +55,15 @@ def test_check_names_other_service_proxies(
         f"{name} is running (pid {running[name]}): " in " ".join(words for _verdict, words in lines)
         for name in check._OTHERS
     )
+
+
+@pytest.mark.parametrize(
+    ("beside_daemonset", "in_container", "verdict"),
+    [(False, False, "FAIL"), (True, False, "note"), (True, True, "FAIL")],
+)
+def test_check_accepts_a_container_only_beside_a_daemonset(
+    monkeypatch: pytest.MonkeyPatch, beside_daemonset: bool, in_container: bool, verdict: str
+) -> None:
+    monkeypatch.setattr(container, "is_in_container", lambda: in_container)
+    monkeypatch.setattr(others, "other_agent", lambda _directory, *, in_container: f"another agent {in_container}")
+    assert list(check._other_agent("/run/x", beside_daemonset)) == [(verdict, f"another agent {in_container}")]
