@@ -216,7 +216,7 @@ def checkpoint(
 
 
 def _spelled(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+    return items.to_json(value).encode() + b"\n"
 
 
 def head_of(data: bytes) -> Checkpoint:
@@ -258,7 +258,7 @@ def parse_checkpoint(data: bytes) -> tuple[Checkpoint, State, Names]:
 
 
 def _head(form: str, fields: Any) -> bytes:
-    content = json.dumps(fields, separators=(",", ":")).encode()
+    content = items.to_json(fields).encode()
     return b"%b%b %08x %b\n" % (_FORMAT, form.encode(), zlib.crc32(content), content)
 
 

@@ -9,6 +9,7 @@ below, with the types of their fields, in canonical form, printable and of bound
 
 from __future__ import annotations
 
+import json
 from typing import Any, Callable, NamedTuple
 
 from ..engine.model import nftables as nft
@@ -30,6 +31,9 @@ _LONGEST = 65536  # characters of a text: the longest rule has a few hundred
 _MOST = 65536  # elements of a list: a chain has some ten rules
 
 Decoder = Callable[[Any], Any]
+
+# Text of a value. `json.dumps` makes an encoder for each call, which takes longer than a record.
+to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class DecodeError(ValueError):

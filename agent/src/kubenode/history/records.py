@@ -180,10 +180,9 @@ def spelled(step: Step, position: int, item: Item) -> AnyStep:
     """Return a step for the item at a position of the last change of the desired state."""
     if item.value == step.after and (step.before is None or step.after is None):
         return WantedStep(position, "")
-    start, text_ = f"~ {name(step.kind, step.key)}", clean(step.describe())
-    if text_.startswith(start) and text_ != start:
-        return WantedStep(position, text_[len(start) :])
-    return StepLine(step.kind, step.key, text_)
+    if step.before is not None and step.after is not None:
+        return WantedStep(position, clean(step.change))
+    return StepLine(step.kind, step.key, clean(step.describe()))
 
 
 def _as_wanted(item: Item) -> Step:
@@ -205,7 +204,7 @@ def encode(number_: int, moment: int, content: Content) -> bytes:
         fields[0] = [items.encode(*each) for each in content.items]
     elif isinstance(content, Passed):
         fields[4:7] = [[_step(each) for each in lines] for lines in (content.steps, content.failed, content.drift)]
-    return json.dumps([number_, moment, type(content).__name__, fields], separators=(",", ":")).encode()
+    return items.to_json([number_, moment, type(content).__name__, fields]).encode()
 
 
 def _step(line: AnyStep) -> Any:

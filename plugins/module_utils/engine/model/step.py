@@ -31,13 +31,18 @@ class Step(NamedTuple):
 
     def describe(self) -> str:
         """Return a line such as ``~ virtual server tcp 10.96.0.10:80: scheduler rr -> scheduler wrr``."""
-        text = KINDS[self.kind].text
         item = name(self.kind, self.key)
         if self.before is None:
-            return f"+ {item}: {text(self.key, self.after)}".rstrip(": ")
+            return f"+ {item}: {KINDS[self.kind].text(self.key, self.after)}".rstrip(": ")
         if self.after is None:
             return f"- {item}"
-        return f"~ {item}: {text(self.key, self.before)} -> {text(self.key, self.after)}"
+        return f"~ {item}{self.change}"
+
+    @property
+    def change(self) -> str:
+        """Return the end of the line of a change, such as ``: scheduler rr -> scheduler wrr``."""
+        text = KINDS[self.kind].text
+        return f": {text(self.key, self.before)} -> {text(self.key, self.after)}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the step as plain data: ``kind``, ``verb``, ``key``, ``before``, ``after``."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from ..._version import VERSION
 from ...engine.kubernetes.fields import SERVICE_NAME_LABEL
@@ -45,6 +46,14 @@ _MOST_PROBLEMS = 1_000  # of one record
 _LAST_WORDS = 5.0  # seconds for the last records at the end
 
 
+class _Cause(NamedTuple):
+    """Objects that changed. ``services`` are theirs, if no virtual or real server among the items tells."""
+
+    objects: Sequence[str]
+    more_objects: int
+    services: Collection[tuple[str, str]]
+
+
 class HistoryRecorder(PassSubscriber):
     """Records passes of the agent in a ring below its state directory, of at most ``most`` bytes."""
 
@@ -56,7 +65,7 @@ class HistoryRecorder(PassSubscriber):
         self._known = False  # whether the desired state is known, and recorded
         self._objects: list[str] = []  # that have changed since the last change of the desired state
         self._more_objects = 0
-        self._services: dict[str, None] = {}
+        self._services: dict[tuple[str, str], None] = {}  # by namespace and name
         self._reported: Mapping[str, str] = {}
         self._conflicts: tuple[str, ...] = ()
         self._waiting = ""
@@ -93,11 +102,11 @@ class HistoryRecorder(PassSubscriber):
             if item["kind"] == "EndpointSlice":
                 name = str((metadata.get("labels") or {}).get(SERVICE_NAME_LABEL) or "")
             if item["kind"] in ("Service", "EndpointSlice") and name:
-                self._services[f"{namespace}/{name}"] = None
+                self._services[namespace, name] = None
         for key in removed:
             self._use_object(f"{key} removed")
             if key.kind == "Service":
-                self._services[f"{key.namespace}/{key.name}"] = None
+                self._services[key.namespace, key.name] = None
 
     def _use_object(self, name: str) -> None:
         if len(self._objects) < _MOST_OBJECTS:
@@ -121,32 +130,26 @@ class HistoryRecorder(PassSubscriber):
             return
         if self._writer.wants_snapshot:
             self._snapshot(moment, want)
-        items = tuple(_changed(want, delta, whole))
-        self._wanted = items[-(len(items) % _MOST_ITEMS or _MOST_ITEMS) :]
-        names = self._new_names(items)
-        if items or names:
-            more = (f"and {self._more_objects} more",) if self._more_objects else ()
-            objects = (*map(clean, self._objects), *more)
-            tells = any(item.kind in ("virtual_server", "real_server") for item in items)
-            services = () if tells else tuple(map(clean, list(self._services)[:_MOST_SERVICES]))
-            for at in range(0, max(1, len(items)), _MOST_ITEMS):
-                self._put(Wanted(items[at : at + _MOST_ITEMS], names if at == 0 else (), objects, services), moment)
+        items = _changed(want, delta, whole)
+        servers = _servers_of(items)
+        names = self._new_names(servers)
+        cause = _Cause(self._objects, self._more_objects, () if servers else self._services)
+        self._wanted = ()
+        for at in range(0, max(1, len(items)) if items or names else 0, _MOST_ITEMS):
+            self._wanted = items[at : at + _MOST_ITEMS]
+            self._writer.put(moment, partial(_spelled_change, self._wanted, names if at == 0 else (), cause))
         self._forget_objects()
 
     def _forget_objects(self) -> None:
         self._objects, self._more_objects = [], 0
         self._services = {}
 
-    def _new_names(self, items: Iterable[Item]) -> tuple[Name, ...]:
-        """Return the Service ports that changed, of the changed virtual servers and of the changed Services."""
-        servers: set[VirtualServerKey] = {item.key for item in items if item.kind == "virtual_server"}
-        servers.update(item.key.server for item in items if item.kind == "real_server")
+    def _new_names(self, servers: Iterable[VirtualServerKey]) -> tuple[Name, ...]:
+        """Return the Service ports that changed, of these virtual servers and of the changed Services."""
         cluster = self._agent.desired.cluster
         if cluster is None:
             return ()
-        for service in self._services:
-            namespace, _slash, name = service.partition("/")
-            servers.update(cluster.servers_of((namespace, name)))
+        servers = set(servers).union(*map(cluster.servers_of, self._services))
         changed = []
         for server in servers:
             port = self._port_of(server)
@@ -215,22 +218,42 @@ class HistoryRecorder(PassSubscriber):
             else:
                 agent.log.info("history is written again")
 
-    def _put(self, content: Content, moment: int = 0) -> None:
-        self._writer.put(moment or _now(), content)
+    def _put(self, content: Content) -> None:
+        self._writer.put(_now(), content)
 
 
-def _changed(want: ReadState, delta: ReadState, whole: bool) -> Iterable[Item]:
-    """Yield the items of a change that differ from the desired state before."""
+def _changed(want: ReadState, delta: ReadState, whole: bool) -> list[Item]:
+    """Return the items of a change that differ from the desired state before."""
+    changed = []
     for kind, items in delta.items():
         before = want.get(kind, {})
         for key, value in items.items():
             if before.get(key) != value:
-                yield Item(kind, key, value)
+                changed.append(Item(kind, key, value))
     for kind, known in want.items() if whole else ():
         wanted = delta.get(kind, {})
-        for key in known:
-            if key not in wanted:
-                yield Item(kind, key, None)
+        changed += [Item(kind, key, None) for key in known if key not in wanted]
+    return changed
+
+
+def _servers_of(items: Iterable[Item]) -> set[VirtualServerKey]:
+    """Return the virtual servers of items that are one, or belong to one."""
+    servers = set()
+    for kind, key, _value in items:
+        if kind == "real_server":
+            servers.add(key.server)
+        elif kind == "virtual_server":
+            servers.add(key)
+    return servers
+
+
+def _spelled_change(items: Sequence[Item], names: tuple[Name, ...], cause: _Cause) -> Wanted:
+    """Spell a change of the desired state; in the thread, as :func:`_passed`."""
+    objects = tuple(map(clean, cause.objects))
+    if cause.more_objects:
+        objects += (f"and {cause.more_objects} more",)
+    services = tuple(clean("/".join(name)) for name in list(cause.services)[:_MOST_SERVICES])
+    return Wanted(tuple(items), names, objects, services)
 
 
 def _passed(result: PassResult, reason: str, conflicts: tuple[str, ...] | None, wanted: Sequence[Item]) -> Passed:
@@ -263,4 +286,4 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _now() -> int:
-    return _milliseconds(time.time())
+    return time.time_ns() // 1_000_000

@@ -32,13 +32,6 @@ class Snapshot(NamedTuple):
     names: Names
 
 
-class _Entry(NamedTuple):
-    """A record or a snapshot to write. A function that makes a record is called in the thread."""
-
-    moment: int
-    made: Content | Snapshot | Callable[[], Content]
-
-
 class HistoryWriter(threading.Thread):
     """Writes records to a ring, in their order.
 
@@ -52,7 +45,7 @@ class HistoryWriter(threading.Thread):
         self.notices: deque[str] = deque(maxlen=20)
         self.wants_snapshot = False
         self._ring = Ring(directory, most, self.notices.append)
-        self._entries: deque[_Entry] = deque()
+        self._entries: deque[tuple[int, Content | Snapshot | Callable[[], Content]]] = deque()  # with their moments
         self._work = threading.Event()
         self._stopping = threading.Event()
         self._dropped = 0  # records that were given up
@@ -62,11 +55,11 @@ class HistoryWriter(threading.Thread):
         self._is_open = False
 
     def put(self, moment: int, made: Content | Snapshot | Callable[[], Content]) -> None:
-        """Add a record or a snapshot."""
+        """Add a record or a snapshot. A function that makes a record is called in the thread."""
         if len(self._entries) >= _MOST_WAITING:
             self._refused += 1
             return
-        self._entries.append(_Entry(moment, made))
+        self._entries.append((moment, made))
         if not self._work.is_set():  # else the thread reads the entries after it has cleared this
             self._work.set()
 
