@@ -36,7 +36,7 @@ _CHUNK = 4096  # items that are spelled before they are compressed
 _FRAGMENTS = (
     b'"Wanted",[[["',
     b'"Passed",["event",false,0.',
-    b'],[],[],null]]\n[1,',
+    b"],[],[],null]]\n[1,",
     b'],null]],[],["EndpointSlice ',
     b'"],[]]]\n[1,',
     b'real_server",[["tcp","',
