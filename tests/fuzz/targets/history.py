@@ -63,7 +63,7 @@ def _run(data: bytes) -> None:
     directory = _DIRECTORY / "history"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    lines = [_line(choices, number) for number in range(1, 2 + choices.below(8))]
+    lines = [_line(choices, number) for number in range(1, 2 * (2 + choices.below(8)), 2)]
     log = files.LOG_HEAD + b"".join(map(files.log_line, lines))
     state = b"".join(_json(choices, item) + b"\n" for item in choices.some(_ITEMS, 12))
     head = Checkpoint(1, 1000, state.count(b"\n"), "0" * 64)
@@ -72,8 +72,8 @@ def _run(data: bytes) -> None:
         _write(choices, directory / "0000000000000001.log", log)
     else:
         lines = [_line(choices, 1) for _line_ in lines]  # numbers and moments are differences
-        compress = (zlib.compress, bz2.compress)[len(lines) % 2]  # no choice, so that kept examples stay as they are
-        sealed = files._head(files.SEALED, Span(1, len(lines), 0, 9)) + compress(b"\n".join(lines))
+        content = bz2.compress(files._shortened(b"\n".join(lines)))
+        sealed = files._head(files.SEALED, Span(1, 2 * len(lines), 0, 9)) + content
         _write(choices, directory / "0000000000000001.sealed", sealed)
     words = choices.pick(
         ([], ["--format", "json"], ["--service", "a/b"], ["--since", "@1.001"], ["--state", "--at", "@1.004"])
@@ -90,7 +90,8 @@ def _run(data: bytes) -> None:
 
 def _line(choices: Choices, number: int) -> bytes:
     kind, content = choices.pick(_CONTENTS)
-    return _json(choices, [number + choices.chance(16), 1000 + number, kind, content])
+    first = number + choices.chance(16)
+    return _json(choices, [first, 1, 1000 + number, 1, [[0, kind, content], [1, "Trouble", ["waiting"]]]])
 
 
 def _json(choices: Choices, value: Any) -> bytes:
@@ -115,14 +116,15 @@ def _write(choices: Choices, path: Path, content: bytes) -> None:
 
 
 def _record(data: bytes) -> None:
-    records.decode(data).record()
+    for line in records.decode(data):
+        line.record()
 
 
 TARGETS = {
     "history": Target(_run, seeds(60, 80, 11), longest=512),
     "history_record": Target(
         _record,
-        [records.encode(1, 2, records.Trouble("a")), *(json.dumps([1, 2, *each]).encode() for each in _CONTENTS)],
+        [json.dumps([1, 0, 2, 0, [[0, *each]]]).encode() for each in _CONTENTS],
         expected=(EngineError, ValueError),
     ),
 }

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Files of the ring as bytes: logs that grow, sealed logs, and checkpoints of the whole desired state.
 
-Each begins with a line that names the format. A log has one line for each record, with its CRC-32: a line that was cut
+Each begins with a line that names the format. A log has one line for each write, with its CRC-32: a line that was cut
 off is noticed, and ends the log. A log of full size is sealed, which compresses it. A checkpoint is the state before
 the record of its number. The checksum of the compression protects both, and a CRC-32 their first line.
 """
@@ -24,7 +24,7 @@ from .items import DecodeError, number
 from .records import Line
 
 LOG, SEALED, CHECKPOINT = "log", "sealed", "state"
-_FORMAT = b"kubenode-history 1 "
+_FORMAT = b"kubenode-history 2 "
 LOG_HEAD = _FORMAT + b"log\n"
 _LARGEST = {SEALED: 1 << 26, CHECKPOINT: 1 << 27}  # bytes of a file before compression
 _LONGEST_HEAD = 1000
@@ -34,16 +34,18 @@ _CHUNK = 4096  # items that are spelled before they are compressed
 # Frequent parts of a log, which a sealed log has as one byte each: the first as 0x80, the next as 0x81. The lines are
 # ASCII, so these bytes are free. bzip2 sorts long repetitions slowly: without this it takes four times as long.
 _FRAGMENTS = (
-    b'"Wanted",[[["',
-    b'"Passed",["event",false,0.',
-    b"],[],[],null]]\n[1,",
+    b',"Wanted",[[["',
+    b',"Passed",["event",false,0.',
+    b"],[],[],null]],[",
     b'],null]],[],["EndpointSlice ',
-    b'"],[]]]\n[1,',
+    b'"],[]]],[',
     b'real_server",[["tcp","',
     b'real_server",[["udp","',
     b'member",["',
     b'nft_element",[[["ip","',
     b'],null],["',
+    b": weight 1 masquerade -> weight 0 masquerade",
+    b": weight 0 masquerade -> weight 1 masquerade",
     b',"masquerade",0,0,"ipip",0,0]',
     b"masquerade",
     b"weight ",
@@ -56,7 +58,7 @@ Names = dict[VirtualServerKey, str]
 
 
 class Span(NamedTuple):
-    """Numbers and moments of the first and the last record of a sealed log."""
+    """Numbers of the first and the last record, and the earliest and the latest moment."""
 
     first: int
     last: int
@@ -74,7 +76,7 @@ class Checkpoint(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Content of a log: its lines, the length of its readable part, and whether lines behind that are damaged."""
+    """Content of a log: its records, the length of its readable part, and whether lines behind that are damaged."""
 
     lines: list[Line]
     length: int
@@ -82,7 +84,7 @@ class Log(NamedTuple):
 
 
 def log_line(line: bytes) -> bytes:
-    """Return the line of a record as a log has it."""
+    """Return a line of records as a log has it."""
     return b"%08x %b\n" % (zlib.crc32(line), line)
 
 
@@ -103,47 +105,47 @@ def parse_log(data: bytes) -> Log:
         end = data.find(b"\n", at)
         if end < 0:
             return Log(lines, at, is_damaged)
-        line = _log_record(data[at:end])
-        if line is None or (lines and line.number <= lines[-1].number):
+        more = _log_records(data[at:end])
+        if not more or (lines and more[0].number <= lines[-1].number):
             return Log(lines, at, True)
-        lines.append(line)
+        lines += more
         at = end + 1
 
 
-def _log_record(line: bytes) -> Line | None:
+def _log_records(line: bytes) -> list[Line]:
     content = line[9:]
     if line[:9] != b"%08x " % zlib.crc32(content):
-        return None
+        return []
     try:
         return records.decode(content)
     except ValueError:
-        return None
+        return []
 
 
 def seal(data: bytes) -> bytes:
     """Return the sealed form of a log, up to the first damaged line.
 
-    It reads number and moment of each line only: the agent, which wrote the log, does this again and again.
+    It reads numbers and moments of each line only: the agent, which wrote the log, does this again and again.
 
     Raises:
         ValueError: the log has no line.
     """
     lines: list[bytes] = []
-    numbers, moments, before = [], [], (0, 0)
+    spans: list[Span] = []
+    last = latest = 0
     for text in data[len(LOG_HEAD) : data.rfind(b"\n")].split(b"\n"):
         if text[:9] != b"%08x " % zlib.crc32(text[9:]):
             break
-        number_, moment, rest = text[10:].split(b",", 2)
-        at = int(number_), int(moment)
-        lines.append(b"[%d,%d,%b\n" % (at[0] - before[0], at[1] - before[1], rest))  # small numbers take less room
-        numbers.append(at[0])
-        moments.append(at[1])
-        before = at
+        *fields, rest = text[10:].split(b",", 4)
+        first, further, since, length = map(int, fields)
+        lines.append(b"[%d,%d,%d,%d,%b\n" % (first - last, further, since - latest, length, rest))  # small numbers
+        last, latest = first + further, since + length
+        spans.append(Span(first, last, since, latest))
     if not lines:
         raise DecodeError("it has no record")
+    span = Span(spans[0].first, last, min(each.since for each in spans), max(each.until for each in spans))
     # bzip2 needs less than half of zlib's room, because it sees all lines at once.
-    head = _head(SEALED, Span(numbers[0], numbers[-1], min(moments), max(moments)))
-    return head + bz2.compress(_shortened(b"".join(lines)))
+    return _head(SEALED, span) + bz2.compress(_shortened(b"".join(lines)))
 
 
 def _shortened(text: bytes) -> bytes:
@@ -178,11 +180,11 @@ def unseal(data: bytes) -> list[Line]:
     raw, body = _fields(data, SEALED, 4)
     span = Span(*map(number, raw))
     lines: list[Line] = []
-    at, moment = 0, 0
-    for text in _lengthened(_inflate(body, SEALED)).splitlines():
-        line = records.decode(text)
-        at, moment = number(at + line.number), number(moment + line.moment)
-        lines.append(line._replace(number=at, moment=moment))
+    last = latest = 0
+    for text in _lengthened(_inflate(body, SEALED, bz2.BZ2Decompressor())).splitlines():
+        more = records.decode(text, last, latest)
+        last, latest = more[-1].number, max(each.moment for each in more)
+        lines += more
     if not lines or (lines[0].number, lines[-1].number) != (span.first, span.last):
         raise DecodeError("its records are not those that its first line names")
     return lines
@@ -236,7 +238,7 @@ def parse_checkpoint(data: bytes) -> tuple[Checkpoint, State, Names]:
         ValueError: it is damaged, or none.
     """
     head = head_of(data)
-    lines = _inflate(_fields(data, CHECKPOINT, 4)[1], CHECKPOINT).splitlines()
+    lines = _inflate(_fields(data, CHECKPOINT, 4)[1], CHECKPOINT, zlib.decompressobj()).splitlines()
     if len(lines) != head.items:
         raise DecodeError("it has not the number of items that its first line names")
     state: State = {}
@@ -274,8 +276,7 @@ def _fields(data: bytes, form: str, count: int) -> tuple[list[Any], bytes]:
     return fields, data[end + 1 :]
 
 
-def _inflate(body: bytes, form: str) -> bytes:
-    inflate: Any = bz2.BZ2Decompressor() if body.startswith(b"BZh") else zlib.decompressobj()
+def _inflate(body: bytes, form: str, inflate: Any) -> bytes:
     try:
         lines: bytes = inflate.decompress(body, _LARGEST[form])
     except (OSError, zlib.error):

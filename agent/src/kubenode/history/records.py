@@ -3,14 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Records of the history: changes of the desired state, passes, problems, starts and ends of the agent.
 
-A record is one line of JSON: its number, its moment, its type, and the fields of its content. Numbers have no gaps
-unless records were lost. A moment is in milliseconds since the epoch.
+A line of JSON has the records of one write: ``[NUMBER, FURTHER, MOMENT, LENGTH, [RECORD, ...]]``, which are the number
+of the first record, how many follow it, the earliest moment, and the milliseconds from there to the latest. A record is
+``[MILLISECONDS, TYPE, FIELDS]``: the time since the record before, or since MOMENT, and its content. Numbers have no
+gaps unless records were lost. A moment is in milliseconds since the epoch.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Union
 
 from ..engine.errors import cut
@@ -144,7 +146,7 @@ class Record(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One line of a file: number and moment are known without its content."""
+    """One record of a file: number and moment are known without its content."""
 
     number: int
     moment: int
@@ -197,14 +199,24 @@ def clean(reason: str) -> str:
     return short if short.isprintable() else "".join(each if each.isprintable() else "?" for each in short)
 
 
-def encode(number_: int, moment: int, content: Content) -> bytes:
-    """Return the line of a record, without its end."""
+def encode(written: Sequence[Record]) -> bytes:
+    """Return the line of records whose numbers follow one another, without its end."""
+    moments = [each.moment for each in written]
+    before = since = min(moments)
+    raw = []
+    for _number, moment, content in written:
+        raw.append([moment - before, type(content).__name__, _fields(content)])
+        before = moment
+    return items.to_json([written[0].number, len(written) - 1, since, max(moments) - since, raw]).encode()
+
+
+def _fields(content: Content) -> list[Any]:
     fields: list[Any] = list(content)
     if isinstance(content, Wanted):
         fields[0] = [items.encode(*each) for each in content.items]
     elif isinstance(content, Passed):
         fields[4:7] = [[_step(each) for each in lines] for lines in (content.steps, content.failed, content.drift)]
-    return items.to_json([number_, moment, type(content).__name__, fields]).encode()
+    return fields
 
 
 def _step(line: AnyStep) -> Any:
@@ -213,8 +225,10 @@ def _step(line: AnyStep) -> Any:
     return [line.kind, line.key if line.kind in items.KINDS else None, line.text, line.reason]
 
 
-def decode(line: bytes) -> Line:
-    """Return a line of a file; its content is not decoded yet.
+def decode(line: bytes, last: int = 0, latest: int = 0) -> list[Line]:
+    """Return the records of a line; their content is not decoded yet.
+
+    The line of a sealed log counts from the ``last`` number and the ``latest`` moment of the line before.
 
     Raises:
         ValueError: no release writes this.
@@ -222,10 +236,20 @@ def decode(line: bytes) -> Line:
     try:
         raw = json.loads(line)
     except RecursionError:
-        raise DecodeError("expected a record") from None
-    if type(raw) is not list or len(raw) != 4:
-        raise DecodeError("expected a record")
-    return Line(number(raw[0]), number(raw[1]), raw[3], text(raw[2]))
+        raise DecodeError("expected records") from None
+    if type(raw) is not list or len(raw) != 5 or type(raw[4]) is not list or len(raw[4]) != number(raw[1]) + 1:
+        raise DecodeError("expected records")
+    first, since, length = number(last + number(raw[0])), number(latest + number(raw[2])), number(raw[3])
+    lines, moment = [], since
+    for at, each in enumerate(raw[4]):
+        if type(each) is not list or len(each) != 3:
+            raise DecodeError("expected a record")
+        moment += number(each[0])
+        lines.append(Line(first + at, moment, each[2], text(each[1])))
+    moments = [each.moment for each in lines]
+    if not lines or (min(moments), max(moments)) != (since, since + length):
+        raise DecodeError("expected records with the moments of their line")
+    return lines
 
 
 def _seconds(raw: Any) -> float:

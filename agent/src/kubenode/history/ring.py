@@ -17,12 +17,13 @@ from typing import Callable, NamedTuple
 from ..engine.model import State
 from . import disk, files, records
 from .files import CHECKPOINT, LOG, LOG_HEAD, SEALED, Checkpoint, Names
-from .records import Content, Lost, Wanted
+from .records import Content, Lost, Passed, Record, Wanted
 
 NAME = re.compile(r"(\d{16})\.(log|sealed|state)")
 _BLOCK = 4096  # bytes in which a file takes room
 _SHARE_OF_LOG = 16  # a log has at most this part of the ring
 _LONGEST_LOG = 1 << 20
+_SHARE_OF_LINE = 1000  # a line has at most one record, item or step for so many bytes of a log; they take some 100 each
 _SHARE_OF_RECORDS = 8  # a checkpoint follows when the records since the last one take this part of the ring
 _SHARE_OF_CHECKPOINT = 4  # a larger checkpoint is not written: two of them and their records have to fit
 FOREIGN = ".foreign"
@@ -57,8 +58,8 @@ class Ring:
         self._first = 1  # of the log
         self._log = -1  # its descriptor
         self._length = 0  # of its readable part
-        self._buffer: list[bytes] = []
-        self._buffered = 0
+        self._buffer: list[Record] = []
+        self._buffered = 0  # records, items and steps in the buffer
         self._last: Checkpoint | None = None
         self._changed = True  # whether records since the last checkpoint may change the state
         self._since = 0  # bytes of sealed records since then
@@ -161,13 +162,15 @@ class Ring:
 
     def append(self, moment: int, content: Content) -> None:
         """Add a record; :meth:`flush` writes it."""
+        self._buffer.append(Record(self._next, moment, content))
+        self._next += 1
+        self._buffered += 1
         if isinstance(content, Wanted):
             self._changed = True
-        line = files.log_line(records.encode(self._next, moment, content))
-        self._next += 1
-        self._buffer.append(line)
-        self._buffered += len(line)
-        if self._buffered >= self._log_most:
+            self._buffered += len(content.items)
+        elif isinstance(content, Passed):
+            self._buffered += len(content.steps)
+        if self._buffered * _SHARE_OF_LINE >= self._log_most:
             self.flush()
 
     def flush(self) -> None:
@@ -175,12 +178,12 @@ class Ring:
         if not self._buffer:
             return
         if self._log < 0:
-            self._first = self._next - len(self._buffer)
+            self._first = self._buffer[0].number
             path = os.path.join(self._directory, file_name(self._first, LOG))
             self._log = os.open(path, disk.CREATE | os.O_RDWR | os.O_APPEND, 0o600)
             self._length = 0
-            self._buffer.insert(0, LOG_HEAD)
-        data = b"".join(self._buffer)
+        line = files.log_line(records.encode(self._buffer))
+        data = line if self._length else LOG_HEAD + line
         if os.fstat(self._log).st_nlink == 0:
             raise OSError(0, "another process has removed the log")
         if os.write(self._log, data) < len(data):

@@ -212,7 +212,7 @@ def test_foreign_files_are_kept_and_named(written: Written) -> None:
     written.ring.close()
     directory = Path(written.directory)
     (directory / "0000000000000007.sealed").write_bytes(b"SQLite format 3\0")
-    (directory / "0000000000000008.state").write_text("kubenode-history 2 state [1]\n")
+    (directory / "0000000000000008.state").write_text("kubenode-history 3 state [1]\n")
     (directory / "0000000000000009.log").symlink_to("/etc/passwd")
     (directory / "notes").write_text("mine")
     with Reader(written.directory) as reader:
