@@ -21,7 +21,6 @@ from kubenode.history import files, records
 from kubenode.history.items import Item
 from kubenode.history.records import Alive, Lost, Passed, Record, Trouble, Wanted, spelled
 
-
 SERVER = VirtualServerKey("tcp", "10.96.0.1", 80, 4)
 REAL = RealServerKey(SERVER, "10.244.1.5", 8080)
 WRITES = [
@@ -47,7 +46,7 @@ def test_line_has_the_records_of_its_write() -> None:
 def test_sealed_log_has_the_records_of_its_log() -> None:
     data = log_of(WRITES)
     log = files.parse_log(data)
-    assert [line.record() for line in log.lines] == sum(WRITES, [])
+    assert [line.record() for line in log.lines] == [record for write in WRITES for record in write]
     sealed = files.seal(data)
     assert files.unseal(sealed) == log.lines
     assert files.unseal(files.seal(data + b"00000000 [9,91" + b"x" * 9)) == log.lines  # cut off by a crash
