@@ -19,7 +19,7 @@ from kubenode.engine.model.nftables import ElementKey, SetKey, TableKey
 from kubenode.engine.model.step import Step
 from kubenode.history import files, records
 from kubenode.history.items import Item
-from kubenode.history.records import Alive, Lost, Passed, Record, Trouble, Wanted, spelled
+from kubenode.history.records import Alive, Content, Lost, Passed, Record, Trouble, Wanted, spelled
 
 SERVER = VirtualServerKey("tcp", "10.96.0.1", 80, 4)
 REAL = RealServerKey(SERVER, "10.244.1.5", 8080)
@@ -69,7 +69,9 @@ def test_fragments_occur_in_logs_and_come_back() -> None:
         Item("real_server", RealServerKey(SERVER._replace(protocol="udp", address="::1", family=6), "::2", 8080), real),
     ]
     drained, restored = Step("real_server", REAL, real, RealServer(0)), Step("real_server", REAL, RealServer(0), real)
-    changes = [Wanted((item, member, ours[0]), (), ("EndpointSlice a/b",), ()) for item in (*ours, member, element)]
+    changes: list[Content] = [
+        Wanted((item, member, ours[0]), (), ("EndpointSlice a/b",), ()) for item in (*ours, member, element)
+    ]
     changes.append(Wanted((ours[0],), (), ("EndpointSlice a/b",), ()))
     steps = (spelled(drained, 0, ours[0]), spelled(restored, 0, ours[0]))
     done = Passed("event", False, 0.1, 2, steps, (), (), None)
