@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE := # else each process would compile the standard
 
 .PHONY: help
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
+	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
 	while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
 
 ##### see it, test it
@@ -83,6 +83,19 @@ KERNELS ?=
 kernels: venv $(BUNDLE) ## the scenario stock on each Debian release's own kernel; writes the table of docs/how-to/prepare.md: KERNELS="trixie sid"
 	@python tests/tools/kernels.py $(KERNELS)
 
+KUBERNETES ?=
+NODES ?=
+FOCUS ?=
+SKIP ?=
+.PHONY: e2e
+e2e: export KUBERNETES := $(KUBERNETES)
+e2e: export NODES := $(NODES)
+e2e: export KERNEL := $(KERNEL)
+e2e: export FOCUS := $(FOCUS)
+e2e: export SKIP := $(SKIP)
+e2e: venv $(BUNDLE) $(STAMPS)/e2e ## Kubernetes' own end-to-end tests on lab nodes: KUBERNETES=dir with the programs, NODES=2|3, KERNEL=uml|stock, FOCUS, SKIP; tests/e2e/README.md
+	@PYTHONPATH=tests:molecule:$(CACHE)/e2e/python python -m e2e.run
+
 ##### measure, publish
 
 .PHONY: bench soak docs bundle artifact image packages release
@@ -134,6 +147,11 @@ $(BUILT_KERNEL): molecule/lab/uml.config molecule/lab/uml_kernel.py | $(DEPS)
 $(STAMPS)/venv: requirements/dev.txt requirements/constraints.txt | $(DEPS)
 	@tests/tools/venv $(PYTHON) $(VENV)
 	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/e2e: requirements/e2e.txt $(STAMPS)/venv
+	@tests/tools/progress "make e2e: $< into $(CACHE)/e2e/python" python -m pip install --disable-pip-version-check --no-deps \
+	    --upgrade --require-hashes --target $(CACHE)/e2e/python --requirement $<
+	@touch $@
 
 $(STAMPS)/peers: requirements/bench.txt $(STAMPS)/venv
 	@tests/tools/peers $(CACHE)/peers

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -20,6 +21,13 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
+def _alternative(address: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(address))
+    except ValueError:
+        return x509.DNSName(address)
+
+
 class Authority:
     """Certificate authority. ``pem`` is its own certificate."""
 
@@ -29,13 +37,13 @@ class Authority:
         self._certificate = self._sign(name, self._key, None)
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, name: str, address: str = "", hours: float = 1) -> tuple[bytes, bytes]:
-        """Return a certificate and its key in PEM, for a server at ``address`` or for a client.
+    def issue(self, name: str, *addresses: str, hours: float = 1) -> tuple[bytes, bytes]:
+        """Return a certificate and its key in PEM, for a server at these addresses or, without any, for a client.
 
         The certificate ends after ``hours``; if that is negative, it has ended.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._sign(name, key, address, hours)
+        certificate = self._sign(name, key, addresses, hours)
         return (
             certificate.public_bytes(serialization.Encoding.PEM),
             key.private_bytes(
@@ -58,9 +66,9 @@ class Authority:
         return context
 
     def _sign(
-        self, name: str, key: ec.EllipticCurvePrivateKey, address: str | None, hours: float = 1
+        self, name: str, key: ec.EllipticCurvePrivateKey, addresses: Sequence[str] | None, hours: float = 1
     ) -> x509.Certificate:
-        """Return a signed certificate; ``address`` is None for the authority itself, "" for a client."""
+        """Return a signed certificate; ``addresses`` is None for the authority itself, and empty for a client."""
         now = datetime.datetime.now(datetime.UTC)
         builder = (
             x509.CertificateBuilder()
@@ -70,12 +78,9 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(hours=1))
             .not_valid_after(now + datetime.timedelta(hours=hours))
-            .add_extension(x509.BasicConstraints(ca=address is None, path_length=None), critical=True)
+            .add_extension(x509.BasicConstraints(ca=addresses is None, path_length=None), critical=True)
         )
-        if address:
-            try:
-                alternative: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(address))
-            except ValueError:
-                alternative = x509.DNSName(address)
-            builder = builder.add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
+        if addresses:
+            alternatives = x509.SubjectAlternativeName([_alternative(address) for address in addresses])
+            builder = builder.add_extension(alternatives, critical=False)
         return builder.sign(self._key, hashes.SHA256())
