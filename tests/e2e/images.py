@@ -109,7 +109,11 @@ def _build(archive: str, program: Path, name: str) -> Path:
 
 
 def _debian() -> bytes:
-    """Return the tar archive of a small Debian with the tools."""
+    """Return the tar archive of a small Debian with the tools; it is kept for other versions of the program."""
+    recipe = "\0".join([RELEASE, *PACKAGES])
+    path = CACHE / "images" / f"debian-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}.tar"
+    if path.is_file():
+        return path.read_bytes()
     building = CACHE / "building"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
@@ -132,6 +136,9 @@ def _debian() -> bytes:
     environment["HOME"] = str(building)
     try:
         run_contained(command, CACHE / "mmdebstrap.log", what="root of agnhost's image", env=environment)
-        return (building / "root.tar").read_bytes()
+        for older in path.parent.glob("debian-*.tar"):
+            older.unlink()
+        (building / "root.tar").rename(path)
     finally:
         shutil.rmtree(building, ignore_errors=True)
+    return path.read_bytes()
