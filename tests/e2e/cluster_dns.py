@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dnslib import AAAA, CNAME, QTYPE, RCODE, RR, A, DNSRecord
-from dnslib.server import BaseResolver, DNSLogger, DNSServer
+from dnslib import AAAA, CNAME, QTYPE, RCODE, RR, A, DNSRecord  # type: ignore[import-not-found]
+from dnslib.server import BaseResolver, DNSLogger, DNSServer  # type: ignore[import-not-found]
 from lab import netns
 
 from .dns_records import lookup
@@ -35,25 +35,27 @@ class _Resolver(BaseResolver):  # type: ignore[misc] # dnslib has no types
         """Return the answer to a query."""
         reply = request.reply()
         reply.header.ra = 1
-        name = str(request.q.qname).rstrip(".").lower()
+        try:
+            self._answer(reply, str(request.q.qname).rstrip(".").lower(), request.q.qtype)
+        except OSError:
+            reply.header.rcode = RCODE.SERVFAIL
+        return reply
+
+    def _answer(self, reply: DNSRecord, name: str, kind: int) -> None:
         for _ in range(_MAX_ALIASES):
-            try:
-                records = lookup(name, self._api.get)
-            except OSError:
-                reply.header.rcode = RCODE.SERVFAIL
-                return reply
+            records = lookup(name, self._api.get)
             if records is None:
                 reply.header.rcode = RCODE.NXDOMAIN
-                return reply
+                return
+            for address in records.addresses:
+                own, data = (QTYPE.AAAA, AAAA(address)) if ":" in address else (QTYPE.A, A(address))
+                if kind in (own, QTYPE.ANY):
+                    reply.add_answer(RR(name, own, ttl=_TTL, rdata=data))
             if not records.alias:
-                break
+                return
             reply.add_answer(RR(name, QTYPE.CNAME, ttl=_TTL, rdata=CNAME(records.alias)))
             name = records.alias.rstrip(".").lower()
-        for address in records.addresses:
-            kind, data = ("AAAA", AAAA(address)) if ":" in address else ("A", A(address))
-            if QTYPE[request.q.qtype] in (kind, "ANY"):
-                reply.add_answer(RR(name, getattr(QTYPE, kind), ttl=_TTL, rdata=data))
-        return reply
+        reply.header.rcode = RCODE.SERVFAIL
 
 
 class ClusterDns:

@@ -69,7 +69,9 @@ def interpreter(path: Path) -> str:
         *struct.unpack_from("<HH", content, 54),
     )
     for number in range(count):
-        kind, _flags, start, _virtual, _physical, length = struct.unpack_from("<IIQQQQ", content, offset + number * size)
+        kind, _flags, start, _virtual, _physical, length = struct.unpack_from(
+            "<IIQQQQ", content, offset + number * size
+        )
         if kind == _PT_INTERP:
             return content[start : start + length].rstrip(b"\0").decode()
     return ""

@@ -26,10 +26,11 @@ from lab.lock import locked
 from lab.paths import ROOT
 from lab.progress import Progress
 
-from . import images, pod_network, programs, results, settings
+from . import images, load_balancer, pod_network, programs, results, settings
 from .cluster_dns import ClusterDns
 from .control_plane import ControlPlane
 from .errors import E2eError
+from .load_balancer import LoadBalancer
 from .nodes import Nodes
 from .settings import CACHE, LAB, MEMORY, RELEASE, RESULTS, WORK, Settings
 
@@ -76,14 +77,16 @@ def _run(chosen: Settings, progress: Progress) -> int:
         directory.mkdir(parents=True)
     try:
         lifecycle.down(LAB, progress)  # left by a run that was killed
-        lab = lifecycle.up(LAB, [f"{name}:{RELEASE}" for name in chosen.names], [], chosen.kernel, MEMORY, progress)
+        lab = _lab(chosen, progress)
         control_plane = ControlPlane(chosen, lab.namespace)
         dns = ClusterDns(control_plane, lab.namespace)
+        balancer = LoadBalancer(control_plane.api, lab)
         nodes = Nodes(chosen, lab, control_plane, progress)
         try:
             control_plane.start()
             progress("control plane is ready")
             dns.start()
+            balancer.start()
             nodes.install(archives, chosen.programs / "kubelet")
             nodes.deploy_agent()
             pod_network.route_machine(chosen, lab)
@@ -95,12 +98,18 @@ def _run(chosen: Settings, progress: Progress) -> int:
         finally:
             _ignore_signals()
             _keep_logs(nodes, lab)
+            balancer.close()
             dns.close()
     finally:
         _ignore_signals()
         lifecycle.down(LAB, progress)
         shutil.rmtree(WORK, ignore_errors=True)
     return _report(chosen, status, f"{chosen.kernel} {release}", version)
+
+
+def _lab(chosen: Settings, progress: Progress) -> Lab:
+    nodes = [f"{name}:{RELEASE}" for name in chosen.names]
+    return lifecycle.up(LAB, nodes, [load_balancer.CLIENT], chosen.kernel, MEMORY, progress)
 
 
 def _ignore_signals() -> None:
@@ -127,7 +136,7 @@ def _test(chosen: Settings, control_plane: ControlPlane, lab: Lab) -> int:
         "--allowed-not-ready-nodes=0",
         f"--report-dir={RESULTS}",
     ]
-    with netns.inside(lab.namespace):
+    with netns.inside(lab.client_namespace(load_balancer.CLIENT)):
         process = subprocess.Popen(
             command,
             cwd=WORK,
