@@ -32,6 +32,7 @@ REASONS = {
     r"\[Feature:": "needs a feature that the cluster does not enable",
 }
 _FILTERED = ("", "skipped")
+_UNFINISHED = ("interrupted", "aborted", "timedout", "pending")
 
 
 class Spec(NamedTuple):
@@ -64,13 +65,18 @@ class Row(NamedTuple):
 
 
 def read(report: Path) -> list[Spec]:
-    """Return the specs of a JUnit report that Ginkgo wrote; of its other nodes, only those that failed."""
+    """Return the specs of a JUnit report that Ginkgo wrote; of its other nodes, only those that failed.
+
+    A spec that an interrupt ended is missing.
+    """
     specs = []
     for element in ElementTree.parse(report).getroot().iter("testcase"):
         kind, _, rest = element.get("name", "").partition(" ")
         name = rest if kind == "[It]" else element.get("name", "")
         failure = element.find("failure") if element.find("failure") is not None else element.find("error")
         skip = element.find("skipped")
+        if kind == "[It]" and element.get("status") in _UNFINISHED:
+            continue
         if failure is not None:
             specs.append(Spec(name, FAILED, (failure.get("message") or failure.text or "").strip()))
         elif kind == "[It]" and skip is not None:

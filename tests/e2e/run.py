@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from lab import lifecycle, netns
 from lab.errors import HostError, LabError
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from lab.state import Lab
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-_SHOWN = ("• ", "•", "Ran ", "Summarizing", "Will run")
+_GRACE = 60.0  # seconds in which e2e.test writes its report after an interrupt
+_SHOWN = ("•", "Ran ", "Summarizing", "Will run")
 
 
 def main() -> int:
@@ -148,15 +149,28 @@ def _test(chosen: Settings, control_plane: ControlPlane, lab: Lab) -> int:
             errors="replace",
             start_new_session=True,  # after an interrupt, the lab's removal ends it
         )
-    follows = False
     with process, (RESULTS / "e2e.log").open("w") as log:
-        for line in process.stdout or ():
-            log.write(line)
-            log.flush()
-            if follows or line.startswith(_SHOWN):
-                print(line, end="", flush=True)
-            follows = line.startswith("•")  # the next line has the name of the spec
+        try:
+            _follow(process, log)
+        except SystemExit:
+            # Interrupted: let it write its report of the specs that ended.
+            _ignore_signals()
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=_GRACE)
+            process.kill()
     return process.returncode
+
+
+def _follow(process: subprocess.Popen[str], log: TextIO) -> None:
+    """Write the output of e2e.test to its log, and print the result of each spec."""
+    follows = False
+    for line in process.stdout or ():
+        log.write(line)
+        log.flush()
+        if follows or line.startswith(_SHOWN):
+            print(line, end="", flush=True)
+        follows = line.startswith("•")  # the next line has the name of the spec
 
 
 def _keep_logs(nodes: Nodes, lab: Lab) -> None:

@@ -22,6 +22,7 @@ REPORT = """\
 <skipped message="skipped - needs three zones"/></testcase>
 <testcase name="[It] [sig-network] Services restart [Slow]" status="skipped"><skipped message="skipped"/></testcase>
 <testcase name="[It] [sig-network] Services never run" status="skipped"><skipped message="skipped"/></testcase>
+<testcase name="[It] [sig-network] Services go on" status="interrupted"><error>by user</error></testcase>
 <testcase name="[It] [sig-apps] Jobs" status="skipped"><skipped message="skipped"/></testcase>
 </testsuite></testsuites>
 """
