@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -38,6 +39,7 @@ PACKAGES = (
 AGNHOST, PAUSE = "agnhost", "pause"
 # Images that the tests use: the name's last part before the tag, and the archive that serves for it.
 SERVED_BY = {"agnhost": AGNHOST, "busybox": AGNHOST, "distroless-iptables": AGNHOST, "pause": PAUSE}
+_REGISTRY = "registry.k8s.io/"
 _ENVIRONMENT = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -79,11 +81,16 @@ def named(names: list[str]) -> dict[str, list[str]]:
         if short in SERVED_BY:
             wanted[SERVED_BY[short]].append(name)
     for archive, served in wanted.items():
-        # The archive's own image comes first: its name is in the archive.
-        served.sort(key=lambda name, own=archive: (f"/{own}:" not in name, name))  # type: ignore[misc]
+        # The name in the archive comes first: the newest version of its image, from the project's registry.
+        served.sort(key=lambda name, own=archive: (_REGISTRY in name and f"/{own}:" in name, _version(name), name))  # type: ignore[misc]
+        served.reverse()
         if not served:
             raise E2eError(f"e2e.test --list-images has no image {archive}: its version is not supported")
     return wanted
+
+
+def _version(name: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", name.rpartition(":")[2])]
 
 
 def _build(archive: str, program: Path, name: str) -> Path:

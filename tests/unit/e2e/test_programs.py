@@ -66,11 +66,13 @@ def test_missing_directory_is_named(tmp_path: Path) -> None:
 
 
 def test_archives_get_the_names_of_all_images_they_serve() -> None:
-    names = ["r/e2e/busybox:1", "r/e2e/agnhost:2", "r/pause:3", "r/e2e/nginx:4", "r/build/distroless-iptables:5"]
-    assert images.named(names) == {
-        "agnhost": ["r/e2e/agnhost:2", "r/build/distroless-iptables:5", "r/e2e/busybox:1"],
-        "pause": ["r/pause:3"],
-    }
+    registry = "registry.k8s.io"
+    agnhost = [f"{registry}/e2e/agnhost:2.63.0", f"{registry}/e2e/agnhost:2.9"]
+    others = ["gcr.io/x/agnhost:2.6", f"{registry}/build/distroless-iptables:v0.9", f"{registry}/e2e/busybox:1"]
+    named = images.named([*others, *reversed(agnhost), f"{registry}/pause:3", f"{registry}/e2e/nginx:4"])
+    assert named["agnhost"][:2] == agnhost
+    assert sorted(named["agnhost"][2:]) == sorted(others)
+    assert named["pause"] == [f"{registry}/pause:3"]
 
 
 def test_tests_without_the_image_agnhost_are_refused() -> None:
