@@ -163,14 +163,14 @@ def _test(chosen: Settings, control_plane: ControlPlane, lab: Lab) -> int:
 
 
 def _follow(process: subprocess.Popen[str], log: TextIO) -> None:
-    """Write the output of e2e.test to its log, and print the result of each spec."""
-    follows = False
+    """Write the output of e2e.test to its log, and print the name and the result of each spec."""
+    begins = False
     for line in process.stdout or ():
         log.write(line)
         log.flush()
-        if follows or line.startswith(_SHOWN):
+        if line.startswith(_SHOWN) or (begins and line.startswith("[sig-")):
             print(line, end="", flush=True)
-        follows = line.startswith("•")  # the next line has the name of the spec
+        begins = line.startswith("-----")  # the next line has the name of the spec
 
 
 def _keep_logs(nodes: Nodes, lab: Lab) -> None:
