@@ -28,7 +28,7 @@ REASONS = {
     r"\[Slow\]": "slow: takes several minutes",
     r"\[Disruptive\]": "disruptive: restarts parts of the control plane or nodes over ssh",
     r"\[Serial\]": "serial: needs the cluster for itself",
-    "LoadBalancer": "load balancer: of minutes each; FOCUS=LoadBalancer runs it with a stand-in",
+    "LoadBalancer": "load balancer: left out by default",
     r"\[Feature:": "needs a feature that the cluster does not enable",
 }
 _FILTERED = ("", "skipped")
