@@ -33,6 +33,7 @@ from . import (
     tables,
 )
 from .node import Node
+from .proxies import comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Node], list[Row]]]] = {
     "scale": ("A large cluster that changes all the time", scale.measure),
     "http": ("Health checks under abuse", health_checks.measure),
     "render": ("Rendering", render.measure),
+    "proxies": ("Beside kube-proxy", comparison.measure),
 }
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 NODE = "node1"
 SLICE_SIZE = 100  # endpoints a slice, the controller's default
+PODS_PORT = 8080
 _FIRST_SERVICE = (10 << 24) + (96 << 16) + 256  # 10.96.1.0, in the default service CIDR 10.96.0.0/12
 _FIRST_POD = (10 << 24) + (128 << 16) + 1  # 10.128.0.1
 _MAX_SERVICES, _MAX_PODS = (1 << 20) - 512, (1 << 23) - 2

@@ -50,7 +50,10 @@ class Asked(NamedTuple):
 
 
 class KubeApiServer:
-    """API server that runs from its creation until :meth:`close`; ``address`` is one of NETWORKS."""
+    """API server that runs from its creation until :meth:`close`.
+
+    ``address`` is one of NETWORKS, or an IPv4 address of this machine; clients reach it there.
+    """
 
     def __init__(self, directory: Path, etcd: str, program: str, address: str) -> None:
         self.authority = Authority("kubernetes-ca")
@@ -104,6 +107,10 @@ class KubeApiServer:
         return {"client-certificate": str(files[0]), "client-key": str(files[1])}
 
     # life
+
+    def pid(self, name: str = "kube-apiserver") -> int:
+        """Return the process id of the API server, or of ``etcd``."""
+        return self._running[name].pid
 
     def up(self) -> None:
         """Start etcd and the API server if they do not run; wait until they are ready."""
@@ -200,7 +207,7 @@ class KubeApiServer:
 
     def _options(self) -> list[str]:
         here = self._directory
-        advertised, networks = NETWORKS[self._address]
+        advertised, networks = NETWORKS.get(self._address, (self._address, "10.96.0.0/12"))
         return [
             f"--etcd-servers=http://127.0.0.1:{ETCD}",
             "--etcd-compaction-interval=0",

@@ -22,11 +22,12 @@ class Relay:
     ``carried`` counts the forwarded bytes of the server.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, address: str = "127.0.0.1") -> None:
         self.carried = 0
+        self._address = address
         self._target = (host, port)
         self._wires: set[_Wire] = set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server((address, 0))
         self.port: int = self._listener.getsockname()[1]
         self._listen()
 
@@ -50,7 +51,7 @@ class Relay:
 
     def up(self) -> None:
         """Accept new connections again."""
-        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self._listener = socket.create_server((self._address, self.port))
         self._listen()
 
     close = down
@@ -74,6 +75,10 @@ class Relay:
             wire = _Wire(self, client, server)
             self._wires.add(wire)
             wire.start()
+
+    def count(self, size: int) -> None:
+        """Count bytes of the server, before they are forwarded."""
+        self.carried += size
 
     def gone(self, wire: _Wire) -> None:
         """Forget a connection that has ended."""
@@ -107,7 +112,7 @@ class _Wire:
             while data := source.recv(65536):
                 self.flowing.wait()
                 if source is self._ends[1]:
-                    self._relay.carried += len(data)
+                    self._relay.count(len(data))
                 target.sendall(data)
         with suppress(OSError):
             target.shutdown(socket.SHUT_WR)

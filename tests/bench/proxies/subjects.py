@@ -1,0 +1,74 @@
+# Copyright (c) 2026, the kubenode.ipvs authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Service proxies that are compared: the agent, and kube-proxy in its three modes, with their configurations."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..objects import NODE
+
+KUBENODE = ["/usr/bin/python3", "-IS", "/root/bench/agent/bin/kubenode"]  # as the unit starts it
+KUBE_PROXY = "/root/bench/kube-proxy"
+DIRECTORY = "/root/bench/work"
+KUBECONFIG = f"{DIRECTORY}/kubeconfig"
+PODS = "10.128.0.0/9"
+
+
+class Subject(NamedTuple):
+    """Service proxy in one configuration.
+
+    ``view`` is the state that it makes: ``ipvs``, ``nftables`` or ``iptables``. ``largest`` is the number of Services
+    above which it is not measured, because it is too slow for that.
+    """
+
+    name: str
+    view: str
+    mode: str
+    sync: str = ""
+    largest: int = 1_000_000
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is the agent."""
+        return not self.mode
+
+    @property
+    def file(self) -> str:
+        """Path of its configuration on the node."""
+        return f"{DIRECTORY}/{self.mode or 'agent'}{self.sync}.json"
+
+    @property
+    def command(self) -> list[str]:
+        """Its command on the node."""
+        if self.is_agent:
+            return [*KUBENODE, "run", "--config", f"{IPVS.file}:{self.file}", "--node", NODE]
+        return [KUBE_PROXY, "--config", self.file]
+
+    def configuration(self) -> dict[str, Any]:
+        """Return its configuration; the agent also reads that of kube-proxy's ipvs mode."""
+        if self.is_agent:
+            return {
+                "apiVersion": "kubenode.ipvs/v1alpha1",
+                "kind": "AgentConfiguration",
+                "source": {"kubernetes": {"kubeconfig": KUBECONFIG}},
+            }
+        return {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "mode": self.mode,
+            "clusterCIDR": PODS,
+            "hostnameOverride": NODE,
+            "clientConnection": {"kubeconfig": KUBECONFIG},
+            "conntrack": {"maxPerCore": 0, "min": 0},
+            **({self.mode: {"minSyncPeriod": self.sync}} if self.sync else {}),
+        }
+
+
+AGENT = Subject("kubenode-agent", "ipvs", "")
+NFTABLES = Subject("nftables, `minSyncPeriod: 1ms`", "nftables", "nftables", "1ms")
+NFTABLES_DEFAULT = Subject("nftables, `minSyncPeriod` 1 s (default)", "nftables", "nftables")
+IPTABLES = Subject("iptables", "iptables", "iptables", largest=1002)
+IPVS = Subject("ipvs", "ipvs", "ipvs", largest=1002)
+PEERS = (NFTABLES, NFTABLES_DEFAULT, IPTABLES, IPVS)
