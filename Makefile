@@ -99,7 +99,7 @@ e2e: venv $(BUNDLE) $(STAMPS)/e2e ## Kubernetes' own end-to-end tests on lab nod
 ##### measure, publish
 
 .PHONY: bench soak docs bundle artifact image packages release
-bench: venv $(BUNDLE) $(STAMPS)/peers ## measure against the peers; writes docs/reference/benchmarks.md
+bench: venv $(BUNDLE) $(STAMPS)/peers ## measure against the peers; writes docs/reference/benchmarks.md; KUBE_PROXY= KUBE_APISERVER= ETCD= paths: beside kube-proxy
 	@tests/bench/run
 
 SOAK ?= 7200

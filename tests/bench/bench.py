@@ -56,7 +56,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Node], list[Row]]]] = {
     "scale": ("A large cluster that changes all the time", scale.measure),
     "http": ("Health checks under abuse", health_checks.measure),
     "render": ("Rendering", render.measure),
-    "proxies": ("Beside kube-proxy", comparison.measure),
+    "proxies": (report.COMPARED, comparison.measure),
 }
 
 

@@ -56,7 +56,8 @@ class Row(NamedTuple):
         ]
 
 
-KUBE_PROXY = "Beside kube-proxy: another run"  # heading of the last section
+COMPARED = "Beside kube-proxy"  # heading of the section that measures kube-proxy, too, if the caller has it
+KUBE_PROXY = "Beside kube-proxy: another run"  # heading of the last section, until COMPARED has kube-proxy's figures
 HEAD = ("what", "against", "ours", "theirs", "ratio", "bar", "met?", "samples")
 
 
@@ -86,6 +87,8 @@ ours and theirs taking turns, and medians
 are compared: on a lab node system calls cost about ten times what they cost on metal, \
 so the ratios carry over, the seconds do not.
 
+"""
+_BY_HAND = """\
 One section is of another run: [Beside kube-proxy](#beside-kube-proxy-another-run). \
 Its figures are comparable with each other, not with those of
 the other sections. Rows with `-` under *theirs* have no peer in this run.
@@ -107,8 +110,10 @@ def merged(text: str, title: str, rows: Sequence[Row], run: Mapping[str, str], b
     section = f"## {title}\n\nOf another run than the other sections. {described}.\n\n{markdown(rows)}\n"
     parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     kept = [part for part in parts if not part.startswith(f"## {title}\n")]
-    places = [index for index, part in enumerate(kept) if part.splitlines()[0][3:] in before]
-    return "".join([*kept[: places[0]], section, *kept[places[0] :]])
+    if title == COMPARED and _is_compared(rows):
+        kept = [part.replace(_BY_HAND, "") for part in kept if not part.startswith(f"## {KUBE_PROXY}\n")]
+    places = [index for index, part in enumerate(kept) if part.splitlines()[0][3:] in before] or [len(kept)]
+    return "".join([*kept[: places[0]], section, *kept[places[0] :]]).rstrip("\n") + "\n"
 
 
 def page(machine: Mapping[str, str], sections: Mapping[str, Sequence[Row]]) -> str:
@@ -118,9 +123,14 @@ def page(machine: Mapping[str, str], sections: Mapping[str, Sequence[Row]]) -> s
         machine: description of the measured machine, name to text.
         sections: rows by heading.
     """
-    text = (
-        _INTRODUCTION + "| | |\n| --- | --- |\n" + "".join(f"| {name} | {what} |\n" for name, what in machine.items())
-    )
+    compared = _is_compared(sections.get(COMPARED, ()))
+    introduction = _INTRODUCTION if compared else _INTRODUCTION + _BY_HAND
+    text = introduction + "| | |\n| --- | --- |\n" + "".join(f"| {name} | {what} |\n" for name, what in machine.items())
     for title, rows in sections.items():
         text += f"\n## {title}\n\n{markdown(rows)}"
-    return f"{text}\n## {KUBE_PROXY}\n\n{kube_proxy.markdown()}"
+    return text if compared else f"{text}\n## {KUBE_PROXY}\n\n{kube_proxy.markdown()}"
+
+
+def _is_compared(rows: Sequence[Row]) -> bool:
+    """Return true if kube-proxy was measured, too: then the table that is kept by hand has no place on the page."""
+    return any(row.theirs for row in rows)

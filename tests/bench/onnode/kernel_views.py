@@ -22,6 +22,7 @@ from typing import NamedTuple
 from engine.kernel.ipvs import connect, dump
 from engine.model.ipvs import VirtualServerKey
 
+_NETFILTER = 12  # the netlink protocol
 _ADDRESSES = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
 
@@ -58,7 +59,8 @@ class IpvsView:
     complete_signature = False  # without members of sets
 
     def __init__(self) -> None:
-        self._socket = ExitStack().enter_context(connect())  # open as long as this process
+        self._stack = ExitStack()  # holds the socket open as long as this view
+        self._socket = self._stack.enter_context(connect())
 
     def signature(self) -> object:
         """Return a number that grows while virtual servers and real servers are made."""
@@ -111,7 +113,7 @@ class NftablesView:
     _FAMILY, _GROUP, _GETGEN = 10 << 8, 7, 16
 
     def __init__(self) -> None:
-        self._asking = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_NETFILTER)
+        self._asking = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETFILTER)
         self._events: socket.socket | None = None
 
     @property
@@ -139,7 +141,7 @@ class NftablesView:
 
     def open(self) -> None:
         """Subscribe to the kernel's events."""
-        self._events = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_NETFILTER)
+        self._events = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETFILTER)
         self._events.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
         self._events.setsockopt(270, 1, self._GROUP)  # SOL_NETLINK, NETLINK_ADD_MEMBERSHIP
         self._events.bind((0, 0))
