@@ -135,9 +135,9 @@ class NftablesView:
         }
         if short := len(expected.servers - servers):
             return f"{short} elements of service-ips"
-        reached = set(re.findall(r"chain endpoint-\S*__([\d.]+)/", output("nft", "-n", "list", "chains", "ip")))
+        reached = set(_ADDRESSES.findall(output("nft", "list", "table", "ip", "kube-proxy")))
         short = len(expected.endpoints - reached)
-        return f"{short} chains of endpoints" if short else ""
+        return f"{short} addresses of endpoints" if short else ""
 
     def open(self) -> None:
         """Subscribe to the kernel's events."""
@@ -154,14 +154,14 @@ class NftablesView:
             self._events = None
 
     def arrived(self, awaited: list[Awaited]) -> list[Awaited]:
-        """Return the awaited endpoints whose chains the kernel has reported; a chain's name ends with the address."""
+        """Return the awaited endpoints whose addresses are in the rules and elements that the kernel has reported."""
         there: list[Awaited] = []
         while self._events:
             try:
                 data = self._events.recv(1 << 20)
             except BlockingIOError:
                 break
-            there += [item for item in awaited if f"__{item.address}/".encode() in data and item not in there]
+            there += [item for item in awaited if socket.inet_aton(item.address) in data and item not in there]
         return there
 
 
