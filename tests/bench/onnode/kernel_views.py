@@ -143,8 +143,8 @@ class NftablesView:
         """Subscribe to the kernel's events."""
         self._events = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETFILTER)
         self._events.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+        self._events.bind((0, 0))  # which ends memberships
         self._events.setsockopt(270, 1, self._GROUP)  # SOL_NETLINK, NETLINK_ADD_MEMBERSHIP
-        self._events.bind((0, 0))
         self._events.setblocking(False)
 
     def close(self) -> None:
