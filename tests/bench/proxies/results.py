@@ -31,6 +31,12 @@ class Figure(NamedTuple):
 
 
 FIGURES = (
+    Figure(
+        "different",
+        "`ipvsadm -Sn` and the members of all sets: lines that differ from those of kube-proxy's ipvs mode",
+        "lines",
+        limits={202: 0, 1002: 0},
+    ),
     Figure("cold", "cold start to everything in place", bar=1 / 5),
     Figure("cold cpu", "cold start: CPU of the node"),
     Figure(
