@@ -25,7 +25,7 @@ class Node:
 
     name = "node1"
     release = "bookworm"
-    memory = "1G"
+    memory = "3G"  # for 44,125 Services and the kernel's own tables
 
     def __init__(self) -> None:
         progress = Progress()

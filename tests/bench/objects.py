@@ -33,8 +33,10 @@ def text(number: int) -> str:
     return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
 
 
-def cluster(services: int, endpoints: int, seed: int = 1) -> list[Object]:
+def cluster(services: int, endpoints: int, seed: int = 1, node_ports: int | None = None) -> list[Object]:
     """Return ``services`` Services with ``endpoints`` endpoints each, in random order.
+
+    With ``node_ports``, only so many of the first Services can have one.
 
     Raises:
         ValueError: the addresses or node ports do not suffice.
@@ -44,7 +46,7 @@ def cluster(services: int, endpoints: int, seed: int = 1) -> list[Object]:
     dice = random.Random(seed)
     objects: list[Object] = []
     for index in range(services):
-        one = service(index, dice)
+        one = service(index, dice, node_port=node_ports is None or index < node_ports)
         pods = range(index * endpoints, (index + 1) * endpoints)
         slices = [pods[first : first + SLICE_SIZE] for first in range(0, endpoints, SLICE_SIZE)]
         objects += [one, *(endpoint_slice(one, number, part) for number, part in enumerate(slices))]
@@ -52,8 +54,8 @@ def cluster(services: int, endpoints: int, seed: int = 1) -> list[Object]:
     return objects
 
 
-def service(index: int, dice: random.Random) -> Object:
-    """Return one Service."""
+def service(index: int, dice: random.Random, *, node_port: bool = True) -> Object:
+    """Return one Service; each tenth has a node port if ``node_port`` allows it."""
     address = text(_FIRST_SERVICE + index)
     protocol = "UDP" if index % 10 == 9 else "TCP"
     port: Object = {"name": "main", "protocol": protocol, "port": dice.choice((80, 443, 53, 8080)), "targetPort": 8080}
@@ -68,7 +70,7 @@ def service(index: int, dice: random.Random) -> Object:
         "sessionAffinity": "None",
         "type": "ClusterIP",
     }
-    if index % 10 == 8:
+    if index % 10 == 8 and node_port:
         if index // 10 >= len(_NODE_PORTS):
             raise ValueError(f"service {index}: no node port left")
         port["nodePort"] = _NODE_PORTS[index // 10]

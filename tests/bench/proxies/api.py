@@ -22,6 +22,7 @@ from ..objects import NODE, Object, cluster, endpoint
 if TYPE_CHECKING:
     from .servers import FakeServer, RealServer
 
+ENDPOINTS, FEW = 5, 5000  # endpoints of a Service, up to this number of Services
 _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp")
 
 
@@ -51,9 +52,9 @@ class Cost(NamedTuple):
 class Api:
     """Objects in an API server. Use it inside the lab's network namespace, until :meth:`close`."""
 
-    def __init__(self, server: RealServer | FakeServer, endpoints: int, largest: int) -> None:
+    def __init__(self, server: RealServer | FakeServer, largest: int) -> None:
         self._server = server
-        self._objects = _by_service(cluster(largest, endpoints))
+        self._objects = objects_by_service(largest)
         self._slices: dict[str, Object] = {}  # as the API server has them
         self.services = 0
         self.relay = MeasuredRelay(server.target)
@@ -130,6 +131,24 @@ class Api:
 def pod(number: int) -> Object:
     """Return an endpoint on another node that no Service has so far; ``number`` counts them."""
     return endpoint(4_000_000 + 10 * number + 1)
+
+
+def objects_by_service(services: int) -> dict[int, list[Any]]:
+    """Return the objects of each Service; above :data:`FEW` the Services have one endpoint more and no node ports.
+
+    So 44,125 Services have 259,750 endpoints, about as many as users of kube-proxy's nftables mode report
+    (kubernetes/kubernetes#139513).
+    """
+    objects = _by_service(cluster(min(services, FEW), ENDPOINTS))
+    if services > FEW:
+        larger = _by_service(cluster(services, ENDPOINTS + 1, node_ports=FEW))
+        objects |= {number: items for number, items in larger.items() if number >= FEW}
+    return objects
+
+
+def endpoints_of(services: int) -> int:
+    """Return the number of endpoints of all these Services."""
+    return ENDPOINTS * services + max(0, services - FEW)
 
 
 def _by_service(objects: list[Object]) -> dict[int, list[Any]]:

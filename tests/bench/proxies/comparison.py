@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Section of the benchmarks: the agent beside kube-proxy's three modes, on one node, with one API server.
 
-BENCH_PROXIES_SIZES are the numbers of Services, by default `202,1002,5000`; BENCH_PROXIES_IDLE are the seconds of a
-quiet time, by default 60; BENCH_PROXIES_ROUNDS is the number of cold starts of each proxy, by default 3.
+BENCH_PROXIES_SIZES are the numbers of Services, by default `202,1002,5000,44125`. BENCH_PROXIES_IDLE are the seconds of
+a quiet time, by default 60. BENCH_PROXIES_ROUNDS is the number of cold starts of each proxy, by default 3.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..report import Row
 from . import programs, results, servers, traffic
 from .api import Api
 from .observer import Observer
-from .results import DIRECT, ENDPOINTS, Samples, percentile
+from .results import DIRECT, Samples, percentile
 from .session import Changes, Session
 from .subjects import AGENT, IPVS, KUBE_PROXY, KUBECONFIG, PEERS, Subject
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ..node import Node
 
-SIZES = tuple(map(int, os.environ.get("BENCH_PROXIES_SIZES", "202,1002,5000").split(",")))
+SIZES = tuple(map(int, os.environ.get("BENCH_PROXIES_SIZES", "202,1002,5000,44125").split(",")))
 IDLE = float(os.environ.get("BENCH_PROXIES_IDLE", "60"))
 ROUNDS = int(os.environ.get("BENCH_PROXIES_ROUNDS", "3"))
 EVENTS = 12
@@ -51,7 +51,7 @@ def measure(node: Node) -> list[Row]:
     compared = bool(given.kube_proxy and given.has_api)
     subjects = [AGENT, *(PEERS if compared else ())]
     with netns.inside(node.lab.namespace):
-        api = Api(servers.start(given), ENDPOINTS, max(SIZES))
+        api = Api(servers.start(given), max(SIZES))
         try:
             comparison = Comparison(node, api, subjects)
             try:

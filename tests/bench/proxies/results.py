@@ -10,9 +10,9 @@ from statistics import median
 from typing import NamedTuple
 
 from ..report import Row, value
+from .api import ENDPOINTS, FEW, endpoints_of
 from .subjects import AGENT, NFTABLES, PEERS, Subject
 
-ENDPOINTS = 5
 Samples = dict[tuple[str, str, int], list[float]]  # figure, name of the proxy, Services
 
 
@@ -30,6 +30,7 @@ class Figure(NamedTuple):
     limits: Mapping[int, float] | None = None
 
 
+LARGEST = 44_125  # Services
 FIGURES = (
     Figure(
         "different",
@@ -37,14 +38,16 @@ FIGURES = (
         "lines",
         limits={202: 0, 1002: 0},
     ),
-    Figure("cold", "cold start to everything in place", bar=1 / 5),
+    Figure("cold", "cold start to everything in place", bar=1 / 5, limits={LARGEST: 90}),
     Figure("cold cpu", "cold start: CPU of the node"),
     Figure(
-        "event", "an endpoint is added, until the kernel has it: median", limits={202: 0.008, 1002: 0.008, 5000: 0.008}
+        "event",
+        "an endpoint is added, until the kernel has it: median",
+        limits={202: 0.008, 1002: 0.008, 5000: 0.008, LARGEST: 0.008},
     ),
     Figure("event p99", "an endpoint is added, until the kernel has it: 99th percentile"),
     Figure("idle", "CPU in a minute in which nothing changes, beyond the bare node", limits={5000: 0.1}),
-    Figure("peak", "resident memory at its largest", "MiB"),
+    Figure("peak", "resident memory at its largest", "MiB", limits={LARGEST: 700}),
     Figure("resident", "resident memory in a quiet time", "MiB"),
     Figure("start bytes", "bytes from the API server for a start", "MB"),
     Figure("start api", "CPU of the API server for a start"),
@@ -69,6 +72,13 @@ def percentile(seconds: Sequence[float], share: float) -> float:
     return sorted(seconds)[min(len(seconds) - 1, int(share * len(seconds)))]
 
 
+def cluster_of(services: int) -> str:
+    """Return a cluster's size in words."""
+    if services <= FEW:
+        return f"{services:,} services x {ENDPOINTS} endpoints"
+    return f"{services:,} services with {endpoints_of(services):,} endpoints"
+
+
 def rows(samples: Samples, version: str, notes: dict[str, str]) -> list[Row]:
     """Return the rows: for each figure and size the agent beside each mode of kube-proxy, and its own limits."""
     sizes = sorted({services for _figure, _name, services in samples})
@@ -79,7 +89,7 @@ def _rows(figure: Figure, size: int, samples: Samples, version: str, notes: dict
     ours = samples.get((figure.key, AGENT.name, size))
     if not ours:
         return
-    what = f"{figure.what}, {size:,} services x {ENDPOINTS} endpoints"
+    what = f"{figure.what}, {cluster_of(size)}"
     note = notes.get(f"{figure.key} {size}", "")
     zero = samples.get((figure.key, DIRECT, size))
     limit = (figure.limits or {}).get(size)

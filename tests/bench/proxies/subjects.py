@@ -67,8 +67,8 @@ class Subject(NamedTuple):
 
 
 AGENT = Subject("kubenode-agent", "ipvs", "")
-NFTABLES = Subject("nftables, `minSyncPeriod: 1ms`", "nftables", "nftables", "1ms")
-NFTABLES_DEFAULT = Subject("nftables, `minSyncPeriod` 1 s (default)", "nftables", "nftables")
+NFTABLES = Subject("nftables, `minSyncPeriod: 1ms`", "nftables", "nftables", "1ms", largest=5000)
+NFTABLES_DEFAULT = Subject("nftables, `minSyncPeriod` 1 s (default)", "nftables", "nftables", largest=5000)
 IPTABLES = Subject("iptables", "iptables", "iptables", largest=1002)
 IPVS = Subject("ipvs", "ipvs", "ipvs", largest=1002)
 PEERS = (NFTABLES, NFTABLES_DEFAULT, IPTABLES, IPVS)

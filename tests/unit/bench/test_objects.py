@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 from bench.objects import SLICE_SIZE, as_list, cluster
+from bench.proxies.api import endpoints_of, objects_by_service
 from bench.report import Row, markdown
 
 
@@ -61,3 +62,15 @@ def test_bar_is_compared_with_the_ratio_of_medians() -> None:
     assert "| write | ipvsadm | 50 ms | 0.1 s | 0.5 x | ≤ 0.4 x | **no** | 1 |" in markdown(
         [Row("write", "ipvsadm", [0.05], [0.1], bar=0.4)]
     )
+
+
+def test_largest_cluster_of_the_comparison_has_its_endpoints() -> None:
+    objects = objects_by_service(5_010)
+    assert sorted(objects) == list(range(5_010))
+    counts = [len(one["endpoints"]) for items in objects.values() for one in of_kind(items, "EndpointSlice")]
+    assert sum(counts) == endpoints_of(5_010) == 25_060
+    assert endpoints_of(44_125) > 250_000
+    of_all = {address for items in objects.values() for one in of_kind(items, "EndpointSlice")
+              for endpoint in one["endpoints"] for address in endpoint["addresses"]}  # fmt: skip
+    assert len(of_all) == 25_060
+    assert not any("nodePort" in one["spec"]["ports"][0] for one in of_kind(objects[5_008], "Service"))
