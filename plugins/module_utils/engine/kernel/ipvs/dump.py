@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from errno import ESRCH
 from struct import Struct
 
@@ -20,6 +20,8 @@ from .codec import U32, body, pack_server, unpack_real, unpack_server
 
 _A_SLICE = 512
 _MARK = Struct("=HH")  # length and type of an attribute
+# header, nesting, family, protocol, an address of 16 bytes and a port, each with a head of four bytes and padding
+_KEY_BYTES = 4 + 4 + 8 + 8 + 20 + 8
 _RESIZES = "/proc/sys/net/ipv4/vs/svc_lfactor"  # since Linux 7
 _ATTEMPTS = 5
 TABLE = "the kernel's IPVS table"
@@ -60,7 +62,7 @@ def reading_servers(socket: GenericSocket) -> Generator[None, None, Servers]:
     payloads = socket.dump(socket.message(Command.GET_SERVICE))
     for _attempt in range(_ATTEMPTS if os.path.exists(_RESIZES) else 0):
         before, payloads = payloads, socket.dump(socket.message(Command.GET_SERVICE))
-        if _keys(before) == _keys(payloads):
+        if same_servers(before, payloads):
             break
     servers_read: Servers = {}
     for start in range(0, len(payloads), _A_SLICE):
@@ -84,6 +86,15 @@ def servers_of(socket: GenericSocket, key: VirtualServerKey) -> Servers:
         if key in found:  # a dump while the table is resized may lack servers
             break
     return found
+
+
+def same_servers(before: Sequence[bytes], after: Sequence[bytes]) -> bool:
+    """Tell whether two dumps have the same virtual servers.
+
+    Dumps of a large table are decoded only if they begin differently: with another key, order or scheduler.
+    """
+    starts = [[payload[:_KEY_BYTES] for payload in payloads] for payloads in (before, after)]
+    return starts[0] == starts[1] or _keys(before) == _keys(after)
 
 
 def _keys(payloads: Iterable[bytes]) -> set[VirtualServerKey]:
