@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from support.waiting import eventually
 
 from kubenode.sources.kubernetes.api import Session
 from kubenode.sources.kubernetes.credentials import Credentials
+from kubenode.sources.kubernetes.errors import UnreachableError
 from kubenode.sources.kubernetes.kubeconfig import Kubeconfig
 
 from .processor import processor_seconds
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from ..objects import Object
     from .programs import Programs
 
+_ATTEMPTS = 5
 _SHARED = Path("/dev/shm")  # in memory: the disk's speed is no subject here
 
 
@@ -62,15 +65,27 @@ class RealServer:
     def create(self, item: Object, connection: int) -> Object:
         """Create an object and return it as it is stored."""
         path = collection(item["kind"], item["metadata"].get("namespace", ""))
-        made: Object = self._sessions[connection].post(path, item)
-        return made
+        return self._write("POST", path, item, connection)
 
     def replace(self, item: Object) -> Object:
         """Replace an object and return it as it is stored."""
         metadata = item["metadata"]
         path = f"{collection(item['kind'], metadata['namespace'])}/{metadata['name']}"
-        made: Object = self._sessions[0]._document("PUT", path, {}, json.dumps(item).encode())
-        return made
+        return self._write("PUT", path, item, 0)
+
+    def _write(self, method: str, path: str, item: Object, connection: int) -> Object:
+        """Send a request, again if the API server closes the connection: after a long pause, or because it is busy."""
+        session, body = self._sessions[connection], json.dumps(item).encode()
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                made: Object = session._document(method, path, {}, body)
+                return made
+            except UnreachableError:
+                session.drop()
+                if not left:
+                    raise
+                time.sleep(1)
+        raise AssertionError
 
     def kubeconfig(self, address: str, port: int) -> str:
         """Return the kubeconfig of kube-proxy's user with all its files in it; ``address`` is the certificate's."""
