@@ -99,7 +99,7 @@ e2e: venv $(BUNDLE) $(STAMPS)/e2e ## Kubernetes' own end-to-end tests on lab nod
 ##### measure, publish
 
 .PHONY: bench soak docs bundle artifact image packages release
-bench: venv $(BUNDLE) $(STAMPS)/peers ## measure against the peers; writes docs/reference/benchmarks.md; KUBE_PROXY= KUBE_APISERVER= ETCD= paths: beside kube-proxy
+bench: venv $(BUNDLE) $(STAMPS)/peers $(STAMPS)/plot ## measure against the peers; writes docs/reference/benchmarks.md; KUBE_PROXY= KUBE_APISERVER= ETCD= paths: beside kube-proxy
 	@tests/bench/run
 
 SOAK ?= 7200
@@ -155,6 +155,11 @@ $(STAMPS)/e2e: requirements/e2e.txt $(STAMPS)/venv
 
 $(STAMPS)/peers: requirements/bench.txt $(STAMPS)/venv
 	@tests/tools/peers $(CACHE)/peers
+	@touch $@
+
+$(STAMPS)/plot: requirements/plot.txt $(STAMPS)/venv
+	@python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+		--upgrade --target $(CACHE)/plot --requirement $<
 	@touch $@
 
 clean: ## end the lab's nodes and networks, remove all that was made

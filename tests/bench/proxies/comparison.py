@@ -16,12 +16,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from lab import naming, netns
-from lab.paths import ROOT
 from lab.progress import Progress
 
 from ..node import DIRECTORY
 from ..report import Row
-from . import programs, results, servers, traffic
+from . import plot, programs, results, servers, traffic
 from .api import Api
 from .observer import Observer
 from .results import DIRECT, Samples, percentile
@@ -39,8 +38,8 @@ ROUNDS = int(os.environ.get("BENCH_PROXIES_ROUNDS", "3"))
 EVENTS = 12
 TRAFFIC_SIZE = 1002 if 1002 in SIZES else max(SIZES)  # where steady changes and the data path are measured
 STEADY = 30.0  # seconds
-SAMPLES = ROOT / ".cache/bench/proxies.json"  # all samples so far, also of a run that is interrupted
 _SLOW_START = 20.0  # seconds: a proxy whose start takes longer is started once
+_ENOUGH_SIZES = 3
 _MEGA = 1e6
 
 
@@ -62,9 +61,20 @@ def measure(node: Node) -> list[Row]:
                 comparison.close()
         finally:
             api.close()
+    _draw(comparison.samples)
     version = programs.version(given.kube_proxy) if compared and given.kube_proxy else ""
     rows = results.rows(comparison.samples, version, comparison.notes)
     return [*rows, Row(remark, "", [0], unit="programs compared")] if remark else rows
+
+
+def _draw(samples: Samples) -> None:
+    """Write the picture of the documentation, if the sizes suffice for lines."""
+    if len(SIZES) < _ENOUGH_SIZES:
+        return
+    try:
+        plot.draw(samples, plot.PICTURE)
+    except ImportError:
+        Progress("bench: ")("without matplotlib there is no picture: run `make bench`, which installs it")
 
 
 class Comparison:
@@ -175,8 +185,7 @@ class Comparison:
     def _add(self, name: str, size: int, samples: dict[str, list[float]]) -> None:
         for key, values in samples.items():
             self.samples.setdefault((key, name, size), []).extend(values)
-        SAMPLES.parent.mkdir(parents=True, exist_ok=True)
-        SAMPLES.write_text(json.dumps([[*key, values] for key, values in self.samples.items()]))
+        plot.save(self.samples)  # also for a run that is interrupted
         shown: Iterable[str] = (f"{key} {median(values):.4g}" for key, values in samples.items())
         self._progress(f"{name}: {', '.join(shown)}")
 

@@ -101,6 +101,12 @@ def draw(samples: dict[tuple[str, str, int], list[float]], to: Path) -> None:
         pyplot.close(picture)
 
 
+def save(samples: dict[tuple[str, str, int], list[float]]) -> None:
+    """Write the samples of a run so far."""
+    SAMPLES.parent.mkdir(parents=True, exist_ok=True)
+    SAMPLES.write_text(json.dumps([[*key, values] for key, values in samples.items()]))
+
+
 def load(path: Path) -> dict[tuple[str, str, int], list[float]]:
     """Return the samples of a run."""
     return {(figure, name, services): values for figure, name, services, values in json.loads(path.read_text())}
