@@ -57,7 +57,7 @@ class Row(NamedTuple):
 
 
 COMPARED = "Beside kube-proxy"  # heading of the section that measures kube-proxy, too, if the caller has it
-KUBE_PROXY = "Beside kube-proxy: another run"  # heading of the last section, until COMPARED has kube-proxy's figures
+KUBE_PROXY = "Beside kube-proxy: another run"  # heading of the last section; a whole run with kube-proxy replaces it
 HEAD = ("what", "against", "ours", "theirs", "ratio", "bar", "met?", "samples")
 
 
@@ -110,8 +110,6 @@ def merged(text: str, title: str, rows: Sequence[Row], run: Mapping[str, str], b
     section = f"## {title}\n\nOf another run than the other sections. {described}.\n\n{markdown(rows)}\n"
     parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     kept = [part for part in parts if not part.startswith(f"## {title}\n")]
-    if title == COMPARED and _is_compared(rows):
-        kept = [part.replace(_BY_HAND, "") for part in kept if not part.startswith(f"## {KUBE_PROXY}\n")]
     places = [index for index, part in enumerate(kept) if part.splitlines()[0][3:] in before] or [len(kept)]
     return "".join([*kept[: places[0]], section, *kept[places[0] :]]).rstrip("\n") + "\n"
 

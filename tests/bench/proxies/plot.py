@@ -78,6 +78,7 @@ def draw(samples: dict[tuple[str, str, int], list[float]], to: Path) -> None:
     matplotlib.use("svg")
     from matplotlib import pyplot
 
+    sizes = sorted({services for _figure, _name, services in samples})
     names = [subject.name for subject in (AGENT, *PEERS)]
     labels = {name.replace("`", ""): colour for name, colour in zip(names, _COLOURS, strict=True)}
     style = {
@@ -92,10 +93,12 @@ def draw(samples: dict[tuple[str, str, int], list[float]], to: Path) -> None:
                 colour = labels[line.name.removeprefix("kube-proxy ")]
                 axis.plot(line.services, line.values, marker="o", label=line.name, color=colour)
             axis.set(title=f"{panel.title} [{panel.unit}]", xlabel="Services", xscale="log", yscale="log")
+            axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
+            axis.minorticks_off()
             axis.grid(visible=True, color=_INK, alpha=0.25)
             axis.patch.set_alpha(0)
         shown, texts = axes.flat[0].get_legend_handles_labels()
-        picture.legend(shown, texts, loc="outside lower center", ncols=3, frameon=False)
+        picture.legend(shown, texts, loc="outside lower center", ncols=2, frameon=False)
         to.parent.mkdir(parents=True, exist_ok=True)
         picture.savefig(to, transparent=True, metadata={"Date": None, "Creator": None})
         pyplot.close(picture)

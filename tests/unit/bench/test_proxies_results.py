@@ -51,15 +51,18 @@ def test_sizes_are_in_order_and_only_measured_figures_have_rows() -> None:
     assert [row.ours for row in rows(samples, "", {})] == [[202.0], [1002.0], [5000.0]]
 
 
-def test_measured_comparison_replaces_the_table_kept_by_hand() -> None:
-    page = report.page({}, {})
-    rows_of_both = [Row("start", "kube-proxy", [1.0], [2.0])]
-    merged = report.merged(page, report.COMPARED, rows_of_both, {"date": "today"}, [report.KUBE_PROXY])
-    assert merged.count("## Beside kube-proxy") == 1
-    assert "another-run" not in merged
-    assert report.page({}, {report.COMPARED: rows_of_both}).count("## Beside kube-proxy") == 1
+def test_whole_run_with_kube_proxy_replaces_the_table_kept_by_hand() -> None:
+    page = report.page({}, {report.COMPARED: [Row("start", "kube-proxy", [1.0], [2.0])]})
+    assert page.count("## Beside kube-proxy") == 1
+    assert "another-run" not in page
 
 
-def test_agent_alone_keeps_the_table_kept_by_hand() -> None:
-    merged = report.merged(report.page({}, {}), report.COMPARED, [Row("start", "", [1.0])], {}, [report.KUBE_PROXY])
-    assert merged.index("## Beside kube-proxy\n") < merged.index(f"## {report.KUBE_PROXY}\n")
+def test_whole_run_of_the_agent_alone_keeps_the_table_kept_by_hand() -> None:
+    assert report.KUBE_PROXY in report.page({}, {report.COMPARED: [Row("start", "", [1.0])]})
+
+
+def test_merged_comparison_stands_before_the_table_kept_by_hand() -> None:
+    merged = report.merged(
+        report.page({}, {}), report.COMPARED, [Row("start", "kube-proxy", [1.0], [2.0])], {}, [report.KUBE_PROXY]
+    )
+    assert merged.index(f"## {report.COMPARED}\n") < merged.index(f"## {report.KUBE_PROXY}\n")
