@@ -6,13 +6,14 @@
 Arguments: address, port, connections. Standard output: JSON with the lists ``whole`` (seconds from the request until
 the server has closed the connection) and ``first`` (seconds until the first packet has its answer).
 
-With a fourth argument, seconds: connect all the time for so long, one connection after another with a timeout of one
-second. Then the output has ``failed`` and ``connections``, and a line ``started`` comes before.
+With 0 connections: connect one after another, with a timeout of one second, until standard input ends. Then the output
+has ``failed`` and ``connections``, and a line ``started`` comes before.
 """
 
 from __future__ import annotations
 
 import json
+import select
 import socket
 import struct
 import sys
@@ -40,26 +41,24 @@ def connect(target: tuple[str, int], timeout: float) -> tuple[float, float]:
     return first, whole
 
 
-def run_for(target: tuple[str, int], seconds: float) -> dict[str, int]:
-    """Connect for some seconds; return the number of connections and of failed ones."""
+def run(target: tuple[str, int]) -> dict[str, int]:
+    """Connect until standard input ends; return the number of connections and of failed ones."""
     print("started", flush=True)
     count = failed = 0
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    while not select.select([sys.stdin], [], [], _PAUSE)[0]:
         count += 1
         try:
             connect(target, 1)
         except OSError:
             failed += 1
-        time.sleep(_PAUSE)
     return {"connections": count, "failed": failed}
 
 
-def main(address: str, port: int, count: int, seconds: float = 0) -> None:
+def main(address: str, port: int, count: int) -> None:
     """Measure."""
     target = address, port
-    if seconds:
-        print(json.dumps(run_for(target, seconds)))
+    if not count:
+        print(json.dumps(run(target)))
         return
     for _ in range(20):  # warms up
         connect(target, 5)
@@ -68,4 +67,4 @@ def main(address: str, port: int, count: int, seconds: float = 0) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *map(float, sys.argv[4:]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

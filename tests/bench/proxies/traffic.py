@@ -32,8 +32,8 @@ PODS = {"pod1": "10.200.0", "pod2": "10.200.1"}  # namespaces and their networks
 CLIENT = {"client": "10.201.0"}
 _ROUTES = ("10.96.0.0/12", "10.200.0.0/16")
 CONNECTIONS = 500
-_SECONDS, _BEFORE = 5, 1.5  # of a run during a change, and until the change
-_SETTLE = 3.0  # seconds until the slowest proxy has made a change
+_BEFORE = 1.0  # seconds of connections before a change
+_SETTLE = 5.0  # seconds after a change, until the slowest proxy has made it
 
 
 def objects() -> list[Object]:
@@ -141,7 +141,7 @@ class Traffic:
 
     def _during(self, change: Callable[[], Any]) -> float:
         """Return the number of new connections from a pod that fail while something changes."""
-        script = f"{DIRECTORY}/onnode/new_connections.py {ADDRESS} {PORT} 0 {_SECONDS}"
+        script = f"{DIRECTORY}/onnode/new_connections.py {ADDRESS} {PORT} 0"
         process = subprocess.Popen(
             [
                 "ssh",
@@ -150,12 +150,16 @@ class Traffic:
                 self._node.name,
                 f"ip netns exec client python3 {script}",
             ],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        assert process.stdin
         assert process.stdout
         process.stdout.readline()
         time.sleep(_BEFORE)
         change()
+        time.sleep(_SETTLE)
+        process.stdin.close()
         result = json.loads(process.stdout.read())
         process.wait()
         return float(result["failed"])
