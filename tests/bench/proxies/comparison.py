@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable
 from statistics import median
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 SIZES = tuple(map(int, os.environ.get("BENCH_PROXIES_SIZES", "202,1002,5000,44125").split(",")))
 IDLE = float(os.environ.get("BENCH_PROXIES_IDLE", "60"))
 ROUNDS = int(os.environ.get("BENCH_PROXIES_ROUNDS", "3"))
+SETTLE = 35.0  # seconds: the first periodic sync of each proxy has ended, and no real server drains yet
 EVENTS = 12
 TRAFFIC_SIZE = 1002 if 1002 in SIZES else max(SIZES)  # where steady changes and the data path are measured
 STEADY = 30.0  # seconds
@@ -154,6 +156,8 @@ class Comparison:
         )
 
     def _running(self, subject: Subject, size: int, with_traffic: traffic.Traffic | None) -> None:
+        time.sleep(SETTLE)
+        self._add(subject.name, size, {"idle": [self._session.idle(IDLE)], "resident": [self._session.memory()[1]]})
         changes = self._session.isolated(EVENTS)
         self._add(subject.name, size, {"event": changes.seconds, "event p99": [percentile(changes.seconds, 0.99)]})
         if subject.is_agent:
@@ -161,9 +165,7 @@ class Comparison:
                 "from the arrival of the change at the node;"
                 f" from its request to the API server {1000 * median(changes.written):.1f} ms (median)"
             )
-        self._add(subject.name, size, {"idle": [self._session.idle(IDLE)]})
-        peak, resident = self._session.memory()
-        self._add(subject.name, size, {"peak": [peak], "resident": [resident]})
+        self._add(subject.name, size, {"peak": [self._session.memory()[0]]})
         if with_traffic:
             self._steady(subject, size, self._session.steady(STEADY))
             self._add(subject.name, size, with_traffic.measure())
