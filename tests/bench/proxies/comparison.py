@@ -139,7 +139,6 @@ class Comparison:
         self.notes[f"idle {size}"] = "; ".join(notes)
         self.notes[f"cold {size}"] = "; ".join(notes[1:])
         if with_traffic:
-            self._add(DIRECT, size, with_traffic.direct())
             with_traffic.close()
 
     def _start(self, subject: Subject, size: int) -> None:
@@ -168,6 +167,7 @@ class Comparison:
         self._add(subject.name, size, {"peak": [self._session.memory()[0]]})
         if with_traffic:
             self._steady(subject, size, self._session.steady(STEADY))
+            self._add(DIRECT, size, with_traffic.direct())  # beside each proxy: the machine's load changes
             self._add(subject.name, size, with_traffic.measure())
 
     def _steady(self, subject: Subject, size: int, changes: Changes) -> None:
