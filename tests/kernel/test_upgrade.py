@@ -4,7 +4,8 @@
 """Upgrade and downgrade between two versions: each reads kernel state, ledger, snapshot, configuration and history.
 
 Nothing is released. So the older version is an earlier commit, packed with `git archive COMMIT agent/src
-plugins/module_utils | xz -9e`: a clone need not have it. Put the last release there once there is one.
+plugins/module_utils | xz -9e`: a clone need not have it. Put the last release there once there is one. Until then, a
+change of a file format replaces the commit: no version reads formats that no release has written.
 """
 
 from __future__ import annotations
