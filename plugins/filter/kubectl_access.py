@@ -52,9 +52,11 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show where kubectl runs
+- name: Show where kubectl runs in an inventory of Kubespray
   ansible.builtin.debug:
-    msg: "{{ groups | kubenode.ipvs.kubectl_access([{'command': [], 'host': ''}], bin_dir='/usr/local/bin') }}"
+    msg: >-
+      {{ {'k8s_cluster': ['cp1', 'w1'], 'kube_control_plane': ['cp1']}
+      | kubenode.ipvs.kubectl_access([{'command': [], 'host': ''}], bin_dir='/usr/local/bin') }}
 """
 
 RETURN = r"""

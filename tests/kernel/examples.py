@@ -281,7 +281,9 @@ EXAMPLES: dict[str, Example] = {
     "plugins/filter/kubeadm_config.py": Example({"Write what kubeadm init would read": "kind: KubeProxyConfiguration"}),
     "plugins/filter/kubeadm_plan.py": Example({"Show the decided proxy": "agent"}),
     "plugins/filter/kubeconfig_cluster.py": Example({"Show the API server of a kubeconfig": "https://192.0.2.10:6443"}),
-    "plugins/filter/kubectl_access.py": Example({"Show where kubectl runs": "localhost"}),
+    "plugins/filter/kubectl_access.py": Example(
+        {"Show where kubectl runs in an inventory of Kubespray": "/usr/local/bin/kubectl"}
+    ),
     "plugins/filter/kubespray_proxy_config.py": Example(
         {"Show the configuration for two of Kubespray's variables": "wrr"}
     ),
