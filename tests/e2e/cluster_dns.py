@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dnslib import AAAA, CNAME, QTYPE, RCODE, RR, A, DNSRecord  # type: ignore[import-not-found]
-from dnslib.server import BaseResolver, DNSLogger, DNSServer  # type: ignore[import-not-found]
+from dnslib import AAAA, CNAME, QTYPE, RCODE, RR, A, DNSRecord
+from dnslib.server import DNSLogger, DNSServer
 from lab import netns
 
 from .dns_records import lookup
@@ -27,7 +27,7 @@ _TTL = 1  # seconds
 _MAX_ALIASES = 4
 
 
-class _Resolver(BaseResolver):  # type: ignore[misc] # dnslib has no types
+class _Resolver:
     def __init__(self, api: Api) -> None:
         self._api = api
 

@@ -9,6 +9,7 @@ import hashlib
 import re
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,11 +83,14 @@ def named(names: list[str]) -> dict[str, list[str]]:
             wanted[SERVED_BY[short]].append(name)
     for archive, served in wanted.items():
         # The name in the archive comes first: the newest version of its image, from the project's registry.
-        served.sort(key=lambda name, own=archive: (_REGISTRY in name and f"/{own}:" in name, _version(name), name))  # type: ignore[misc]
-        served.reverse()
+        served.sort(key=partial(_preference, archive), reverse=True)
         if not served:
             raise E2eError(f"e2e.test --list-images has no image {archive}: its version is not supported")
     return wanted
+
+
+def _preference(archive: str, name: str) -> tuple[bool, list[int], str]:
+    return _REGISTRY in name and f"/{archive}:" in name, _version(name), name
 
 
 def _version(name: str) -> list[int]:
