@@ -187,7 +187,7 @@ class IptablesView:
             return b""
         return data.raw
 
-    def signature(self) -> object:
+    def signature(self) -> bytes:
         """Return number and size of the table's rules."""
         return self._get(self._INFO, b"nat".ljust(84, b"\0"))[-8:]
 
@@ -210,7 +210,7 @@ class IptablesView:
         if signature == self._last and now - self._read < self._LISTED:
             return []
         self._last, self._read = signature, now
-        (size,) = struct.unpack("=I", bytes(signature)[-4:]) if signature else (0,)  # type: ignore[arg-type]
+        (size,) = struct.unpack("=I", signature[-4:]) if signature else (0,)
         head = b"nat".ljust(32, b"\0") + struct.pack("=I", size) + b"\0" * (self._HEAD - 36)
         entries = self._get(self._ENTRIES, head + b"\0" * size)
         return [item for item in awaited if socket.inet_aton(item.address) in entries]

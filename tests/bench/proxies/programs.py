@@ -25,7 +25,7 @@ class Programs(NamedTuple):
 
     @property
     def has_api(self) -> bool:
-        """Whether there is an API server with its store."""
+        """Presence of an API server with its store."""
         return bool(self.kube_apiserver and self.etcd)
 
 

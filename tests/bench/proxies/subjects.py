@@ -31,7 +31,7 @@ class Subject(NamedTuple):
 
     @property
     def is_agent(self) -> bool:
-        """Whether it is the agent."""
+        """True for the agent, false for kube-proxy."""
         return not self.mode
 
     @property
