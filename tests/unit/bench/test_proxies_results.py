@@ -51,13 +51,13 @@ def test_sizes_are_in_order_and_only_measured_figures_have_rows() -> None:
     assert [row.ours for row in rows(samples, "", {})] == [[202.0], [1002.0], [5000.0]]
 
 
-def test_whole_run_with_kube_proxy_replaces_the_table_kept_by_hand() -> None:
+def test_whole_run_with_kube_proxy_replaces_the_old_table() -> None:
     page = report.page({}, {report.COMPARED: [Row("start", "kube-proxy", [1.0], [2.0])]})
     assert page.count("## Beside kube-proxy") == 1
     assert "another-run" not in page
 
 
-def test_whole_run_of_the_agent_alone_keeps_the_table_kept_by_hand() -> None:
+def test_whole_run_of_the_agent_alone_keeps_the_old_table() -> None:
     assert report.KUBE_PROXY in report.page({}, {report.COMPARED: [Row("start", "", [1.0])]})
 
 

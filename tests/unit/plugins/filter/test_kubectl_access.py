@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where kubectl runs: inventories of Kubespray and others, with and without the roles' variables."""
+"""Host and command of kubectl: inventories of Kubespray and others, with and without the roles' variables."""
 
 from __future__ import annotations
 

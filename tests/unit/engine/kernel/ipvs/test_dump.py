@@ -27,7 +27,7 @@ def payload(key: VirtualServerKey, value: VirtualServer = VirtualServer()) -> by
     return bytes(HEADER_BYTES) + pack_server(key, value)
 
 
-def test_same_servers_in_another_order_or_with_other_settings_are_the_same() -> None:
+def test_order_and_settings_do_not_make_servers_differ() -> None:
     dump = [payload(key) for key in KEYS]
     assert same_servers(dump, list(dump))
     assert same_servers(dump, dump[::-1])
