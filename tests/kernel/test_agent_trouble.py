@@ -174,8 +174,8 @@ def test_missing_descriptors_are_survived(agent: AgentProcess) -> None:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[spare], usual[1]))
         agent.kill(signal.SIGHUP)
         agent.kill(signal.SIGUSR1)  # the agent handles this signal after SIGHUP
-        eventually(lambda spare=spare: agent.log.read_text().count("state version=") > spare)
-        assert agent.process.poll() is None, agent.log.read_text()
+        eventually(lambda spare=spare: agent.exited() or agent.log.read_text().count("state version=") > spare)
+        assert not agent.exited(), agent.log.read_text()
         assert dump()["ipvs"] == whole["ipvs"]
     assert "cannot converge" in agent.log.read_text()
     resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)

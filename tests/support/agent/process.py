@@ -130,6 +130,10 @@ class AgentProcess:
         except AssertionError:
             raise AssertionError(f"no convergence: {self.ask('status')}\n{self.log.read_text()}") from None
 
+    def exited(self) -> bool:
+        """Tell whether the agent has ended."""
+        return self.process is None or self.process.poll() is not None
+
     def ask(self, command: str) -> Any:
         """Return the running agent's answer; None if it does not answer."""
         from kubenode.daemon.outputs.control import ask

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # node the kubelet starts the API server that the agent may wait for: boot must not hang on it.
 _LONGEST_START = 10.0  # seconds after the first attempt until systemd is told that the agent has started
 _LONGEST_FIRST_PASS = 300  # seconds that systemd is asked for while the first pass goes on
+_RETRY = 1.0
 # Cycles are rare here. Searching the new objects of a large cluster for them would delay a change.
 _GARBAGE = (10_000, 50, 20)
 
@@ -161,7 +162,11 @@ class Lifecycle(PassSubscriber):
                 set_oom_score(score)
         except OSError as error:
             self._log.warning("oomScoreAdj not applied", wanted=score, reason=str(error.strerror))
-        self.parts.configured()
+        try:
+            self.parts.configured()
+        except OSError as error:  # code that is imported late, while no descriptor is free
+            self._log.error("configuration not applied to all parts; tried again soon", reason=str(error))
+            self._loop.after(_RETRY, self._use_configuration)
 
     # end
 

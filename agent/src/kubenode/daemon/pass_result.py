@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..engine.errors import EngineError
 from ..engine.kernel import Failure
 from ..engine.model import ReadState
 from ..engine.plan import Conflict, Step
+
+# What ends a pass, and not the agent. OSError: code that is imported late, while no descriptor is free.
+STOPPED = (EngineError, OSError)
 
 
 class PassResult(NamedTuple):

@@ -12,11 +12,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 
-from ..engine.errors import EngineError, LockedError
+from ..engine.errors import LockedError
 from ..log import Log
 from .inputs.desired_state import DesiredState
 from .loop import Loop, Timer
-from .pass_result import NOTHING_TO_DO, PassRecord, PassResult, PassSubscriber
+from .pass_result import NOTHING_TO_DO, STOPPED, PassRecord, PassResult, PassSubscriber
 from .sync import ipvs_timeouts
 from .sync.drain_timer import DrainTimer
 from .sync.reconciler import Reconciler
@@ -103,7 +103,7 @@ class PassScheduler:
             return
         try:
             ipvs_timeouts.follow(self.desired.config)
-        except EngineError as error:
+        except STOPPED as error:
             self._trouble(error)
         else:
             self._compare(self.reconciler.compare())
@@ -120,7 +120,7 @@ class PassScheduler:
             return
         try:
             result = self.reconciler.repair_rules()
-        except EngineError as error:
+        except STOPPED as error:
             self._trouble(error)
         else:
             self._passed(result, "kernel event")
@@ -131,7 +131,7 @@ class PassScheduler:
         except StopIteration as end:
             if end.value is not None:
                 self._passed(end.value, "period")
-        except EngineError as error:
+        except STOPPED as error:
             self._trouble(error)
         else:
             self.loop.after(0, lambda: self._compare(comparison))
@@ -158,7 +158,7 @@ class PassScheduler:
             if self.reconciler.policy.adopt:
                 self.desired.report()  # names what kube-proxy serves and the agent does not, before it goes
             result = self.reconciler.full() if whole else self.reconciler.changed()
-        except EngineError as error:
+        except STOPPED as error:
             self._trouble(error)
             return
         self.record.trouble, self._locked_at = "", 0.0
@@ -196,7 +196,7 @@ class PassScheduler:
 
     # failures
 
-    def _trouble(self, error: EngineError) -> None:
+    def _trouble(self, error: Exception) -> None:
         """Retry a pass that was stopped by an error; the node's state is unknown until then."""
         self.reconciler.known = False
         if isinstance(error, LockedError):
@@ -211,7 +211,7 @@ class PassScheduler:
         else:
             self._back_off()
 
-    def _drain_failed(self, error: EngineError) -> None:
+    def _drain_failed(self, error: Exception) -> None:
         if isinstance(error, LockedError):
             self._trouble(error)
             return

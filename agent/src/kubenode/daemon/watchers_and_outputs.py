@@ -83,15 +83,16 @@ class WatchersAndOutputs:
         wanted = self._agent.desired.config.metrics_services
         if wanted == self._metrics_services:
             return
-        self._metrics_services = wanted
         self.metrics.hide_services()
         if wanted == "off":
+            self._metrics_services = wanted
             return
         from ..engine.kernel.ipvs.usage import UsageReader
         from .outputs.service_metrics import ServiceMetrics
 
         reader, most = UsageReader(), None if wanted == "all" else int(wanted)
         self.metrics.collect = ServiceMetrics(self.metrics, most, reader, self._port_of).collect
+        self._metrics_services = wanted
 
     def _record_history(self) -> None:
         """Begin or end the history; without it, nothing of it is imported."""
@@ -99,7 +100,6 @@ class WatchersAndOutputs:
         wanted = config.history_size if config.history_enabled else 0
         if wanted == self._history_size or self._agent.desired.cluster is None:
             return
-        self._history_size = wanted
         if self._history is not None:
             self._agent.unsubscribe(self._history)
             self._history.close()
@@ -110,6 +110,7 @@ class WatchersAndOutputs:
             self._history = HistoryRecorder(self._agent, os.path.join(self._agent.desired.directory, HISTORY), wanted)
             self._agent.subscribe(self._history)
             self._history.begin("reload" if self._is_configured else "start")
+        self._history_size = wanted
 
     def _port_of(self, key: VirtualServerKey) -> tuple[str, str, str] | None:
         cluster = self._agent.desired.cluster

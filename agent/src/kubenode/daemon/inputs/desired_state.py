@@ -228,10 +228,11 @@ class DesiredState:
             return {}, False
         if self._fresh:
             self.cluster.resume(holders())
+        nft = self._in_nftables() if self.rules_backend == NFTABLES else None
         fresh, self._fresh = self._fresh, False
         changes = possible(self.cluster.take())
-        if self.rules_backend == NFTABLES:
-            return (self._in_nftables().whole(changes) if fresh else self._in_nftables().changed(changes)), fresh
+        if nft is not None:
+            return (nft.whole(changes) if fresh else nft.changed(changes)), fresh
         return changes, fresh
 
     def _in_nftables(self) -> NftChanges:

@@ -9,12 +9,11 @@ import socket
 import time
 
 from ...engine.desired.node_addresses import DUMMY, LOOPBACK
-from ...engine.errors import EngineError
 from ...engine.kernel.nfnetlink.monitor import RuleEvents
 from ...engine.kernel.rtnetlink.monitor import Events
 from ...engine.model.link import AddressKey, RouteKey
 from ..interfaces import AgentControl
-from ..pass_result import PassResult, PassSubscriber
+from ..pass_result import STOPPED, PassResult, PassSubscriber
 from .pace import Pace
 
 # seconds between two readings of link, address and route events, so that many are read together
@@ -113,7 +112,7 @@ class KernelWatcher(PassSubscriber):
         start = time.monotonic()
         try:
             self._agent.desired.use_node()
-        except EngineError as error:
+        except STOPPED as error:
             self._agent.log.error("the node's addresses cannot be read", reason=str(error))
         else:
             self._agent.changed()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...engine.errors import EngineError
 from ..interfaces import AgentView
 from .metrics import FAMILIES, Metrics
 
@@ -28,7 +27,7 @@ class FlowReport:
             fields = {"object": self._services(servers), "family": FAMILIES[family], "flows": count}
             self._agent.log.info("stale UDP flows removed", **fields, reason="no endpoint answers them any more")
 
-    def failed(self, servers: set[Any], error: EngineError) -> None:
+    def failed(self, servers: set[Any], error: Exception) -> None:
         """Report virtual servers whose stale flows may be left."""
         self._agent.log.error("stale UDP flows cannot be removed", object=self._services(servers), reason=str(error))
 

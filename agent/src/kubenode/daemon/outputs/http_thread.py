@@ -128,4 +128,7 @@ class HttpThread:
 
 def _load() -> None:
     """Load the code that answers, unless a client came first. So the first health check does not wait for it."""
-    from . import http_connection  # noqa: F401
+    try:
+        from . import http_connection  # noqa: F401
+    except OSError:
+        pass  # no descriptor is free: the next client loads it

@@ -12,9 +12,8 @@ from __future__ import annotations
 import time
 from typing import Callable
 
-from ...engine.errors import EngineError
 from ..loop import Loop, Timer
-from ..pass_result import PassResult
+from ..pass_result import STOPPED, PassResult
 from .reconciler import A_TURN, Reconciler
 
 _FIRST = 1.0  # seconds
@@ -33,7 +32,7 @@ class DrainTimer:
         loop: Loop,
         reconciler: Reconciler,
         passed: Callable[[PassResult], None],
-        failed: Callable[[EngineError], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self._loop = loop
         self._reconciler = reconciler
@@ -64,7 +63,7 @@ class DrainTimer:
         start = time.thread_time()
         try:
             report = self._reconciler.drain()
-        except EngineError as error:
+        except STOPPED as error:
             self._failed(error)
             return
         if report is not None and (report.done or report.failed):

@@ -15,10 +15,9 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...engine.errors import EngineError
 from ...engine.plan import Step
 from ..loop import Loop
-from ..pass_result import PassResult, PassSubscriber
+from ..pass_result import STOPPED, PassResult, PassSubscriber
 from .reconciler import Reconciler
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class FlowCleaner:
         self,
         loop: Loop,
         cleaned: Callable[[int, int, set[Any], float], None],
-        failed: Callable[[set[Any], EngineError], None],
+        failed: Callable[[set[Any], Exception], None],
     ) -> None:
         self._loop = loop
         self._cleaned = cleaned
@@ -110,7 +109,7 @@ class FlowCleaner:
             self._serving = {}
             if self._next:
                 self._loop.after(0, lambda: self._begin() if self._work is None and self._next else None)
-        except EngineError as error:
+        except STOPPED as error:
             left = self.pending
             self._work, self._serving, self._next = None, {}, {}
             self._failed(left, error)
@@ -150,7 +149,7 @@ class StaleFlows(PassSubscriber):
         cluster: Callable[[], Cluster | None],
         reconciler: Reconciler,
         deleted: Callable[[int, int, set[Any], float], None],
-        failed: Callable[[set[Any], EngineError], None],
+        failed: Callable[[set[Any], Exception], None],
     ) -> None:
         self._cluster = cluster
         self._reconciler = reconciler
@@ -175,6 +174,6 @@ class StaleFlows(PassSubscriber):
         self._cleaner.forget(asked - serving.keys())
         self._cleaner.clean(serving)
 
-    def _failed(self, servers: set[Any], error: EngineError) -> None:
+    def _failed(self, servers: set[Any], error: Exception) -> None:
         self._unclean = servers
         self._report_failed(servers, error)

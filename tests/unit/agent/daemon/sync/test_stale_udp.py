@@ -5,9 +5,15 @@
 
 from __future__ import annotations
 
-import pytest
+import sys
 
-from kubenode.daemon.sync.stale_udp import stale, touched
+import pytest
+from support.processes.descriptors import no_free_descriptor
+
+from kubenode.daemon.loop import Loop
+from kubenode.daemon.sync.stale_udp import FlowCleaner, stale, touched
+from kubenode.engine.kernel import nfnetlink
+from kubenode.engine.kernel.nfnetlink import conntrack
 from kubenode.engine.kernel.nfnetlink.conntrack import Flow
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.plan import Step
@@ -44,3 +50,14 @@ def test_touched_servers_are_the_udp_servers_of_steps() -> None:
         Step("virtual_server", DNS._replace(port=54), None, VirtualServer("rr")),
     ]
     assert touched(steps) == {DNS}
+
+
+def test_missing_descriptors_leave_the_flows_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code that reads conntrack is imported with the first deletion."""
+    monkeypatch.delitem(sys.modules, conntrack.__name__)
+    monkeypatch.delattr(nfnetlink, "conntrack")
+    failures: list[set[VirtualServerKey]] = []
+    cleaner = FlowCleaner(Loop(), lambda *_deleted: None, lambda servers, _error: failures.append(servers))
+    with no_free_descriptor():
+        cleaner.clean(SERVING)
+    assert failures == [{DNS}]
