@@ -29,7 +29,7 @@ class Differences(NamedTuple):
 
 
 def differing(read: State, believed: ReadState, wanted: ReadState) -> Generator[None, None, Differences]:
-    """Compare every item, each once. Consumes ``read``.
+    """Compare every item, each once. Consumes ``read``, but for what it shares with ``believed``: that has no news.
 
     An item that changes after its turn is not compared again. The caller that changes it also updates the desired and
     the believed state.
@@ -39,6 +39,11 @@ def differing(read: State, believed: ReadState, wanted: ReadState) -> Generator[
         has, thinks, wants = read.get(kind, {}), believed.get(kind, {}), wanted.get(kind, {})
         news = differences.news[kind] = {}
         odd = differences.odd[kind] = set()
+        if has is thinks:
+            for part in _parts({**has, **wants}):
+                odd.update(key for key in part if has.get(key) != wants.get(key))
+                yield
+            continue
         for part in _parts(thinks):
             news.update(dict.fromkeys(key for key in part if key not in has))
             yield

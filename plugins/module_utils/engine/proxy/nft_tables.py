@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..kernel import Result, nftables
-from ..model import ReadState, State
+from ..model import State
 from ..model.nftables import NftSet, SetKey, TableKey
 from ..model.step import Step
 
@@ -32,14 +32,14 @@ class NftTables:
         """Tell whether nothing else has changed tables since the last reading; False if that is unknown."""
         return self._generation is not None and nftables.generation() == self._generation
 
-    def read(self, tables: Collection[TableKey], believed: ReadState | None) -> State:
-        """Return the tables' items: ``believed`` if it is known and nothing else has changed tables.
+    def read(self, tables: Collection[TableKey], believed: State | None) -> State:
+        """Return the tables' items: ``believed`` itself if it is known and nothing else has changed tables.
 
         Raises:
             MissingError: the kernel lacks nftables, or the right is missing.
         """
         if believed is not None and self.is_current():
-            return {kind: dict(believed.get(kind, {})) for kind in KINDS}
+            return {kind: believed.get(kind, {}) for kind in KINDS}
         self._generation, state = nftables.read_generation(tables)
         self._sets = dict(state["nft_set"])
         return state

@@ -8,19 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Generator, Mapping
 from functools import cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..desired.node_addresses import DUMMY
 from ..desired.node_facts import NodeFacts
 from ..errors import MissingError
 from ..model import ReadState, State
+from .ipset_table import IpsetTable
+from .ipvs_table import IpvsTable
 
 if TYPE_CHECKING:
     from ..kernel.iptables import Version
     from .nft_tables import NftTables
 
-_A_TURN = 32  # virtual servers: some milliseconds; a thousand take a quarter of an hour
 _BUCKETS = "/proc/sys/net/netfilter/nf_conntrack_buckets"
 _PROBES = {4: ("AF_INET", "192.0.2.1"), 6: ("AF_INET6", "2001:db8::1")}  # documentation networks: unused
 
@@ -28,13 +28,12 @@ _PROBES = {4: ("AF_INET", "192.0.2.1"), 6: ("AF_INET6", "2001:db8::1")}  # docum
 class Node:
     """Reads all tables that the agent works with; writes them through ``tables``.
 
-    Rules are read again only if their fingerprint has changed. Some details of real servers, above all thresholds, cost
-    a request for each virtual server. Each read makes some of these requests, in turns; with ``precise`` it makes all.
+    Rules are read again only if their fingerprint has changed. With ``precise``, every detail of real servers is read.
     """
 
     def __init__(self, precise: bool = False) -> None:
-        self._precise = precise
-        self._next = 0  # the virtual server with which the next turn begins
+        self._ipvs = IpvsTable(precise)
+        self._ipset = IpsetTable()
         self._iptables_backend = ""  # "legacy" or "nft"
         self._rules: State = {}
         self._rules_print: bytes | None = None
@@ -45,7 +44,8 @@ class Node:
         """Return ``apply`` of each table, by the table's name."""
         from ..kernel.tables import TABLES
 
-        return {**TABLES, "nftables": self.nftables.apply} if self._nftables else TABLES
+        tables = {**TABLES, "ipset": self._ipset.apply, "ipvs": self._ipvs.apply}
+        return {**tables, "nftables": self.nftables.apply} if self._nftables else tables
 
     @property
     def nftables(self) -> NftTables:
@@ -67,25 +67,26 @@ class Node:
         return finished(self.reading(want, owned))
 
     def reading(
-        self, want: ReadState, owned: Mapping[str, Collection[Any]], believed: ReadState | None = None
+        self, want: ReadState, owned: Mapping[str, Collection[Any]], believed: State | None = None
     ) -> Generator[None, None, State]:
         """Do what :meth:`read` does, in slices.
 
-        ``believed`` are the items of the last reading and later writes, None if unknown. Tables of nftables are read
-        again only if another process has changed any since.
+        ``believed`` are the items of the last reading and later writes, None if unknown. Virtual servers, sets and
+        tables of nftables are decoded again only if another process has changed any since. Otherwise, the result has
+        the believed items themselves.
         """
-        from ..kernel import ipvs, sysctls
+        from ..kernel import sysctls
         from ..kernel.rtnetlink import addresses
 
         have: State = {}
-        have.update((yield from ipvs.reading(precise=self._precise or self._turn(want.get("virtual_server", {})))))
+        have.update((yield from self._ipvs.reading(want, believed)))
         yield
         nft_tables = {*want.get("nft_table", ()), *owned.get("nft_table", ())}
         if nft_tables:
             have.update(self.read_nftables(want, owned, believed))
             yield
         if not nft_tables or any(keys.get(kind) for keys in (want, owned) for kind in ("set", "chain", "jump")):
-            have.update((yield from self._reading_sets({*want.get("set", ()), *owned.get("set", ())})))
+            have.update((yield from self._ipset.reading({*want.get("set", ()), *owned.get("set", ())}, believed)))
             have.update((yield from self._reading_rules()))
             yield
         have.update(addresses.read({*want.get("link", ()), *owned.get("link", ()), DUMMY}))
@@ -97,26 +98,10 @@ class Node:
         return have
 
     def read_nftables(
-        self, want: ReadState, owned: Mapping[str, Collection[Any]], believed: ReadState | None = None
+        self, want: ReadState, owned: Mapping[str, Collection[Any]], believed: State | None = None
     ) -> State:
         """Return the items of the wanted and owned tables of nftables, as :meth:`reading` does."""
         return self.nftables.read({*want.get("nft_table", ()), *owned.get("nft_table", ())}, believed)
-
-    def _turn(self, servers: Collection[Any]) -> list[Any]:
-        """Return the virtual servers to read in every detail in this turn."""
-        start = self._next if self._next < len(servers) else 0
-        self._next = start + _A_TURN
-        return list(islice(servers, start, self._next))
-
-    def _reading_sets(self, names: Collection[str]) -> Generator[None, None, State]:
-        from ..kernel import ipset
-
-        have: State = {"set": {}, "member": {}}
-        for name_ in sorted(names):
-            for kind, items in ipset.read([name_]).items():
-                have[kind].update(items)
-            yield
-        return have
 
     def _reading_rules(self) -> Generator[None, None, State]:
         from ..kernel import iptables

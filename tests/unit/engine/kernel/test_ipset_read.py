@@ -91,7 +91,7 @@ def test_sets_and_members_are_read(tool: Path) -> None:
 
 
 def test_names_select(tool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def only_the_tool_can_tell(_names: object) -> None:
+    def only_the_tool_can_tell(_names: object, _use: object) -> None:
         raise dump.UnfamiliarError
 
     monkeypatch.setattr(dump, "read", only_the_tool_can_tell)

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from kubenode.engine.proxy.node import Node
-
 SOURCE = Path(__file__).parents[4] / "agent/src"
 
 
@@ -34,14 +32,3 @@ def test_random_fully_support_is_detected(tmp_path: Path, says: str, knows: str)
     environment = {"PYTHONPATH": str(SOURCE), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == knows
-
-
-@pytest.mark.parametrize("count", [0, 1, 32, 33, 1000])
-def test_every_virtual_server_gets_a_turn(count: int) -> None:
-    """A precise read takes at most 32 virtual servers a turn, and skips none when others come or go."""
-    node, servers = Node(), dict.fromkeys(range(count))
-    for _round in range(2):
-        turns = [node._turn(servers) for _turn in range(-(-count // 32))]
-        assert sorted(key for turn in turns for key in turn) == list(servers)
-        assert max(map(len, turns), default=0) <= 32
-    assert node._turn(dict.fromkeys(range(3))) == [0, 1, 2]

@@ -22,11 +22,11 @@ class Tables(Protocol):
         """Return ``apply`` of each table."""
 
     def reading(
-        self, want: ReadState, owned: Mapping[str, Any], believed: ReadState | None = None
+        self, want: ReadState, owned: Mapping[str, Any], believed: State | None = None
     ) -> Generator[None, None, State]:
         """Return the kernel's items; yield after each slice of the work. ``believed`` are those known before."""
 
-    def read_nftables(self, want: ReadState, owned: Mapping[str, Any], believed: ReadState | None = None) -> State:
+    def read_nftables(self, want: ReadState, owned: Mapping[str, Any], believed: State | None = None) -> State:
         """Return the items of the wanted and owned tables of nftables alone."""
 
     def is_current(self) -> bool:

@@ -8,13 +8,13 @@ The sets of a service proxy change all the time, so they are read and written wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Generator, Sequence
 
 from ...model.step import Step
 from .. import Result
 from .read import Saved, read, read_saved, version
 
-__all__ = ["Saved", "apply", "read", "read_saved", "version"]
+__all__ = ["Saved", "apply", "read", "read_saved", "reading_fingerprint", "version"]
 
 
 def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
@@ -25,3 +25,10 @@ def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
     from . import write
 
     return write.apply(steps, keep_going)
+
+
+def reading_fingerprint(names: Collection[str]) -> Generator[None, None, bytes | None]:
+    """Call :func:`.dump.reading_fingerprint`, which is imported only if needed."""
+    from . import dump
+
+    return dump.reading_fingerprint(names)

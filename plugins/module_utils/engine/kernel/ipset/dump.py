@@ -10,8 +10,9 @@ long as this, twice a minute. Other sets, for example with timeouts, are left to
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from errno import ENOENT
+from hashlib import blake2b
 from socket import inet_ntop
 from struct import Struct
 from typing import Any
@@ -66,8 +67,10 @@ class UnfamiliarError(Exception):
     """Only the tool can read this set."""
 
 
-def read(names: Collection[str]) -> dict[str, dict[Any, Any]]:
+def read(names: Collection[str], use: Callable[[bytes], None] | None = None) -> dict[str, dict[Any, Any]]:
     """Return those of the named sets that exist, and their members, exactly as from ``ipset save``.
+
+    ``use`` gets what the kernel sends.
 
     Raises:
         UnfamiliarError: a set cannot be read here; the tool can, or can say why not.
@@ -77,16 +80,37 @@ def read(names: Collection[str]) -> dict[str, dict[Any, Any]]:
     try:
         with NetlinkSocket(NETLINK_NETFILTER) as socket:
             for name in names:
-                try:
-                    payloads = socket.dump(request(CMD_SAVE, string_attribute(ATTR_SETNAME, name)))
-                except OSError as error:
-                    if error.errno == ENOENT:
-                        continue
-                    raise
-                _add(name, payloads, sets, members)
+                payloads = _payloads(socket, name)
+                if use is not None:
+                    use(b"".join(payloads))
+                if payloads:
+                    _add(name, payloads, sets, members)
     except (OSError, KeyError, ValueError, IndexError, struct.error) as error:
         raise UnfamiliarError(str(error)) from error
     return {"set": sets, "member": members}
+
+
+def reading_fingerprint(names: Collection[str]) -> Generator[None, None, bytes | None]:
+    """Return a hash of all that the kernel shows of the named sets, a set in a slice; None if it cannot be read."""
+    hashed = blake2b(digest_size=16)
+    try:
+        with NetlinkSocket(NETLINK_NETFILTER) as socket:
+            for name in names:
+                hashed.update(b"".join(_payloads(socket, name)))
+                yield
+    except OSError:
+        return None
+    return hashed.digest()
+
+
+def _payloads(socket: NetlinkSocket, name: str) -> list[bytes]:
+    """Return the kernel's messages about a set; none if it is absent."""
+    try:
+        return socket.dump(request(CMD_SAVE, string_attribute(ATTR_SETNAME, name)))
+    except OSError as error:
+        if error.errno == ENOENT:
+            return []
+        raise
 
 
 def _add(name: str, payloads: list[bytes], sets: dict[Any, Any], members: dict[Any, Any]) -> None:

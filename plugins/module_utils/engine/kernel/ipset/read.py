@@ -9,7 +9,7 @@ A set may have a hundred thousand members, so the code avoids work for each line
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from io import BytesIO
 from itertools import islice, repeat
 from operator import itemgetter
@@ -59,10 +59,12 @@ class Saved(NamedTuple):
         return f"\nadd {self.name} ".encode("utf-8", "surrogateescape")
 
 
-def read(names: Collection[str] | None = None, members: bool = True) -> dict[str, dict[Any, Any]]:
+def read(
+    names: Collection[str] | None = None, members: bool = True, use: Callable[[bytes], None] | None = None
+) -> dict[str, dict[Any, Any]]:
     """Return the kinds ``set`` and, with ``members``, ``member`` of all sets or of those in ``names``.
 
-    Absent sets are left out.
+    Absent sets are left out. ``use`` gets the kernel's bytes of each set, and nothing of one that only the tool reads.
 
     Raises:
         MissingError: no ipset, no kernel support, no right.
@@ -71,7 +73,7 @@ def read(names: Collection[str] | None = None, members: bool = True) -> dict[str
         from . import dump
 
         try:
-            return dump.read(names)
+            return dump.read(names, use)
         except dump.UnfamiliarError:
             pass
     items: dict[Any, Any]

@@ -10,6 +10,17 @@ counters.
 from __future__ import annotations
 
 from .connection import connect
-from .table import apply, read, read_address, read_connections, reading
+from .fingerprint import Fingerprint, reading_fingerprint
+from .table import apply, read, read_address, read_connections, read_details, reading
 
-__all__ = ["apply", "connect", "read", "read_address", "read_connections", "reading"]
+__all__ = [
+    "Fingerprint",
+    "apply",
+    "connect",
+    "read",
+    "read_address",
+    "read_connections",
+    "read_details",
+    "reading",
+    "reading_fingerprint",
+]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from errno import ESRCH
 from struct import Struct
 
@@ -54,8 +54,10 @@ def servers(socket: GenericSocket) -> Servers:
     return finished(reading_servers(socket))
 
 
-def reading_servers(socket: GenericSocket) -> Generator[None, None, Servers]:
-    """Do as :func:`servers`, in slices; all servers are of the moment of the first.
+def reading_servers(
+    socket: GenericSocket, use: Callable[[Sequence[bytes]], None] | None = None
+) -> Generator[None, None, Servers]:
+    """Do as :func:`servers`, in slices; all servers are of the moment of the first. ``use`` gets the payloads, too.
 
     Where the table can be resized, a dump meanwhile may lack servers. So it is repeated until two show the same ones.
     """
@@ -64,6 +66,8 @@ def reading_servers(socket: GenericSocket) -> Generator[None, None, Servers]:
         before, payloads = payloads, socket.dump(socket.message(Command.GET_SERVICE))
         if same_servers(before, payloads):
             break
+    if use is not None:
+        use(payloads)
     servers_read: Servers = {}
     for start in range(0, len(payloads), _A_SLICE):
         with decoding(TABLE):

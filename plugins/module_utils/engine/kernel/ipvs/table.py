@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from errno import EEXIST, ENOENT, ESRCH
 from itertools import islice
 from typing import Any
@@ -22,6 +22,7 @@ from .attributes import Command
 from .codec import pack_real, pack_server, unpack_connections, unpack_real
 from .connection import connect
 from .errors import explain
+from .fingerprint import Fingerprint
 from .limits import unfit
 
 _BATCH = 256
@@ -74,21 +75,36 @@ def read_address(key: VirtualServerKey) -> dict[str, dict[Any, Any]]:
         return {"virtual_server": servers, "real_server": dump.reals(socket, servers)}
 
 
-def reading(precise: bool | Collection[VirtualServerKey] = False) -> Generator[None, None, dict[str, dict[Any, Any]]]:
-    """Do as :func:`read`, in slices, between which the table may change.
+def read_details(of: Iterable[VirtualServerKey]) -> dict[RealServerKey, RealServer]:
+    """Return the real servers of these virtual servers in all details.
+
+    Raises:
+        MissingError: no ip_vs, or no right to read it.
+    """
+    with connect() as socket:
+        return dump.reals(socket, of)
+
+
+def reading(
+    precise: bool | Collection[VirtualServerKey] = False, fingerprint: Fingerprint | None = None
+) -> Generator[None, None, dict[str, dict[Any, Any]]]:
+    """Do as :func:`read`, in slices, between which the table may change. ``fingerprint`` becomes that of the result.
 
     All virtual servers are of one moment, and so are the real servers of each. If others were created or removed
     between two slices, the file may show a virtual server twice or not at all; netlink then reads it.
     """
     with connect() as socket:
-        servers = yield from dump.reading_servers(socket)
+        servers = yield from dump.reading_servers(socket, fingerprint.add_servers if fingerprint else None)
         wanted = set(servers) if precise is True else servers.keys() & (precise or ())
         reals: dump.Reals = {}
         if len(wanted) < len(servers):
             try:
-                reals, unclear = yield from _proc_reals(servers, wanted)
+                reals, unclear = yield from _proc_reals(servers, wanted, fingerprint)
             except (OSError, ValueError, KeyError):  # no proc file system, or another form of the file
                 reals, unclear = {}, set(servers)
+            else:
+                if fingerprint is not None and not unclear:
+                    fingerprint.end()
             if unclear:
                 reals = {key: value for key, value in reals.items() if key.server not in unclear}
                 wanted |= unclear
@@ -140,7 +156,7 @@ def _connections(socket: GenericSocket, server: VirtualServerKey) -> dict[RealSe
 
 
 def _proc_reals(
-    servers: dump.Servers, but: Collection[VirtualServerKey]
+    servers: dump.Servers, but: Collection[VirtualServerKey], fingerprint: Fingerprint | None
 ) -> Generator[None, None, tuple[dump.Reals, set[VirtualServerKey]]]:
     """Return the real servers that the file shows completely, and the virtual servers of the others.
 
@@ -157,6 +173,8 @@ def _proc_reals(
     shown: VirtualServerKey | None = None
     server: VirtualServerKey | None = None  # the shown one, if its real servers are wanted
     for piece in proc.pieces():
+        if fingerprint is not None:
+            fingerprint.add_piece(piece)
         for entry, address, port, method, weight, _active, _inactive in records.real_servers(piece):
             if entry is not shown:
                 shown = entry
