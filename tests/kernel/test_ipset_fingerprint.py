@@ -23,8 +23,11 @@ INET = ("family", "inet")
 CREATED = [
     Step("set", ADDRESSES, None, IPSet("hash:ip", (INET, ("hashsize", "1024"), ("maxelem", "65536")))),
     Step("set", PORTS, None, IPSet("bitmap:port", (("range", "0-65535"),))),
-    *[Step("member", MemberKey(ADDRESSES, f"10.96.0.{number}"), None, "") for number in range(1, 50)],
-    *[Step("member", MemberKey(PORTS, str(number)), None, "") for number in range(30000, 30050)],
+    *[
+        Step("member", MemberKey(ADDRESSES, f"10.96.{number // 256}.{number % 256}"), None, "")
+        for number in range(1, 600)
+    ],
+    *[Step("member", MemberKey(PORTS, str(number)), None, "") for number in range(30000, 30600)],
 ]
 
 
@@ -65,7 +68,7 @@ def believer() -> Iterator[Believer]:
 @pytest.mark.parametrize(
     "change",
     [
-        f"add {ADDRESSES} 10.96.1.1",
+        f"add {ADDRESSES} 10.96.9.9",
         f"del {ADDRESSES} 10.96.0.1",
         f"flush {PORTS}",
         f"destroy {PORTS}",
@@ -81,7 +84,7 @@ def test_change_by_another_process_is_read(believer: Believer, change: str) -> N
 
 
 def test_own_write_that_another_process_reverts_is_read(believer: Believer) -> None:
-    key = MemberKey(ADDRESSES, "10.96.0.77")
+    key = MemberKey(ADDRESSES, "10.96.9.77")
     believer.write([Step("member", key, None, "")])
     sh("ipset", "del", ADDRESSES, key.member)
     assert key not in believer.read()["member"]

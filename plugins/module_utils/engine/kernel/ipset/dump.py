@@ -91,13 +91,17 @@ def read(names: Collection[str], use: Callable[[bytes], None] | None = None) -> 
 
 
 def reading_fingerprint(names: Collection[str]) -> Generator[None, None, bytes | None]:
-    """Return a hash of all that the kernel shows of the named sets, a set in a slice; None if it cannot be read."""
+    """Return a hash of all that the kernel shows of the named sets, a set in a slice; None if it cannot be read.
+
+    It is that of :func:`read` of one name after the other. Each has its own socket, since the second dump of a socket
+    comes in larger packets.
+    """
     hashed = blake2b(digest_size=16)
     try:
-        with NetlinkSocket(NETLINK_NETFILTER) as socket:
-            for name in names:
+        for name in names:
+            with NetlinkSocket(NETLINK_NETFILTER) as socket:
                 hashed.update(b"".join(_payloads(socket, name)))
-                yield
+            yield
     except OSError:
         return None
     return hashed.digest()
