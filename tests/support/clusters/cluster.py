@@ -122,7 +122,8 @@ class Cluster:
 
     def lines(self, path: str, query: dict[str, str]) -> Iterator[bytes]:
         """Yield the lines of a watch until its end; the first line is empty."""
-        return Session(self.direct, Credentials()).lines(path, query, 30.0)
+        stream = Session(self.direct, Credentials()).events(path, query, 30.0, protobuf=False)
+        return (event.data for event in stream)
 
     def create(self, obj: Object) -> Object:
         """Make an object."""

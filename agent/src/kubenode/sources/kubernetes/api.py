@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests to the API: JSON documents, pages of lists, streams of watch events.
+"""Requests to the API: JSON documents, pages of lists, streams of watch events in protobuf or JSON.
 
 Every failure is raised as an ApiError.
 """
@@ -24,6 +24,7 @@ from .access import Accessor
 from .connection import Connection
 from .credentials import Credentials
 from .errors import ApiError, BrokenOffError, RefusedError, TooLargeError, UnreachableError, UnusableError
+from .event_stream import JSON, PROTOBUF, RawEvent, raw_events
 
 _USER_AGENT = f"kubenode-agent/{VERSION}"
 _READ_SECONDS = 30.0  # without a single byte of an answer
@@ -31,7 +32,6 @@ _ANSWER_SECONDS = 180.0  # for a whole page
 _CHUNK = 65536
 _MOST_PAGE = 16 << 20  # decoded, a page takes several times as much memory
 _MOST_LIST = 256 << 20  # of a list that the API does not split into pages
-_MOST_LINE = 16 << 20  # etcd holds objects of 1.5 MiB
 _MIB = 1 << 20
 _MOST_MESSAGE = 300
 _GZIP = 31  # zlib's wbits for the gzip format
@@ -68,38 +68,23 @@ class Session:
         """Send a JSON document; return the answer."""
         return self._document("POST", path, {}, json.dumps(document).encode())
 
-    def lines(self, path: str, query: Mapping[str, str], silence: float) -> Generator[bytes, None, None]:
-        """Yield the lines of a stream as they come, and an empty one when it begins.
+    def events(
+        self, path: str, query: Mapping[str, str], silence: float, *, protobuf: bool
+    ) -> Generator[RawEvent, None, None]:
+        """Yield the events of a watch as they come, and an empty one when it begins.
 
         Args:
             path: path of the resource.
             query: what to watch.
             silence: seconds without a byte after which the stream ends.
+            protobuf: prefer protobuf, half the size of JSON. The answer says which of both the API has chosen.
         """
-        response = self._send("GET", path, query, None, {})
-        parts: list[bytes] = []
-        size = 0
+        response = self._send("GET", path, query, None, {"Accept": f"{PROTOBUF}, {JSON}" if protobuf else JSON})
         try:
             if self._connection is not None:
                 self._connection.wait(silence)
-            yield b""
-            while True:
-                data = response.read1(_CHUNK)
-                if not data:
-                    break
-                head, newline, rest = data.partition(b"\n")
-                parts.append(head)
-                size += len(head)
-                if size > _MOST_LINE:
-                    raise ApiError(f"the API sends a line of more than {_MOST_LINE >> 20} MiB")
-                if not newline:
-                    continue
-                yield b"".join(parts)
-                *whole, last = rest.split(b"\n")
-                yield from whole
-                parts, size = [last], len(last)
-            if size:
-                raise BrokenOffError("the API's stream was cut off in the middle of a line")
+            yield RawEvent(b"")
+            yield from raw_events(response.read1, _is_protobuf(response))
         except (socket.timeout, TimeoutError):
             return  # the API is silent or away: the next request tells which
         except (OSError, HTTPException, ValueError) as error:
@@ -181,7 +166,7 @@ class Session:
     def _refusal(self, response: HTTPResponse) -> RefusedError:
         reason, message = "", response.reason or ""
         try:
-            status = json.loads(_body(response, _MOST_PAGE))
+            status = _status(response, _body(response, _MOST_PAGE))
             causes = (status.get("details") or {}).get("causes") or ()
             too_large = any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)
             reason = "ResourceVersionTooLarge" if too_large else str(status.get("reason") or "")
@@ -199,6 +184,19 @@ class Session:
     def _broken(self, text: str) -> ApiError:
         self.drop()
         return ApiError(text)
+
+
+def _is_protobuf(response: HTTPResponse) -> bool:
+    return response.headers.get_content_type() == PROTOBUF  # without parameters, such as stream=watch
+
+
+def _status(response: HTTPResponse, body: bytes) -> Any:
+    """Return the Status of a refusal."""
+    if not _is_protobuf(response):
+        return json.loads(body)
+    from .protobuf_objects import decode_object
+
+    return decode_object(body)
 
 
 def _body(response: HTTPResponse, most: int) -> bytes:

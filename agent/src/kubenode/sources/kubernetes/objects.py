@@ -17,7 +17,8 @@ _NO_OTHER_PROXY = f"!{SERVICE_PROXY_LABEL}"
 _NOT_HEADLESS = f"!{HEADLESS_LABEL}"
 _DROPPED = ("resourceVersion", "generation", "selfLink", "generateName", "finalizers")
 
-encode = json.JSONEncoder(separators=(",", ":")).encode
+# Sorted: an object has the same text whether it came as JSON or as protobuf, whose fields have another order.
+encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
 class Resource(NamedTuple):

@@ -13,9 +13,10 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from ...manifests.documents import ObjectKey, decode
+from ...manifests.documents import ObjectKey
 from .api import Session
 from .errors import (
     ApiError,
@@ -26,6 +27,7 @@ from .errors import (
     UnreachableError,
     UnusableError,
 )
+from .event_stream import RawEvent
 from .objects import Resource, understood
 from .store import Store
 
@@ -80,6 +82,7 @@ class Reflector(threading.Thread):
         self._continued = False  # the last requested page was not the first
         self._failures = 0
         self._limit = self._timing.page  # objects of the next page
+        self._prefers_protobuf = True  # until protobuf fails once: JSON is larger, and always works
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -119,6 +122,7 @@ class Reflector(threading.Thread):
         self._was_away |= isinstance(trouble, UnreachableError)
         if isinstance(trouble, RefusedError):
             wait = trouble.retry_after
+            self._prefers_protobuf &= trouble.status != HTTPStatus.NOT_ACCEPTABLE  # of a proxy before the API server
             # the API server does not know the version (a restored backup, another server) or the request: list
             # again
             if trouble.reason == "ResourceVersionTooLarge" or (trouble.status not in _PASSING and trouble.status < 500):
@@ -224,14 +228,14 @@ class Reflector(threading.Thread):
             "timeoutSeconds": str(max(1, int(seconds))),
         }
         events = 0
-        lines = self._session.lines(self.resource.path, query, timing.silence)
+        stream = self._session.events(self.resource.path, query, timing.silence, protobuf=self._prefers_protobuf)
         try:
-            for line in lines:
+            for event in stream:
                 if self.trouble:
                     self._tell("")
-                if not line.strip():
+                if event.is_empty:
                     continue
-                self._version = self._use(line)
+                self._version = self._use(event)
                 events += 1
                 lasted = time.monotonic() - begun
                 if lasted > timing.most_backoff:
@@ -243,7 +247,7 @@ class Reflector(threading.Thread):
                 raise
             events = 1  # no failure: if the API is away, the next request fails
         finally:
-            lines.close()
+            stream.close()
         if not events:
             if time.monotonic() - begun < timing.calm:
                 raise ApiError("the API ends every watch at once")
@@ -262,10 +266,10 @@ class Reflector(threading.Thread):
         query = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}
         self._session.get(self.resource.path, {**self.resource.selector, **query})
 
-    def _use(self, line: bytes) -> str:
+    def _use(self, raw: RawEvent) -> str:
         """Store the object of one event; return the resource version after it."""
         try:
-            event = decode(line.decode())
+            event = raw.decode()
             kind, item = event["type"], event["object"]
             if kind == "ERROR":
                 raise self._error(item)
@@ -275,6 +279,7 @@ class Reflector(threading.Thread):
             key, kept = understood(self.resource.kind, item)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             self._version = ""  # an event may be lost: list again
+            self._prefers_protobuf &= not raw.is_protobuf
             raise ApiError(f"the API sent an invalid watch event ({type(error).__name__})") from None
         if kind in ("ADDED", "MODIFIED"):
             self._store.put(key, kept)
