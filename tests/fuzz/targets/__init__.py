@@ -23,6 +23,8 @@ MODULES = {
     "watch": "api",
     "session": "api",
     "snapshot": "api",
+    "protobuf": "protobuf",
+    "frames": "protobuf",
     "http": "sockets",
     "control": "sockets",
     "netlink": "netlink",

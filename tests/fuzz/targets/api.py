@@ -22,6 +22,7 @@ from kubenode.sources.kubernetes.api import Session, decode
 from kubenode.sources.kubernetes.connection import Connection
 from kubenode.sources.kubernetes.credentials import Credentials
 from kubenode.sources.kubernetes.errors import ApiError
+from kubenode.sources.kubernetes.event_stream import RawEvent
 from kubenode.sources.kubernetes.objects import resources
 from kubenode.sources.kubernetes.reflector import Reflector
 from kubenode.sources.kubernetes.store import Store
@@ -61,8 +62,8 @@ def _session(data: bytes) -> None:
     session = _with_answer(choices.rest())
     try:
         if streaming:
-            for line in session.lines("/api/v1/services", {}, 5.0):
-                assert isinstance(line, bytes)
+            for event in session.events("/api/v1/services", {}, 5.0, protobuf=True):
+                assert isinstance(event.data, bytes)
         else:
             session.get("/api/v1/services", {"limit": "1"})
     finally:
@@ -88,7 +89,7 @@ class _Pages:
 
 
 def _watch(data: bytes) -> None:
-    """Feed a list, then watch lines: generated objects, some corrupted, and raw lines."""
+    """Feed a list, then watch events: generated objects, some corrupted, and any bytes."""
     choices = Choices(data)
     resource = choices.pick(_RESOURCES)
     store = Store(lambda: None)
@@ -110,15 +111,16 @@ def _watch(data: bytes) -> None:
         texts = [json.dumps(line, default=str).encode() for line in lines]
     except (TypeError, ValueError):
         return  # JSON cannot express the value
-    texts.append(choices.rest())
+    is_protobuf = choices.chance(2)
+    events = [*map(RawEvent, texts), RawEvent(choices.rest(), is_protobuf)]
     reflector = Reflector(resource, _Pages(pages), store, lambda: None)
     try:
         reflector._list()
     except ApiError:
         pass
-    for text in texts:
+    for event in events:
         try:
-            reflector._use(text)
+            reflector._use(event)
         except ApiError:
             pass
     store.take()
