@@ -4,7 +4,8 @@
 """Source of objects from the Kubernetes API: the standard library's HTTP and TLS, and kubenode's own list and watch.
 
 ``source`` is the agent's interface. ``reflector`` keeps one resource up to date in its own thread, through ``api`` and
-``connection``. ``kubeconfig``, ``service_account`` and ``credentials`` provide the API's address and the agent's
-identity. ``store`` holds the objects, ``snapshot`` keeps them on disk, and ``event_recorder`` sends Kubernetes Events
-about objects that cannot be served.
+``connection``. ``event_stream`` cuts a watch into events, which ``protobuf_objects`` and ``protobuf`` decode.
+``kubeconfig``, ``service_account`` and ``credentials`` provide the API's address and the agent's identity. ``store``
+holds the objects, ``snapshot`` keeps them on disk, and ``event_recorder`` sends Kubernetes Events about objects that
+cannot be served.
 """
