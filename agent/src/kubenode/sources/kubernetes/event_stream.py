@@ -38,12 +38,18 @@ class RawEvent(NamedTuple):
 
         Raises:
             ValueError: the data is malformed.
+            ApiError: the decoder cannot be loaded.
         """
-        if not self.is_protobuf:
-            return decode(self.data.decode())
-        from .protobuf_objects import decode_event  # with the first event: not before the first pass
+        return _protobuf_decoder()(self.data) if self.is_protobuf else decode(self.data.decode())
 
-        return decode_event(self.data)
+
+def _protobuf_decoder() -> Callable[[bytes], Any]:
+    """Import the decoder with the first event: not before the first pass."""
+    try:
+        from .protobuf_objects import decode_event
+    except OSError as error:  # no descriptor is free
+        raise ApiError(f"the decoder of protobuf cannot be loaded: {error.strerror}") from None
+    return decode_event
 
 
 def raw_events(read: Callable[[int], bytes], is_protobuf: bool) -> Generator[RawEvent, None, None]:

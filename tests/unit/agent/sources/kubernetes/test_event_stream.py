@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator
+from importlib.abc import MetaPathFinder
 
 import pytest
 import support.properties  # noqa: F401 - settings of hypothesis
@@ -18,12 +22,20 @@ from support.fakes.apiserver import FakeApiServer
 from support.fakes.apiserver_answers import encode
 from support.fakes.apiserver_http import Answer
 
+from kubenode.sources.kubernetes import event_stream
 from kubenode.sources.kubernetes.errors import ApiError, BrokenOffError
 from kubenode.sources.kubernetes.event_stream import RawEvent, raw_events
 
 Follow = Callable[..., WatchedSource]
 EMPTY_LIST = Answer(200, encode({"kind": "ServiceList", "metadata": {"resourceVersion": "1"}, "items": []}))
 ADDED = [event for event in CHANGES if (event.json["object"]["kind"], event.json["type"]) == ("Service", "ADDED")]
+
+
+class NoDescriptors(MetaPathFinder):
+    """Importer that finds no free descriptor."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def pieces(data: bytes, sizes: Iterator[int]) -> Callable[[int], bytes]:
@@ -123,6 +135,34 @@ def test_watch_without_usable_protobuf_uses_json(fake: FakeApiServer, follow: Fo
     watches = fake.asked(SERVICES, watch=True)
     assert [request.headers["accept"] for request in watches[1:]] == ["application/json"] * (len(watches) - 1)
     assert len(fake.asked(SERVICES)) == 2
+
+
+def test_watch_resumes_when_the_decoder_can_be_loaded(
+    fake: FakeApiServer, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No descriptor may be free when the first event comes."""
+    fails = iter([True])
+    load = event_stream._protobuf_decoder
+
+    def load_at_second_attempt() -> Callable[[bytes], object]:
+        if next(fails, False):
+            raise ApiError("the decoder of protobuf cannot be loaded: Too many open files")
+        return load()
+
+    monkeypatch.setattr(event_stream, "_protobuf_decoder", load_at_second_attempt)
+    event = ADDED[0]
+    fake.script[SERVICES] = [EMPTY_LIST, stream([event.protobuf]), stream([event.protobuf])]
+    watched = follow().complete()
+    watched.until(lambda: f"Service {event.json['object']['metadata']['name']}" in watched.names)
+    assert len(fake.asked(SERVICES)) == 1
+    assert [request.query["resourceVersion"] for request in fake.asked(SERVICES, watch=True)[:2]] == ["1", "1"]
+
+
+def test_missing_descriptor_for_the_decoder_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "kubenode.sources.kubernetes.protobuf_objects", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [NoDescriptors(), *sys.meta_path])
+    with pytest.raises(ApiError, match="cannot be loaded: Too many open files"):
+        RawEvent(ADDED[0].protobuf, True).decode()
 
 
 def test_error_event_in_protobuf_lists_again(fake: FakeApiServer, follow: Follow) -> None:
