@@ -10,11 +10,6 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.fleet import FleetError, as_data, fleet
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.fleet_html import page
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.fleet_runs import changes_as_data, compare, present, read
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.fleet_text import text
-
 DOCUMENTATION = r"""
 name: fleet_report
 short_description: Report the state of nodes as text, JSON or one HTML page
@@ -73,6 +68,17 @@ FORMATS = ("text", "json", "html")
 
 def fleet_report(collected: Any, format: str = "text", runs: str = "", time: str = "") -> str:
     """Return the report in one of the formats."""
+    # Imported here: for any filter, Ansible loads all filters of a collection, in the process of each task.
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.fleet import FleetError, as_data, fleet
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.fleet_html import page
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.fleet_runs import (
+        changes_as_data,
+        compare,
+        present,
+        read,
+    )
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.fleet_text import text
+
     if format not in FORMATS:
         raise AnsibleFilterError(
             f"kubenode.ipvs.fleet_report: format is {format!r}, expected one of {', '.join(FORMATS)}"

@@ -9,10 +9,6 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_documents import init_documents, join_documents
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_plan import plan
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings import SettingsError
-
 DOCUMENTATION = r"""
 name: kubeadm_config
 short_description: Build the configuration that kubeadm reads
@@ -88,6 +84,11 @@ def kubeadm_config(
     settings: Any, kubeadm_version: str, join: dict[str, Any] | None = None, control_plane: bool = False
 ) -> list[dict[str, Any]]:
     """Return the documents for ``kubeadm init``, or with ``join`` those for ``kubeadm join``."""
+    # Imported here: for any filter, Ansible loads all filters of a collection, in the process of each task.
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_documents import init_documents, join_documents
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_plan import plan
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings import SettingsError
+
     try:
         decided = plan(settings, kubeadm_version)
         return init_documents(decided) if join is None else join_documents(decided, join, control_plane)

@@ -10,9 +10,6 @@ from typing import Any, Callable
 from ansible.errors import AnsibleFilterError
 from ansible.utils.display import Display
 
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_plan import plan
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings import SettingsError
-
 DOCUMENTATION = r"""
 name: kubeadm_plan
 short_description: Decide which service proxy a cluster of kubeadm gets
@@ -75,6 +72,10 @@ _value:
 
 def kubeadm_plan(settings: Any, kubeadm_version: str) -> dict[str, Any]:
     """Return the proxy, its configuration, versions and warnings that follow from the settings."""
+    # Imported here: for any filter, Ansible loads all filters of a collection, in the process of each task.
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_plan import plan
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.kubeadm_settings import SettingsError
+
     try:
         decided = plan(settings, kubeadm_version)
     except SettingsError as error:

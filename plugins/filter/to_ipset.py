@@ -9,9 +9,6 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import ipset
-
 DOCUMENTATION = r"""
 name: to_ipset
 short_description: Render IP sets as the input of ipset restore
@@ -53,6 +50,10 @@ def to_ipset(sets: Any) -> str:
     Raises:
         AnsibleFilterError: an option is invalid.
     """
+    # Imported here: for any filter, Ansible loads all filters of a collection, in the process of each task.
+    from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import ipset
+
     try:
         return ipset(sets)
     except EngineError as error:

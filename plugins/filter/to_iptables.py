@@ -9,9 +9,6 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import iptables
-
 DOCUMENTATION = r"""
 name: to_iptables
 short_description: Render chains as the input of iptables-restore
@@ -62,6 +59,10 @@ def to_iptables(chains: Any, family: str = "ipv4") -> str:
     Raises:
         AnsibleFilterError: an option is invalid.
     """
+    # Imported here: for any filter, Ansible loads all filters of a collection, in the process of each task.
+    from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import iptables
+
     try:
         return iptables(chains, family)
     except EngineError as error:

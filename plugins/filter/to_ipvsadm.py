@@ -9,9 +9,6 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
-from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import ipvsadm
-
 DOCUMENTATION = r"""
 name: to_ipvsadm
 short_description: Render virtual servers as the input of ipvsadm --restore
@@ -54,6 +51,10 @@ def to_ipvsadm(services: Any) -> str:
     Raises:
         AnsibleFilterError: an option is invalid.
     """
+    # Imported here: for any filter, Ansible loads all filters of a collection, in the process of each task.
+    from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.errors import EngineError
+    from ansible_collections.kubenode.ipvs.plugins.plugin_utils.native_text import ipvsadm
+
     try:
         return ipvsadm(services)
     except EngineError as error:
