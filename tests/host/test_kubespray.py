@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support.playbooks import run_playbook
 
 ROOT = Path(__file__).parents[2]
 HOSTS = """
@@ -74,9 +74,8 @@ def inventory(tmp_path: Path) -> Path:
 
 
 def playbook(inventory: Path, *words: str | Path) -> str:
-    command = [Path(sys.executable).with_name("ansible-playbook"), "-i", inventory / "hosts.ini", *words]
     variables = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection")}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=variables, cwd=ROOT)
+    done = run_playbook(["-i", inventory / "hosts.ini", *words], ROOT, variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -105,18 +104,11 @@ def test_agent_gets_the_variables_of_the_cluster(inventory: Path) -> None:
         (role.parents[1] / name).symlink_to(ROOT / name)
     (inventory / "play.yml").write_text(PLAY)
     variables = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(inventory / "collections")}
-    command = [
-        Path(sys.executable).with_name("ansible-playbook"),
-        "-i",
-        inventory / "hosts.ini",
-        inventory / "play.yml",
-    ]
+    command = ["-i", str(inventory / "hosts.ini"), str(inventory / "play.yml")]
     command += ["-e", f"ansible_python_interpreter={sys.executable}"]
     settings = ["-e", '{"agent_proxy_config": {"ipvs": {"scheduler": "lc"}}}', "--limit", "node2"]
     for words in ([], settings):
-        done = subprocess.run(
-            [*command, *words], check=False, capture_output=True, text=True, env=variables, cwd=inventory
-        )
+        done = run_playbook([*command, *words], inventory, variables)
         assert done.returncode == 0, done.stdout + done.stderr
     fields = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "ipvs"}
     theirs = {"nodePortAddresses": [], "clusterCIDR": "10.233.64.0/18"}

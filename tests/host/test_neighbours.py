@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 from support.distributions.foreign_root import ForeignRoot
 from support.distributions.neighbours import FILES, FIREWALLD, PATHS, ROLE, render
+from support.playbooks import run_playbook
 
 # The service address is on a link with the name kube-ipvs0; this kernel may lack dummy links. A client is behind a
 # second link. A read-only /sys tells NetworkManager and networkd that there is no udev to wait for.
@@ -215,9 +215,9 @@ def test_invalid_firewalld_files_are_restored(
     (tmp_path / "play.yml").write_text(PLAY)
     registered = {"services": ["firewalld"], "contents": dict.fromkeys(PATHS), "files": dict.fromkeys(PATHS, False)}
     given = json.dumps({"prepare_node": registered, "prepare_firewalld_ports": ports})
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "inventory.json", "-e", given, "play.yml"]
+    words = ["-i", "inventory.json", "-e", given, "play.yml"]
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROLE.parents[1] / "collection")}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
+    done = run_playbook(words, tmp_path, environment)
     assert done.returncode == 2, done.stdout + done.stderr
     text = " ".join((done.stdout + done.stderr).split())
     assert message in text, text

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support.playbooks import run_playbook
 
 ROOT = Path(__file__).parents[2]
 NODES = ("n1", "n2", "n3", "n4")
@@ -40,14 +39,10 @@ def play(name: str, site: Path, *options: str) -> tuple[int, set[str], dict[str,
     hosts = {name: {"ansible_host": "127.0.0.1", "ansible_port": 1} for name in NODES}
     inventory = {"all": {"hosts": hosts, "vars": {"failing": "", "away": ""}}}
     (site / "inventory.yml").write_text(json.dumps(inventory))
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", "-i", "inventory.yml", "play.yml", *options],
-        cwd=site,
-        env={key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
-        check=False,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+    done = run_playbook(
+        ["-i", "inventory.yml", "play.yml", *options],
+        site,
+        {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
     )
     failed = dict(
         re.findall(r'^fatal: \[(\w+)\]: [A-Z]+! => \{.*?"msg": "([^"]*)"', done.stdout, re.MULTILINE | re.DOTALL)

@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from support.playbooks import run_playbook
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
 FAILED = re.compile(r"^fatal: \[(\w+)\]: (FAILED|UNREACHABLE)! => (\{.*\})$", re.MULTILINE)
@@ -33,14 +35,10 @@ def converge(site: Path, state_files: dict[str, str | None], *options: str) -> d
         hosts[name] = {"ansible_host": "127.0.0.1", "ansible_port": 1, **({"state_file": file} if file else {})}
     (site / "inventory.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
-    done = subprocess.run(
-        [PROGRAMS / "ansible-playbook", "-i", "inventory.yml", "kubenode.ipvs.converge", *options],
-        cwd=site,
-        env={**environment, "PWD": str(site), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection")},
-        check=False,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+    done = run_playbook(
+        ["-i", "inventory.yml", "kubenode.ipvs.converge", *options],
+        site,
+        {**environment, "PWD": str(site), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection")},
     )
     return {name: (how, json.loads(result)["msg"]) for name, how, result in FAILED.findall(done.stdout)}
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.playbooks import run_playbook
 
 ROOT = Path(__file__).parents[2]
 NODES = ["n1", "n2", "n3"]
@@ -30,13 +31,10 @@ def site(tmp_path: Path) -> Path:
 
 def play(site: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the playbook."""
-    return subprocess.run(
-        [Path(sys.executable).with_name("ansible-playbook"), "-i", "inventory.yml", "kubenode.ipvs.verify", *options],
-        cwd=site,
-        env={**os.environ, "PWD": str(site), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection")},
-        check=False,
-        capture_output=True,
-        text=True,
+    return run_playbook(
+        ["-i", "inventory.yml", "kubenode.ipvs.verify", *options],
+        site,
+        {**os.environ, "PWD": str(site), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection")},
     )
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.fakes.certificates import Authority
+from support.playbooks import run_playbook
 
 from kubenode.sources.kubernetes.kubeconfig import Kubeconfig
 
@@ -55,8 +55,9 @@ SERVER = "https://127.0.0.1:6443"
 class Site:
     """An inventory of Kubespray, a file in place of its cluster, and this machine as the node."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, collections: Path) -> None:
         self.directory = directory
+        self.collections = collections
         self.state = directory / "cluster"
         self.kubelet = directory / "kubelet.conf"
         self.kubeconfig = directory / "kubeconfig"
@@ -64,16 +65,6 @@ class Site:
         (directory / "hosts.ini").write_text(HOSTS)
         (directory / "ca.crt").write_bytes(self.authority.pem)
         self.write_kubelet({"certificate-authority": "ca.crt"})
-        # The role as it is, with one more file of tasks.
-        role = directory / "collections/ansible_collections/kubenode/ipvs/roles/agent"
-        (role / "tasks").mkdir(parents=True)
-        for name in ("defaults", "vars", "meta", "templates", "files"):
-            (role / name).symlink_to(ROOT / "roles/agent" / name)
-        for file in (ROOT / "roles/agent/tasks").iterdir():
-            (role / "tasks" / file.name).symlink_to(file)
-        (role / "tasks/only_credentials.yml").write_text(CREDENTIALS)
-        for name in ("plugins", "meta", "galaxy.yml"):
-            (role.parents[1] / name).symlink_to(ROOT / name)
 
     def write_kubelet(self, cluster: dict[str, str]) -> None:
         """Write the kubelet's kubeconfig with fields of its cluster."""
@@ -106,29 +97,18 @@ class Site:
             **(variables or {}),
         }
         (self.directory / "play.yml").write_text(PLAY.format(entry=entry))
-        done = subprocess.run(
-            [
-                Path(sys.executable).with_name("ansible-playbook"),
-                "--inventory=hosts.ini",
-                "--extra-vars",
-                json.dumps(given),
-                "play.yml",
-                "--diff",
-                *options,
-            ],
-            cwd=self.directory,
-            env={
+        done = run_playbook(
+            ["--inventory=hosts.ini", "--extra-vars", json.dumps(given), "play.yml", "--diff", *options],
+            self.directory,
+            {
                 **os.environ,
-                "ANSIBLE_COLLECTIONS_PATH": str(self.directory / "collections"),
+                "ANSIBLE_COLLECTIONS_PATH": str(self.collections),
                 "ANSIBLE_NOCOLOR": "1",
                 "ANSIBLE_PIPELINING": "1",
                 "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
                 "FAKE_CLUSTER": str(self.state),
                 **environment,
             },
-            capture_output=True,
-            text=True,
-            check=False,
         )
         return done.returncode, " ".join((done.stdout + done.stderr).split())
 
@@ -143,9 +123,25 @@ class Site:
         return sorted(json.loads(self.state.read_text()).keys() - {"rbac"}) if self.state.exists() else []
 
 
+@pytest.fixture(scope="module")
+def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with the role as it is, and one more file of tasks."""
+    directory = tmp_path_factory.mktemp("collections")
+    role = directory / "ansible_collections/kubenode/ipvs/roles/agent"
+    (role / "tasks").mkdir(parents=True)
+    for name in ("defaults", "vars", "meta", "templates", "files"):
+        (role / name).symlink_to(ROOT / "roles/agent" / name)
+    for file in (ROOT / "roles/agent/tasks").iterdir():
+        (role / "tasks" / file.name).symlink_to(file)
+    (role / "tasks/only_credentials.yml").write_text(CREDENTIALS)
+    for name in ("plugins", "meta", "galaxy.yml"):
+        (role.parents[1] / name).symlink_to(ROOT / name)
+    return directory
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def site(tmp_path: Path, collections: Path) -> Site:
+    return Site(tmp_path, collections)
 
 
 def test_credentials_are_predicted_made_once_and_revoked(site: Site) -> None:

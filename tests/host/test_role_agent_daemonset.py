@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from support.containers import kubectl
+from support.playbooks import run_playbook
 
 ROOT = Path(__file__).parents[2]
 KUBECTL = ROOT / "tests/support/fakes/kubectl_kustomize"
@@ -45,11 +45,10 @@ class Cluster:
             "agent_unit_file": str(self.unit),
             **variables,
         }
-        playbook = Path(sys.executable).with_name("ansible-playbook")
-        done = subprocess.run(
-            [playbook, "--inventory=n1,", "--extra-vars", json.dumps(given), "play.yml", *options],
-            cwd=self.directory,
-            env={
+        done = run_playbook(
+            ["--inventory=n1,", "--extra-vars", json.dumps(given), "play.yml", *options],
+            self.directory,
+            {
                 **os.environ,
                 "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection"),
                 "ANSIBLE_NOCOLOR": "1",
@@ -60,9 +59,6 @@ class Cluster:
                 "REAL_KUBECTL": str(kubectl.program()),
                 "TMPDIR": str(self.directory / "tmp"),
             },
-            capture_output=True,
-            text=True,
-            check=False,
         )
         return done.returncode, " ".join((done.stdout + done.stderr).split())
 

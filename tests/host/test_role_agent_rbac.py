@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.playbooks import run_playbook
 
 ROOT = Path(__file__).parents[2]
 PLAY = """
@@ -41,17 +41,10 @@ class Cluster:
             "ansible_python_interpreter": sys.executable,
             "agent_kubectl": [kubectl, "--context", "there"],
         }
-        done = subprocess.run(
-            [
-                Path(sys.executable).with_name("ansible-playbook"),
-                "--inventory=n1,n2,n3,",
-                "--extra-vars",
-                json.dumps(given),
-                "play.yml",
-                *options,
-            ],
-            cwd=self.directory,
-            env={
+        done = run_playbook(
+            ["--inventory=n1,n2,n3,", "--extra-vars", json.dumps(given), "play.yml", *options],
+            self.directory,
+            {
                 **os.environ,
                 "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection"),
                 "ANSIBLE_NOCOLOR": "1",
@@ -59,9 +52,6 @@ class Cluster:
                 "FAKE_CLUSTER": str(self.state),
                 **environment,
             },
-            capture_output=True,
-            text=True,
-            check=False,
         )
         return done.returncode, done.stdout + done.stderr
 

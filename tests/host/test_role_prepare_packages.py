@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.distributions.foreign_packages import FAMILIES, UNCHECKED, Package
 from support.distributions.foreign_root import ForeignRoot
+from support.playbooks import run_playbook
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = {"ipset": "ipset", "ipvsadm": "ipvsadm", "conntrack-tools": "conntrack", "kmod": "modprobe"}
@@ -72,17 +71,8 @@ def test_prepare_installs_all_commands_without_network(key: str, iptables: str, 
 
 def _play(directory: Path, *options: str) -> str:
     given = json.dumps({"prepare_packages_directory": str(directory / "packages")})
-    command = [
-        str(Path(sys.executable).with_name("ansible-playbook")),
-        "-i",
-        "inventory.json",
-        "-e",
-        given,
-        "play.yml",
-        *options,
-    ]
+    words = ["-i", "inventory.json", "-e", given, "play.yml", *options]
     plain = {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection"), "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
-    environment = {**os.environ, **plain}
-    done = subprocess.run(command, cwd=directory, env=environment, check=False, capture_output=True, text=True)
+    done = run_playbook(words, directory, {**os.environ, **plain})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

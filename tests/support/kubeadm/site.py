@@ -8,17 +8,21 @@ A fake with recorded answers replaces kubeadm and kubectl, and a minimal role re
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import re
-import subprocess
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 from support.fakes import kubeadm as fake_kubeadm
 from support.kubeadm.answers import said
+from support.playbooks import run_playbook
 
 ROOT = Path(__file__).parents[3]
 _, ENDPOINT, TOKEN, HASH = re.split(r" --\S+ | join ", said("token-create").strip())
@@ -62,6 +66,19 @@ AGENT = """
 """
 
 
+@functools.cache
+def collections() -> Path:
+    """Return a directory with the role kubeadm, and the minimal role agent; it is removed at the end."""
+    directory = Path(tempfile.mkdtemp(prefix="kubeadm-collections-"))
+    atexit.register(shutil.rmtree, directory)
+    collection = directory / "ansible_collections/kubenode/ipvs"
+    (collection / "roles/agent/tasks").mkdir(parents=True)
+    for name in ("meta", "plugins", "galaxy.yml", "roles/kubeadm"):
+        (collection / name).symlink_to(ROOT / name)
+    (collection / "roles/agent/tasks/main.yml").write_text(AGENT)
+    return directory
+
+
 class Site:
     """Three nodes in a directory: two for the control plane, one worker."""
 
@@ -71,19 +88,12 @@ class Site:
         fake_kubeadm.install(directory / "bin")
         for name in NODES:
             (directory / name).mkdir()
-        self._collection(directory / "collections/ansible_collections/kubenode/ipvs")
         host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         children = {"control_plane": {"hosts": {"n1": {}, "n2": {}}}}
         inventory = {"all": {"hosts": {name: dict(host) for name in NODES}, "children": children}}
         (directory / "inventory.yml").write_text(yaml.safe_dump(inventory, sort_keys=False))
         (directory / "play.yml").write_text(PLAY)
         (directory / "check.yml").write_text(PLAY.replace("serial: 1", "serial: 1\n  check_mode: true"))
-
-    def _collection(self, directory: Path) -> None:
-        (directory / "roles/agent/tasks").mkdir(parents=True)
-        for name in ("meta", "plugins", "galaxy.yml", "roles/kubeadm"):
-            (directory / name).symlink_to(ROOT / name)
-        (directory / "roles/agent/tasks/main.yml").write_text(AGENT)
 
     def run(self, *options: str, play: str = "play.yml", **variables: Any) -> Run:
         """Run the role on all nodes, unless the options limit them; ``check.yml`` is the play in check mode."""
@@ -96,25 +106,16 @@ class Site:
             "kubeadm_agent": False,
             **variables,
         }
-        command = [
-            Path(sys.executable).with_name("ansible-playbook"),
-            "-i",
-            "inventory.yml",
-            "--extra-vars",
-            json.dumps(given),
-            play,
-        ]
         environment = {
             **os.environ,
-            "ANSIBLE_COLLECTIONS_PATH": str(self.directory / "collections"),
+            "ANSIBLE_COLLECTIONS_PATH": str(collections()),
             "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml",
             "ANSIBLE_PIPELINING": "true",
             "ANSIBLE_LOCAL_TEMP": str(self.directory / "temporary"),
             "ANSIBLE_REMOTE_TEMP": str(self.directory / "temporary"),
         }
-        done = subprocess.run(
-            [*command, *options], cwd=self.directory, env=environment, check=False, capture_output=True, text=True
-        )
+        words = ["-i", "inventory.yml", "--extra-vars", json.dumps(given), play, *options]
+        done = run_playbook(words, self.directory, environment)
         text = " ".join((done.stdout + done.stderr).split())  # Ansible wraps messages
         recap = [line.split() for line in done.stdout.partition("PLAY RECAP")[2].splitlines() if "changed=" in line]
         return Run(done.returncode, text, {words[0]: int(words[3].partition("=")[2]) for words in recap})
