@@ -13,20 +13,23 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE = 120.0  # seconds
+PATIENCE = 300.0  # seconds
 
 
 def eventually(condition: Callable[[], Any], seconds: float = PATIENCE, pause: float = 0.02) -> Any:
     """Return the first true answer of the condition; fail if none comes within ``seconds``.
 
-    ``seconds`` is at least PATIENCE.
+    ``seconds`` is at least PATIENCE. The pauses are at least ``pause``, and as long as the condition takes: a condition
+    that starts programs leaves half of the processor to the work that it waits for.
     """
     seconds = max(seconds, PATIENCE)
     end = time.monotonic() + seconds
     while True:
+        begun = time.monotonic()
         answer = condition()
         if answer:
             return answer
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end:
             raise AssertionError(f"not within {seconds:.0f} s: {condition.__doc__ or condition}")
-        time.sleep(pause)
+        time.sleep(max(pause, now - begun))
