@@ -52,6 +52,7 @@ class Cluster:
                 **os.environ,
                 "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collection"),
                 "ANSIBLE_NOCOLOR": "1",
+                "ANSIBLE_PIPELINING": "1",
                 "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
                 "FAKE_CLUSTER": str(self.state),
                 "FAKE_ROLLOUT": rollout,
