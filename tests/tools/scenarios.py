@@ -99,9 +99,12 @@ def run(lab: str, arguments: list[str]) -> tuple[int, list[str]]:
         **({"KUBENODE_KERNEL": KERNELS[lab]} if lab in KERNELS else {}),
         "MOLECULE_EPHEMERAL_DIRECTORY": str(Path(".cache/molecule", lab).resolve()),
     }
-    # Molecule skips `create` if an interrupted run recorded it as done. Then nodes may be missing or used.
+    # Molecule skips `create` if an interrupted run recorded it as done. Then nodes may be missing or used. This is what
+    # `molecule destroy` does, without the seconds that molecule and Ansible take for it.
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(["molecule", "destroy"], check=True, env=environment, **quiet)
+    subprocess.run(["molecule/lab/lab", "down", lab], check=True, **quiet)
+    for name in ("state.yml", "inventory/lab.yml"):
+        Path(environment["MOLECULE_EPHEMERAL_DIRECTORY"], name).unlink(missing_ok=True)
     lines = []
     command = ["molecule", "test", "--report", *arguments]
     with subprocess.Popen(
