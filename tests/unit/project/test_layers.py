@@ -63,7 +63,7 @@ ARROWS: dict[str, set[str]] = {
     "agent.daemon.loop": set(),
     "agent.daemon.memory": {"agent.daemon.loop"},
     "agent.daemon.tools": {"engine.kernel"},
-    "agent.daemon.pass_result": {"engine.kernel", "engine.model", "engine.plan"},
+    "agent.daemon.pass_result": {"engine.errors", "engine.kernel", "engine.model", "engine.plan"},
     "agent.daemon.interfaces": {
         "agent.daemon.inputs", "agent.daemon.loop", "agent.daemon.pass_result", "agent.daemon.sync", "agent.log",
     },
