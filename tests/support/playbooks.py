@@ -110,7 +110,8 @@ def _become(request: Mapping[str, Any], packed: str) -> None:
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
-    local = constants.config.get_config_value("DEFAULT_LOCAL_TMP")
+    # Its default is a template of other settings.
+    local = constants.config.get_config_value("DEFAULT_LOCAL_TMP", variables=vars(constants))
     constants.DEFAULT_LOCAL_TMP = local
     os.symlink(packed, f"{local}/ansiballz_cache")
     sys.argv = ["ansible-playbook", *request["arguments"]]
