@@ -23,7 +23,7 @@ class BelievedState:
     """Items that the kernel is believed to hold.
 
     ``owned`` are the agent's keys, ``others`` maps the keys of other owners to their names. ``written`` are the keys
-    written since :meth:`begin_reading`, None if no reading in slices goes on.
+    written since :meth:`begin_reading`, None once that reading has corrected the items.
     """
 
     def __init__(self) -> None:
@@ -31,6 +31,11 @@ class BelievedState:
         self.owned: dict[str, set[Any]] = {}
         self.others: dict[str, dict[Any, str]] = {}
         self.written: dict[str, set[Any]] | None = None
+
+    @property
+    def is_corrected(self) -> bool:
+        """Tell whether the last reading has corrected the items: it goes on, or has ended unfinished, if not."""
+        return self.written is None
 
     def begin_reading(self) -> dict[str, set[Any]]:
         """Track writes from now on; return the set of them, which tells this reading from a later one."""

@@ -116,10 +116,11 @@ class Reconciler:
     def full(self) -> PassResult:
         """Compare everything with the kernel and repair it."""
         start = self._clock()
-        known, self.known, self._believed.written = self.known, False, None
+        known, is_corrected = self.known, self._believed.is_corrected
+        self.known, self._believed.written = False, None
         kept = self._kept()
         with self.ledger.locked():
-            self._believed.items = finished(self._reading(known), self.progress)
+            self._believed.items = finished(self._reading(known and is_corrected), self.progress)
             report = self._pass(self.ledger.open(), self._believed.items, self.want, None, start)
             self._believed.release(self.ledger.open(), self.want)
             self._end_adoption(report)
@@ -131,8 +132,8 @@ class Reconciler:
         Return None if a call in between made it needless. Only the last slice takes the node's lock.
         """
         start, believed = self._clock(), self._believed
+        looking = self._looking(believed.is_corrected)
         written = believed.begin_reading()
-        looking = self._looking()
         while True:
             try:
                 next(looking)
@@ -181,18 +182,21 @@ class Reconciler:
         self.pending = others
         return report
 
-    def _looking(self) -> Generator[None, None, Differences]:
-        have = yield from self._reading(known=True)
+    def _looking(self, is_corrected: bool) -> Generator[None, None, Differences]:
+        have = yield from self._reading(is_corrected)
         return (yield from differing(have, self._believed.items, self.want))
 
-    def _reading(self, known: bool) -> Generator[None, None, State]:
-        """Read the ledger, then the node. A claim between two slices adds the item to its owner's."""
+    def _reading(self, is_corrected: bool) -> Generator[None, None, State]:
+        """Read the ledger, then the node. A claim between two slices adds the item to its owner's.
+
+        If the believed items were corrected by the reading before, this one decodes only what has changed since.
+        """
         self._read_owners(self.ledger.open())
         if not self.policy.adopt and self.ledger.open().is_adoption_asked(OWNER):
             self.policy = self.policy._replace(adopt=True)
         yield
         keys = keys_to_read(self._believed.owned, self.policy.adopt)
-        return (yield from self._node.reading(self.want, keys, self._believed.items if known else None))
+        return (yield from self._node.reading(self.want, keys, self._believed.items if is_corrected else None))
 
     def _read_owners(self, ledger: Ledger) -> None:
         """Read the owners of items, if another process has written to the ledger."""
