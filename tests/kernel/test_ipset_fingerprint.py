@@ -10,15 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 from support.processes.namespace import sh
+from support.tables.believer import Believer
 
-from kubenode.engine.kernel import finished, ipset
-from kubenode.engine.model import State
+from kubenode.engine.kernel import ipset
 from kubenode.engine.model.ipset import IPSet, MemberKey
 from kubenode.engine.plan import Step
 from kubenode.engine.proxy.ipset_table import IpsetTable
 
-ADDRESSES, PORTS, ABSENT, TIMED = "KUBE-TEST-A", "KUBE-TEST-P", "KUBE-TEST-NONE", "KUBE-TEST-T"
-NAMES = [ADDRESSES, PORTS, ABSENT]
+ADDRESSES, PORTS, ABSENT = "KUBE-TEST-A", "KUBE-TEST-P", "KUBE-TEST-NONE"
 INET = ("family", "inet")
 CREATED = [
     Step("set", ADDRESSES, None, IPSet("hash:ip", (INET, ("hashsize", "1024"), ("maxelem", "65536")))),
@@ -31,37 +30,17 @@ CREATED = [
 ]
 
 
-class Believer:
-    """A service proxy's part of a comparison: it believes what it has read or written last."""
-
-    def __init__(self) -> None:
-        self.table = IpsetTable()
-        self.names = list(NAMES)
-        self.believed: State = {"set": {}, "member": {}}
-        self.write(CREATED)
-        self.read()
-        assert self.reads_nothing()
-
-    def write(self, steps: list[Step]) -> None:
-        assert self.table.apply(steps).failed == []
-        for step in steps:
-            self.believed[step.kind].pop(step.key, None)
-            if step.after is not None:
-                self.believed[step.kind][step.key] = step.after
-
-    def read(self) -> State:
-        self.believed = finished(self.table.reading(self.names, self.believed))
-        return self.believed
-
-    def reads_nothing(self) -> bool:
-        """Tell whether a reading returns the believed items themselves."""
-        before = dict(self.believed)
-        return all(self.read()[kind] is items for kind, items in before.items())
+@pytest.fixture
+def names() -> list[str]:
+    return [ADDRESSES, PORTS, ABSENT]
 
 
 @pytest.fixture
-def believer() -> Iterator[Believer]:
-    yield Believer()
+def believer(names: list[str]) -> Iterator[Believer]:
+    table = IpsetTable()
+    started = Believer(table.apply, lambda believed: table.reading(names, believed), CREATED)
+    assert started.reads_nothing()
+    yield started
     sh("ipset", "destroy")
 
 
@@ -77,10 +56,10 @@ def believer() -> Iterator[Believer]:
         f"create {ABSENT} hash:ip timeout 7",
     ],
 )
-def test_change_by_another_process_is_read(believer: Believer, change: str) -> None:
+def test_change_by_another_process_is_read(believer: Believer, names: list[str], change: str) -> None:
     sh("ipset", *change.split())
-    assert believer.read() == ipset.read(NAMES)
-    assert believer.read() == ipset.read(NAMES)
+    assert believer.read() == ipset.read(names)
+    assert believer.read() == ipset.read(names)
 
 
 def test_own_write_that_another_process_reverts_is_read(believer: Believer) -> None:
@@ -91,22 +70,16 @@ def test_own_write_that_another_process_reverts_is_read(believer: Believer) -> N
     assert believer.reads_nothing()
 
 
-def test_other_names_are_read(believer: Believer) -> None:
-    believer.names.remove(PORTS)
+def test_other_names_are_read(believer: Believer, names: list[str]) -> None:
+    names.remove(PORTS)
     assert believer.read() == ipset.read([ADDRESSES])
-    believer.names.append(PORTS)
-    assert believer.read() == ipset.read(NAMES)
+    names.append(PORTS)
+    assert believer.read() == ipset.read(names)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_write_between_slices_is_read_next_time(believer: Believer, seed: int) -> None:
+def test_write_between_slices_is_read_next_time(believer: Believer, names: list[str], seed: int) -> None:
     dice = random.Random(seed)
     for number in range(20):
-        key = MemberKey(ADDRESSES, f"10.97.0.{number}")
-        slices = believer.table.reading(NAMES, believer.believed)
-        for _slice in range(dice.randrange(4)):
-            next(slices, None)
-        believer.write([Step("member", key, None, "")])
-        for _slice in slices:
-            pass
-        assert believer.read() == ipset.read(NAMES)
+        believer.read_beside([Step("member", MemberKey(ADDRESSES, f"10.97.0.{number}"), None, "")], dice.randrange(4))
+        assert believer.read() == ipset.read(names)

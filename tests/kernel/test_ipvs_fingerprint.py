@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import random
 import socket
-from typing import Any
 
 import pytest
 from support.processes.namespace import sh
+from support.tables.believer import Believer
 from support.waiting import eventually
 
-from kubenode.engine.kernel import finished, ipvs
-from kubenode.engine.model import State
+from kubenode.engine.kernel import ipvs
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
 from kubenode.engine.plan import Step
 from kubenode.engine.proxy import ipvs_table
@@ -30,37 +29,13 @@ CREATED = [
 ]
 
 
-class Believer:
-    """A service proxy's part of a comparison: it believes what it has read or written last."""
-
-    def __init__(self) -> None:
-        self.table = IpvsTable(False)
-        self.believed: State = {"virtual_server": {}, "real_server": {}}
-        self.write(CREATED)
-        self.read()
-        eventually(self.reads_nothing)
-
-    def write(self, steps: list[Step]) -> None:
-        assert self.table.apply(steps).failed == []
-        for step in steps:
-            self.believed[step.kind].pop(step.key, None)
-            if step.after is not None:
-                self.believed[step.kind][step.key] = step.after
-
-    def read(self) -> State:
-        self.believed = finished(self.table.reading({"virtual_server": dict.fromkeys(SERVERS)}, self.believed))
-        return self.believed
-
-    def reads_nothing(self) -> bool:
-        """Tell whether a reading returns the believed items themselves."""
-        before = dict(self.believed)
-        return all(self.read()[kind] is items for kind, items in before.items())
-
-
 @pytest.fixture
 def believer(monkeypatch: pytest.MonkeyPatch) -> Believer:
     monkeypatch.setattr(ipvs_table, "_A_TURN", 2)
-    return Believer()
+    table, want = IpvsTable(False), {"virtual_server": dict.fromkeys(SERVERS)}
+    started = Believer(table.apply, lambda believed: table.reading(want, believed), CREATED)
+    eventually(started.reads_nothing)  # Linux 7 resizes a new table in the background, which is a change
+    return started
 
 
 @pytest.mark.parametrize(
@@ -103,7 +78,7 @@ def test_connections_are_no_change(believer: Believer) -> None:
         assert sum(map(sum, ipvs.read_connections().values())) >= len(clients)
         return believer.reads_nothing()
 
-    eventually(reads_nothing_after_connection)  # Linux 7 resizes a new table in the background, which is a change
+    eventually(reads_nothing_after_connection)
     for client in clients:
         client.close()
 
@@ -121,10 +96,5 @@ def test_write_between_slices_is_read_next_time(believer: Believer, seed: int) -
     for _round in range(20):
         weight, key = dice.randrange(1, 100), dice.choice(REALS)
         step = Step("real_server", key, believer.believed["real_server"][key], RealServer(weight))
-        slices: Any = believer.table.reading({"virtual_server": {}}, believer.believed)
-        for _slice in range(dice.randrange(4)):
-            next(slices, None)
-        believer.write([step])
-        for _slice in slices:
-            pass
+        believer.read_beside([step], dice.randrange(4))
         assert believer.read() == ipvs.read(precise=True)
