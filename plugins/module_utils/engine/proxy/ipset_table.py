@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets that a service proxy decodes again only after one has changed: that takes ten times as long as reading."""
+"""Sets that a service proxy decodes again only after one has changed."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from ..model import State
@@ -32,6 +31,7 @@ class IpsetTable:
             MissingError: no ipset, no kernel support, no right.
         """
         from ..kernel import ipset
+        from ..kernel.fingerprint import Fingerprint
 
         ordered = sorted(names)
         if believed is not None and self._fingerprint is not None:
@@ -39,20 +39,14 @@ class IpsetTable:
             if present is not None and present == self._fingerprint:
                 return {kind: believed.get(kind, {}) for kind in _KINDS}
         have: State = {kind: {} for kind in _KINDS}
-        hashed, parts, writes = blake2b(digest_size=16), 0, self._writes
-
-        def use(part: bytes) -> None:
-            nonlocal parts
-            parts += 1
-            hashed.update(part)
-
-        self._fingerprint = None
+        writes, current, self._fingerprint = self._writes, Fingerprint(), None
         for name in ordered:
-            for kind, items in ipset.read([name], use=use).items():
+            for kind, items in ipset.read([name], use=current.add).items():
                 have[kind].update(items)
             yield
-        if self._writes == writes and parts == len(ordered):
-            self._fingerprint = hashed.digest()
+        if self._writes == writes and current.parts == len(ordered):  # the tool reads some sets, and adds nothing
+            current.end()
+            self._fingerprint = current.value
         return have
 
     def apply(self, steps: list[Step], keep_going: bool = False) -> Result:

@@ -50,7 +50,7 @@ class IpvsTable:
             is_unchanged = present is not None and present == self._fingerprint
             if is_unchanged and ipvs.read_details(turn).items() <= same["real_server"].items():
                 return same
-        writes, current = self._writes, ipvs.Fingerprint()
+        writes, current = self._writes, ipvs.IpvsFingerprint()
         have = yield from ipvs.reading(turn, current)
         if self._writes == writes:
             self._fingerprint = current.value

@@ -12,12 +12,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Generator, Iterator
 from errno import ENOENT
-from hashlib import blake2b
 from socket import inet_ntop
 from struct import Struct
 from typing import Any
 
 from ...model.ipset import IPSet, MemberKey
+from ..fingerprint import Fingerprint
 from ..netlink import AF_INET, AF_INET6, NETLINK_NETFILTER, NetlinkSocket, attributes, string_attribute
 from ..nfnetlink.protocol import HEADER_BYTES
 from .protocol import (
@@ -96,15 +96,16 @@ def reading_fingerprint(names: Collection[str]) -> Generator[None, None, bytes |
     It is that of :func:`read` of one name after the other. Each has its own socket, since the second dump of a socket
     comes in larger packets.
     """
-    hashed = blake2b(digest_size=16)
+    fingerprint = Fingerprint()
     try:
         for name in names:
             with NetlinkSocket(NETLINK_NETFILTER) as socket:
-                hashed.update(b"".join(_payloads(socket, name)))
+                fingerprint.add(b"".join(_payloads(socket, name)))
             yield
     except OSError:
         return None
-    return hashed.digest()
+    fingerprint.end()
+    return fingerprint.value
 
 
 def _payloads(socket: NetlinkSocket, name: str) -> list[bytes]:

@@ -10,11 +10,11 @@ counters.
 from __future__ import annotations
 
 from .connection import connect
-from .fingerprint import Fingerprint, reading_fingerprint
+from .fingerprint import IpvsFingerprint, reading_fingerprint
 from .table import apply, read, read_address, read_connections, read_details, reading
 
 __all__ = [
-    "Fingerprint",
+    "IpvsFingerprint",
     "apply",
     "connect",
     "read",

@@ -1,17 +1,17 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fingerprint of the IPVS table: tell without decoding it whether another process has changed it.
+"""Fingerprint of the IPVS table, which traffic does not change.
 
-A table of 5,000 virtual servers takes ten times as long to decode as to read. Traffic does not change the fingerprint.
+With 5,000 virtual servers of 5 real servers, it takes a quarter of the time of decoding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from hashlib import blake2b
 
 from ..decoding import decoding
+from ..fingerprint import Fingerprint
 from . import dump, proc
 from .attributes import Command, Service
 from .codec import body
@@ -25,21 +25,14 @@ _TITLE = "IP Virtual Server "  # its line has the size of the connection table, 
 _HEAD_BYTES = 4
 
 
-class Fingerprint:
-    """Hash of what the kernel shows, fed in the kernel's order.
-
-    ``value`` is None until :meth:`end`, and stays None if the file does not show the whole table.
-    """
-
-    def __init__(self) -> None:
-        self.value: bytes | None = None
-        self._hash = blake2b(digest_size=16)
+class IpvsFingerprint(Fingerprint):
+    """Hash of virtual servers and real servers, without counters and numbers of connections."""
 
     def add_servers(self, payloads: Sequence[bytes]) -> None:
         """Add a dump of all virtual servers."""
         without = -counter_bytes(payloads[0]) if payloads else None
         for payload in payloads:
-            self._hash.update(payload[:without])
+            self.add(payload[:without])
 
     def add_piece(self, text: str) -> None:
         """Add a piece of the file."""
@@ -48,11 +41,7 @@ class Fingerprint:
             for line in text.split("\n")
             if not line.startswith(_TITLE)
         ]
-        self._hash.update("\n".join(lines).encode("ascii"))
-
-    def end(self) -> None:
-        """Set the value."""
-        self.value = self._hash.digest()
+        self.add("\n".join(lines).encode("ascii"))
 
 
 def reading_fingerprint() -> Generator[None, None, bytes | None]:
@@ -61,7 +50,7 @@ def reading_fingerprint() -> Generator[None, None, bytes | None]:
     Raises:
         MissingError: no ip_vs, or no right to read it.
     """
-    fingerprint = Fingerprint()
+    fingerprint = IpvsFingerprint()
     with connect() as socket:
         with decoding(dump.TABLE):
             fingerprint.add_servers(socket.dump(socket.message(Command.GET_SERVICE)))

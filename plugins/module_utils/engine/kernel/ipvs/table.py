@@ -22,7 +22,7 @@ from .attributes import Command
 from .codec import pack_real, pack_server, unpack_connections, unpack_real
 from .connection import connect
 from .errors import explain
-from .fingerprint import Fingerprint
+from .fingerprint import IpvsFingerprint
 from .limits import unfit
 
 _BATCH = 256
@@ -86,7 +86,7 @@ def read_details(of: Iterable[VirtualServerKey]) -> dict[RealServerKey, RealServ
 
 
 def reading(
-    precise: bool | Collection[VirtualServerKey] = False, fingerprint: Fingerprint | None = None
+    precise: bool | Collection[VirtualServerKey] = False, fingerprint: IpvsFingerprint | None = None
 ) -> Generator[None, None, dict[str, dict[Any, Any]]]:
     """Do as :func:`read`, in slices, between which the table may change. ``fingerprint`` becomes that of the result.
 
@@ -102,9 +102,8 @@ def reading(
                 reals, unclear = yield from _proc_reals(servers, wanted, fingerprint)
             except (OSError, ValueError, KeyError):  # no proc file system, or another form of the file
                 reals, unclear = {}, set(servers)
-            else:
-                if fingerprint is not None and not unclear:
-                    fingerprint.end()
+            if fingerprint is not None and not unclear:
+                fingerprint.end()
             if unclear:
                 reals = {key: value for key, value in reals.items() if key.server not in unclear}
                 wanted |= unclear
@@ -156,7 +155,7 @@ def _connections(socket: GenericSocket, server: VirtualServerKey) -> dict[RealSe
 
 
 def _proc_reals(
-    servers: dump.Servers, but: Collection[VirtualServerKey], fingerprint: Fingerprint | None
+    servers: dump.Servers, but: Collection[VirtualServerKey], fingerprint: IpvsFingerprint | None
 ) -> Generator[None, None, tuple[dump.Reals, set[VirtualServerKey]]]:
     """Return the real servers that the file shows completely, and the virtual servers of the others.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubenode.engine.kernel.ipvs.fingerprint import Fingerprint
+from kubenode.engine.kernel.ipvs.fingerprint import IpvsFingerprint
 
 SHOWN = """\
 IP Virtual Server version 1.2.1 (size=4096)
@@ -20,7 +20,7 @@ TCP  0A600001:0050 rr  persistent 30000 FFFFFFFF
 
 
 def value(text: str, pieces: int = 1) -> bytes | None:
-    fingerprint = Fingerprint()
+    fingerprint = IpvsFingerprint()
     lines = text.splitlines(keepends=True)
     for start in range(0, len(lines), len(lines) // pieces):
         fingerprint.add_piece("".join(lines[start : start + len(lines) // pieces]))
@@ -53,6 +53,6 @@ def test_pieces_do_not_matter() -> None:
 
 
 def test_unfinished_fingerprint_has_no_value() -> None:
-    fingerprint = Fingerprint()
+    fingerprint = IpvsFingerprint()
     fingerprint.add_piece(SHOWN)
     assert fingerprint.value is None
