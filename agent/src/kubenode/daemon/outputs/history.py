@@ -34,6 +34,7 @@ from ...history.records import (
     clean,
     spelled,
 )
+from ...manifests.documents import ObjectKey
 from ..interfaces import AgentView
 from ..pass_result import PassResult, PassSubscriber
 from .history_writer import HistoryWriter, Snapshot
@@ -49,7 +50,7 @@ _LAST_WORDS = 5.0  # seconds for the last records at the end
 class _Cause(NamedTuple):
     """Objects that changed. ``services`` are theirs, if no virtual or real server among the items tells."""
 
-    objects: Sequence[str]
+    objects: Sequence[ObjectKey]  # the name of a removed one says so
     more_objects: int
     services: Collection[tuple[str, str]]
 
@@ -63,8 +64,10 @@ class HistoryRecorder(PassSubscriber):
         self._names: Names = {}  # of the virtual servers in the desired state
         self._wanted: Sequence[Item] = ()  # of the last record of a change
         self._known = False  # whether the desired state is known, and recorded
-        self._objects: list[str] = []  # that have changed since the last change of the desired state
+        self._objects: list[ObjectKey] = []  # that have changed since the last change of the desired state
         self._more_objects = 0
+        self._renaming = False  # whether one of them may give a virtual server to another Service port
+        self._claimed: set[VirtualServerKey] = set()  # by changed Services before: another may take over
         self._services: dict[tuple[str, str], None] = {}  # by namespace and name
         self._reported: Mapping[str, str] = {}
         self._conflicts: tuple[str, ...] = ()
@@ -96,23 +99,32 @@ class HistoryRecorder(PassSubscriber):
     def use_objects(self, put: Iterable[Mapping[str, Any]], removed: Iterable[Any]) -> None:
         """Note objects that have changed: the cause of the next change of the desired state."""
         for item in put:
-            metadata = item["metadata"]
+            kind, metadata = item["kind"], item["metadata"]
             namespace, name = str(metadata.get("namespace") or ""), str(metadata["name"])
-            self._use_object(f"{item['kind']} {namespace}/{name}" if namespace else f"{item['kind']} {name}")
-            if item["kind"] == "EndpointSlice":
+            self._use_object(ObjectKey(kind, namespace, name))
+            if kind == "EndpointSlice":
                 name = str((metadata.get("labels") or {}).get(SERVICE_NAME_LABEL) or "")
-            if item["kind"] in ("Service", "EndpointSlice") and name:
+            if kind in ("Service", "EndpointSlice") and name:
                 self._services[namespace, name] = None
+            if kind == "Service":
+                self._use_claims(namespace, name)
         for key in removed:
-            self._use_object(f"{key} removed")
+            self._use_object(key._replace(name=f"{key.name} removed"))
             if key.kind == "Service":
                 self._services[key.namespace, key.name] = None
+                self._use_claims(key.namespace, key.name)
 
-    def _use_object(self, name: str) -> None:
+    def _use_object(self, key: ObjectKey) -> None:
+        self._renaming = self._renaming or key.kind != "EndpointSlice"
         if len(self._objects) < _MOST_OBJECTS:
-            self._objects.append(name)
+            self._objects.append(key)
         else:
             self._more_objects += 1
+
+    def _use_claims(self, namespace: str, name: str) -> None:
+        cluster = self._agent.desired.cluster
+        if cluster is not None:
+            self._claimed.update(cluster.servers_of((namespace, name)))  # as worked out before the change
 
     def changing(self, delta: ReadState, whole: bool) -> None:
         """Record a change of the desired state, which the reconciler has not accepted yet."""
@@ -132,7 +144,8 @@ class HistoryRecorder(PassSubscriber):
             self._snapshot(moment, want)
         items = _changed(want, delta, whole)
         servers = _servers_of(items)
-        names = self._new_names(servers)
+        renaming = whole or self._renaming or any(item.kind == "virtual_server" for item in items)
+        names = self._new_names(servers) if renaming else ()
         cause = _Cause(self._objects, self._more_objects, () if servers else self._services)
         self._wanted = ()
         for at in range(0, max(1, len(items)) if items or names else 0, _MOST_ITEMS):
@@ -141,15 +154,15 @@ class HistoryRecorder(PassSubscriber):
         self._forget_objects()
 
     def _forget_objects(self) -> None:
-        self._objects, self._more_objects = [], 0
-        self._services = {}
+        self._objects, self._more_objects, self._renaming = [], 0, False
+        self._services, self._claimed = {}, set()
 
     def _new_names(self, servers: Iterable[VirtualServerKey]) -> tuple[Name, ...]:
         """Return the Service ports that changed, of these virtual servers and of the changed Services."""
         cluster = self._agent.desired.cluster
         if cluster is None:
             return ()
-        servers = set(servers).union(*map(cluster.servers_of, self._services))
+        servers = self._claimed.union(servers, *map(cluster.servers_of, self._services))
         changed = []
         for server in servers:
             port = self._port_of(server)
@@ -249,7 +262,7 @@ def _servers_of(items: Iterable[Item]) -> set[VirtualServerKey]:
 
 def _spelled_change(items: Sequence[Item], names: tuple[Name, ...], cause: _Cause) -> Wanted:
     """Spell a change of the desired state; in the thread, as :func:`_passed`."""
-    objects = tuple(map(clean, cause.objects))
+    objects = tuple(clean(str(key)) for key in cause.objects)
     if cause.more_objects:
         objects += (f"and {cause.more_objects} more",)
     services = tuple(clean("/".join(name)) for name in list(cause.services)[:_MOST_SERVICES])

@@ -18,8 +18,8 @@ from ...history.files import Names
 from ...history.records import Content
 from ...history.ring import Ring
 
-# Seconds between two writes. A record after a pause is written at once.
-_PAUSE = 0.1
+# Seconds between two writes. A record after a pause is written at once. A kill costs the records of this time at most.
+_PAUSE = 0.25
 _RETRY = 60.0  # seconds after a failure
 _MOST_WAITING = 5_000  # records that wait for a disk that hangs; further ones are given up
 

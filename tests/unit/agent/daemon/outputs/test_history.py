@@ -25,6 +25,7 @@ from kubenode.engine.model.ipvs import VirtualServerKey
 from kubenode.history.reading import Reader
 from kubenode.history.records import Alive, Ended, Lost, Passed, Problems, Record, Started, Trouble, Wanted, resolved
 from kubenode.history.replay import UnknownMomentError, state_at
+from kubenode.manifests.documents import ObjectKey
 
 WEB = VirtualServerKey("tcp", "10.96.0.1", 80, 4)
 
@@ -53,9 +54,23 @@ def contents(recorded: RecordedAgent, type_: type[Any]) -> list[Any]:
 
 
 def state_of(recorded: RecordedAgent, moment: int) -> Any:
+    return replayed(recorded, moment)[0]
+
+
+def replayed(recorded: RecordedAgent, moment: int) -> Any:
+    """Return the state of a moment, without empty kinds, and the Service ports of its virtual servers."""
     with Reader(str(recorded.directory)) as reader:
-        replayed = state_at(reader, moment)
-    return {kind: items for kind, items in replayed.state.items() if items}
+        of_moment = state_at(reader, moment)
+    return {kind: items for kind, items in of_moment.state.items() if items}, of_moment.names
+
+
+def wanted_now(recorded: RecordedAgent) -> Any:
+    """Return what :func:`replayed` returns for this moment."""
+    cluster = recorded.passes.desired.cluster
+    assert cluster is not None
+    want = recorded.want()
+    ports = {server: cluster.peek_port(server) for server in want.get("virtual_server", {})}
+    return want, {server: "{}/{}:{}".format(*port) for server, port in ports.items() if port is not None}
 
 
 @pytest.mark.parametrize("backend", ["iptables", "nftables"])
@@ -70,11 +85,12 @@ def test_each_desired_state_is_in_the_history(recorded: RecordedAgent, backend: 
         recorded.passes.desired._put(item)
     recorded.passes.full("start")
     recorder = recorded.record()
-    moments = {recorded.now(): recorded.want()}
+    moments = {recorded.now(): wanted_now(recorded)}
     for number, (what, event) in enumerate(source.events(40)):
         if what == "put":
             recorded.put(event)
         elif what == "remove":
+            recorder.use_objects((), [ObjectKey(*event)])
             cluster.remove(*event)
             recorded.passes._pass(False, "event")
         elif what == "facts":
@@ -82,13 +98,13 @@ def test_each_desired_state_is_in_the_history(recorded: RecordedAgent, backend: 
             recorded.passes._pass(True, "event")
         if number % 20 == 19:
             recorder._writer.wants_snapshot = True
-        moments[recorded.now()] = recorded.want()
+        moments[recorded.now()] = wanted_now(recorded)
     assert len(moments) == 41
     assert recorded.passes.record.trouble == ""
     wanted = contents(recorded, Wanted)
     assert len(wanted) > 10
-    for moment, state in moments.items():
-        assert state_of(recorded, moment) == state
+    for moment, wanted_then in moments.items():
+        assert replayed(recorded, moment) == wanted_then
 
 
 def test_state_before_the_first_checkpoint_is_unknown(recorded: RecordedAgent) -> None:
