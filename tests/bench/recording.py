@@ -29,6 +29,7 @@ from support.agent.driver import FakeNode  # noqa: E402
 from bench.objects import cluster  # noqa: E402
 from kubenode.daemon.agent import Agent  # noqa: E402
 from kubenode.daemon.inputs.desired_state import Options  # noqa: E402
+from kubenode.daemon.memory import keep_objects  # noqa: E402
 from kubenode.daemon.outputs.history import HistoryRecorder  # noqa: E402
 from kubenode.history.files import LOG_HEAD, checkpoint, seal  # noqa: E402
 from kubenode.log import Log  # noqa: E402
@@ -106,6 +107,7 @@ def run(with_history: bool, seconds: float) -> dict[str, float]:
             before = log.stat().st_size
             history_time = timed(recorder)
             own = history_time()
+        keep_objects()  # as the agent does after its start
         stream, count = changes(agent), int(seconds * RATE)
         cpu, began = time.process_time(), time.monotonic()
         for number in range(count):

@@ -8,7 +8,6 @@ The start converges the node first, and imports and starts everything else after
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import time
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 _LONGEST_START = 10.0  # seconds after the first attempt until systemd is told that the agent has started
 _LONGEST_FIRST_PASS = 300  # seconds that systemd is asked for while the first pass goes on
 _RETRY = 1.0
-# Cycles are rare here. Searching the new objects of a large cluster for them would delay a change.
-_GARBAGE = (10_000, 50, 20)
 
 
 class Watchdog:
@@ -135,9 +132,9 @@ class Lifecycle(PassSubscriber):
         if self._patience is not None:
             self._patience.cancel()
         self._notifier.ready()
-        gc.freeze()  # without collecting first: with 10,000 services that would take nine seconds of a lab node
-        gc.enable()
-        gc.set_threshold(*_GARBAGE)
+        from .memory import keep_objects  # as in _begin
+
+        keep_objects()
 
     # reload
 
