@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.agent.process import eventually, metrics
@@ -46,8 +48,25 @@ def test_traffic_counts_for_its_service(cluster: Cluster) -> None:
     assert scrape("bytes")[name] > 1000
     talk = Talk("client1", cluster_ip(WEB, 6))
     eventually(lambda: scrape("active_connections")[name] == 1)
+    assert scrape("active_connections")[name] == 1  # without a packet since the last scrape
     talk.abort()
+    eventually(lambda: scrape("active_connections")[name] == 0)
     assert scrape("connections")[f"svc{QUIET}"] == 0
+
+
+def test_active_connections_count_where_the_kernel_counts_nothing(cluster: Cluster) -> None:
+    name = LABELS["service"]
+    with inside(NODE):
+        if not Path("/proc/sys/net/ipv4/vs/run_estimation").exists():
+            return  # before Linux 6.2, the kernel always counts
+        sh("sysctl", "-w", "net.ipv4.vs.run_estimation=0")
+    try:
+        talk = Talk("client1", cluster_ip(WEB, 4))
+        eventually(lambda: scrape("active_connections")[name] == 1)
+        talk.abort()
+    finally:
+        with inside(NODE):
+            sh("sysctl", "-w", "net.ipv4.vs.run_estimation=1")
 
 
 def test_removed_virtual_server_takes_nothing_back(cluster: Cluster) -> None:

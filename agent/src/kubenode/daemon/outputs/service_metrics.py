@@ -17,7 +17,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from heapq import nlargest
 from operator import attrgetter
-from typing import Any, Callable, Optional, Protocol
+from typing import Any, Callable, Protocol
 
 from ...engine.errors import EngineError
 from ...engine.model.ipvs import VirtualServerKey
@@ -26,20 +26,23 @@ from .metrics import SERVICE_LABELS, Metrics
 
 ServicePort = tuple[str, str, str]  # namespace, name, port
 Counters = Mapping[VirtualServerKey, Any]  # statistics.Traffic
-Keys = Optional[Collection[VirtualServerKey]]  # None: all
 
 _MOST_GONE = 10_000  # Services without a virtual server whose totals are kept
 _HALF_LIFE = 600.0  # seconds after which a packet counts half for the choice of the busiest
 
 
 class _Series:
-    """Totals of one Service port; ``load`` are its packets, of which older ones count less."""
+    """Totals of one Service port; ``load`` are its packets, of which older ones count less.
 
-    __slots__ = ("active", "bytes", "connections", "labels", "load", "packets", "text")
+    ``samples`` are the lines of the metrics, () after a change.
+    """
+
+    __slots__ = ("active", "bytes", "connections", "labels", "load", "packets", "samples", "text")
 
     def __init__(self, labels: ServicePort) -> None:
         self.labels = labels
         self.text = braces(zip(SERVICE_LABELS, labels))
+        self.samples: tuple[str, ...] = ()
         self.connections = self.packets = self.bytes = self.active = 0
         self.load = 0.0
 
@@ -50,7 +53,7 @@ class Reader(Protocol):
     def counters(self) -> Counters:
         """Return the counters of all virtual servers."""
 
-    def active(self, of: Keys = None) -> Mapping[VirtualServerKey, int]:
+    def active(self, of: Collection[VirtualServerKey]) -> Mapping[VirtualServerKey, int]:
         """Return active connections where there are some, at least of these virtual servers."""
 
 
@@ -78,6 +81,9 @@ class ServiceMetrics:
         self._last: dict[VirtualServerKey, tuple[int, int, int]] = {}
         self._series: dict[ServicePort, _Series] = {}
         self._series_of: dict[VirtualServerKey, _Series] = {}  # in the last reading
+        # May have active connections: they had some when they were last asked, or have had traffic since then. The
+        # others have none, and most virtual servers of a large cluster are idle.
+        self._unsettled: set[VirtualServerKey] = set()
         self._sorted: list[_Series] = []
 
     def collect(self) -> None:
@@ -99,16 +105,27 @@ class ServiceMetrics:
         return self._sorted
 
     def _count_active(self, shown: Collection[_Series]) -> None:
-        of: Keys = None
-        if self._most is not None:
+        series_of, unsettled = self._series_of, self._unsettled
+        if self._most is None:
+            asked = {key for key in unsettled if key in series_of}
+        else:
             chosen = {series.labels for series in shown}
-            of = [key for key, series in self._series_of.items() if series.labels in chosen]
-        for series in shown:
-            series.active = 0
-        for key, count in self._reader.active(of).items():
-            series_of_key = self._series_of.get(key)
+            asked = {key for key, series in series_of.items() if series.labels in chosen and key in unsettled}
+        active = self._reader.active(asked)
+        counts: dict[_Series, int] = {}
+        for key, count in active.items():
+            series_of_key = series_of.get(key)
             if series_of_key is not None:
-                series_of_key.active += count
+                counts[series_of_key] = counts.get(series_of_key, 0) + count
+        for series in shown:
+            count = counts.get(series, 0)
+            if count != series.active:
+                series.active = count
+                series.samples = ()
+        unsettled.difference_update(asked)
+        unsettled.update(active)
+        if len(unsettled) > len(self._last):
+            unsettled.intersection_update(self._last)
 
     def _add(self, counters: Counters) -> dict[ServicePort, _Series]:
         """Add a reading; return the series of the Service ports that have a virtual server."""
@@ -119,7 +136,7 @@ class ServiceMetrics:
         self._read_at = now
         for series in self._series.values():
             series.load *= fading
-        known, last, port_of = self._series, self._last, self._port_of
+        known, last, port_of, moved = self._series, self._last, self._port_of, self._unsettled
         series_of: dict[VirtualServerKey, _Series] = {}
         present: dict[ServicePort, _Series] = {}
         latest: dict[VirtualServerKey, tuple[int, int, int]] = {}
@@ -132,9 +149,10 @@ class ServiceMetrics:
             octets = traffic.bytes_in + traffic.bytes_out
             latest[key] = (connections, packets, octets)
             before = last.get(key)
-            if before is None and is_first:
-                continue
             if before == (connections, packets, octets):
+                continue
+            moved.add(key)
+            if before is None and is_first:
                 continue
             if before is not None and connections >= before[0] and packets >= before[1] and octets >= before[2]:
                 connections, packets, octets = connections - before[0], packets - before[1], octets - before[2]
@@ -142,6 +160,7 @@ class ServiceMetrics:
             series.packets += packets
             series.bytes += octets
             series.load += packets
+            series.samples = ()
         for key in last.keys() - latest.keys():
             if key not in counters and port_of(key) is not None:
                 latest[key] = last[key]  # a dump may lack an entry while the kernel's table is resized
@@ -157,11 +176,13 @@ class ServiceMetrics:
 
     def _show(self, shown: Collection[_Series]) -> None:
         metrics = self._metrics
-        for metric, value in (
-            (metrics.service_connections, "connections"),
-            (metrics.service_packets, "packets"),
-            (metrics.service_bytes, "bytes"),
-            (metrics.service_active, "active"),
-        ):
-            get = attrgetter(value)
-            metric.samples = [f"{metric.name}{series.text} {get(series)}" for series in shown]
+        of_services = (
+            metrics.service_connections, metrics.service_packets, metrics.service_bytes, metrics.service_active,
+        )  # fmt: skip
+        names = [metric.name for metric in of_services]
+        for series in shown:
+            if not series.samples:
+                values = (series.connections, series.packets, series.bytes, series.active)
+                series.samples = tuple(f"{name}{series.text} {value}" for name, value in zip(names, values))
+        for at, metric in enumerate(of_services):
+            metric.samples = [series.samples[at] for series in shown]

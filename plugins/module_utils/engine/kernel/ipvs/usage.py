@@ -32,6 +32,8 @@ _ACTIVE = slice(-21, -11)
 _NONE_ACTIVE = "0         "
 _REAL = "  -> "
 _FEW = 64  # virtual servers
+_READ_BY_A_REQUEST = 10  # virtual servers of the file that are read in the time of a request
+_ESTIMATION = "/proc/sys/net/ipv4/vs/run_estimation"  # since Linux 6.2; "0": counters do not change
 _NO_SERVER = VirtualServerKey("", "", 0, proc.UNKNOWN_FAMILY)
 
 
@@ -79,7 +81,8 @@ class UsageReader:
     def active(self, of: Collection[VirtualServerKey] | None = None) -> dict[VirtualServerKey, int]:
         """Return the active connections of virtual servers that have some, at least of those in ``of`` (None: all).
 
-        They come from one read of the file; for few virtual servers, a request for each is much cheaper.
+        They come from one read of the file; for few virtual servers, a request for each is much cheaper. A caller that
+        chooses them by their counters gets all where the kernel does not count (``net.ipv4.vs.run_estimation``).
 
         A virtual server of a firewall mark in both families counts in that of its real servers.
 
@@ -87,7 +90,7 @@ class UsageReader:
             KernelError: the file cannot be read or decoded.
         """
         found: dict[VirtualServerKey, int] = {}
-        if of is not None and len(of) <= _FEW:
+        if of is not None and len(of) <= max(_FEW, len(self._keys) // _READ_BY_A_REQUEST) and _is_counting():
             for real, (active, _inactive) in read_connections(of).items():
                 if active:
                     found[real.server] = found.get(real.server, 0) + active
@@ -139,6 +142,14 @@ def _with_family(shown: VirtualServerKey, is_ipv6: bool) -> VirtualServerKey:
 
 def _dump(socket: GenericSocket) -> list[bytes]:
     return socket.dump(socket.message(Command.GET_SERVICE))
+
+
+def _is_counting() -> bool:
+    try:
+        with open(_ESTIMATION, "rb") as file:
+            return file.read().strip() != b"0"
+    except OSError:
+        return True
 
 
 def _is_wide(payload: bytes) -> bool:

@@ -40,6 +40,7 @@ class Node:
         self.names: dict[VirtualServerKey, ServicePort] = dict(NAMES)
         self.now = 0.0
         self.broken = False
+        self.asked: set[VirtualServerKey] = set()
         services = ServiceMetrics(self.metrics, most, self, self.names.get, lambda: self.now)
         self.metrics.collect = services.collect
 
@@ -48,8 +49,9 @@ class Node:
             raise KernelError("no")
         return dict(self.table)
 
-    def active(self, of: Collection[VirtualServerKey] | None = None) -> dict[VirtualServerKey, int]:
-        return {key: count for key, count in self.connections.items() if of is None or key in of}
+    def active(self, of: Collection[VirtualServerKey]) -> dict[VirtualServerKey, int]:
+        self.asked = set(of)
+        return {key: count for key, count in self.connections.items() if key in of}
 
     def scrape(self, metric: str = "connections") -> dict[str, float]:
         """Return one metric by the name of the Service."""
@@ -73,6 +75,32 @@ def test_differences_of_a_service_add_up(node: Node) -> None:
     assert node.scrape() == {"web": 4, "dns": 0}
     assert (node.scrape("packets")["web"], node.scrape("bytes")["web"]) == (10, 100)
     assert node.scrape("active_connections") == {"web": 3, "dns": 0}
+
+
+def test_active_connections_are_asked_only_after_traffic(node: Node) -> None:
+    assert node.asked == {WEB, NODE_PORT, DNS}
+    node.scrape()
+    assert node.asked == set()
+    node.table[WEB] = Traffic(101, 1)
+    node.connections = {WEB: 1}
+    assert node.scrape("active_connections") == {"web": 1, "dns": 0}
+    assert node.asked == {WEB}
+    node.scrape()
+    assert node.asked == {WEB}  # it may end without a packet
+    node.connections = {}
+    assert node.scrape("active_connections") == {"web": 0, "dns": 0}
+    node.scrape()
+    assert node.asked == set()
+
+
+def test_idle_connection_counts_after_an_incomplete_dump(node: Node) -> None:
+    node.table[WEB] = Traffic(101, 1)
+    node.connections = {WEB: 1}
+    node.scrape()
+    web = node.table.pop(WEB)
+    node.scrape()
+    node.table[WEB] = web
+    assert node.scrape("active_connections") == {"web": 1, "dns": 0}
 
 
 def test_replaced_virtual_server_continues_its_service(node: Node) -> None:
