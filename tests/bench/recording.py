@@ -113,9 +113,9 @@ def run(with_history: bool, seconds: float) -> dict[str, float]:
         for number in range(count):
             time.sleep(max(0.0, began + number / RATE - time.monotonic()))
             item = next(stream)
+            agent.passes.desired._put(item)
             if recorder is not None:
                 recorder.use_objects([item], [])
-            agent.passes.desired._put(item)
             agent.passes._changed()
         spent = time.process_time() - cpu
         result = {"history": with_history, "changes": count, "percent": round(100 * spent * RATE / count, 2)}

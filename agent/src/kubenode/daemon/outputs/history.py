@@ -44,6 +44,7 @@ _MOST_STEPS = 5_000  # of a pass
 _MOST_OBJECTS = 20  # named as the cause of a change
 _MOST_SERVICES = 200
 _MOST_PROBLEMS = 1_000  # of one record
+_OF_SERVERS = {"virtual_server", "real_server"}  # kinds that tell the Service of a change
 _LAST_WORDS = 5.0  # seconds for the last records at the end
 
 
@@ -143,10 +144,10 @@ class HistoryRecorder(PassSubscriber):
         if self._writer.wants_snapshot:
             self._snapshot(moment, want)
         items = _changed(want, delta, whole)
-        servers = _servers_of(items)
-        renaming = whole or self._renaming or any(item.kind == "virtual_server" for item in items)
-        names = self._new_names(servers) if renaming else ()
-        cause = _Cause(self._objects, self._more_objects, () if servers else self._services)
+        kinds = {item.kind for item in items}
+        renaming = whole or self._renaming or "virtual_server" in kinds
+        names = self._new_names(_servers_of(items)) if renaming else ()
+        cause = _Cause(self._objects, self._more_objects, self._services if kinds.isdisjoint(_OF_SERVERS) else ())
         self._wanted = ()
         for at in range(0, max(1, len(items)) if items or names else 0, _MOST_ITEMS):
             self._wanted = items[at : at + _MOST_ITEMS]

@@ -19,7 +19,7 @@ from ...history.records import Content
 from ...history.ring import Ring
 
 # Seconds between two writes. A record after a pause is written at once. A kill costs the records of this time at most.
-_PAUSE = 0.25
+_PAUSE = 0.5
 _RETRY = 60.0  # seconds after a failure
 _MOST_WAITING = 5_000  # records that wait for a disk that hangs; further ones are given up
 
