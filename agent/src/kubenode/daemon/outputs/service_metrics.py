@@ -9,6 +9,9 @@ The kernel's counters belong to a virtual server, and begin again when it is mad
 port, and never go backwards: each reading adds the differences from the reading before. A counter that has become
 smaller has begun again at zero, so it counts as a whole. The first reading only sets the start, so that a restart of
 the agent counts nothing twice. A Service that is removed and comes back continues with its totals.
+
+Most virtual servers of a large cluster are idle: each costs one comparison. Its Service port is looked up again after
+traffic, and else once a minute.
 """
 
 from __future__ import annotations
@@ -28,23 +31,39 @@ ServicePort = tuple[str, str, str]  # namespace, name, port
 Counters = Mapping[VirtualServerKey, Any]  # statistics.Traffic
 
 _MOST_GONE = 10_000  # Services without a virtual server whose totals are kept
+_NAMED = 60.0  # seconds after which the Service port of an idle virtual server is looked up again
 _HALF_LIFE = 600.0  # seconds after which a packet counts half for the choice of the busiest
 
 
 class _Series:
     """Totals of one Service port; ``load`` are its packets, of which older ones count less.
 
-    ``samples`` are the lines of the metrics, () after a change.
+    ``servers`` is the number of its virtual servers in the last reading. ``samples`` are the lines of the metrics, ()
+    after a change.
     """
 
-    __slots__ = ("active", "bytes", "connections", "labels", "load", "packets", "samples", "text")
+    __slots__ = ("active", "bytes", "connections", "labels", "load", "packets", "samples", "servers", "text")
 
     def __init__(self, labels: ServicePort) -> None:
         self.labels = labels
         self.text = braces(zip(SERVICE_LABELS, labels))
         self.samples: tuple[str, ...] = ()
-        self.connections = self.packets = self.bytes = self.active = 0
+        self.connections = self.packets = self.bytes = self.active = self.servers = 0
         self.load = 0.0
+
+
+class _Server:
+    """Virtual server: its last counters (None: not read yet), the series that they count for, and whether it is there.
+
+    One that is not there has a Service port all the same: a dump may lack an entry while the kernel's table is resized.
+    """
+
+    __slots__ = ("is_present", "series", "traffic")
+
+    def __init__(self, series: _Series) -> None:
+        self.series = series
+        self.traffic: Any = None
+        self.is_present = False
 
 
 class Reader(Protocol):
@@ -78,45 +97,49 @@ class ServiceMetrics:
         self._port_of = port_of
         self._clock = clock
         self._read_at: float | None = None
-        self._last: dict[VirtualServerKey, tuple[int, int, int]] = {}
+        self._name_at = 0.0
         self._series: dict[ServicePort, _Series] = {}
-        self._series_of: dict[VirtualServerKey, _Series] = {}  # in the last reading
+        self._servers: dict[VirtualServerKey, _Server] = {}
         # May have active connections: they had some when they were last asked, or have had traffic since then. The
-        # others have none, and most virtual servers of a large cluster are idle.
+        # others have none.
         self._unsettled: set[VirtualServerKey] = set()
-        self._sorted: list[_Series] = []
+        self._sorted: list[_Series] | None = None  # those with virtual servers, by name; None after a change
 
     def collect(self) -> None:
         """Update the metrics; if the kernel cannot be read, they have no samples."""
         try:
-            shown = self._chosen(self._add(self._reader.counters()))
+            self._add(self._reader.counters())
+            shown = self._chosen()
             self._count_active(shown)
         except EngineError:
             shown = ()
         self._show(shown)
 
-    def _chosen(self, present: Mapping[ServicePort, _Series]) -> Sequence[_Series]:
+    def _chosen(self) -> Sequence[_Series]:
         """Return the series to show, by name."""
-        if self._most is not None and len(present) > self._most:
-            busiest = nlargest(self._most, present.values(), key=attrgetter("load"))
-            return sorted(busiest, key=attrgetter("labels"))
-        if present.keys() != {series.labels for series in self._sorted}:
-            self._sorted = [present[labels] for labels in sorted(present)]
-        return self._sorted
+        if self._sorted is None:
+            self._sorted = sorted(filter(attrgetter("servers"), self._series.values()), key=attrgetter("labels"))
+            surplus = max(0, len(self._series) - len(self._sorted) - _MOST_GONE)
+            for gone in [series for series in self._series.values() if not series.servers][:surplus]:
+                del self._series[gone.labels]  # gone for longest
+        if self._most is None or len(self._sorted) <= self._most:
+            return self._sorted
+        return sorted(nlargest(self._most, self._sorted, key=attrgetter("load")), key=attrgetter("labels"))
 
     def _count_active(self, shown: Collection[_Series]) -> None:
-        series_of, unsettled = self._series_of, self._unsettled
-        if self._most is None:
-            asked = {key for key in unsettled if key in series_of}
-        else:
-            chosen = {series.labels for series in shown}
-            asked = {key for key, series in series_of.items() if series.labels in chosen and key in unsettled}
+        servers, unsettled = self._servers, self._unsettled
+        chosen = set(shown) if self._most is not None else None
+        asked = {
+            key
+            for key in unsettled
+            if key in servers and servers[key].is_present and (chosen is None or servers[key].series in chosen)
+        }
         active = self._reader.active(asked)
         counts: dict[_Series, int] = {}
         for key, count in active.items():
-            series_of_key = series_of.get(key)
-            if series_of_key is not None:
-                counts[series_of_key] = counts.get(series_of_key, 0) + count
+            if key in servers:
+                series = servers[key].series
+                counts[series] = counts.get(series, 0) + count
         for series in shown:
             count = counts.get(series, 0)
             if count != series.active:
@@ -124,55 +147,64 @@ class ServiceMetrics:
                 series.samples = ()
         unsettled.difference_update(asked)
         unsettled.update(active)
-        if len(unsettled) > len(self._last):
-            unsettled.intersection_update(self._last)
+        if len(unsettled) > len(servers):
+            unsettled.intersection_update(servers)
 
-    def _add(self, counters: Counters) -> dict[ServicePort, _Series]:
-        """Add a reading; return the series of the Service ports that have a virtual server."""
+    def _add(self, counters: Counters) -> None:
+        """Add a reading to the series."""
         now = self._clock()
         is_first = self._read_at is None
         elapsed = now - self._read_at if self._read_at is not None else 0.0
         fading = 0.5 ** (elapsed / _HALF_LIFE)
         self._read_at = now
+        naming = now >= self._name_at
+        if naming:
+            self._name_at = now + _NAMED
         for series in self._series.values():
             series.load *= fading
-        known, last, port_of, moved = self._series, self._last, self._port_of, self._unsettled
-        series_of: dict[VirtualServerKey, _Series] = {}
-        present: dict[ServicePort, _Series] = {}
-        latest: dict[VirtualServerKey, tuple[int, int, int]] = {}
+        servers, seen = self._servers, 0
         for key, traffic in counters.items():
-            labels = port_of(key)
-            if labels is None:
-                continue
-            series = series_of[key] = present[labels] = known.get(labels) or known.setdefault(labels, _Series(labels))
-            connections, packets = traffic.connections, traffic.packets_in + traffic.packets_out
-            octets = traffic.bytes_in + traffic.bytes_out
-            latest[key] = (connections, packets, octets)
-            before = last.get(key)
-            if before == (connections, packets, octets):
-                continue
-            moved.add(key)
-            if before is None and is_first:
-                continue
-            if before is not None and connections >= before[0] and packets >= before[1] and octets >= before[2]:
-                connections, packets, octets = connections - before[0], packets - before[1], octets - before[2]
-            series.connections += connections
-            series.packets += packets
-            series.bytes += octets
-            series.load += packets
-            series.samples = ()
-        for key in last.keys() - latest.keys():
-            if key not in counters and port_of(key) is not None:
-                latest[key] = last[key]  # a dump may lack an entry while the kernel's table is resized
-        self._last, self._series_of = latest, series_of
-        self._forget(present)
-        return present
+            server = servers.get(key)
+            if server is None or server.traffic is not traffic or naming or not server.is_present:
+                server = self._use(key, traffic, is_first)
+            seen += server is not None
+        if seen < len(servers):
+            for key in servers.keys() - counters.keys():
+                self._lose(key)
 
-    def _forget(self, present: Mapping[ServicePort, _Series]) -> None:
-        """Forget the totals of the Services that are gone for longest, if there are very many."""
-        surplus = len(self._series) - len(present) - _MOST_GONE
-        for labels in [labels for labels in self._series if labels not in present][: max(0, surplus)]:
-            del self._series[labels]
+    def _use(self, key: VirtualServerKey, traffic: Any, is_first: bool) -> _Server | None:
+        """Count a virtual server for its Service port; return None if it has none."""
+        labels = self._port_of(key)
+        if labels is None:
+            if key in self._servers:
+                self._leave(self._servers.pop(key))
+            return None
+        series = self._series.get(labels) or self._series.setdefault(labels, _Series(labels))
+        server = self._servers.get(key) or self._servers.setdefault(key, _Server(series))
+        if server.series is not series or not server.is_present:
+            self._leave(server)
+            server.series, server.is_present = series, True
+            series.servers += 1
+            self._sorted = None
+        before, server.traffic = server.traffic, traffic
+        if before != traffic:
+            self._unsettled.add(key)
+            if before is not None or not is_first:
+                _count(series, before, traffic)
+        return server
+
+    def _leave(self, server: _Server) -> None:
+        if server.is_present:
+            server.is_present = False
+            server.series.servers -= 1
+            self._sorted = None
+
+    def _lose(self, key: VirtualServerKey) -> None:
+        """Note that a reading lacks a virtual server."""
+        server = self._servers[key]
+        self._leave(server)
+        if self._port_of(key) is None:
+            del self._servers[key]
 
     def _show(self, shown: Collection[_Series]) -> None:
         metrics = self._metrics
@@ -186,3 +218,21 @@ class ServiceMetrics:
                 series.samples = tuple(f"{name}{series.text} {value}" for name, value in zip(names, values))
         for at, metric in enumerate(of_services):
             metric.samples = [series.samples[at] for series in shown]
+
+
+def _count(series: _Series, before: Any, traffic: Any) -> None:
+    """Add what has come since the reading before; a counter that has begun again counts as a whole."""
+    connections, packets, octets = now = _totals(traffic)
+    if before is not None:
+        then = _totals(before)
+        if all(one >= other for one, other in zip(now, then)):
+            connections, packets, octets = (one - other for one, other in zip(now, then))
+    series.connections += connections
+    series.packets += packets
+    series.bytes += octets
+    series.load += packets
+    series.samples = ()
+
+
+def _totals(traffic: Any) -> tuple[int, int, int]:
+    return traffic.connections, traffic.packets_in + traffic.packets_out, traffic.bytes_in + traffic.bytes_out

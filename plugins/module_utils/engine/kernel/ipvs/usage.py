@@ -49,12 +49,13 @@ class UsageReader:
     """Reads counters and active connections again and again."""
 
     def __init__(self) -> None:
-        self._keys: dict[bytes, VirtualServerKey] = {}  # by the bytes of their attributes
+        # Virtual server, bytes of its counters, and the counters, by the bytes of the attributes of its key
+        self._counters: dict[bytes, tuple[VirtualServerKey, bytes, Traffic]] = {}
         self._shown: dict[tuple[str, str], VirtualServerKey] = {}  # by protocol and endpoint in the file
         self._addresses = proc.Addresses()
 
     def counters(self) -> dict[VirtualServerKey, Traffic]:
-        """Return the counters of all virtual servers, from one dump.
+        """Return the counters of all virtual servers, from one dump; those without traffic are the same objects again.
 
         Where the kernel's table can be resized, a dump meanwhile may lack some.
 
@@ -68,14 +69,19 @@ class UsageReader:
     def _decode(self, payloads: list[bytes]) -> dict[VirtualServerKey, Traffic]:
         if not payloads or not _is_wide(payloads[0]):
             return {unpack_server(fields)[0]: server_traffic(fields) for fields in map(body, payloads)}
-        known, unpack, make = self._keys, _WIDE.unpack_from, Traffic._make
-        keys: dict[bytes, VirtualServerKey] = {}
+        known, unpack, make = self._counters, _WIDE.unpack, Traffic._make
+        latest: dict[bytes, tuple[VirtualServerKey, bytes, Traffic]] = {}
         found: dict[VirtualServerKey, Traffic] = {}
         for payload in payloads:
-            raw = payload[_KEY]
-            key = keys[raw] = known.get(raw) or unpack_server(body(payload))[0]
-            found[key] = make(unpack(payload, len(payload) - _WIDE.size)[2:])
-        self._keys = keys
+            raw, wide = payload[_KEY], payload[-_WIDE.size :]
+            entry = known.get(raw)
+            if entry is None:
+                entry = unpack_server(body(payload))[0], wide, make(unpack(wide)[2:])
+            elif entry[1] != wide:
+                entry = entry[0], wide, make(unpack(wide)[2:])
+            latest[raw] = entry
+            found[entry[0]] = entry[2]
+        self._counters = latest
         return found
 
     def active(self, of: Collection[VirtualServerKey] | None = None) -> dict[VirtualServerKey, int]:
@@ -90,7 +96,7 @@ class UsageReader:
             KernelError: the file cannot be read or decoded.
         """
         found: dict[VirtualServerKey, int] = {}
-        if of is not None and len(of) <= max(_FEW, len(self._keys) // _READ_BY_A_REQUEST) and _is_counting():
+        if of is not None and len(of) <= max(_FEW, len(self._counters) // _READ_BY_A_REQUEST) and _is_counting():
             for real, (active, _inactive) in read_connections(of).items():
                 if active:
                     found[real.server] = found.get(real.server, 0) + active

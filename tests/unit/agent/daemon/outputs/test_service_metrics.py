@@ -138,6 +138,12 @@ def test_virtual_server_that_changes_hands_counts_for_each(node: Node) -> None:
     assert node.scrape() == {"web": 0, "dns2": 4}
 
 
+def test_idle_virtual_server_has_its_new_name_after_a_minute(node: Node) -> None:
+    node.names[DNS] = ("kube-system", "dns2", "dns")
+    node.now = 61
+    assert node.scrape() == {"web": 0, "dns2": 0}
+
+
 def test_unreadable_kernel_has_no_samples_for_a_while(node: Node) -> None:
     node.broken = True
     assert node.scrape() == {}
