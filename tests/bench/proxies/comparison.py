@@ -123,8 +123,7 @@ class Comparison:
                 self._progress(f"{size:,} Services, round {number + 1}: {subject.name} …")
                 self._start(subject, size)
                 if not number:
-                    states[subject.name] = self._session.state(subject)
-                    self._running(subject, size, with_traffic)
+                    states[subject.name] = self._running(subject, size, with_traffic)
                 self._session.stop()
         self._compare(states, size)
         zero = min(bare, self._session.idle(IDLE))
@@ -154,9 +153,14 @@ class Comparison:
             },
         )
 
-    def _running(self, subject: Subject, size: int, with_traffic: traffic.Traffic | None) -> None:
+    def _running(self, subject: Subject, size: int, with_traffic: traffic.Traffic | None) -> list[str]:
+        """Measure a proxy that has started; return the kernel's state after its periodic sync.
+
+        kube-proxy's first sync leaves KUBE-IPVS-IPS empty: it puts the addresses there that it bound in an earlier one.
+        """
         time.sleep(SETTLE)
         self._add(subject.name, size, {"idle": [self._session.idle(IDLE)], "resident": [self._session.memory()[1]]})
+        state = self._session.state(subject)
         changes = self._session.isolated(EVENTS)
         self._add(subject.name, size, {"event": changes.seconds, "event p99": [percentile(changes.seconds, 0.99)]})
         if subject.is_agent:
@@ -169,6 +173,7 @@ class Comparison:
             self._steady(subject, size, self._session.steady(STEADY))
             self._add(DIRECT, size, with_traffic.direct())  # beside each proxy: the machine's load changes
             self._add(subject.name, size, with_traffic.measure())
+        return state
 
     def _steady(self, subject: Subject, size: int, changes: Changes) -> None:
         self._add(
