@@ -53,7 +53,8 @@ def measure(most: int | None, busy: bool = False) -> float:
     metrics.text()
     spent = []
     for _scrape in range(SCRAPES):
-        services._unsettled.update(names if busy else ())
+        for server in services._servers.values() if busy else ():
+            server.is_settled = False
         start = time.process_time()
         text = metrics.text().encode()
         spent.append(time.process_time() - start)

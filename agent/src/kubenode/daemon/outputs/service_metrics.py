@@ -38,8 +38,7 @@ _HALF_LIFE = 600.0  # seconds after which a packet counts half for the choice of
 class _Series:
     """Totals of one Service port; ``load`` are its packets, of which older ones count less.
 
-    ``servers`` is the number of its virtual servers in the last reading. ``samples`` are the lines of the metrics, ()
-    after a change.
+    ``servers`` are its virtual servers in the last reading. ``samples`` are lines of the metrics, () after a change.
     """
 
     __slots__ = ("active", "bytes", "connections", "labels", "load", "packets", "samples", "servers", "text")
@@ -48,22 +47,25 @@ class _Series:
         self.labels = labels
         self.text = braces(zip(SERVICE_LABELS, labels))
         self.samples: tuple[str, ...] = ()
-        self.connections = self.packets = self.bytes = self.active = self.servers = 0
+        self.connections = self.packets = self.bytes = self.active = 0
         self.load = 0.0
+        self.servers: list[_Server] = []
 
 
 class _Server:
     """Virtual server: its last counters (None: not read yet), the series that they count for, and whether it is there.
 
     One that is not there has a Service port all the same: a dump may lack an entry while the kernel's table is resized.
+    One that is settled has no active connection: it had none when it was last asked, and no traffic since then.
     """
 
-    __slots__ = ("is_present", "series", "traffic")
+    __slots__ = ("is_present", "is_settled", "key", "series", "traffic")
 
-    def __init__(self, series: _Series) -> None:
+    def __init__(self, key: VirtualServerKey, series: _Series) -> None:
+        self.key = key
         self.series = series
         self.traffic: Any = None
-        self.is_present = False
+        self.is_present = self.is_settled = False
 
 
 class Reader(Protocol):
@@ -100,9 +102,6 @@ class ServiceMetrics:
         self._name_at = 0.0
         self._series: dict[ServicePort, _Series] = {}
         self._servers: dict[VirtualServerKey, _Server] = {}
-        # May have active connections: they had some when they were last asked, or have had traffic since then. The
-        # others have none.
-        self._unsettled: set[VirtualServerKey] = set()
         self._sorted: list[_Series] | None = None  # those with virtual servers, by name; None after a change
 
     def collect(self) -> None:
@@ -127,28 +126,21 @@ class ServiceMetrics:
         return sorted(nlargest(self._most, self._sorted, key=attrgetter("load")), key=attrgetter("labels"))
 
     def _count_active(self, shown: Collection[_Series]) -> None:
-        servers, unsettled = self._servers, self._unsettled
-        chosen = set(shown) if self._most is not None else None
-        asked = {
-            key
-            for key in unsettled
-            if key in servers and servers[key].is_present and (chosen is None or servers[key].series in chosen)
-        }
-        active = self._reader.active(asked)
+        asked = [server for series in shown for server in series.servers if not server.is_settled]
+        active = self._reader.active([server.key for server in asked])
         counts: dict[_Series, int] = {}
+        for server in asked:
+            server.is_settled = True
         for key, count in active.items():
-            if key in servers:
-                series = servers[key].series
-                counts[series] = counts.get(series, 0) + count
+            used = self._servers.get(key)
+            if used is not None:
+                used.is_settled = False
+                counts[used.series] = counts.get(used.series, 0) + count
         for series in shown:
             count = counts.get(series, 0)
             if count != series.active:
                 series.active = count
                 series.samples = ()
-        unsettled.difference_update(asked)
-        unsettled.update(active)
-        if len(unsettled) > len(servers):
-            unsettled.intersection_update(servers)
 
     def _add(self, counters: Counters) -> None:
         """Add a reading to the series."""
@@ -180,15 +172,15 @@ class ServiceMetrics:
                 self._leave(self._servers.pop(key))
             return None
         series = self._series.get(labels) or self._series.setdefault(labels, _Series(labels))
-        server = self._servers.get(key) or self._servers.setdefault(key, _Server(series))
+        server = self._servers.get(key) or self._servers.setdefault(key, _Server(key, series))
         if server.series is not series or not server.is_present:
             self._leave(server)
-            server.series, server.is_present = series, True
-            series.servers += 1
+            server.series, server.is_present, server.is_settled = series, True, False
+            series.servers.append(server)
             self._sorted = None
         before, server.traffic = server.traffic, traffic
         if before != traffic:
-            self._unsettled.add(key)
+            server.is_settled = False
             if before is not None or not is_first:
                 _count(series, before, traffic)
         return server
@@ -196,7 +188,7 @@ class ServiceMetrics:
     def _leave(self, server: _Server) -> None:
         if server.is_present:
             server.is_present = False
-            server.series.servers -= 1
+            server.series.servers.remove(server)
             self._sorted = None
 
     def _lose(self, key: VirtualServerKey) -> None:
