@@ -11,9 +11,10 @@ short_description: Turn swap off at once and at every boot, or restore it
 version_added: 0.1.0
 description:
   - With O(state=off), the module turns swap off now and at every boot. It comments out lines of C(fstab) whose third
-    field is C(swap), with a mark of this collection. Swap units of systemd that do not come from C(fstab) (zram
-    devices, discovered partitions, swap files), and services that make swap (C(zramswap), C(zram-config),
-    C(dphys-swapfile) and the like) get a drop-in file C(90-kubenode.conf) with a condition that is never true.
+    field is C(swap), with a mark of this collection. Swap units of systemd that do not come from C(fstab) get a drop-in
+    file C(90-kubenode.conf) with a condition that is never true. Such units are zram devices, discovered partitions and
+    swap files. Services that make swap (C(zramswap), C(zram-config), C(dphys-swapfile) and the like) get the same
+    drop-in file.
   - If an area cannot be turned off, the module turns the others on again and changes nothing else.
   - With O(state=restored), the module restores the lines that it commented out, removes its files and turns swap on.
     Changes of other programs stay. An area that was neither in C(fstab) nor a unit of systemd stays off.
