@@ -15,8 +15,8 @@ _HEAD = """# Faults that `kubenode explain` names
 It writes this page with the sentences of `kubenode explain`. [When something does not work](../how-to/troubleshoot.md)
 begins with that command.
 
-Addresses are those of the test: 10.99.0.11 is a client outside, 10.244.1.11 a pod of the node, 10.244.2.11 a pod of
-another node, and 10.96.0.120 a cluster IP.
+Addresses are those of the test: 10.99.0.11 is a client outside, and 10.96.0.120 a cluster IP. 10.244.1.11 is a pod of
+the node, and 10.244.2.11 a pod of another node.
 """
 _SECTIONS = (
     ("Objects", OBJECTS),
