@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figures of kube-proxy in the documentation: all from one run, and equal on every page.
 
-The pages say that this run is not the one of `make bench`.
+README quotes the run of `make bench` beside kube-proxy. The section of another run is one by hand.
 """
 
 from __future__ import annotations
