@@ -47,21 +47,10 @@ _OF_SERVERS = {"virtual_server", "real_server"}  # kinds that tell the Service o
 _LAST_WORDS = 5.0  # seconds for the last records at the end
 
 
-class _Object(NamedTuple):
-    """An object that changed; ``name`` is followed by what happened to it, if it was removed."""
-
-    kind: str
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
-
-
 class _Cause(NamedTuple):
     """Objects that changed. ``services`` are theirs, if no virtual or real server among the items tells."""
 
-    objects: Sequence[_Object]
+    objects: Sequence[str]
     more_objects: int
     services: Collection[tuple[str, str]]
 
@@ -75,7 +64,7 @@ class HistoryRecorder(PassSubscriber):
         self._names: Names = {}  # of the virtual servers in the desired state
         self._wanted: Sequence[Item] = ()  # of the last record of a change
         self._known = False  # whether the desired state is known, and recorded
-        self._objects: list[_Object] = []  # that have changed since the last change of the desired state
+        self._objects: list[str] = []  # that have changed since the last change of the desired state
         self._more_objects = 0
         self._renaming = False  # whether one of them may give a virtual server to another Service port
         self._claimed: set[VirtualServerKey] = set()  # by changed Services before: another may take over
@@ -112,7 +101,7 @@ class HistoryRecorder(PassSubscriber):
         for item in put:
             kind, metadata = item["kind"], item["metadata"]
             namespace, name = str(metadata.get("namespace") or ""), str(metadata["name"])
-            self._use_object(_Object(kind, namespace, name))
+            self._use_object(kind, f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}")
             if kind == "EndpointSlice":
                 name = str((metadata.get("labels") or {}).get(SERVICE_NAME_LABEL) or "")
             if kind in ("Service", "EndpointSlice") and name:
@@ -120,15 +109,15 @@ class HistoryRecorder(PassSubscriber):
             if kind == "Service":
                 self._use_claims(namespace, name)
         for key in removed:
-            self._use_object(_Object(key.kind, key.namespace, f"{key.name} removed"))
+            self._use_object(key.kind, f"{key} removed")
             if key.kind == "Service":
                 self._services[key.namespace, key.name] = None
                 self._use_claims(key.namespace, key.name)
 
-    def _use_object(self, key: _Object) -> None:
-        self._renaming = self._renaming or key.kind != "EndpointSlice"
+    def _use_object(self, kind: str, name: str) -> None:
+        self._renaming = self._renaming or kind != "EndpointSlice"
         if len(self._objects) < _MOST_OBJECTS:
-            self._objects.append(key)
+            self._objects.append(name)
         else:
             self._more_objects += 1
 
@@ -273,7 +262,7 @@ def _servers_of(items: Iterable[Item]) -> set[VirtualServerKey]:
 
 def _spelled_change(items: Sequence[Item], names: tuple[Name, ...], cause: _Cause) -> Wanted:
     """Spell a change of the desired state; in the thread, as :func:`_passed`."""
-    objects = tuple(clean(str(key)) for key in cause.objects)
+    objects = tuple(map(clean, cause.objects))
     if cause.more_objects:
         objects += (f"and {cause.more_objects} more",)
     services = tuple(clean("/".join(name)) for name in list(cause.services)[:_MOST_SERVICES])
