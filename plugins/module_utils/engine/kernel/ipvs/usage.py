@@ -71,7 +71,7 @@ class UsageReader:
             return {unpack_server(fields)[0]: server_traffic(fields) for fields in map(body, payloads)}
         known, unpack, make = self._counters, _WIDE.unpack, Traffic._make
         latest: dict[bytes, tuple[VirtualServerKey, bytes, Traffic]] = {}
-        found: dict[VirtualServerKey, Traffic] = {}
+        counters: dict[VirtualServerKey, Traffic] = {}
         for payload in payloads:
             raw, wide = payload[_KEY], payload[-_WIDE.size :]
             entry = known.get(raw)
@@ -80,9 +80,9 @@ class UsageReader:
             elif entry[1] != wide:
                 entry = entry[0], wide, make(unpack(wide)[2:])
             latest[raw] = entry
-            found[entry[0]] = entry[2]
+            counters[entry[0]] = entry[2]
         self._counters = latest
-        return found
+        return counters
 
     def active(self, of: Collection[VirtualServerKey] | None = None) -> dict[VirtualServerKey, int]:
         """Return the active connections of virtual servers that have some, at least of those in ``of`` (None: all).
