@@ -25,6 +25,7 @@ from .table import read_connections
 
 # The kernel writes STATS64 last: its header, then ten counters of 64 bits, each with a header of four bytes.
 _WIDE = Struct("=HH" + "4xQ" * 10)
+_LAST = slice(-4 - 10 * (4 + 8), None)  # its bytes in a payload
 _TYPE_MASK = 0x3FFF  # without the flags of a nested attribute
 _KEY = slice(HEADER_BYTES + 4, HEADER_BYTES + 4 + 44)  # AF, PROTOCOL, ADDR and PORT come first
 # A real server's line ends with "%-10d %-10d": active and inactive connections.
@@ -73,7 +74,7 @@ class UsageReader:
         latest: dict[bytes, tuple[VirtualServerKey, bytes, Traffic]] = {}
         counters: dict[VirtualServerKey, Traffic] = {}
         for payload in payloads:
-            raw, wide = payload[_KEY], payload[-_WIDE.size :]
+            raw, wide = payload[_KEY], payload[_LAST]
             entry = known.get(raw)
             if entry is None:
                 entry = unpack_server(body(payload))[0], wide, make(unpack(wide)[2:])
