@@ -82,6 +82,15 @@ def test_value_that_cannot_be_written_is_named() -> None:
     assert "fd00::1" in outcome.failed[0].message
 
 
+def test_steps_for_a_table_that_went_away_are_named() -> None:
+    applied(STATE)
+    sh("nft", "flush", "ruleset")
+    steps = elements(VIPS, [("10.0.0.9",), ("10.0.0.10",)])
+    outcome = nftables.apply(steps)
+    assert outcome.done == []
+    assert [failure.step for failure in outcome.failed] == steps[:1]
+
+
 def test_change_of_another_process_is_noticed() -> None:
     number, have = nftables.read_generation()
     steps = plan(have, STATE, OWNED).steps

@@ -107,13 +107,19 @@ def read_tables() -> dict[TableKey, int]:
 
 
 def read_types(tables: Collection[TableKey]) -> dict[SetKey, NftSet]:
-    """Return the sets of some tables, without their elements.
+    """Return the sets of those tables that are there, without their elements.
 
     Raises:
         MissingError, KernelError: as :func:`read`.
     """
+    types: dict[SetKey, NftSet] = {}
     with connect() as connection, decoding("the kernel's nftables"):
-        return {key: header.value for table in tables for key, header in _headers(connection, table).items()}
+        for table in tables:
+            try:
+                types |= {key: header.value for key, header in _headers(connection, table).items()}
+            except FileNotFoundError:
+                continue  # another process has deleted it
+    return types
 
 
 @contextmanager
