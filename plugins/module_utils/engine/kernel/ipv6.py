@@ -8,10 +8,10 @@ A node without IPv6 can hold only the other items.
 
 from __future__ import annotations
 
-import os
 from typing import Any, Callable
 
 from ..model import State
+from .presence import exists
 
 _IPV6 = "/proc/net/if_inet6"  # missing where the kernel has no IPv6, or has it disabled
 _IS_IPV6: dict[str, Callable[[Any], bool]] = {
@@ -27,8 +27,21 @@ _IS_IPV6: dict[str, Callable[[Any], bool]] = {
 
 
 def possible(state: State) -> State:
-    """Return a desired state, or changes of one, without IPv6 items if this node has no IPv6."""
-    return state if os.path.exists(_IPV6) else without_ipv6(state)
+    """Return a desired state without IPv6 items if this node has no IPv6.
+
+    Raises:
+        KernelError: as :func:`is_present`.
+    """
+    return state if is_present() else without_ipv6(state)
+
+
+def is_present() -> bool:
+    """Tell whether this node has IPv6.
+
+    Raises:
+        KernelError: the kernel cannot tell. "No" would remove all IPv6 items.
+    """
+    return exists(_IPV6, "IPv6 virtual servers, sets and rules")
 
 
 def without_ipv6(state: State) -> State:

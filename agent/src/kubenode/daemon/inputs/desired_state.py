@@ -15,7 +15,7 @@ from ...engine.desired.object_store import ObjectName
 from ...engine.desired.settings import Config
 from ...engine.desired.vip_allocator import VipHolders
 from ...engine.errors import EngineError
-from ...engine.kernel.ipv6 import possible
+from ...engine.kernel.ipv6 import is_present, without_ipv6
 from ...engine.model.ipvs import VirtualServerKey
 from ...engine.plan import Conflict, Step
 from ...engine.proxy.node import facts
@@ -223,14 +223,18 @@ class DesiredState:
         """Return the changes of the desired state since the last call, and whether they are all of it.
 
         ``holders`` returns the persisted holders of virtual servers, which still hold them.
+
+        Raises:
+            KernelError: the kernel does not tell whether it has IPv6. The changes stay for the next call.
         """
         if self.cluster is None:
             return {}, False
+        has_ipv6 = is_present()
         if self._fresh:
             self.cluster.resume(holders())
         nft = self._in_nftables() if self.rules_backend == NFTABLES else None
         fresh, self._fresh = self._fresh, False
-        changes = possible(self.cluster.take())
+        changes = self.cluster.take() if has_ipv6 else without_ipv6(self.cluster.take())
         if nft is not None:
             return (nft.whole(changes) if fresh else nft.changed(changes)), fresh
         return changes, fresh

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from errno import ESRCH
 from struct import Struct
@@ -15,6 +14,7 @@ from ...model.net import pack
 from .. import finished
 from ..decoding import decoding
 from ..genetlink import GenericSocket
+from ..presence import exists
 from .attributes import Command, Service
 from .codec import U32, body, pack_server, unpack_real, unpack_server
 
@@ -62,7 +62,7 @@ def reading_servers(
     Where the table can be resized, a dump meanwhile may lack servers. So it is repeated until two show the same ones.
     """
     payloads = socket.dump(socket.message(Command.GET_SERVICE))
-    for _attempt in range(_ATTEMPTS if os.path.exists(_RESIZES) else 0):
+    for _attempt in range(_ATTEMPTS if _resizes() else 0):
         before, payloads = payloads, socket.dump(socket.message(Command.GET_SERVICE))
         if same_servers(before, payloads):
             break
@@ -83,13 +83,17 @@ def servers_of(socket: GenericSocket, key: VirtualServerKey) -> Servers:
     """
     address, mark = pack(key.address), _MARK.pack(_MARK.size + U32.size, Service.FWMARK)
     found: Servers = {}
-    for _attempt in range(2 if os.path.exists(_RESIZES) else 1):
+    for _attempt in range(2 if _resizes() else 1):
         payloads = socket.dump(socket.message(Command.GET_SERVICE))
         with decoding(TABLE):
             found.update(unpack_server(body(payload)) for payload in payloads if address in payload or mark in payload)
         if key in found:  # a dump while the table is resized may lack servers
             break
     return found
+
+
+def _resizes() -> bool:
+    return exists(_RESIZES, TABLE)
 
 
 def same_servers(before: Sequence[bytes], after: Sequence[bytes]) -> bool:

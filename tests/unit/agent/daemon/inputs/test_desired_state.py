@@ -14,6 +14,7 @@ from support.clusters import objects as make
 
 from kubenode.cli.desired import wanted
 from kubenode.daemon.inputs.desired_state import DesiredState, Options
+from kubenode.engine.errors import KernelError
 from kubenode.engine.kernel import ipv6 as families
 from kubenode.log import Log
 
@@ -110,6 +111,21 @@ def test_node_without_ipv6_is_served_ipv4_only(driver: Driver, monkeypatch: pyte
     assert not [key for key in delta["member"] if key.set.startswith("KUBE-6-")]
     assert driver.wanted.cluster is not None
     assert {kind: items for kind, items in wanted(driver.wanted.cluster).items() if items} == delta
+
+
+def test_ipv6_stays_while_the_kernel_does_not_tell_of_it(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    driver.wanted.configure()
+    with monkeypatch.context() as patch:
+        patch.setattr(families, "_IPV6", str(loop))
+        with pytest.raises(KernelError, match=r"IPv6 virtual servers.*loop cannot be looked up"):
+            driver.wanted.take()
+    delta, everything = driver.wanted.take()
+    assert everything
+    assert servers(delta) == {"tcp 10.96.0.10:80", "tcp [fd00::10]:80"}
 
 
 def test_problem_and_its_end_are_logged_once(driver: Driver) -> None:
