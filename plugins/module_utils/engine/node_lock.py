@@ -28,7 +28,7 @@ def node_lock(directory: str = DIRECTORY, seconds: float = PATIENCE) -> Iterator
     """Hold the node's lock; yield its descriptor.
 
     Raises:
-        LedgerError: the lock's file cannot be opened.
+        LedgerError: the lock's file cannot be opened or locked.
         LockedError: another process has held it for ``seconds``.
     """
     end = time.monotonic() + seconds
@@ -40,8 +40,7 @@ def node_lock(directory: str = DIRECTORY, seconds: float = PATIENCE) -> Iterator
             reason = error.strerror or error
             raise LedgerError(f"lock {directory}/lock cannot be opened: {reason}; nothing was changed") from error
         try:
-            _take(handle, os.path.join(directory, "lock"), end)
-            if _is_at(handle, os.path.join(directory, "lock")):
+            if _is_taken(handle, os.path.join(directory, "lock"), end):
                 yield handle
                 return
             if time.monotonic() >= end:
@@ -111,6 +110,15 @@ def _opened(directory: str) -> int:
         os.close(handle)
         raise
     return handle
+
+
+def _is_taken(handle: int, path: str, end: float) -> bool:
+    """Take the lock; tell whether it is the one that other processes see."""
+    try:
+        _take(handle, path, end)
+        return _is_at(handle, path)
+    except OSError as error:
+        raise LedgerError(f"lock {path} cannot be taken: {error.strerror or error}; nothing was changed") from error
 
 
 def _take(handle: int, path: str, end: float) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kubenode.engine import node_lock as locks
 from kubenode.engine.errors import ConflictError, LedgerError
 from kubenode.engine.ledger import Ledger
 from kubenode.engine.model.ipvs import RealServerKey, VirtualServerKey
@@ -74,6 +75,22 @@ def test_an_unreadable_ledger_is_reported(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").write_bytes(b"this is no database" * 100)
     with pytest.raises(LedgerError, match=r"ledger .*ledger\.db cannot be opened: .*nothing was changed"):
         Ledger(str(tmp_path))
+
+
+def test_lock_that_cannot_be_looked_up_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "run"
+    (tmp_path / "real").mkdir()
+    directory.symlink_to(tmp_path / "real")
+    take = locks._take
+
+    def taken(handle: int, path: str, end: float) -> None:
+        take(handle, path, end)
+        directory.unlink()
+        directory.symlink_to(directory)
+
+    monkeypatch.setattr(locks, "_take", taken)
+    with pytest.raises(LedgerError, match="run/lock cannot be taken: Too many levels"), node_lock(str(directory)):
+        pytest.fail("the lock is held")
 
 
 def test_the_lock_needs_a_directory(tmp_path: Path) -> None:
