@@ -35,13 +35,23 @@ def load(path: str, *, required: bool) -> tuple[Config, list[str]]:
     """
     from .engine.desired.settings import ConfigError
 
-    if not required and not os.path.exists(path):
+    if not required and _is_missing(path):
         return parse([])[0], [f"{path} does not exist: everything is as kube-proxy's defaults are"]
     unwrapped = [document for file in files(path) for document in _read(file)]
     try:
         return parse(unwrapped)
     except ConfigError as error:
         raise ConfigurationError([f"{path}: {problem}" for problem in error.problems]) from None
+
+
+def _is_missing(path: str) -> bool:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False  # opening it names the error
+    return False
 
 
 def files(path: str) -> list[str]:

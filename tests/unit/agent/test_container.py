@@ -61,6 +61,14 @@ def test_configuration_in_two_files_is_read_as_one(tmp_path: Path) -> None:
         load(f"{tmp_path}/a:{tmp_path}/c", required=True)
 
 
+def test_configuration_that_cannot_be_looked_up_is_not_a_missing_one(tmp_path: Path) -> None:
+    loop = tmp_path / "config.yaml"
+    assert "does not exist" in load(str(loop), required=False)[1][0]
+    loop.symlink_to(loop)
+    with pytest.raises(ConfigurationError, match="cannot be read: Too many levels"):
+        load(str(loop), required=False)
+
+
 def test_configuration_file_may_have_a_colon_in_its_name(tmp_path: Path) -> None:
     (tmp_path / "a:b").write_text("apiVersion: kubenode.ipvs/v1alpha1\nkind: AgentConfiguration\nvipPing: true\n")
     assert load(f"{tmp_path}/a:b", required=True)[0].vip_ping is True
