@@ -61,7 +61,7 @@ def test_configuration_in_two_files_is_read_as_one(tmp_path: Path) -> None:
         load(f"{tmp_path}/a:{tmp_path}/c", required=True)
 
 
-def test_configuration_that_cannot_be_looked_up_is_not_a_missing_one(tmp_path: Path) -> None:
+def test_configuration_that_cannot_be_looked_up_is_not_missing(tmp_path: Path) -> None:
     loop = tmp_path / "config.yaml"
     assert "does not exist" in load(str(loop), required=False)[1][0]
     loop.symlink_to(loop)
