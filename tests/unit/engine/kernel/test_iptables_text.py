@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kubenode.engine.errors import KernelError
 from kubenode.engine.kernel import iptables
 from kubenode.engine.kernel.iptables.read import parse, read
 from kubenode.engine.kernel.iptables.tool import Complaint, Version, complaint
@@ -56,6 +57,12 @@ def test_comment_with_unicode_line_breaks_stays_one_rule() -> None:
         rule = f'-m comment --comment "one{char}two" -j DROP'
         own, _built_in = parse(f"*filter\n:EMPTY - [0:0]\n-A EMPTY {rule}\n-A EMPTY -j RETURN\nCOMMIT\n")
         assert own == {("filter", "EMPTY"): [rule, "-j RETURN"]}
+
+
+@pytest.mark.parametrize("end", ["COMMIT\n", "-A EMPTY -j DROP\nCOMMIT\n"])
+def test_table_without_an_end_is_cut_off(end: str) -> None:
+    with pytest.raises(KernelError, match="the table filter is cut off"):
+        parse(SAVED.removesuffix(end))
 
 
 def test_sets_are_those_of_matches_and_targets() -> None:

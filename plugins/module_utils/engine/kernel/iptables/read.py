@@ -47,7 +47,7 @@ def parse(saved: str) -> tuple[Parsed, Parsed]:
     """Return the rules by table and chain, of user-defined and of built-in chains.
 
     Raises:
-        KernelError: a rule is in no chain, or a chain has no policy.
+        KernelError: a rule is in no chain, a chain has no policy, or a table has no end.
     """
     own: Parsed = {}
     built_in: Parsed = {}
@@ -63,6 +63,10 @@ def parse(saved: str) -> tuple[Parsed, Parsed]:
                 rules[chain] = (own if policy == "-" else built_in).setdefault((table, chain), [])
             elif line.startswith("*"):
                 table, rules = line[1:], {}
+            elif line == "COMMIT":
+                table = ""
+        if table:  # iptables-save ends without an error if it cannot write
+            raise ValueError(f"the table {table} is cut off")
     return own, built_in
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ...errors import BusyError, KernelError, MissingError
 from ..command import Finished, run
+from ..presence import exists
 
 _PROGRAMS = {4: "iptables", 6: "ip6tables"}
 _CHOSEN = {"backend": ""}
@@ -73,15 +74,37 @@ def save(family: int) -> str:
 
     Raises:
         MissingError: no iptables, or no right.
-        KernelError: iptables failed.
+        KernelError: iptables failed, or printed nothing of the tables that there are.
     """
     output = ""
     for choice in _choices(family):
         ended = run([f"{_program(family)}-save", *choice])
         if ended.status:
             raise _refusal(family, ended)
+        if not ended.output and _has_tables(family):
+            raise KernelError(f"{_program(family)}-save printed nothing, expected the tables in {_table_list(family)}")
         output += ended.output
     return output
+
+
+def _has_tables(family: int) -> bool:
+    """Tell whether the legacy back end is chosen and has tables; iptables-save ends without an error if it cannot write.
+
+    The kernel has no list of the other back end's tables.
+    """
+    if not exists(_table_list(family), _PROGRAMS[family]) or version(family).backend != "legacy":
+        return False
+    try:
+        with open(_table_list(family), encoding="ascii") as file:
+            return file.read().strip() != ""
+    except PermissionError:
+        return True  # one table is shown at a time, and that is in use afterwards
+    except OSError as error:
+        raise KernelError(f"{_PROGRAMS[family]}: {_table_list(family)} cannot be read: {error.strerror}") from error
+
+
+def _table_list(family: int) -> str:
+    return f"/proc/thread-self/net/{_TABLE_LISTS[family]}"
 
 
 def _choices(family: int) -> tuple[tuple[str, ...], ...]:
@@ -89,8 +112,7 @@ def _choices(family: int) -> tuple[tuple[str, ...], ...]:
 
     The legacy back end's list of tables is readable by root alone, whatever capabilities a process has.
     """
-    names = f"/proc/thread-self/net/{_TABLE_LISTS[family]}"
-    if os.path.exists(names) and not os.access(names, os.R_OK):
+    if exists(_table_list(family), _PROGRAMS[family]) and not os.access(_table_list(family), os.R_OK):
         return ("-t", "nat"), ("-t", "filter")
     return ((),)
 
