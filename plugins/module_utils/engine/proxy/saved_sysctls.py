@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 
 from ..desired.sysctls import MANAGED
 from ..errors import EngineError, LedgerError
+from ..kernel.presence import exists
 from ..ledger import LASTING, Ledger
 from ..ledger_rows import readable
 from ..model import State
@@ -94,8 +95,12 @@ def wanted_back(ledger: Ledger, owner: str, live: State) -> State:
 
 
 def _claimed() -> Collection[str]:
-    """Return the sysctls that have an owner in the lasting ledger."""
-    if not os.path.exists(os.path.join(LASTING, "ledger.db")):
+    """Return the sysctls that have an owner in the lasting ledger.
+
+    Raises:
+        KernelError, LedgerError: they cannot be read.
+    """
+    if not exists(os.path.join(LASTING, "ledger.db"), "ledger"):
         return ()
     ledger = Ledger(LASTING, lasting=True)
     try:

@@ -14,7 +14,7 @@ from kubenode.engine.desired.node_facts import NodeFacts
 from kubenode.engine.desired.settings import AGENT, KUBE_PROXY, parse
 from kubenode.engine.desired.sysctls import MANAGED
 from kubenode.engine.desired.sysctls import sysctls as wanted_sysctls
-from kubenode.engine.errors import InputError
+from kubenode.engine.errors import InputError, KernelError
 from kubenode.engine.kernel import sysctls
 from kubenode.engine.ledger import Ledger
 from kubenode.engine.plan import Step
@@ -70,6 +70,14 @@ def test_sysctl_of_a_task_is_not_restored(ledger: Ledger, lasting: Path) -> None
     claims.claim("ansible", [("sysctl", FORWARD), ("file", "/etc/sysctl.d/90-kubenode-ansible.conf")])
     claims.close()
     assert back(ledger) == {CONNTRACK: "0"}
+
+
+def test_claims_that_cannot_be_looked_up_are_an_error(ledger: Ledger, lasting: Path) -> None:
+    """A task may have claimed the sysctl, whose value must not go back then."""
+    change(ledger, FORWARD, "0", "1")
+    lasting.symlink_to(lasting)
+    with pytest.raises(KernelError, match=r"ledger: .*lasting/ledger\.db cannot be looked up: Too many levels"):
+        back(ledger)
 
 
 def test_forgotten_value_is_saved_again(ledger: Ledger) -> None:

@@ -88,7 +88,7 @@ def save(family: int) -> str:
 
 
 def _has_tables(family: int) -> bool:
-    """Tell whether the legacy back end is chosen and has tables; iptables-save ends without an error if it cannot write.
+    """Tell whether the legacy back end is used and has tables: iptables-save ends without an error if it cannot write.
 
     The kernel has no list of the other back end's tables.
     """
