@@ -16,7 +16,7 @@ from ..engine.errors import LockedError
 from ..log import Log
 from .inputs.desired_state import DesiredState
 from .loop import Loop, Timer
-from .pass_result import NOTHING_TO_DO, STOPPED, PassRecord, PassResult, PassSubscriber
+from .pass_result import KERNEL_EVENT, NOTHING_TO_DO, STOPPED, PassRecord, PassResult, PassSubscriber
 from .sync import ipvs_timeouts
 from .sync.drain_timer import DrainTimer
 from .sync.reconciler import Reconciler
@@ -123,7 +123,7 @@ class PassScheduler:
         except STOPPED as error:
             self._trouble(error)
         else:
-            self._passed(result, "kernel event")
+            self._passed(result, KERNEL_EVENT)
 
     def _compare(self, comparison: Generator[None, None, PassResult | None]) -> None:
         try:

@@ -13,19 +13,21 @@ from ...engine.kernel.nfnetlink.monitor import RuleEvents
 from ...engine.kernel.rtnetlink.monitor import Events
 from ...engine.model.link import AddressKey, RouteKey
 from ..interfaces import AgentControl
-from ..pass_result import STOPPED, PassResult, PassSubscriber
-from .pace import Pace
+from ..pass_result import KERNEL_EVENT, STOPPED, PassResult, PassSubscriber
+from .pace import Limits, Pace
 
 # seconds between two readings of link, address and route events, so that many are read together
 _REST = 0.05
 _CALM = 0.2  # seconds between an event and the comparison of rules, or the reading of the node's addresses
+_BURST = 10.0  # seconds of repairs that do not wait for each other
 
 
 class KernelWatcher(PassSubscriber):
     """Subscriptions to links, addresses, routes and rules; none is open before :meth:`listen`.
 
     Repairs take a tenth of the time at most, however often another process changes the node. Comparisons after rule
-    events, and reading the node's addresses, take a twentieth each.
+    events, and reading the node's addresses, take a twentieth each. The first ten seconds of repairs and comparisons do
+    not wait: most changes do not come again.
     """
 
     def __init__(self, agent: AgentControl) -> None:
@@ -33,9 +35,12 @@ class KernelWatcher(PassSubscriber):
         self._events: Events | None = None
         self._rule_events: RuleEvents | None = None
         # most changes of rules are those of other processes
-        self._look = Pace(agent.loop, agent.look_at_rules, self._cost, calm=_CALM, share=0.05)
-        self._mend = Pace(agent.loop, self._mend_now, self._cost, calm=0.0, share=0.1)
-        self._follow = Pace(agent.loop, self._use_node, lambda: self._following, calm=_CALM, share=0.05)
+        looking, mending = Limits(calm=_CALM, share=0.05, burst=_BURST), Limits(calm=0.0, share=0.1, burst=_BURST)
+        self._look = Pace(agent.loop, agent.look_at_rules, lambda: self._passing, looking)
+        self._mend = Pace(agent.loop, self._mend_now, lambda: self._passing, mending)
+        self._passing = 0.0  # seconds that the last full pass, or repair of rules alone, took
+        limits = Limits(calm=_CALM, share=0.05, burst=0.0)
+        self._follow = Pace(agent.loop, self._use_node, lambda: self._following, limits)
         self._following = 0.0  # seconds that the last reading of the node's addresses took
         self._events_lost = False
 
@@ -45,8 +50,10 @@ class KernelWatcher(PassSubscriber):
             if subscription is not None:
                 subscription.close()
 
-    def passed(self, result: PassResult, _reason: str) -> None:
-        """Open subscriptions that could not be opened before."""
+    def passed(self, result: PassResult, reason: str) -> None:
+        """Note how long a pass took; open subscriptions that could not be opened before."""
+        if result.full or reason == KERNEL_EVENT:
+            self._passing = result.seconds
         if result.full:
             self.listen()
 
@@ -67,9 +74,6 @@ class KernelWatcher(PassSubscriber):
         if self._rule_events is None:
             self._rule_events = RuleEvents()
             agent.loop.watch(self._rule_events, self._rules_changed)
-
-    def _cost(self) -> float:
-        return self._agent.record.last.seconds if self._agent.record.last is not None else 0.0
 
     def _network_changed(self) -> None:
         """Links, addresses or routes changed: repair the agent's at once, track the node's."""
@@ -105,7 +109,7 @@ class KernelWatcher(PassSubscriber):
 
     def _mend_now(self) -> None:
         lost, self._events_lost = self._events_lost, False
-        self._agent.full("events lost" if lost else "kernel event")
+        self._agent.full("events lost" if lost else KERNEL_EVENT)
 
     def _use_node(self) -> None:
         """Read the node's addresses again, once they have settled or at intervals while they change."""

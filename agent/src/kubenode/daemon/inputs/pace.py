@@ -9,34 +9,47 @@ The limit matters when another process reverts the agent's changes again and aga
 from __future__ import annotations
 
 import time
-from typing import Callable
+from typing import Callable, NamedTuple
 
 from ..loop import Loop, Timer
 
 
-class Pace:
-    """Calls ``what`` once, at least ``calm`` seconds after :meth:`soon`. The calls take at most ``share`` of the time.
+class Limits(NamedTuple):
+    """Limits of the calls: a call waits ``calm`` seconds for more requests, and all take at most ``share`` of the time.
 
-    ``cost`` returns the seconds that the last call took.
+    Calls that were not needed earlier count, up to ``burst`` seconds: a few in a row do not wait for each other.
     """
 
-    def __init__(
-        self, loop: Loop, what: Callable[[], None], cost: Callable[[], float], *, calm: float, share: float
-    ) -> None:
+    calm: float
+    share: float
+    burst: float
+
+
+class Pace:
+    """Calls ``what`` once after requests, within limits. ``cost`` returns the seconds that the last call took."""
+
+    def __init__(self, loop: Loop, what: Callable[[], None], cost: Callable[[], float], limits: Limits) -> None:
         self._loop = loop
         self._what = what
         self._cost = cost
-        self._calm = calm
-        self._share = share
+        self._limits = limits
         self._timer: Timer | None = None
-        self._last = 0.0
+        self._last: float | None = None  # start of the last call
+        self._left = limits.burst  # seconds that calls could take before the last one
 
     def soon(self) -> None:
         """Request a call. Requests before the call are merged into one."""
         if self._timer is None or not self._timer.pending:
-            pause = self._last + self._cost() / self._share - time.monotonic()
-            self._timer = self._loop.after(max(self._calm, pause), self._now)
+            pause = -self._available(time.monotonic()) / self._limits.share
+            self._timer = self._loop.after(max(self._limits.calm, pause), self._now)
+
+    def _available(self, now: float) -> float:
+        """Return the seconds that calls may take now, below zero after more than their share."""
+        if self._last is None:
+            return self._limits.burst
+        return min(self._limits.burst, self._left - self._cost() + (now - self._last) * self._limits.share)
 
     def _now(self) -> None:
-        self._last = time.monotonic()
+        now = time.monotonic()
+        self._left, self._last = self._available(now), now
         self._what()

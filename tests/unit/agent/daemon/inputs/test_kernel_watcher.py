@@ -11,18 +11,23 @@ from support.agent.idle import NOTHING, Clock
 from kubenode.daemon.agent import Agent
 from kubenode.daemon.inputs.kernel_watcher import KernelWatcher
 from kubenode.daemon.loop import Timer
+from kubenode.daemon.pass_result import KERNEL_EVENT
 
 
-@pytest.mark.parametrize(("does", "pace", "pauses"), [("look", "_look", (0.2, 60.0)), ("full", "_mend", (0.0, 30.0))])
+@pytest.mark.parametrize(
+    ("does", "pace", "pauses"),
+    [("look", "_look", (0.2, 0.2, 0.2, 0.2, 39.4, 60.0)), ("full", "_mend", (0.0, 0.0, 0.0, 0.0, 20.0, 30.0))],
+)
 def test_kernel_events_are_repaired_at_a_bounded_share(
-    agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch, does: str, pace: str, pauses: tuple[float, float]
+    agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch, does: str, pace: str, pauses: tuple[float, ...]
 ) -> None:
-    """Another process may revert the agent's repair again and again."""
+    """Another process may revert the agent's repair again and again; most changes do not come again."""
     done: list[str] = []
     monkeypatch.setattr(agent.passes, does, lambda *_reason: done.append(does))
-    agent.passes.record.last = NOTHING._replace(seconds=3.0)
     watcher = KernelWatcher(agent.passes)
-    for pause in pauses:  # two comparisons of three seconds each, in a row
+    watcher.passed(NOTHING._replace(full=False, seconds=3.0), KERNEL_EVENT)
+    watcher.passed(NOTHING._replace(full=False, seconds=90.0), "draining")
+    for pause in pauses:  # comparisons of three seconds each: ten seconds do not wait
         for _time in range(100):
             getattr(watcher, pace).soon()
         (timer,) = due(agent)
@@ -30,8 +35,9 @@ def test_kernel_events_are_repaired_at_a_bounded_share(
         callback = timer.callback
         timer.cancel()
         assert callback is not None
+        clock.now = timer.when
         callback()
-    assert done == [does] * 2
+    assert done == [does] * 6
 
 
 def due(agent: Agent) -> list[Timer]:
