@@ -104,8 +104,8 @@ class Attached:
 
 
 # Errors from the manual pages (section 2, Linux man-pages 6), without those that only a wrong argument causes (EBADF,
-# EFAULT, EINVAL, ENOTSOCK, ...) and those of other kinds of files. A call without errors in the pages has those of a
-# related call.
+# EFAULT, EINVAL, ENOTSOCK, ...) and those of other kinds of files: read(2) and write(2) get regular files and pipes that
+# block, which never give EAGAIN. A call without errors in the pages has those of a related call.
 ERRORS = {
     "sendto": ("EACCES", "EAGAIN", "ECONNRESET", "EINTR", "EMSGSIZE", "ENOBUFS", "ENOMEM", "EPIPE"),
     "recvfrom": ("EAGAIN", "ECONNREFUSED", "EINTR", "ENOMEM"),
@@ -138,8 +138,8 @@ ERRORS = {
     "ftruncate": ("EFBIG", "EINTR", "EIO", "EPERM"),
     "unlink": ("EACCES", "EBUSY", "EIO", "ENOENT", "ENOMEM", "EPERM", "EROFS"),
     "openat": ("EACCES", "EDQUOT", "EINTR", "EMFILE", "ENFILE", "ENOENT", "ENOMEM", "ENOSPC", "EPERM", "EROFS"),
-    "read": ("EAGAIN", "EINTR", "EIO"),
-    "write": ("EAGAIN", "EDQUOT", "EFBIG", "EINTR", "EIO", "ENOSPC", "EPERM", "EPIPE"),
+    "read": ("EINTR", "EIO"),
+    "write": ("EDQUOT", "EFBIG", "EINTR", "EIO", "ENOSPC", "EPERM", "EPIPE"),
     "poll": ("EINTR", "ENOMEM"),
     "mmap": ("EACCES", "EAGAIN", "ENFILE", "ENOMEM", "EPERM"),
     "newfstatat": ("EACCES", "ELOOP", "ENOENT", "ENOMEM"),
