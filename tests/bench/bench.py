@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from lab import kernel_kinds
 from lab.errors import LabError
 from lab.paths import ROOT
 from lab.progress import Progress
@@ -64,11 +65,19 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/run", description="Measure against the peers, on one lab node.")
     parser.add_argument("section", nargs="*", metavar="SECTION", help=f"{', '.join(SECTIONS)}; all if none is given")
     parser.add_argument(
+        "--kernel",
+        choices=kernel_kinds.KERNELS,
+        default=kernel_kinds.DEFAULT,
+        help="kind of the node's kernel; for named sections, which get headings of their own",
+    )
+    parser.add_argument(
         "--merge", action="store_true", help="write the sections into the page, as those of another run"
     )
     arguments = parser.parse_args()
     if unknown := set(arguments.section) - set(SECTIONS):
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    if arguments.kernel != kernel_kinds.DEFAULT and not arguments.section:
+        parser.error(f"--kernel {arguments.kernel}: name the sections to measure")
     return arguments
 
 
@@ -76,12 +85,17 @@ def _interrupted(number: int, _: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _merge(results: dict[str, list[Row]], described: dict[str, str]) -> None:
-    """Write sections into the page."""
-    titles = [title for title, _measure in SECTIONS.values()]
+def _merge(results: dict[str, list[Row]], described: dict[str, str], kernel: str) -> None:
+    """Write sections into the page; one of another kernel follows that of the default kernel."""
+    headings = [_heading(title, kind) for title, _measure in SECTIONS.values() for kind in kernel_kinds.KERNELS]
     for title, rows in results.items():
-        before = [*titles[titles.index(title) + 1 :], report.KUBE_PROXY]
-        PAGE.write_text(report.merged(PAGE.read_text(), title, rows, described, before))
+        heading = _heading(title, kernel)
+        before = [*headings[headings.index(heading) + 1 :], report.KUBE_PROXY]
+        PAGE.write_text(report.merged(PAGE.read_text(), heading, rows, described, before))
+
+
+def _heading(title: str, kernel: str) -> str:
+    return title if kernel == kernel_kinds.DEFAULT else f"{title}, kernel {kernel}"
 
 
 def main() -> int:
@@ -91,7 +105,7 @@ def main() -> int:
     wanted = arguments.section or list(SECTIONS)
     progress = Progress("bench: ")
     try:
-        node = Node()
+        node = Node(arguments.kernel)
         try:
             # the description includes the peers' versions; a single section may not need the peers
             whole = set(wanted) == set(SECTIONS)
@@ -108,7 +122,7 @@ def main() -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     if not whole and arguments.merge:
-        _merge(results, described)
+        _merge(results, described, arguments.kernel)
     if not whole:
         progress(f"{PAGE.relative_to(ROOT)} is written when all sections run, or with --merge")
         return 0

@@ -55,12 +55,13 @@ def describe_run(node: Node) -> dict[str, str]:
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
     ).stdout.strip()
-    python, kernel = node.run("python3 -V; uname -r").splitlines()[:2]
+    python, version = node.run("python3 -V; uname -r").splitlines()[:2]
+    kernel = node.kernel.summary() if node.kernel.version() else f"Linux {version}, {node.kernel.summary()}"
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "commit": commit or "not a git checkout",
         "machine": f"{_first('/proc/cpuinfo', 'model name')}, {os.cpu_count()} cores, {_memory() >> 10} MiB of memory, "
         f"Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}",
         "load": f"{os.getloadavg()[1]:.1f} processes on average in the five minutes before",
-        "node": f"user-mode Linux {kernel}, one CPU, {node.memory} of memory, Debian {node.release}, {python}",
+        "node": f"{kernel}, one CPU, {node.memory} of memory, Debian {node.release}, {python}",
     }

@@ -21,16 +21,17 @@ MODULES = "ip_vs ip_vs_rr ip_set nf_conntrack br_netfilter dummy"
 
 
 class Node:
-    """Node that is booted for the benchmarks and removed afterwards."""
+    """Node that is booted for the benchmarks and removed afterwards; ``kernel`` is a kind of the lab."""
 
     name = "node1"
     release = "bookworm"
     memory = "3G"  # for 44,125 Services and the kernel's own tables
 
-    def __init__(self) -> None:
+    def __init__(self, kernel: str = kernel_kinds.DEFAULT) -> None:
         progress = Progress()
+        self.kernel = kernel_kinds.kernel_kind(kernel)
         lifecycle.down(NAME, progress)
-        self.lab = lifecycle.up(NAME, [f"{self.name}:{self.release}"], [], kernel_kinds.DEFAULT, self.memory, progress)
+        self.lab = lifecycle.up(NAME, [f"{self.name}:{self.release}"], [], kernel, self.memory, progress)
         self.inventory = self.lab.directory / "inventory.yml"
         self.inventory.write_text(access.as_yaml(access.inventory(self.lab)))
         self.run(f"apt-get -qq update && apt-get -qq -y install {PACKAGES} && modprobe -a {MODULES}")
