@@ -107,6 +107,9 @@ class Attached:
 # Errors from the manual pages (section 2, Linux man-pages 6), without those that only a wrong argument causes (EBADF,
 # EFAULT, EINVAL, ENOTSOCK, ...) and those of other kinds of files: read(2) and write(2) get regular files and pipes
 # that block, which never give EAGAIN. A call without errors in the pages has those of a related call.
+#
+# Left out are two errors that are answers, which a process must believe: newfstatat's ENOENT (there is no such file),
+# and getsockopt's ENOPROTOOPT (the kernel has no such revision of a match, so iptables writes another one).
 ERRORS = {
     "sendto": ("EACCES", "EAGAIN", "ECONNRESET", "EINTR", "EMSGSIZE", "ENOBUFS", "ENOMEM", "EPIPE"),
     "recvfrom": ("EAGAIN", "ECONNREFUSED", "EINTR", "ENOMEM"),
@@ -115,7 +118,7 @@ ERRORS = {
     "socket": ("EACCES", "EAFNOSUPPORT", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EPROTONOSUPPORT"),
     "bind": ("EACCES", "EADDRINUSE", "ENOMEM"),
     "setsockopt": ("ENOPROTOOPT", "ENOMEM", "EPERM", "EAGAIN"),  # ip(7), netfilter: the page has argument errors only
-    "getsockopt": ("ENOPROTOOPT", "ENOMEM", "EPERM"),
+    "getsockopt": ("ENOMEM", "EPERM"),
     "clone,clone3,vfork": ("EAGAIN", "ENOMEM", "EPERM"),
     "execve": (
         "E2BIG",
@@ -143,7 +146,7 @@ ERRORS = {
     "write": ("EDQUOT", "EFBIG", "EINTR", "EIO", "ENOSPC", "EPERM", "EPIPE"),
     "poll": ("EINTR", "ENOMEM"),
     "mmap": ("EACCES", "EAGAIN", "ENFILE", "ENOMEM", "EPERM"),
-    "newfstatat": ("EACCES", "ELOOP", "ENOENT", "ENOMEM"),
+    "newfstatat": ("EACCES", "ELOOP", "ENOMEM"),
 }
 
 
