@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Benchmark of the agent's rules in tables of nftables, against iptables rules and IP sets of the same agent.
 
-BENCH_NFTABLES_SERVICES is the largest number of Services, by default all sizes. An emulated node is ten times slower.
+BENCH_NFTABLES_SERVICES is the largest number of Services, by default all sizes. BENCH_NFTABLES_ROUNDS is the largest
+number of cold starts of each back end, by default 5. An emulated node is ten times slower.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Size(NamedTuple):
 
 
 LARGEST = int(os.environ.get("BENCH_NFTABLES_SERVICES", "10000"))
+MOST_ROUNDS = int(os.environ.get("BENCH_NFTABLES_ROUNDS", "5"))
 SIZES = tuple(size for size in (Size(100, 5, 9), Size(1002, 5, 9), Size(10000, 3, 15, 60)) if size.services <= LARGEST)
 FLAT_BAR = 1.2
 TRAFFIC = tuple(size for size in ((10, 2000), (10000, 2000)) if size[0] <= LARGEST)  # Services, connections of a round
@@ -45,7 +47,7 @@ def measure(node: Node) -> list[Row]:
     rows: dict[str, list[Row]] = {"cold": [], "event": [], "cpu": [], "memory": []}
     events: dict[int, list[float]] = {}
     for size in SIZES:
-        arguments = (size.services, ENDPOINTS, size.rounds, size.events, size.steady)
+        arguments = (size.services, ENDPOINTS, min(size.rounds, MOST_ROUNDS), size.events, size.steady)
         result = json.loads(node.python("backends.py", *map(str, arguments), timeout=HOUR))
         ours, theirs = result["nftables"], result["iptables"]
         of = f"{size.services:,} services x {ENDPOINTS} endpoints"
