@@ -5,11 +5,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from support.processes.faults import Fault, in_child
+from support.processes.namespace import fresh, sh
+
+from kubenode.engine.errors import KernelError
+from kubenode.engine.kernel import iptables
 
 pytest.register_assert_rewrite("support.tables.iptables_cases")
 
 from support.tables.iptables_cases import IptablesCases  # noqa: E402
+
+
+def test_output_that_iptables_save_could_not_write_is_refused(tmp_path: Path) -> None:
+    """iptables-save ends with status 0 then; the chains would count as gone."""
+    fresh()
+    sh("iptables", "-t", "nat", "-S")
+
+    def read() -> int:
+        try:
+            iptables.read(families=(4,))
+        except KernelError as error:
+            print(error)
+            return 1
+        return 0
+
+    assert in_child(Fault("write", "", "1"), tmp_path, read).status == 0
+    refused = in_child(Fault("write", "EPIPE", "1"), tmp_path, read)
+    assert refused.status == 1, refused
+    assert "iptables-save printed nothing, expected the tables in " in refused.output
 
 
 class TestLegacy(IptablesCases):
