@@ -4,7 +4,7 @@
 """Benchmark of the agent's rules in tables of nftables, against iptables rules and IP sets of the same agent.
 
 BENCH_NFTABLES_SERVICES is the largest number of Services, by default all sizes. BENCH_NFTABLES_ROUNDS is the largest
-number of cold starts of each back end, by default 5. An emulated node is ten times slower.
+number of cold starts of each back end, by default 5.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ..engine.plan import Conflict, Step
 
 # What ends a pass, and not the agent. OSError: code that is imported late, while no descriptor is free.
 STOPPED = (EngineError, OSError)
-KERNEL_EVENT = "kernel event"  # reason of a pass after the kernel told of a change by another process
+KERNEL_EVENT = "kernel event"  # reason of a pass after an event of a change by another process
 
 
 class PassResult(NamedTuple):
