@@ -16,7 +16,9 @@ from .errors import HostError
 from .paths import CACHE
 
 MIN_FREE_DISK = 3 * 1024**3  # one image, its building tree and a few nodes
+MAX_MAP_COUNT = Path("/proc/sys/vm/max_map_count")
 _SHARED_MEMORY = Path("/dev/shm")
+_PAGE = 4096  # bytes of a page of x86-64
 
 
 class Need(NamedTuple):
@@ -101,4 +103,28 @@ def memory_directory(memory: int) -> Path:
     raise HostError(
         f"nodes need {memory >> 20} MiB of memory; free are {_free(_SHARED_MEMORY) >> 20} MiB in {_SHARED_MEMORY} and "
         f"{_free(CACHE) >> 20} MiB in {CACHE}; start fewer or smaller nodes (--mem)"
+    )
+
+
+def max_map_count() -> int:
+    """Return the number of memory mappings that the kernel of this machine allows a process."""
+    return int(MAX_MAP_COUNT.read_text())
+
+
+def mappings_warning(memory: int) -> str | None:
+    """Return a warning if large processes of a node of user-mode Linux may hang; else None.
+
+    Such a node's kernel maps the pages of each process into a process of this machine, in the worst case one by one.
+    If the machine refuses a mapping (ENOMEM), the node's process repeats the page fault without an end, and the
+    node's kernel reports nothing. A process seldom has more than a quarter of its node's memory.
+
+    Args:
+        memory: bytes of the node.
+    """
+    limit = max_map_count()
+    if limit >= memory // _PAGE // 4:
+        return None
+    return (
+        f"vm.max_map_count of this machine is {limit}: a node's process may hang when it has more than "
+        f"{limit * _PAGE >> 20} MiB; sysctl vm.max_map_count={memory // _PAGE} prevents it"
     )

@@ -26,6 +26,7 @@ class KernelKind(abc.ABC):
     alternatives: ClassVar[tuple[tuple[str, str], ...]]  # update-alternatives: name and path
     patience: ClassVar[int]  # seconds without an answer after which ssh gives a connection up
     boot_timeout: ClassVar[float]  # seconds until ssh answers, on a machine that has other work, too
+    maps_each_page: ClassVar[bool] = False  # processes of a node are processes of this machine, see host.py
 
     @property
     def source(self) -> str:

@@ -85,6 +85,8 @@ def up(name: str, nodes: Sequence[str], clients: Sequence[str], kernel: str, mem
     kind = kernel_kind(kernel)
     host.check(host.TO_RUN + kind.to_run)
     memory_directory = host.memory_directory(parse_memory(memory) * len(wanted))
+    if kind.maps_each_page and (warning := host.mappings_warning(parse_memory(memory))):
+        progress(warning)
 
     images = build_images({release for _, release in wanted}, kind, progress)
     members = tuple(

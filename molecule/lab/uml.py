@@ -41,6 +41,7 @@ class UserModeLinux(KernelKind):
     alternatives = (("iptables", "/usr/sbin/iptables-legacy"), ("ip6tables", "/usr/sbin/ip6tables-legacy"))
     patience = 20
     boot_timeout = 90.0
+    maps_each_page = True
 
     def version(self) -> str:
         """Return the version of the user-mode kernel, such as ``6.1.176``."""

@@ -33,6 +33,7 @@ from . import (
     scale,
     tables,
 )
+from .mappings import many_mappings
 from .node import Node
 from .proxies import comparison
 
@@ -85,6 +86,16 @@ def _interrupted(number: int, _: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
+def _measure(node: Node, wanted: list[str], progress: Progress) -> dict[str, list[Row]]:
+    results: dict[str, list[Row]] = {}
+    for name in wanted:
+        title, measure = SECTIONS[name]
+        progress(f"{title} …")
+        results[title] = measure(node)
+        print(report.markdown(results[title]), flush=True)
+    return results
+
+
 def _merge(results: dict[str, list[Row]], described: dict[str, str], kernel: str) -> None:
     """Write sections into the page; one of another kernel follows that of the default kernel."""
     headings = [_heading(title, kind) for title, _measure in SECTIONS.values() for kind in kernel_kinds.KERNELS]
@@ -104,20 +115,16 @@ def main() -> int:
     arguments = _arguments()
     wanted = arguments.section or list(SECTIONS)
     progress = Progress("bench: ")
+    # the description includes the peers' versions; a single section may not need the peers
+    whole = set(wanted) == set(SECTIONS)
     try:
-        node = Node(arguments.kernel)
-        try:
-            # the description includes the peers' versions; a single section may not need the peers
-            whole = set(wanted) == set(SECTIONS)
-            described = machine.describe(node) if whole else machine.describe_run(node)
-            results: dict[str, list[Row]] = {}
-            for name in wanted:
-                title, measure = SECTIONS[name]
-                progress(f"{title} …")
-                results[title] = measure(node)
-                print(report.markdown(results[title]), flush=True)
-        finally:
-            node.down()
+        with many_mappings(progress):
+            node = Node(arguments.kernel)
+            try:
+                described = machine.describe(node) if whole else machine.describe_run(node)
+                results = _measure(node, wanted, progress)
+            finally:
+                node.down()
     except (LabError, RuntimeError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

@@ -43,6 +43,22 @@ def test_memory_is_placed_where_there_is_room(monkeypatch: pytest.MonkeyPatch, t
         host.memory_directory(2 << 30)
 
 
+@pytest.mark.parametrize(
+    ("limit", "memory", "warned"),
+    [(65530, 512 << 20, False), (65530, 3 << 30, True), (1 << 20, 3 << 30, False)],
+)
+def test_mappings_of_a_large_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: int, memory: int, *, warned: bool
+) -> None:
+    monkeypatch.setattr(host, "MAX_MAP_COUNT", tmp_path / "max_map_count")
+    host.MAX_MAP_COUNT.write_text(f"{limit}\n")
+    warning = host.mappings_warning(memory)
+    assert (warning is not None) == warned
+    if warning:
+        assert "vm.max_map_count of this machine is 65530" in warning
+        assert "has more than 255 MiB; sysctl vm.max_map_count=786432 prevents it" in warning
+
+
 @pytest.mark.parametrize(("text", "size"), [("512M", 512 << 20), ("1G", 1 << 30), ("128m", 128 << 20)])
 def test_memory_sizes(text: str, size: int) -> None:
     assert lifecycle.parse_memory(text) == size
