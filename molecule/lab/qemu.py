@@ -25,10 +25,10 @@ from .paths import DISK
 if TYPE_CHECKING:
     from .state import Node
 
-_PROGRAM = "qemu-system-x86_64"
+PROGRAM = "qemu-system-x86_64"
 _KVM = Path("/dev/kvm")
 # In the image's directory, and as links in the node's: a comma in a clone's path would end an option's value.
-_KERNEL, _INITRD = "vmlinuz", "initrd.img"
+KERNEL, INITRD = "vmlinuz", "initrd.img"
 _DISK = "disk.raw"
 _COMMAND_LINE = (
     "root=/dev/vda",
@@ -54,11 +54,16 @@ def kvm_problem() -> str:
     return "" if {"vmx", "svm"} & set(flags) else f"{_KVM} is there, but the processor has neither vmx nor svm"
 
 
+def accelerators() -> tuple[str, ...]:
+    """Return QEMU's accelerators; it takes the first that starts, since only an attempt shows that KVM is refused."""
+    return ("tcg",) if kvm_problem() else ("kvm", "tcg")
+
+
 class StockKernel(KernelKind):
     """Debian's linux-image-cloud-amd64 of the image's release, in QEMU."""
 
     name = "stock"
-    to_run = (Need(_PROGRAM, "qemu-system-x86"),)
+    to_run = (Need(PROGRAM, "qemu-system-x86"),)
     to_build = ()
     packages = ("linux-image-cloud-amd64", "initramfs-tools")
     # A small initial file system: the drivers of the disk and what it holds.
@@ -81,7 +86,7 @@ class StockKernel(KernelKind):
 
     def install(self, root: Path, image: Path) -> None:
         """Copy kernel and initial file system from the tree, where packages put them, beside the image's disk."""
-        for pattern, name in (("vmlinuz-*", _KERNEL), ("initrd.img-*", _INITRD)):
+        for pattern, name in (("vmlinuz-*", KERNEL), ("initrd.img-*", INITRD)):
             newest = max((root / "boot").glob(pattern), key=_numbers, default=None)
             if newest is None:
                 raise LabError(f"/boot/{pattern}: not in the image; {', '.join(self.packages)} did not install it")
@@ -91,26 +96,24 @@ class StockKernel(KernelKind):
         """Copy the image's disk, which takes the room of its used blocks, and link kernel and initial file system."""
         if not (directory / _DISK).exists():
             run(["cp", "--sparse=always", "--reflink=auto", str(image / DISK), str(directory / _DISK)])
-        for name in (_KERNEL, _INITRD):
+        for name in (KERNEL, INITRD):
             if not (directory / name).is_symlink():
                 (directory / name).symlink_to(image / name)
 
     def command(self, node: Node, memory: str, memory_directory: Path) -> list[str]:
         """Return the command of QEMU."""
-        # QEMU takes the first that starts: KVM may be refused for a reason that only an attempt shows.
-        accelerators = ("tcg",) if kvm_problem() else ("kvm", "tcg")
         directory = str(memory_directory).replace(",", ",,")  # a comma ends an option's value, two do not
         return [
-            _PROGRAM,
+            PROGRAM,
             *("-name", node.name),
             *("-machine", "q35,memory-backend=ram"),
-            *(word for name in accelerators for word in ("-accel", name)),
+            *(word for name in accelerators() for word in ("-accel", name)),
             *("-cpu", "max"),
             *("-object", f"memory-backend-file,id=ram,size={memory},mem-path={directory},share=on"),
             *("-m", memory),
             *("-nodefaults", "-no-user-config", "-display", "none"),
             *("-serial", "stdio"),
-            *("-kernel", _KERNEL, "-initrd", _INITRD, "-append", " ".join(_COMMAND_LINE)),
+            *("-kernel", KERNEL, "-initrd", INITRD, "-append", " ".join(_COMMAND_LINE)),
             *("-drive", f"file={_DISK},format=raw,if=virtio,cache=writeback"),
             *("-drive", "file=settings.tar,format=raw,if=virtio,readonly=on"),
             *("-netdev", f"tap,id=lab,ifname={naming.tap(node.index)},script=no,downscript=no"),

@@ -24,7 +24,7 @@ def clean() -> Iterator[None]:
     yield
     for tool in ("iptables", "ip6tables"):
         for table in ("nat", "filter"):
-            sh(f"{tool} -t {table} -F; {tool} -t {table} -X")
+            sh(f"{tool}-legacy -t {table} -F; {tool}-legacy -t {table} -X")
 
 
 def rules() -> bytes | None:
@@ -43,24 +43,25 @@ def test_rule_changes_change_the_fingerprint(tool: str) -> None:
         "-t nat -N OURS",
         "-P FORWARD DROP",
     ):
-        sh(f"{tool} {arguments}")
+        sh(f"{tool}-legacy {arguments}")
         assert rules() not in seen, arguments
         assert rules() == rules()
         seen.append(rules())
-    sh(f"{tool} -P FORWARD ACCEPT")
+    sh(f"{tool}-legacy -P FORWARD ACCEPT")
 
 
 def test_counters_and_other_tables_keep_the_fingerprint() -> None:
     sh(
-        "iptables -N OURS; iptables -A OURS -p udp -j ACCEPT; iptables -I OUTPUT -j OURS; ip6tables -I OUTPUT -p udp -j"
+        "iptables-legacy -N OURS; iptables-legacy -A OURS -p udp -j ACCEPT; iptables-legacy -I OUTPUT -j OURS;"
+        " ip6tables-legacy -I OUTPUT -p udp -j"
         " ACCEPT"
     )
     before = rules()
     sh("bash -c 'echo x >/dev/udp/127.0.0.1/9; echo x >/dev/udp/::1/9'")
-    assert "[0:0] -A OURS" not in sh("iptables-save -c -t filter")
-    assert "[0:0] -A OUTPUT" not in sh("ip6tables-save -c -t filter")
+    assert "[0:0] -A OURS" not in sh("iptables-legacy-save -c -t filter")
+    assert "[0:0] -A OUTPUT" not in sh("ip6tables-legacy-save -c -t filter")
     assert rules() == before
-    sh("iptables -t mangle -N FOREIGN && iptables -t mangle -X FOREIGN")
+    sh("iptables-legacy -t mangle -N FOREIGN && iptables-legacy -t mangle -X FOREIGN")
     assert rules() == before
 
 
@@ -70,7 +71,7 @@ def test_fingerprint_leaves_no_reference_cycles() -> None:
     gc.collect()
     for number in range(3):
         rules()
-        sh(f"iptables -N OURS{number}")  # entries of a different length
+        sh(f"iptables-legacy -N OURS{number}")  # entries of a different length
     assert gc.collect() == 0
 
 

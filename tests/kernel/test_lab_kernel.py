@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,7 @@ def test_ip_vs_loads_and_balances_nothing_yet() -> None:
     assert saved == ""
 
 
-def test_iptables_is_legacy() -> None:
+def test_iptables_is_the_wanted_one() -> None:
     version = subprocess.run(["iptables", "-V"], check=True, capture_output=True, text=True).stdout
-    assert "legacy" in version
+    wanted = {"legacy": "(legacy)", "nft": "(nf_tables)"}[os.environ.get("KUBENODE_IPTABLES", "legacy")]
+    assert wanted in version

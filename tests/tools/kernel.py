@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run the tests of tests/kernel and of tests/host, one file at a time on each processor (`make kernel`).
 
-    python tests/tools/kernel.py [tests/kernel/test_x.py …]
+    python tests/tools/kernel.py [--stock] [tests/kernel/test_x.py …]
+
+With --stock, the kernel is a Debian release's own (molecule/lab/stock-pytest), and files of tests/host do not run.
 
 Each file of tests/kernel runs in a fresh kernel of its own: modules, sysctls and leftovers of other files cannot affect
 it. A file of tests/host runs on this machine. Other parts of `make test` use a processor while a file waits.
@@ -11,6 +13,7 @@ it. A file of tests/host runs on this machine. Other parts of `make test` use a 
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -37,9 +40,15 @@ LONG = {
 }
 
 
-def run(path: Path, results: Path = RESULTS) -> tuple[bool, str]:
-    """Run one file, with its report in ``results``; return whether it passed, and the text to print."""
-    program = "pytest" if path.is_relative_to(HOST) else "molecule/lab/uml-pytest"
+UML, STOCK = "molecule/lab/uml-pytest", "molecule/lab/stock-pytest"
+
+
+def run(path: Path, results: Path = RESULTS, boots: str = UML) -> tuple[bool, str]:
+    """Run one file, with its report in ``results``; return whether it passed, and the text to print.
+
+    ``boots`` is the program that boots a kernel and runs pytest in it.
+    """
+    program = "pytest" if path.is_relative_to(HOST) else boots
     name = f"{path.parent.name}/{path.name}"
     report = (results / name).with_suffix(".xml")
     report.unlink(missing_ok=True)
@@ -62,7 +71,7 @@ def run(path: Path, results: Path = RESULTS) -> tuple[bool, str]:
     return True, f"  ok      {name:45} {len(junit.read_one(report)):4} tests {took}"
 
 
-def run_all(paths: Sequence[Path], results: Path = RESULTS) -> bool:
+def run_all(paths: Sequence[Path], results: Path = RESULTS, boots: str = UML) -> bool:
     """Run files, the longest first; return whether all passed."""
     # Build the foreign root and the container images here: the tests' kernels have no network. tests/host uses the
     # root, too.
@@ -74,7 +83,7 @@ def run_all(paths: Sequence[Path], results: Path = RESULTS) -> bool:
     processors = sorted(os.sched_getaffinity(0))
     with ThreadPoolExecutor(max_workers=len(processors), initializer=_stay, initargs=(iter(processors),)) as pool:
         for finished in as_completed(
-            [pool.submit(run, path, results) for path in sorted(paths, key=_weight, reverse=True)]
+            [pool.submit(run, path, results, boots) for path in sorted(paths, key=_weight, reverse=True)]
         ):
             ok, shown = finished.result()
             print(shown, flush=True)
@@ -97,11 +106,17 @@ def _weight(path: Path) -> tuple[bool, int]:
 
 def main() -> int:
     """Run the files named on the command line, by default all."""
-    paths = [Path(name) for name in sys.argv[1:]] or [
-        *Path("tests/kernel").glob("test_*.py"),
-        *HOST.glob("**/test_*.py"),
-    ]
-    return 0 if run_all(paths) else 1
+    parser = argparse.ArgumentParser(prog="kernel.py", description="Run tests in real kernels.")
+    parser.add_argument("--stock", action="store_true", help="boot a Debian release's own kernel (KUBENODE_RELEASE)")
+    parser.add_argument("file", nargs="*", type=Path, help="by default all of tests/kernel and tests/host")
+    arguments = parser.parse_args()
+    default = Path("tests/kernel").glob("test_*.py") if arguments.stock else all_files()
+    return 0 if run_all(arguments.file or [*default], boots=STOCK if arguments.stock else UML) else 1
+
+
+def all_files() -> list[Path]:
+    """Return the files of tests/kernel and tests/host."""
+    return [*Path("tests/kernel").glob("test_*.py"), *HOST.glob("**/test_*.py")]
 
 
 if __name__ == "__main__":

@@ -1,86 +1,154 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the scenario `stock` on the own kernel of each Debian release, and write the results as a table (`make kernels`).
+"""Run tests on the own kernel of each Debian release, and write the results as two tables (`make kernels`).
 
-    python tests/tools/kernels.py [release …]    by default all that the lab has
+    python tests/tools/kernels.py [--scenario | --suite] [release …]    by default both, on all that the lab has
 
-The table is in docs/how-to/prepare.md. A run replaces the rows of its releases, and no others; a release
-whose node did not come up showed nothing of its kernel, and keeps its row.
+The scenario `stock` runs the roles and the agent on a node of the release. The suite is tests/kernel, with the kernel
+of the release beneath this machine's file system. The tables are in docs/how-to/prepare.md. A run replaces the rows of
+its releases, and no others; a release whose kernel did not come up showed nothing of it, and keeps its row.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
 
 import junit
+import kernel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "molecule"))
 
+from lab import image, qemu
+from lab.progress import Progress
 from lab.recipe import RELEASES
 
 PAGE = Path("docs/how-to/prepare.md")
 RESULTS = Path(".cache/results/kernels")
 FACTS = Path(".cache/stock.json")  # written by the scenario, on the node that it runs on
-BEGIN, END = "<!-- The rows below are written by `make kernels`. -->\n", "<!-- end of the rows -->\n"
-HEAD = (
-    "| Release | Kernel | Python | iptables | `molecule/stock` | Date |\n"
-    "|---|---|---|---|---|---|\n"
-)  # fmt: skip
+END = "<!-- end of the rows -->\n"
+_VERSION = (
+    Struct("<H"),
+    0x20E,
+    0x200,
+)  # of a bzImage: offset of the version, less 0x200 (x86/boot in the kernel's documentation)
 
 
-def run(release: str) -> dict[str, str]:
-    """Run the scenario on a release; return the row: kernel, python, iptables, result and date."""
+class Table(NamedTuple):
+    """Table in the page: the line before it, and the heading of each field of a row."""
+
+    begin: str
+    headings: Mapping[str, str]
+
+    @property
+    def head(self) -> str:
+        """Return the first two lines of the table."""
+        names = ("Release", *self.headings.values())
+        return f"| {' | '.join(names)} |\n|{'---|' * len(names)}\n"
+
+
+SCENARIO = Table(
+    "<!-- The rows below are written by `make kernels`. -->\n",
+    {"kernel": "Kernel", "python": "Python", "iptables": "iptables", "result": "`molecule/stock`", "date": "Date"},
+)
+SUITE = Table(
+    "<!-- The rows of the suite are written by `make kernels`. -->\n",
+    {"kernel": "Kernel", "iptables": "iptables", "passed": "Passed", "failed": "Failed", "date": "Date"},
+)
+
+
+def run_scenario(release: str) -> dict[str, str]:
+    """Run the scenario on a release; return the row."""
     FACTS.unlink(missing_ok=True)
     command = [sys.executable, "tests/tools/scenarios.py", "--scenario-name", "stock"]
     done = subprocess.run(command, env={**os.environ, "KUBENODE_RELEASE": release}, check=False)
     facts = json.loads(FACTS.read_text()) if FACTS.exists() else {}
     result = "failed" if done.returncode else "passed"
-    today = time.strftime("%Y-%m-%d")
-    return {"kernel": "", "python": "", "iptables": "", **facts, "result": result, "date": today}
+    return {"kernel": "", "python": "", "iptables": "", **facts, "result": result, "date": _today()}
 
 
-def rows_of(page: str) -> dict[str, str]:
-    """Return the lines of the table in the page by release."""
-    table = page.partition(BEGIN)[2].partition(END)[0]
-    return {line.split("|")[1].strip(): line for line in table.removeprefix(HEAD).splitlines()}
+def run_suite(release: str) -> dict[str, str]:
+    """Run tests/kernel on a release's kernel; return the row."""
+    os.environ["KUBENODE_RELEASE"] = release
+    directory = image.find_or_build(release, qemu.StockKernel(), Progress()).directory
+    results = RESULTS / release
+    kernel.run_all([*Path("tests/kernel").glob("test_*.py")], results, kernel.STOCK)
+    cases = junit.read(results)
+    failed = sum(case.problem is not None for case in cases)
+    shown = subprocess.run(["iptables-nft", "--version"], capture_output=True, text=True, check=True).stdout
+    return {
+        "kernel": version_of((directory / qemu.KERNEL).read_bytes()),
+        "iptables": " ".join(re.findall(r"v([0-9.]+) (.*)", shown)[0]),
+        "passed": str(len(cases) - failed),
+        "failed": str(failed),
+        "date": _today(),
+    }
 
 
-def written(page: str, rows: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the page with these rows in its table, except rows without a kernel."""
-    before, begin, rest = page.partition(BEGIN)
-    _table, end, after = rest.partition(END)
+def version_of(program: bytes) -> str:
+    """Return the version of a kernel from its bzImage."""
+    number, at, base = _VERSION
+    begin = base + number.unpack_from(program, at)[0]
+    return program[begin : program.index(b" ", begin)].decode()
+
+
+def _today() -> str:
+    return time.strftime("%Y-%m-%d")
+
+
+def rows_of(page: str, table: Table) -> dict[str, str]:
+    """Return the lines of a table in the page by release."""
+    text = page.partition(table.begin)[2].partition(END)[0]
+    return {line.split("|")[1].strip(): line for line in text.removeprefix(table.head).splitlines()}
+
+
+def written(page: str, table: Table, rows: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the page with these rows in a table, except rows without a kernel."""
+    before, begin, rest = page.partition(table.begin)
+    _rows, end, after = rest.partition(END)
     if not begin or not end:
-        raise SystemExit(f"{PAGE}: the lines {BEGIN.strip()!r} and {END.strip()!r} are not there")
-    fields = ("kernel", "python", "iptables", "result", "date")
+        raise SystemExit(f"{PAGE}: the lines {table.begin.strip()!r} and {END.strip()!r} are not there")
     fresh = {
-        name: f"| {name} | {' | '.join(row[field] for field in fields)} |"
+        name: f"| {name} | {' | '.join(row[field] for field in table.headings)} |"
         for name, row in rows.items()
         if row["kernel"]
     }
-    lines = {**rows_of(page), **fresh}
+    lines = {**rows_of(page, table), **fresh}
     ordered = [lines[name] for name in (*RELEASES, *sorted(set(lines) - set(RELEASES))) if name in lines]
-    return "".join([before, begin, HEAD, *(f"{line}\n" for line in ordered), end, after])
+    return "".join([before, begin, table.head, *(f"{line}\n" for line in ordered), end, after])
 
 
 def main() -> int:
-    """Run the scenario on the releases of the command line; return 1 if one failed."""
-    releases = sys.argv[1:] or RELEASES
-    for release in releases:
-        if release not in RELEASES:
-            print(f"kernels.py: release {release!r}: expected one of {', '.join(RELEASES)}", file=sys.stderr)
-            return 2
-    rows = {}
-    for release in releases:
-        rows[release] = run(release)
-        PAGE.write_text(written(PAGE.read_text(), rows))
-    problems = {release: None if row["result"] == "passed" else "the scenario failed" for release, row in rows.items()}
+    """Run the tests on the releases of the command line; return 1 if one failed."""
+    parser = argparse.ArgumentParser(prog="kernels.py", description="Run tests on Debian's own kernels.")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--scenario", action="store_true", help="the scenario stock alone")
+    which.add_argument("--suite", action="store_true", help="the files of tests/kernel alone")
+    parser.add_argument("release", nargs="*", default=RELEASES, help=f"by default {', '.join(RELEASES)}")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.release) - set(RELEASES):
+        parser.error(f"release {', '.join(sorted(unknown))}: expected of {', '.join(RELEASES)}")
+    problems: dict[str, str | None] = {}
+    for release in arguments.release:
+        if not arguments.suite:
+            row = run_scenario(release)
+            PAGE.write_text(written(PAGE.read_text(), SCENARIO, {release: row}))
+            problems[f"stock on {release}"] = None if row["result"] == "passed" else "the scenario failed"
+        if not arguments.scenario:
+            row = run_suite(release)
+            PAGE.write_text(written(PAGE.read_text(), SUITE, {release: row}))
+            failed = row["failed"]
+            problems[f"tests/kernel on {release}"] = None if failed == "0" else f"{failed} tests failed"
     junit.write(RESULTS / "kernels.xml", [junit.Case("kernels", name, problem=text) for name, text in problems.items()])
     return 1 if any(problems.values()) else 0
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from engine.kernel.ipvs import connect, dump
 from engine.model.ipvs import VirtualServerKey
 from objects import as_list, cluster, endpoint
+from removed_servers import forget
 
 WORK = Path("/root/bench/work")
 KUBENODE = ["/usr/bin/python3", "-IS", "/root/bench/agent/bin/kubenode"]  # as the unit starts it
@@ -94,8 +95,9 @@ class Agent:
         self.process.wait()
 
     def clean(self) -> None:
-        """Remove the agent's items."""
+        """Remove the agent's items, and IPVS's memory of them."""
         subprocess.run([*KUBENODE, "cleanup"], check=True, stdout=subprocess.DEVNULL)
+        forget()
 
     def check(self) -> None:
         """Exit with an error unless the node is converged."""

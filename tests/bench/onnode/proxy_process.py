@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_views import VIEWS, Expected, output
+from removed_servers import forget
 
 WORK = Path("/root/bench/work")
 PATIENCE = 1200.0  # seconds
@@ -129,6 +130,7 @@ def clean() -> None:
     left = output("ipvsadm", "-Sn") + output("ipset", "list", "-name")
     if left:
         sys.exit(f"cannot remove what a proxy left: {left[:500]}")
+    forget()
 
 
 def state(view: str) -> list[str]:

@@ -31,6 +31,7 @@ _CHANGING = {
     "add": re.compile(r" timeout \d+"),
 }  # a random value, and the remaining time
 _TABLE = re.compile("^(?=table )", re.MULTILINE)
+_OF_IPTABLES = tuple(f"table {family} {name} {{" for family in ("ip", "ip6") for name in ("filter", "mangle", "nat"))
 _TESTS = os.getpid()
 
 
@@ -118,7 +119,8 @@ def node() -> dict[str, Any]:
         "sets": sorted(sets),
         "lists": [line for line in sets if line.startswith("add list ")],
         "rules": [line.partition(" [")[0] for line in [*v4.splitlines(), *v6.splitlines()] if line[0] != "#"],
-        "tables": sorted(_TABLE.split(tables)),  # the kernel lists tables in the order of their creation
+        # The kernel lists tables in the order of their creation, and so the chains of iptables-nft, which "rules" has
+        "tables": sorted(table for table in _TABLE.split(tables) if not table.startswith(_OF_IPTABLES)),
         "links": sorted((link["ifname"], "UP" in link["flags"], sorted(_addresses(link))) for link in links),
         "ledgers": ledgers(),
         "sysctls": [path.read_text() for path in paths if path.exists()],

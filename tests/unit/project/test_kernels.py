@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Table of kernels: a run replaces its own rows, keeps the others, and touches nothing else of the page."""
+"""Tables of kernels: a run replaces its own rows, keeps the others, and touches nothing else of the page."""
 
 from __future__ import annotations
 
@@ -19,22 +19,30 @@ ROW = {"kernel": "6.1.0", "python": "3.11.2", "iptables": "1.8.9 (nf_tables)", "
 
 
 def test_rows_are_replaced_in_the_order_of_releases() -> None:
-    page = f"before\n{kernels.BEGIN}{kernels.END}after\n"
-    page = kernels.written(page, {"trixie": ROW, "etch": ROW})
-    page = kernels.written(page, {"bookworm": ROW, "trixie": {**ROW, "result": "failed"}})
-    page = kernels.written(page, {"bookworm": {**ROW, "kernel": "", "result": "failed"}})
-    assert list(kernels.rows_of(page)) == ["bookworm", "trixie", "etch"]
+    page = f"before\n{kernels.SCENARIO.begin}{kernels.END}after\n"
+    page = kernels.written(page, kernels.SCENARIO, {"trixie": ROW, "etch": ROW})
+    page = kernels.written(page, kernels.SCENARIO, {"bookworm": ROW, "trixie": {**ROW, "result": "failed"}})
+    page = kernels.written(page, kernels.SCENARIO, {"bookworm": {**ROW, "kernel": "", "result": "failed"}})
+    assert list(kernels.rows_of(page, kernels.SCENARIO)) == ["bookworm", "trixie", "etch"]
     assert "| trixie | 6.1.0 | 3.11.2 | 1.8.9 (nf_tables) | failed | 2026-01-02 |\n" in page
     assert "| bookworm | 6.1.0 |" in page
-    assert page.startswith(f"before\n{kernels.BEGIN}{kernels.HEAD}| bookworm |")
+    assert page.startswith(f"before\n{kernels.SCENARIO.begin}{kernels.SCENARIO.head}| bookworm |")
     assert page.endswith(f"{kernels.END}after\n")
 
 
 def test_a_page_without_the_lines_around_the_table_is_refused() -> None:
     with pytest.raises(SystemExit, match=r"make kernels.* are not there"):
-        kernels.written("no table", {"trixie": ROW})
+        kernels.written("no table", kernels.SCENARIO, {"trixie": ROW})
 
 
 def test_the_page_has_the_table() -> None:
     page = (ROOT / kernels.PAGE).read_text()
-    assert kernels.written(page, {}) == page
+    for table in (kernels.SCENARIO, kernels.SUITE):
+        assert kernels.written(page, table, {}) == page
+
+
+def test_version_of_a_kernel() -> None:
+    program = bytearray(0x3000)
+    program[0x20E:0x210] = (0x1000).to_bytes(2, "little")
+    program[0x1200:0x1220] = b"6.1.0-1-cloud-amd64 (me@there) #"
+    assert kernels.version_of(bytes(program)) == "6.1.0-1-cloud-amd64"
