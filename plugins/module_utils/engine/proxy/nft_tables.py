@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..kernel import Result, nftables
+from ..kernel.nftables.conversation import Conversation
 from ..model import State
 from ..model.nftables import NftSet, SetKey, TableKey
 from ..model.step import Step
@@ -25,12 +26,13 @@ class NftTables:
     """Reads and writes tables, and remembers the generation up to which nothing else has changed."""
 
     def __init__(self) -> None:
+        self._conversation = Conversation()
         self._generation: int | None = None  # the kernel's after the last own transaction, if nothing else happened
         self._sets: dict[SetKey, NftSet] = {}  # those that the kernel had at that generation
 
     def is_current(self) -> bool:
         """Tell whether nothing else has changed tables since the last reading; False if that is unknown."""
-        return self._generation is not None and nftables.generation() == self._generation
+        return self._generation is not None and self._conversation.generation() == self._generation
 
     def read(self, tables: Collection[TableKey], believed: State | None) -> State:
         """Return the tables' items: ``believed`` itself if it is known and nothing else has changed tables.
@@ -47,7 +49,7 @@ class NftTables:
     def apply(self, steps: list[Step], keep_going: bool = False) -> Result:
         """Execute steps in one transaction (:func:`..kernel.nftables.apply`)."""
         before, self._generation = self._generation, None
-        result = nftables.apply(steps, keep_going, types=None if before is None else self._sets)
+        result = self._conversation.apply(steps, keep_going, None if before is None else self._sets)
         if before is not None and result.done and not result.failed:
             self._generation = (before + 1) % _GENERATIONS
             for step in result.done:

@@ -33,8 +33,8 @@ UNKNOWN_FAMILY = 0
 
 Entry = tuple[VirtualServerKey, str, int, str, str, str, str]
 
-_READ_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 17  # some milliseconds on a slow node
+_BUFFER_BYTES = 2 * _PIECE_BYTES  # a piece, and the read after which it is larger
 HEADER_LINES = 3
 _LINE = re.compile(
     r"  -> (\S+):([0-9A-F]{4}) +(\S+) +(-?\d+) +(-?\d+) +(-?\d+) *\n"  # a real server
@@ -46,22 +46,24 @@ _LINE = re.compile(
 def pieces() -> Iterator[str]:
     """Yield the file in pieces of whole lines.
 
+    One buffer takes all reads: the kernel gives a page at a time, and memory for each would cost more than the page.
+
     Raises:
         OSError: FileNotFoundError if ip_vs is not loaded.
     """
+    buffer = memoryview(bytearray(_BUFFER_BYTES))
+    size = 0  # bytes in the buffer
     with open(PATH, "rb", buffering=0) as file:
-        parts: list[bytes] = []
-        size = 0
         while True:
-            part = file.read(_READ_BYTES)
-            parts.append(part)
-            size += len(part)
-            if size > _PIECE_BYTES or not part:
-                text = b"".join(parts)
-                end = text.rfind(b"\n") + 1 if part else len(text)  # a record may be larger than one read
+            count = file.readinto(buffer[size:])
+            size += count
+            if size > _PIECE_BYTES or not count:
+                text = bytes(buffer[:size])
+                end = text.rfind(b"\n") + 1 if count else size  # a record may be larger than one read
                 yield text[:end].decode("ascii")
-                parts, size = [text[end:]], len(text) - end
-            if not part:
+                size -= end
+                buffer[:size] = text[end:]
+            if not count:
                 return
 
 

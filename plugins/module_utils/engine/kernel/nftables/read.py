@@ -63,7 +63,7 @@ def generation() -> int:
         KernelError: the conversation failed, or the answer is malformed.
     """
     with connect() as connection:
-        return _generation(connection)
+        return generation_by(connection)
 
 
 def read(tables: Collection[TableKey] | None = None) -> State:
@@ -83,7 +83,7 @@ def read_generation(tables: Collection[TableKey] | None = None) -> tuple[int, St
     """Do as :func:`read`; also return the generation, for :func:`.write.apply`."""
     with connect() as connection:
         for _attempt in range(_ATTEMPTS):
-            before = _generation(connection)
+            before = generation_by(connection)
             try:
                 with decoding("the kernel's nftables"):
                     state = _read(connection, tables)
@@ -91,7 +91,7 @@ def read_generation(tables: Collection[TableKey] | None = None) -> tuple[int, St
                 if error.errno not in (errno.ENOENT, errno.EINTR):
                     raise
                 continue  # a table or a set went away
-            if _generation(connection) == before:
+            if generation_by(connection) == before:
                 return before, state
     raise BusyError("nftables cannot be read: other processes changed it during each of many attempts")
 
@@ -125,9 +125,15 @@ def read_types(tables: Collection[TableKey]) -> dict[SetKey, NftSet]:
 @contextmanager
 def connect() -> Iterator[NetlinkSocket]:
     """Open a conversation with nftables; errors within it are those of :func:`read`."""
+    with as_errors(), NetlinkSocket(NETLINK_NETFILTER) as connection:
+        yield connection
+
+
+@contextmanager
+def as_errors() -> Iterator[None]:
+    """Turn errors of a conversation into those of :func:`read`."""
     try:
-        with NetlinkSocket(NETLINK_NETFILTER) as connection:
-            yield connection
+        yield
     except PermissionError:
         raise MissingError(FORBIDDEN) from None
     except OSError as error:
@@ -136,7 +142,8 @@ def connect() -> Iterator[NetlinkSocket]:
         raise KernelError(f"the conversation with the kernel's nftables failed: {error.strerror}") from error
 
 
-def _generation(connection: NetlinkSocket) -> int:
+def generation_by(connection: NetlinkSocket) -> int:
+    """Return the number of the rules' generation by an open conversation."""
     payloads = connection.query(request(GETGEN, "ip"))
     with decoding("the generation of the kernel's nftables"):
         number: int = U32.unpack(attributes(payloads[0], HEADER_BYTES)[GEN_ID])[0]

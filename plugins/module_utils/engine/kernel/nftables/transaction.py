@@ -77,6 +77,7 @@ def transact(
         generation: the number of the rules' generation on which the messages are based; None for any.
         rehearse: let the kernel check the messages and drop them, as ``nft --check`` does: the batch has no end.
         channel: the socket to send them by, which then owns tables with the flag owner; None for a socket of its own.
+            After an error, it may have answers that belong to this transaction, and must be closed.
         events: gets the packets with anything else that this channel receives meanwhile.
 
     Raises:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
+from socket import socket
 
 from ...model.kinds import name
 from ...model.nftables import Lookup, NftChain, NftSet, SetKey, TableKey
@@ -35,6 +36,7 @@ def apply(
     *,
     generation: int | None = None,
     types: Mapping[SetKey, NftSet] | None = None,
+    channel: socket | None = None,
 ) -> Result:
     """Execute steps of the kinds ``nft_table``, ``nft_set``, ``nft_element`` and ``nft_chain`` in one transaction.
 
@@ -47,6 +49,7 @@ def apply(
             ``keep_going``, the result has only the failed step that caused it.
         generation: the generation that the plan is based on (:func:`.read.read_generation`); None for any.
         types: the present sets of the tables; None if they must be read.
+        channel: as for :func:`.transaction.transact`.
 
     Raises:
         BusyError: the rules are of another generation.
@@ -60,7 +63,7 @@ def apply(
     for attempt in range(_ATTEMPTS):
         if not left:
             break
-        refused = _try(left, generation, types)
+        refused = _try(left, generation, types, channel)
         if not refused:
             return Result(left, failed)
         if not keep_going:
@@ -83,13 +86,14 @@ def rehearse(steps: Sequence[Step]) -> list[Failure]:
     Raises:
         MissingError, KernelError: as :func:`apply`.
     """
-    return _try(steps, None, None, rehearsal=True)
+    return _try(steps, None, None, None, rehearsal=True)
 
 
 def _try(
     steps: Sequence[Step],
     generation: int | None,
     types: Mapping[SetKey, NftSet] | None,
+    channel: socket | None,
     rehearsal: bool = False,
 ) -> list[Failure]:
     """Send one transaction; return the refused steps, at most one for each message."""
@@ -97,7 +101,7 @@ def _try(
         batch = compose([*steps, *_dependents(steps)], _types(steps) if types is None else types)
     except InvalidStepError as error:
         return [Failure(error.step, str(error))]
-    refusals = transact([message.raw for message in batch], generation, rehearsal)
+    refusals = transact([message.raw for message in batch], generation, rehearsal, channel)
     failures: dict[tuple[str, object], Failure] = {}
     for refusal in refusals:
         message = batch[refusal.number]

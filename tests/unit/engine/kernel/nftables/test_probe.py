@@ -23,7 +23,7 @@ write: Any = import_module("kubenode.engine.kernel.nftables.write")
 def refusing(monkeypatch: pytest.MonkeyPatch, command: int, family: int, code: int) -> None:
     """Let the kernel refuse the messages of one command for one address family; then it refuses those that follow."""
 
-    def transact(batch: Sequence[bytes], _generation: object, rehearse: bool) -> list[Refusal]:
+    def transact(batch: Sequence[bytes], _generation: object, rehearse: bool, _channel: object) -> list[Refusal]:
         assert rehearse
         numbers = [number for number, raw in enumerate(batch) if raw[4] == command and raw[16] == family]
         return [Refusal(number, code, "", 0) for number in numbers]
