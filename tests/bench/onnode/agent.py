@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -126,7 +127,11 @@ class Agent:
         raise RuntimeError("no VmHWM")
 
     def add_endpoint(self, pod: int) -> float:
-        """Add an endpoint to one service; return the seconds until the kernel has its real server."""
+        """Add an endpoint to one service; return the seconds until the kernel has its real server.
+
+        The kernel is asked at random moments. At regular ones, an instant that is a little later can be seen a whole
+        pause later.
+        """
         port = self.changing["Service"]["spec"]["ports"][0]
         server = VirtualServerKey(
             port["protocol"].lower(), self.changing["Service"]["spec"]["clusterIP"], port["port"], 4
@@ -139,7 +144,7 @@ class Agent:
             while not any(key.address == added["addresses"][0] for key in dump.reals(kernel, [server])):
                 if time.perf_counter() - began > PATIENCE:
                     sys.exit(f"the real server {added['addresses'][0]} never came")
-                time.sleep(0.002)
+                time.sleep(random.uniform(0.0005, 0.0025))
             return time.perf_counter() - began
 
 

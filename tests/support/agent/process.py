@@ -224,5 +224,7 @@ def _sets(saved: str) -> str:
 
 
 def _rules(saved: str) -> str:
+    """Return the rules without counters, and without tables that are as at first: iptables-nft leaves those."""
     lines = [line for line in saved.splitlines() if not line.startswith("#")]
-    return "\n".join(line.partition(" [")[0] if line.startswith(":") else line for line in lines)
+    text = "\n".join(line.partition(" [")[0] if line.startswith(":") else line for line in lines)
+    return re.sub(r"^\*\w+\n(?::[A-Z]+ ACCEPT\n)*COMMIT(?:\n|\Z)", "", text, flags=re.MULTILINE)
