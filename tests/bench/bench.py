@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -118,7 +119,8 @@ def main() -> int:
     # the description includes the peers' versions; a single section may not need the peers
     whole = set(wanted) == set(SECTIONS)
     try:
-        with many_mappings(progress):
+        kind = kernel_kinds.kernel_kind(arguments.kernel)
+        with many_mappings(progress) if kind.maps_each_page else nullcontext():
             node = Node(arguments.kernel)
             try:
                 described = machine.describe(node) if whole else machine.describe_run(node)

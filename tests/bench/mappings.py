@@ -13,7 +13,7 @@ from lab.host import MAX_MAP_COUNT, max_map_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-ENOUGH = 1 << 20  # of Debian 13, Ubuntu 24.04 and Fedora 39
+ENOUGH = 1 << 20  # the default of Fedora 39 and Ubuntu 24.04
 
 
 @contextmanager
