@@ -7,7 +7,7 @@
 
 As uml-pytest, with the kernel that users run. KUBENODE_RELEASE names the release (bookworm), KUBENODE_IPTABLES the
 variant of iptables (nft, or legacy), STOCK_MEMORY the memory (1G). Without KVM, QEMU emulates the processor: a boot
-takes 15 seconds, and a test six to twelve times the processor time of user-mode Linux.
+takes 15 seconds, and a test six to sixteen times the processor time of user-mode Linux.
 
 The kernel boots the lab's image of that release read-only, for its modules, and then takes this machine's root.
 """
@@ -43,6 +43,7 @@ _TOOLS = (Need("ipset", "ipset"), Need("ipvsadm", "ipvsadm"), Need("iptables-nft
 _VIRTIOFSD = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")
 # In the kernel's command line, quotes have no quotes in them; with this IFS, a clone's path may have spaces.
 _BEGIN = "modprobe virtiofs && mount -t virtiofs machine /mnt && IFS= && exec switch_root /mnt $KUBENODE_INIT"
+_ENDING = ("setpriv", "--pdeathsig", "KILL", "--")  # with this process, even if it is killed
 _COMMAND_LINE = (
     "root=/dev/vda rootfstype=ext4 rootflags=noload ro console=ttyS0 quiet panic=-1 mitigations=off",
     "init=/bin/sh",
@@ -78,10 +79,10 @@ def _check(release: str, variant: str) -> str:
     if not (ROOT / ".venv/bin/python").exists():
         raise HostError("the virtual environment is missing; run: make venv")
     host.check(StockKernel.to_run + _TOOLS)
-    found = next((path for path in _VIRTIOFSD if os.access(path, os.X_OK)), None)
-    if not found:
+    program = next((path for path in _VIRTIOFSD if os.access(path, os.X_OK)), None)
+    if not program:
         raise HostError("virtiofsd: apt-get install qemu-system-common (Debian 12) or virtiofsd (later)")
-    return found
+    return program
 
 
 def _run(work: Path, directory: Path, settings: tuple[str, str, str], arguments: Sequence[str]) -> int:
@@ -89,16 +90,8 @@ def _run(work: Path, directory: Path, settings: tuple[str, str, str], arguments:
     (work / "arguments").write_text("".join(f"{argument}\0" for argument in arguments), errors="surrogateescape")
     output, status = work / "output", work / "status"
     output.touch()
-    file_system = [
-        virtiofsd,
-        f"--socket-path={work}/fs",
-        "-o",
-        "source=/",
-        "-o",
-        "cache=always",
-        "-o",
-        "sandbox=chroot",
-    ]
+    file_system = [*_ENDING, virtiofsd, f"--socket-path={work}/fs"]
+    file_system += ["-o", "source=/", "-o", "cache=always", "-o", "sandbox=chroot"]
     started: list[subprocess.Popen[bytes]] = []
     try:
         with (work / "virtiofsd").open("wb") as log:
@@ -109,7 +102,10 @@ def _run(work: Path, directory: Path, settings: tuple[str, str, str], arguments:
             time.sleep(0.05)
         with (work / "console").open("wb") as console:
             kernel = subprocess.Popen(
-                _qemu(work, directory, variant, memory), stdin=subprocess.DEVNULL, stdout=console, stderr=console
+                [*_ENDING, *_qemu(work, directory, variant, memory)],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
             )
         started.append(kernel)
         with subprocess.Popen(["tail", "-n", "+1", "-f", f"--pid={kernel.pid}", str(output)]):
