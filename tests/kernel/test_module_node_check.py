@@ -33,7 +33,7 @@ def test_fit_node_is_reported(tmp_path: Path) -> None:
     assert (result["fit"], result["problems"], result["refused"]) == (True, [], [])
     assert result["lacks"] == {"commands": [], "modules": [], "packages": []}
     assert result["modules"]["ip_vs"] == "loaded"
-    assert result["virtualization"] == ("uml" if "KUBENODE_MODULES" in os.environ else "qemu")
+    assert result["virtualization"] == {"uml": "uml", "stock": "qemu"}[os.environ["KUBENODE_KERNEL"]]
     assert result["agent_in_container"] is False
     assert result["kernel"] == platform.release()
     digest = hashlib.sha256(b"text").hexdigest()

@@ -224,7 +224,9 @@ def _sets(saved: str) -> str:
 
 
 def _rules(saved: str) -> str:
-    """Return the rules without counters, and without tables that are as at first: iptables-nft leaves those."""
+    """Return the rules without counters; of iptables-nft, without tables that are as at first: it leaves those."""
     lines = [line for line in saved.splitlines() if not line.startswith("#")]
     text = "\n".join(line.partition(" [")[0] if line.startswith(":") else line for line in lines)
+    if os.environ.get("KUBENODE_IPTABLES") != "nft":
+        return text
     return re.sub(r"^\*\w+\n(?::[A-Z]+ ACCEPT\n)*COMMIT(?:\n|\Z)", "", text, flags=re.MULTILINE)

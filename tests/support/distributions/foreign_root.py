@@ -135,7 +135,7 @@ class ForeignRoot:
         self._holder = subprocess.Popen(
             ["unshare", "--mount", *(["--net"] if alone else []), "--pid", "--uts", "--ipc", "--fork", "--kill-child",
              "sh", "-c", _ENTER, "sh",
-             str(built() if "KUBENODE_IN_UML" in os.environ else tree()), str(ROOT), *map(str, shared)],
+             str(built() if "KUBENODE_KERNEL" in os.environ else tree()), str(ROOT), *map(str, shared)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self._holder.stdout is not None

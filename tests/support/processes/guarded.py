@@ -31,7 +31,7 @@ _CHANGING = {
     "add": re.compile(r" timeout \d+"),
 }  # a random value, and the remaining time
 _TABLE = re.compile("^(?=table )", re.MULTILINE)
-_OF_IPTABLES = tuple(f"table {family} {name} {{" for family in ("ip", "ip6") for name in ("filter", "mangle", "nat"))
+_PART = re.compile(r"^(?=\t\w)", re.MULTILINE)  # a chain or set of a table
 _TESTS = os.getpid()
 
 
@@ -119,8 +119,8 @@ def node() -> dict[str, Any]:
         "sets": sorted(sets),
         "lists": [line for line in sets if line.startswith("add list ")],
         "rules": [line.partition(" [")[0] for line in [*v4.splitlines(), *v6.splitlines()] if line[0] != "#"],
-        # The kernel lists tables in the order of their creation, and so the chains of iptables-nft, which "rules" has
-        "tables": sorted(table for table in _TABLE.split(tables) if not table.startswith(_OF_IPTABLES)),
+        # The kernel lists tables, and the chains and sets of each, in the order of their creation
+        "tables": sorted(sorted(part.rstrip("}\n") for part in _PART.split(table)) for table in _TABLE.split(tables)),
         "links": sorted((link["ifname"], "UP" in link["flags"], sorted(_addresses(link))) for link in links),
         "ledgers": ledgers(),
         "sysctls": [path.read_text() for path in paths if path.exists()],
