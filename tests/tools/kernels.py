@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ import kernel
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "molecule"))
 
 from lab import image, qemu
+from lab.errors import LabError
 from lab.progress import Progress
 from lab.recipe import RELEASES
 
@@ -37,11 +39,8 @@ PAGE = Path("docs/how-to/prepare.md")
 RESULTS = Path(".cache/results/kernels")
 FACTS = Path(".cache/stock.json")  # written by the scenario, on the node that it runs on
 END = "<!-- end of the rows -->\n"
-_VERSION = (
-    Struct("<H"),
-    0x20E,
-    0x200,
-)  # of a bzImage: offset of the version, less 0x200 (x86/boot in the kernel's documentation)
+_BEGIN_OF_VERSION = Struct("<H")  # kernel_version in the header of a bzImage, less its base (arch/x86/boot.rst)
+_HEADER_AT, _BASE = 0x20E, 0x200
 
 
 class Table(NamedTuple):
@@ -78,10 +77,15 @@ def run_scenario(release: str) -> dict[str, str]:
 
 
 def run_suite(release: str) -> dict[str, str]:
-    """Run tests/kernel on a release's kernel; return the row."""
+    """Run tests/kernel on a release's kernel; return the row, without a kernel if its image cannot be built."""
     os.environ["KUBENODE_RELEASE"] = release
-    directory = image.find_or_build(release, qemu.StockKernel(), Progress()).directory
+    try:
+        directory = image.find_or_build(release, qemu.StockKernel(), Progress()).directory
+    except LabError as error:
+        print(f"kernels.py: {release}: {error}", file=sys.stderr)
+        return {"kernel": "", "failed": "all"}
     results = RESULTS / release
+    shutil.rmtree(results, ignore_errors=True)  # reports of files that are no longer there
     kernel.run_all([*Path("tests/kernel").glob("test_*.py")], results, kernel.STOCK)
     cases = junit.read(results)
     failed = sum(case.problem is not None for case in cases)
@@ -97,8 +101,7 @@ def run_suite(release: str) -> dict[str, str]:
 
 def version_of(program: bytes) -> str:
     """Return the version of a kernel from its bzImage."""
-    number, at, base = _VERSION
-    begin = base + number.unpack_from(program, at)[0]
+    begin = _BASE + _BEGIN_OF_VERSION.unpack_from(program, _HEADER_AT)[0]
     return program[begin : program.index(b" ", begin)].decode()
 
 
