@@ -25,13 +25,13 @@ def namespace() -> None:
 
 
 def sockets() -> set[str]:
-    found = set()
+    links = set()
     for name in os.listdir("/proc/self/fd"):
         try:
-            found.add(os.readlink(f"/proc/self/fd/{name}"))
+            links.add(os.readlink(f"/proc/self/fd/{name}"))
         except FileNotFoundError:
             continue  # that of the listing itself
-    return {link for link in found if link.startswith("socket:")}
+    return {link for link in links if link.startswith("socket:")}
 
 
 def test_each_transaction_uses_the_same_sockets() -> None:

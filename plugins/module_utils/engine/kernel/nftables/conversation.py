@@ -33,7 +33,7 @@ class Conversation:
 
     def generation(self) -> int:
         """Return the number of the rules' generation; errors are those of :func:`.read.generation`."""
-        with self._beginning_again(), as_errors():
+        with self._closed_after_errors(), as_errors():
             if self._reader is None:
                 self._reader = NetlinkSocket(NETLINK_NETFILTER)
             return generation_by(self._reader)
@@ -42,7 +42,7 @@ class Conversation:
         """Execute steps in one transaction, as :func:`.write.apply`."""
         from .write import apply  # late, as in the package
 
-        with self._beginning_again():
+        with self._closed_after_errors():
             if self._writer is None:
                 with as_errors():
                     self._writer = socket.socket(
@@ -51,7 +51,7 @@ class Conversation:
             return apply(steps, keep_going, types=types, channel=self._writer)
 
     @contextlib.contextmanager
-    def _beginning_again(self) -> Iterator[None]:
+    def _closed_after_errors(self) -> Iterator[None]:
         try:
             yield
         except BaseException:
