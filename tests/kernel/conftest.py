@@ -7,27 +7,23 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support.processes.kernel import IPTABLES, NFT
 from support.processes.namespace import sh
 from support.processes.started import Started
 from support.traffic.cluster import Cluster, serve_pods
 from support.traffic.conversation import Servers
-from support.traffic.network import Network
+from support.traffic.network import HOSTS, NODE, Network, inside
 
-_MODULES = (
-    "ip_vs",
-    "ip_vs_rr",
-    "ip_vs_wrr",
-    "ip_vs_sh",
-    "nf_conntrack",
-    "nf_conntrack_netlink",
-    "ip_set",
-    "xt_set",
-    "xt_ipvs",
-)
+_MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "nf_conntrack_netlink")
 _MODULES += ("dummy", "veth", "bridge", "br_netfilter", "sctp")
+# A kernel without the modules of iptables and ipset has one back end for rules.
+BACKENDS = ("nftables",) if IPTABLES == "none" else ("iptables", "nftables")
+if IPTABLES != "none":
+    _MODULES += ("ip_set", "xt_set", "xt_ipvs")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,19 +72,51 @@ def servers() -> Iterator[Servers]:
 @pytest.fixture(scope="module")
 def bare_cluster(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Make a cluster whose agent has not been started; restore the node when the module ends."""
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), servers)
+    with _restored(Cluster(tmp_path_factory.mktemp("cluster"), servers)) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def rules_cluster(
+    request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """Make a cluster as bare_cluster, once for each back end for rules: all tests of the module run with each."""
+    with _restored(Cluster(tmp_path_factory.mktemp("cluster"), servers, request.param)) as cluster:
+        yield cluster
+    cluster.run("conntrack", "-F")  # rules look at the first packet of a flow, so each cluster begins without any
+
+
+@pytest.fixture(scope="module")
+def nft_cluster(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Make a cluster as bare_cluster, whose agent will have its rules in nftables."""
+    with _restored(Cluster(tmp_path_factory.mktemp("cluster"), servers, "nftables")) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _restored(cluster: Cluster) -> Iterator[Cluster]:
+    """Give a cluster; end it, and see that the node is as before."""
     before = cluster.node()
     yield cluster
     cluster.close()
     assert cluster.node() == before
+    assert "kubenode" not in cluster.run(NFT, "list", "tables")
 
 
-@pytest.fixture(scope="module")
-def nft_cluster(bare_cluster: Cluster) -> Cluster:
-    """Make a cluster whose agent will have its rules in tables of nftables, unless a test configures otherwise."""
-    bare_cluster.settings = {"rules": {"backend": "nftables"}}
-    bare_cluster.configure()
-    return bare_cluster
+@pytest.fixture
+def intruder(cluster: Cluster) -> Iterator[str]:
+    """Add a machine in the node's network that sends packets for 127.0.0.1 to the node."""
+    name, node = "client2", HOSTS[NODE].ip[4]
+    with inside(name):
+        sh("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
+        sh("ip", "addr", "del", "127.0.0.1/8", "dev", "lo")
+        sh("ip", "route", "add", "127.0.0.1/32", "via", node, "src", HOSTS[name].ip[4])
+    yield name
+    with inside(name):
+        sh("ip", "route", "del", "127.0.0.1/32")
+        sh("ip", "addr", "add", "127.0.0.1/8", "dev", "lo")
+        sh("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=0")
+    cluster.run("sysctl", "-qw", "net.ipv4.conf.all.route_localnet=0")
 
 
 @pytest.fixture

@@ -52,14 +52,13 @@ def cluster(request: pytest.FixtureRequest, _tables: None, bare_cluster: Cluster
     before = {name: bare_cluster.run("sysctl", "-n", name).strip() for name in ("net.ipv4.conf.all.rp_filter",)}
     bare_cluster.write("faults", faults.fill())
     taken = cluster_ip(TAKEN, 4).address
-    bare_cluster.configure(KUBE_PROXY, **SETTINGS, rules={"backend": request.param})
+    bare_cluster.backend = request.param
+    bare_cluster.configure(KUBE_PROXY, **SETTINGS)
     bare_cluster.run("ipvsadm", "-A", "-t", f"{taken}:80", "-s", "rr")
     bare_cluster.start()
     assert bare_cluster.agent.stop() == 0
     assert before == {"net.ipv4.conf.all.rp_filter": "0"}
-    bare_cluster.settings["back_end"] = request.param
     yield bare_cluster
-    del bare_cluster.settings["back_end"]
     with inside(NODE):
         bare_cluster.agent.command("cleanup", "--run-dir", str(bare_cluster.agent.run))
     bare_cluster.run("ipvsadm", "-D", "-t", f"{taken}:80")
@@ -92,7 +91,7 @@ def flow(fault: Injected) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("fault", INJECTED, ids=lambda fault: fault.title)
 def test_injected_fault_is_named(cluster: Cluster, fault: Injected) -> None:
-    back_end = cluster.settings["back_end"]
+    back_end = cluster.backend
     if back_end not in fault.back_ends:
         return  # its counterpart for this back end is another entry
     do(cluster, fault.make)
@@ -130,7 +129,7 @@ def test_client_pinned_to_a_draining_pod_is_named(cluster: Cluster) -> None:
     assert named is not None, answer["summary"]
     assert named["name"] in faults.PINNED.names, named
     text = named["text"].replace(HOSTS[name].ip[4], "10.244.1.11")
-    SENTENCES.setdefault(faults.PINNED.title, {})[cluster.settings["back_end"]] = f"{text}; {named['remedy']}"
+    SENTENCES.setdefault(faults.PINNED.title, {})[cluster.backend] = f"{text}; {named['remedy']}"
 
 
 def test_client_pinned_to_a_ready_pod_is_not_accused(cluster: Cluster) -> None:
@@ -171,7 +170,7 @@ def test_node_is_as_before_after_all_faults(cluster: Cluster) -> None:
 
 
 def test_page_of_faults_is_up_to_date(cluster: Cluster, pytestconfig: pytest.Config) -> None:
-    if cluster.settings["back_end"] != BACK_ENDS[-1] or len(SENTENCES) <= len(INJECTED):
+    if cluster.backend != BACK_ENDS[-1] or len(SENTENCES) <= len(INJECTED):
         return  # the page has both back ends
     text = fault_page.page(SENTENCES)
     if pytestconfig.getoption("--write-faults"):

@@ -22,8 +22,8 @@ CLIENT_IP = {"sessionAffinity": "ClientIP"}
 
 
 @pytest.fixture(scope="module")
-def cluster(bare_cluster: Cluster) -> Cluster:
-    cluster = bare_cluster
+def cluster(rules_cluster: Cluster) -> Cluster:
+    cluster = rules_cluster
     # only the agent removes a flow; a slow machine must not let it time out
     cluster.run(
         "sysctl",

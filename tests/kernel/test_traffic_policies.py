@@ -80,10 +80,10 @@ def on_the_node(**fields: Any) -> list[Object]:
 
 
 @pytest.fixture(scope="module")
-def cluster(bare_cluster: Cluster) -> Cluster:
-    fill(bare_cluster)
-    bare_cluster.start()
-    return bare_cluster
+def cluster(rules_cluster: Cluster) -> Cluster:
+    fill(rules_cluster)
+    rules_cluster.start()
+    return rules_cluster
 
 
 # externalTrafficPolicy

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 from support.agent.process import eventually
 from support.traffic.cluster import HOST_PORT, Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
-from support.traffic.conversation import REFUSED, Talk, Target, ask, asked, ping
+from support.traffic.conversation import REFUSED, Servers, Talk, Target, ask, asked, ping
 from support.traffic.network import GATEWAY, HOSTS, NODE, inside
 
 WEB, LOCAL, HOSTED, UNUSED, DRAINED = 80, 81, 82, 99, 83
@@ -43,8 +43,8 @@ def planned(cluster: Cluster) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def cluster(bare_cluster: Cluster) -> Iterator[Cluster]:
-    cluster = bare_cluster
+def cluster(rules_cluster: Cluster) -> Iterator[Cluster]:
+    cluster = rules_cluster
     for family, net in FOREIGN.items():
         cluster.run("ip", f"-{family}", "route", "add", "local", net, "dev", "lo")
     every = ("tcp", "udp", "sctp")
@@ -112,9 +112,15 @@ def test_node_traffic_without_pod_detection_is_masqueraded(cluster: Cluster, fam
     assert asked("p3", cluster_ip(WEB, family)) == {f"p1 sees {mine}": 2, f"r1 sees {mine}": 2}
 
 
-def test_routed_vip_reaches_an_endpoint_on_the_node(cluster: Cluster, family: int) -> None:
+@pytest.fixture(scope="module")
+def hosted(servers: Servers) -> None:
+    """Start a server on the node itself."""
+    for family in (4, 6):
+        servers.add("hosted", NODE, Target(HOSTS[NODE].ip[family], 8080))
+
+
+def test_routed_vip_reaches_an_endpoint_on_the_node(cluster: Cluster, hosted: None, family: int) -> None:
     """An example is the API server's Service on a control plane."""
-    cluster.servers.add("hosted", NODE, Target(HOSTS[NODE].ip[family], 8080))
     cluster.write("hosted", service(HOSTED, [pod(NODE)]))
     eventually(lambda: cluster.weights(cluster_ip(HOSTED, family)))
     for where in (NODE, "p3", "client1"):

@@ -52,8 +52,8 @@ def fill(cluster: Cluster) -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(bare_cluster: Cluster) -> Cluster:
-    cluster = bare_cluster
+def cluster(rules_cluster: Cluster) -> Cluster:
+    cluster = rules_cluster
     fill(cluster)
     cluster.configure(allowedExternalIPs=ALLOWED)
     cluster.start()

@@ -22,9 +22,9 @@ CLOSED = 10  # seconds for which IPVS counts a connection that was reset
 
 
 @pytest.fixture(scope="module")
-def cluster(bare_cluster: Cluster) -> Cluster:
-    bare_cluster.start()
-    return bare_cluster
+def cluster(rules_cluster: Cluster) -> Cluster:
+    rules_cluster.start()
+    return rules_cluster
 
 
 def serve(cluster: Cluster, number: int, pods: list[str], protocol: str = "tcp") -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..processes.kernel import IPTABLES
 from ..processes.namespace import each
 from ..waiting import PATIENCE, eventually
 
@@ -182,9 +183,8 @@ def dump() -> dict[str, str]:
 
     Counters, and values that the kernel chooses, are left out.
     """
-    ipvs, sets, v4, v6, addresses, links = each(
-        "ipvsadm -Sn", "ipset save", "iptables-save", "ip6tables-save", "ip -o addr", "ip -o link"
-    )
+    tools = ("true",) * 3 if IPTABLES == "none" else ("ipset save", "iptables-save", "ip6tables-save")
+    ipvs, sets, v4, v6, addresses, links = each("ipvsadm -Sn", *tools, "ip -o addr", "ip -o link")
     return {
         "ipvs": ipvs,
         "ipset": _sets(sets),
@@ -227,6 +227,6 @@ def _rules(saved: str) -> str:
     """Return the rules without counters; of iptables-nft, without tables that are as at first: it leaves those."""
     lines = [line for line in saved.splitlines() if not line.startswith("#")]
     text = "\n".join(line.partition(" [")[0] if line.startswith(":") else line for line in lines)
-    if os.environ.get("KUBENODE_IPTABLES") != "nft":
+    if IPTABLES != "nft":
         return text
     return re.sub(r"^\*\w+\n(?::[A-Z]+ ACCEPT\n)*COMMIT(?:\n|\Z)", "", text, flags=re.MULTILINE)

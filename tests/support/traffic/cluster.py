@@ -13,6 +13,7 @@ from typing import Any
 from ..agent.process import AgentProcess, dump, eventually
 from ..clusters import objects
 from ..clusters.objects import Object
+from ..processes.kernel import NFT
 from ..processes.namespace import sh
 from ..waiting import PATIENCE
 from .conversation import Servers, Target
@@ -52,14 +53,14 @@ def serve_pods(servers: Servers) -> None:
 class Cluster:
     """node1 with an agent, which runs from :meth:`start` to :meth:`close`.
 
-    The network and the servers exist before it. ``settings`` are those of AgentConfiguration that each configuration
-    has unless it says otherwise.
+    The network and the servers exist before it. ``backend`` is `rules.backend` of each configuration that does not say
+    otherwise.
     """
 
-    def __init__(self, directory: Path, servers: Servers) -> None:
+    def __init__(self, directory: Path, servers: Servers, backend: str = "auto") -> None:
         self.servers = servers
         self.agent = AgentProcess(directory)
-        self.settings: dict[str, Any] = {}
+        self.backend = backend
         self.configure()
 
     def close(self) -> None:
@@ -80,7 +81,8 @@ class Cluster:
 
     def configure(self, kube_proxy: dict[str, Any] | None = None, **agent: Any) -> None:
         """Write the configuration: KubeProxyConfiguration over the tests' defaults, AgentConfiguration by keywords."""
-        self.agent.configure({"clusterCIDR": CLUSTER_CIDRS, **(kube_proxy or {})}, **{**self.settings, **agent})
+        settings = {"rules": {"backend": self.backend}, **agent}
+        self.agent.configure({"clusterCIDR": CLUSTER_CIDRS, **(kube_proxy or {})}, **settings)
 
     def start(self) -> None:
         """Start the agent on node1; wait until the node is converged."""
@@ -121,6 +123,12 @@ class Cluster:
         """Run a command on node1."""
         with inside(NODE):
             return sh(*words)
+
+    def rules(self, family: int) -> str:
+        """Return the rules of the agent's back end, as its native tool shows them."""
+        if self.backend == "nftables":
+            return self.run(NFT, "list", "table", "ip" if family == 4 else "ip6", "kubenode")
+        return self.run("iptables-save" if family == 4 else "ip6tables-save")
 
     def weights(self, target: Target) -> dict[str, int]:
         """Return the weights of a virtual server's real servers, by pod name; draining ones have weight 0."""

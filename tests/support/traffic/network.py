@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from ..processes.kernel import TOOLS
 from ..processes.namespace import sh
 from ..waiting import eventually
 
@@ -122,7 +123,7 @@ class Network:
             sh("sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=1", "net.bridge.bridge-nf-call-ip6tables=1")
             # an ICMP error for every packet: by default, the kernel sends one a second to the same client
             sh("sysctl", "-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")
-            for tool in ("iptables", "ip6tables"):  # a table stays after its first use, empty
+            for tool in TOOLS:  # a table stays after its first use, empty
                 sh(tool, "-t", "nat", "-S")
                 sh(tool, "-t", "filter", "-S")
         eventually(self._settled)
