@@ -6,8 +6,9 @@
     molecule/lab/stock-pytest [pytest arguments, by default tests/kernel]
 
 As uml-pytest, with the kernel that users run. KUBENODE_RELEASE names the release (bookworm), KUBENODE_IPTABLES the
-variant of iptables (nft, or legacy), STOCK_MEMORY the memory (1G). Without KVM, QEMU emulates the processor: a boot
-takes 15 seconds, and a test six to sixteen times the processor time of user-mode Linux.
+variant of iptables (nft, legacy, or none: the programs and modules of iptables, ipset and nft are away), STOCK_MEMORY
+the memory (1G). Without KVM, QEMU emulates the processor: a boot takes 15 seconds, and a test six to sixteen times the
+processor time of user-mode Linux.
 
 The kernel boots the lab's image of that release read-only, for its modules, and then takes this machine's root.
 """
@@ -37,7 +38,7 @@ from .recipe import RELEASES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VARIANTS = ("nft", "legacy")
+VARIANTS = ("nft", "legacy", "none")
 _TOOLS = (Need("ipset", "ipset"), Need("ipvsadm", "ipvsadm"), Need("iptables-nft", "iptables"))
 # Debian 12 has it in a package of QEMU, later releases in one of its own.
 _VIRTIOFSD = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")

@@ -15,7 +15,7 @@ from lab import stock_pytest
     ("name", "value", "message"),
     [
         ("KUBENODE_RELEASE", "etch", "KUBENODE_RELEASE='etch': expected one of bookworm, "),
-        ("KUBENODE_IPTABLES", "ebtables", "KUBENODE_IPTABLES='ebtables': expected one of nft, legacy"),
+        ("KUBENODE_IPTABLES", "ebtables", "KUBENODE_IPTABLES='ebtables': expected one of nft, legacy, none"),
     ],
 )
 def test_wrong_settings(
