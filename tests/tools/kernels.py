@@ -1,13 +1,14 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run tests on the own kernel of each Debian release, and write the results as two tables (`make kernels`).
+"""Run tests on the own kernel of each Debian release, and write the results as three tables (`make kernels`).
 
-    python tests/tools/kernels.py [--scenario | --suite] [release …]    by default both, on all that the lab has
+    python tests/tools/kernels.py [--scenario | --suite | --traffic] [release …]    by default all, on all releases
 
 The scenario `stock` runs the roles and the agent on a node of the release. The suite is tests/kernel, with the kernel
-of the release beneath this machine's file system. The tables are in docs/how-to/prepare.md. A run replaces the rows of
-its releases, and no others; a release whose kernel did not come up showed nothing of it, and keeps its row.
+of the release beneath this machine's file system. The traffic tests of the suite run again without programs and modules
+of iptables, ipset and nft. The tables are in docs/how-to/prepare.md. A run replaces the rows of its releases, and no
+others; a release whose kernel did not come up showed nothing of it, and keeps its row.
 """
 
 from __future__ import annotations
@@ -60,9 +61,32 @@ SCENARIO = Table(
     "<!-- The rows below are written by `make kernels`. -->\n",
     {"kernel": "Kernel", "python": "Python", "iptables": "iptables", "result": "`molecule/stock`", "date": "Date"},
 )
-SUITE = Table(
-    "<!-- The rows of the suite are written by `make kernels`. -->\n",
-    {"kernel": "Kernel", "iptables": "iptables", "passed": "Passed", "failed": "Failed", "date": "Date"},
+_COUNTS = {"passed": "Passed", "failed": "Failed", "date": "Date"}
+
+
+class Suite(NamedTuple):
+    """Files of tests/kernel that run with a variant of iptables (molecule/lab/stock_pytest.py), and their table."""
+
+    name: str
+    files: str
+    variant: str
+    table: Table
+
+
+SUITE = Suite(
+    "tests/kernel",
+    "test_*.py",
+    "nft",
+    Table(
+        "<!-- The rows of the suite are written by `make kernels`. -->\n",
+        {"kernel": "Kernel", "iptables": "iptables", **_COUNTS},
+    ),
+)
+TRAFFIC = Suite(
+    "traffic without iptables",
+    "test_traffic_*.py",
+    "none",
+    Table("<!-- The rows of traffic are written by `make kernels`. -->\n", {"kernel": "Kernel", **_COUNTS}),
 )
 
 
@@ -76,17 +100,17 @@ def run_scenario(release: str) -> dict[str, str]:
     return {"kernel": "", "python": "", "iptables": "", **facts, "result": result, "date": _today()}
 
 
-def run_suite(release: str) -> dict[str, str]:
-    """Run tests/kernel on a release's kernel; return the row, without a kernel if its image cannot be built."""
-    os.environ["KUBENODE_RELEASE"] = release
+def run_suite(suite: Suite, release: str) -> dict[str, str]:
+    """Run a suite on a release's kernel; return the row, without a kernel if its image cannot be built."""
+    os.environ |= {"KUBENODE_RELEASE": release, "KUBENODE_IPTABLES": suite.variant}
     try:
         directory = image.find_or_build(release, qemu.StockKernel(), Progress()).directory
     except LabError as error:
         print(f"kernels.py: {release}: {error}", file=sys.stderr)
         return {"kernel": "", "failed": "all"}
-    results = RESULTS / release
+    results = RESULTS / f"{release}-{suite.variant}"
     shutil.rmtree(results, ignore_errors=True)  # reports of files that are no longer there
-    kernel.run_all([*Path("tests/kernel").glob("test_*.py")], results, kernel.STOCK)
+    kernel.run_all([*Path("tests/kernel").glob(suite.files)], results, kernel.STOCK)
     cases = junit.read(results)
     failed = sum(case.problem is not None for case in cases)
     shown = subprocess.run(["iptables-nft", "--version"], capture_output=True, text=True, check=True).stdout
@@ -137,21 +161,24 @@ def main() -> int:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--scenario", action="store_true", help="the scenario stock alone")
     which.add_argument("--suite", action="store_true", help="the files of tests/kernel alone")
+    which.add_argument("--traffic", action="store_true", help="the traffic tests without iptables alone")
     parser.add_argument("release", nargs="*", default=RELEASES, help=f"by default {', '.join(RELEASES)}")
     arguments = parser.parse_args()
     if unknown := set(arguments.release) - set(RELEASES):
         parser.error(f"release {', '.join(sorted(unknown))}: expected of {', '.join(RELEASES)}")
     problems: dict[str, str | None] = {}
+    every = not (arguments.scenario or arguments.suite or arguments.traffic)
+    suites = [SUITE] * (every or arguments.suite) + [TRAFFIC] * (every or arguments.traffic)
     for release in arguments.release:
-        if not arguments.suite:
+        if every or arguments.scenario:
             row = run_scenario(release)
             PAGE.write_text(written(PAGE.read_text(), SCENARIO, {release: row}))
             problems[f"stock on {release}"] = None if row["result"] == "passed" else "the scenario failed"
-        if not arguments.scenario:
-            row = run_suite(release)
-            PAGE.write_text(written(PAGE.read_text(), SUITE, {release: row}))
+        for suite in suites:
+            row = run_suite(suite, release)
+            PAGE.write_text(written(PAGE.read_text(), suite.table, {release: row}))
             failed = row["failed"]
-            problems[f"tests/kernel on {release}"] = None if failed == "0" else f"{failed} tests failed"
+            problems[f"{suite.name} on {release}"] = None if failed == "0" else f"{failed} tests failed"
     junit.write(RESULTS / "kernels.xml", [junit.Case("kernels", name, problem=text) for name, text in problems.items()])
     return 1 if any(problems.values()) else 0
 

@@ -37,7 +37,7 @@ def test_a_page_without_the_lines_around_the_table_is_refused() -> None:
 
 def test_the_page_has_the_table() -> None:
     page = (ROOT / kernels.PAGE).read_text()
-    for table in (kernels.SCENARIO, kernels.SUITE):
+    for table in (kernels.SCENARIO, kernels.SUITE.table, kernels.TRAFFIC.table):
         assert kernels.written(page, table, {}) == page
 
 
