@@ -186,6 +186,8 @@ class PassScheduler:
             self._back_off()
         elif self.reconciler.synced:
             self._backoff = _FIRST_RETRY
+            if self._retry is not None:
+                self._retry.cancel()  # what it waited for has come
         if reason != "draining":
             self._draining.watch()
         self._publish(result, reason)

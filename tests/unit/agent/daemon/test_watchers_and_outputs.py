@@ -130,6 +130,15 @@ def test_refused_step_is_retried_with_backoff(agent: Agent) -> None:
     assert agent.passes.record.failures == {}
 
 
+def test_pass_after_a_wait_needs_no_retry(agent: Agent) -> None:
+    """The event of the complete lists makes the pass. A retry would compare a large node once more, for nothing."""
+    agent.passes._wait(1.0)
+    agent.passes.reconciler.known = True
+    agent.passes._passed(NOTHING, "event")
+    assert agent.passes._retry is not None
+    assert not agent.passes._retry.pending
+
+
 def test_changes_add_up_until_a_pass(agent: Agent, tmp_path: Path) -> None:
     agent.passes._synced_at = float("inf")
     for number in (1, 2):
