@@ -283,7 +283,7 @@ class Kubernetes:
         try:
             saved = snapshot.read(self._state, self.node)
         except snapshot.SnapshotError as error:
-            self._log.warning("restored no state while the Kubernetes API is unreachable", reason=str(error))
+            self._log.warning("restored no state until the lists of the Kubernetes API are complete", reason=str(error))
             return
         self._peers.add((host(saved.server), *saved.peers))
         listed = {reflector.resource.kind for reflector in self._reflectors if reflector.listed}
