@@ -280,6 +280,7 @@ class Cluster(ObjectStore):
                 if spent >= _SLICE:
                     spent = 0
                     yield len(self._dirty)
+        self._dirty = set()  # the table of one that was large stays large, and pop() searches it
         self._layout.follow(self._union)
 
     def _work_out_one(self, name: Name) -> Generator[int, None, None]:

@@ -68,9 +68,9 @@ def _retained(
     have: State, want: State, claims: Claims, left: Mapping[str, Collection[Any]], drain: drain_policy.Drain
 ) -> drain_policy.Verdict:
     """Return the items that stay while real servers drain; ``left`` are the items that kube-proxy has left behind."""
-    servers: set[Any] = {*claims.owned.get("virtual_server", ())}
+    servers = claims.owned.get("virtual_server", ())  # of the whole node: a change of one Service copies none of it
     if claims.adopt:
-        servers.update(want.get("virtual_server", ()), left["virtual_server"])
+        servers = {*servers, *want.get("virtual_server", ()), *left["virtual_server"]}
     candidates = drain_policy.unwanted(have, want, servers)
     if drain.connections is None or not (candidates or drain.elsewhere):
         return drain_policy.Verdict({}, {})
