@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Views of a service proxy's state in the kernel: is all of it there, and when does a new endpoint arrive?
 
-One view for IPVS, one for nftables, one for iptables. A view costs the node's processor little while the proxy works:
+One for each kind of state that a proxy makes (:data:`VIEWS`). A view costs little of the node's processor meanwhile:
 it lists the state only when a cheap number of the kernel stands still.
 """
 
@@ -78,10 +78,13 @@ class IpvsView:
                 reals.add(_decoded(words[1])[0])
         if short := len(expected.servers - servers) + len(expected.endpoints - reals):
             return f"{short} virtual servers or addresses of real servers"
-        listed = output("ipset", "list", "KUBE-CLUSTER-IP", "-terse")
-        members = re.search(r"Number of entries: (\d+)", listed)
-        short = len(expected.servers) - int(members.group(1) if members else 0)
-        return f"{short} members of KUBE-CLUSTER-IP" if short > 0 else ""
+        short = len(expected.servers) - self._members()
+        return f"{short} members of the set of cluster IPs" if short > 0 else ""
+
+    def _members(self) -> int:
+        """Return the number of members of the set of IPv4 cluster IPs."""
+        members = re.search(r"Number of entries: (\d+)", output("ipset", "list", "KUBE-CLUSTER-IP", "-terse"))
+        return int(members.group(1)) if members else 0
 
     def arrived(self, awaited: list[Awaited]) -> list[Awaited]:
         """Return the awaited endpoints that new connections reach now."""
@@ -97,6 +100,14 @@ class IpvsView:
 
     def close(self) -> None:
         """End what :meth:`open` began."""
+
+
+class IpvsWithNftablesView(IpvsView):
+    """State in IPVS and in the agent's tables of nftables."""
+
+    def _members(self) -> int:
+        listed = output("nft", "list", "set", "ip", "kubenode", "cluster-ip")
+        return len(re.findall(r"[\d.]+ \. (?:tcp|udp) \. \d+", listed))
 
 
 def _decoded(text: str) -> tuple[str, int]:
@@ -216,4 +227,9 @@ class IptablesView:
         return [item for item in awaited if socket.inet_aton(item.address) in entries]
 
 
-VIEWS = {"ipvs": IpvsView, "nftables": NftablesView, "iptables": IptablesView}
+VIEWS = {
+    "ipvs": IpvsView,
+    "ipvs with nftables": IpvsWithNftablesView,
+    "nftables": NftablesView,
+    "iptables": IptablesView,
+}

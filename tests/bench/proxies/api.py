@@ -79,7 +79,7 @@ class Api:
             item["metadata"].pop(field, None)
         made = self._server.create(item, connection)
         if item["kind"] == "EndpointSlice":
-            self._slices[item["metadata"]["labels"]["kubernetes.io/service-name"]] = made
+            self._slices[_service_of(item)] = made
 
     def add(self, items: list[Object], connection: int = 0) -> None:
         """Create objects."""
@@ -87,12 +87,16 @@ class Api:
             self._create(item, connection)
 
     def grow(self, services: int) -> None:
-        """Create the Services up to a number, with their slices."""
-        new = [item for number in range(self.services, services) for item in self._objects[number]]
+        """Create the Services up to a number, with their slices: above :data:`FEW` in the store itself."""
+        by_request, stored = range(self.services, min(services, FEW)), range(max(self.services, FEW), services)
+        new = [item for number in by_request for item in self._objects[number]]
         count = self._server.connections
         with ThreadPoolExecutor(count) as pool:
             for done in [pool.submit(self.add, new[first::count], first) for first in range(count)]:
                 done.result()
+        rest = [item for number in stored for item in self._objects[number]]
+        self._server.store(rest)
+        self._slices |= {_service_of(item): item for item in rest if item["kind"] == "EndpointSlice"}
         self.services = services
 
     def expected(self) -> tuple[list[tuple[str, str, int]], list[str]]:
@@ -149,6 +153,11 @@ def objects_by_service(services: int) -> dict[int, list[Any]]:
 def endpoints_of(services: int) -> int:
     """Return the number of endpoints of all these Services."""
     return ENDPOINTS * services + max(0, services - FEW)
+
+
+def _service_of(piece: Object) -> str:
+    """Return the name of a slice's Service."""
+    return str(piece["metadata"]["labels"]["kubernetes.io/service-name"])
 
 
 def _by_service(objects: list[Object]) -> dict[int, list[Any]]:

@@ -26,7 +26,7 @@ from .api import Api
 from .observer import Observer
 from .results import DIRECT, Samples, percentile
 from .session import Changes, Session
-from .subjects import AGENT, IPVS, KUBE_PROXY, KUBECONFIG, PEERS, Subject
+from .subjects import AGENT, AGENTS, IPVS, KUBE_PROXY, KUBECONFIG, PEERS, Subject
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def measure(node: Node) -> list[Row]:
     given = programs.from_environment()
     remark = programs.missing(given)
     compared = bool(given.kube_proxy and given.has_api)
-    subjects = [AGENT, *(PEERS if compared else ())]
+    subjects = [*AGENTS, *(PEERS if compared else ())]
     with netns.inside(node.lab.namespace):
         api = Api(servers.start(given), max(SIZES))
         try:
@@ -164,7 +164,7 @@ class Comparison:
         changes = self._session.isolated(EVENTS)
         self._add(subject.name, size, {"event": changes.seconds, "event p99": [percentile(changes.seconds, 0.99)]})
         if subject.is_agent:
-            self.notes[f"event {size}"] = (
+            self.notes[f"event {subject.name} {size}"] = (
                 "from the arrival of the change at the node;"
                 f" from its request to the API server {1000 * median(changes.written):.1f} ms (median)"
             )

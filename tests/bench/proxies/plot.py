@@ -16,14 +16,14 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from .subjects import AGENT, PEERS
+from .subjects import AGENTS, PEERS
 
 ROOT = Path(__file__).resolve().parents[3]
 LIBRARY = ROOT / ".cache/plot"
 SAMPLES = ROOT / ".cache/bench/proxies.json"
 PICTURE = ROOT / "docs/images/benchmarks-scale.svg"
 _INK = "#808080"  # on white and on black alike
-_COLOURS = ("#1f83d6", "#e07b00", "#c9a100", "#2a9d5c", "#c2478f")
+_COLOURS = ("#1f83d6", "#12b5c9", "#e07b00", "#c9a100", "#2a9d5c", "#c2478f")
 
 
 class Panel(NamedTuple):
@@ -54,7 +54,7 @@ PANELS = (
 def lines(samples: dict[tuple[str, str, int], list[float]], panel: Panel) -> list[Line]:
     """Return the lines of a panel; a logarithmic axis has no room for values that are not positive."""
     made = []
-    for subject in (AGENT, *PEERS):
+    for subject in (*AGENTS, *PEERS):
         points = [
             (services, median(values) * panel.factor)
             for (figure, name, services), values in sorted(samples.items())
@@ -79,7 +79,7 @@ def draw(samples: dict[tuple[str, str, int], list[float]], to: Path) -> None:
     from matplotlib import pyplot
 
     sizes = sorted({services for _figure, _name, services in samples})
-    names = [subject.name for subject in (AGENT, *PEERS)]
+    names = [subject.name for subject in (*AGENTS, *PEERS)]
     labels = {name.replace("`", ""): colour for name, colour in zip(names, _COLOURS, strict=True)}
     style = {
         "svg.fonttype": "none",

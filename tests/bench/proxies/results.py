@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..report import Row, value
 from .api import ENDPOINTS, FEW, endpoints_of
-from .subjects import AGENT, NFTABLES, PEERS, Subject
+from .subjects import AGENT_NFTABLES, AGENTS, NFTABLES, PEERS, Subject
 
 Samples = dict[tuple[str, str, int], list[float]]  # figure, name of the proxy, Services
 
@@ -80,20 +80,23 @@ def cluster_of(services: int) -> str:
 
 
 def rows(samples: Samples, version: str, notes: dict[str, str]) -> list[Row]:
-    """Return the rows: for each figure and size the agent beside each mode of kube-proxy, and its own limits."""
+    """Return the rows: for each figure and size both agents beside modes of kube-proxy, and their own limits."""
     sizes = sorted({services for _figure, _name, services in samples})
-    return [row for figure in FIGURES for size in sizes for row in _rows(figure, size, samples, version, notes)]
+    every = [(figure, size, agent) for figure in FIGURES for size in sizes for agent in AGENTS]
+    return [row for each in every for row in _rows(*each, samples, version, notes)]
 
 
-def _rows(figure: Figure, size: int, samples: Samples, version: str, notes: dict[str, str]) -> Iterable[Row]:
-    ours = samples.get((figure.key, AGENT.name, size))
+def _rows(
+    figure: Figure, size: int, agent: Subject, samples: Samples, version: str, notes: dict[str, str]
+) -> Iterable[Row]:
+    ours = samples.get((figure.key, agent.name, size))
     if not ours:
         return
-    what = f"{figure.what}, {cluster_of(size)}"
-    note = notes.get(f"{figure.key} {size}", "")
+    what = f"{figure.what}, {cluster_of(size)}" + (", rules in nftables" if agent is AGENT_NFTABLES else "")
+    note = notes.get(f"{figure.key} {agent.name} {size}", notes.get(f"{figure.key} {size}", ""))
     zero = samples.get((figure.key, DIRECT, size))
     limit = (figure.limits or {}).get(size)
-    peers = [peer for peer in PEERS if (figure.key, peer.name, size) in samples]
+    peers = [peer for peer in PEERS if PEERS[peer] is agent and (figure.key, peer.name, size) in samples]
     if limit is not None or not peers:
         yield Row(what, "", ours, bar=limit, unit=figure.unit, note=note)
         note = ""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from lab import naming
 from support.clusters.cluster import collection
-from support.clusters.kube_apiserver import PORT, PROXY, KubeApiServer
+from support.clusters.kube_apiserver import ETCD, PORT, PROXY, KubeApiServer
 from support.fakes.apiserver import FakeApiServer
 from support.waiting import eventually
 
@@ -28,6 +28,7 @@ from kubenode.sources.kubernetes.credentials import Credentials
 from kubenode.sources.kubernetes.errors import UnreachableError
 from kubenode.sources.kubernetes.kubeconfig import Kubeconfig
 
+from . import etcd
 from .processor import processor_seconds
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class RealServer:
         """Create an object and return it as it is stored."""
         path = collection(item["kind"], item["metadata"].get("namespace", ""))
         return self._write("POST", path, item, connection)
+
+    def store(self, items: list[Object]) -> None:
+        """Create many objects, not by way of the API server."""
+        etcd.store(ETCD, items)
 
     def replace(self, item: Object) -> Object:
         """Replace an object and return it as it is stored."""
@@ -118,6 +123,11 @@ class FakeServer:
     def create(self, item: Object, _connection: int) -> Object:
         """Create an object and return it as it is stored."""
         return self._server.put(item)
+
+    def store(self, items: list[Object]) -> None:
+        """Create many objects."""
+        for item in items:
+            self._server.put(item)
 
     def replace(self, item: Object) -> Object:
         """Replace an object and return it as it is stored."""

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Service proxies that are compared: the agent, and kube-proxy in its three modes, with their configurations."""
+"""Service proxies that are compared, with their configurations.
+
+They are the agent with each back end for its rules, and kube-proxy in its three modes.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ PODS = "10.128.0.0/9"
 class Subject(NamedTuple):
     """Service proxy in one configuration.
 
-    ``view`` is the state that it makes: ``ipvs``, ``nftables`` or ``iptables``. ``largest`` is the number of Services
-    above which it is not measured, because it is too slow for that.
+    ``view`` is the state that it makes, a name in ``onnode/kernel_views.py``. ``largest`` is the number of Services
+    above which it is not measured, because it is too slow for that. ``rules`` is the agent's back end for them.
     """
 
     name: str
@@ -28,6 +31,7 @@ class Subject(NamedTuple):
     mode: str
     sync: str = ""
     largest: int = 1_000_000
+    rules: str = ""
 
     @property
     def is_agent(self) -> bool:
@@ -37,7 +41,7 @@ class Subject(NamedTuple):
     @property
     def file(self) -> str:
         """Path of its configuration on the node."""
-        return f"{DIRECTORY}/{self.mode or 'agent'}{self.sync}.json"
+        return f"{DIRECTORY}/{self.mode or 'agent'}{self.sync}{self.rules}.json"
 
     @property
     def command(self) -> list[str]:
@@ -53,6 +57,7 @@ class Subject(NamedTuple):
                 "apiVersion": "kubenode.ipvs/v1alpha1",
                 "kind": "AgentConfiguration",
                 "source": {"kubernetes": {"kubeconfig": KUBECONFIG}},
+                "rules": {"backend": self.rules},
             }
         return {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -66,9 +71,12 @@ class Subject(NamedTuple):
         }
 
 
-AGENT = Subject("kubenode-agent", "ipvs", "")
+AGENT = Subject("kubenode-agent", "ipvs", "", rules="iptables")
+AGENT_NFTABLES = Subject("kubenode-agent, rules in nftables", "ipvs with nftables", "", rules="nftables")
 NFTABLES = Subject("nftables, `minSyncPeriod: 1ms`", "nftables", "nftables", "1ms", largest=5000)
 NFTABLES_DEFAULT = Subject("nftables, `minSyncPeriod` 1 s (default)", "nftables", "nftables", largest=5000)
 IPTABLES = Subject("iptables", "iptables", "iptables", largest=1002)
 IPVS = Subject("ipvs", "ipvs", "ipvs", largest=1002)
-PEERS = (NFTABLES, NFTABLES_DEFAULT, IPTABLES, IPVS)
+# Each peer is beside the agent whose rules are in the same tables of the kernel.
+PEERS = {NFTABLES: AGENT_NFTABLES, NFTABLES_DEFAULT: AGENT_NFTABLES, IPTABLES: AGENT, IPVS: AGENT}
+AGENTS = (AGENT, AGENT_NFTABLES)

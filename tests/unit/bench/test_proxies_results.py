@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from bench import report
 from bench.proxies.results import DIRECT, percentile, rows
-from bench.proxies.subjects import AGENT, IPVS, NFTABLES, NFTABLES_DEFAULT
+from bench.proxies.subjects import AGENT, AGENT_NFTABLES, IPVS, NFTABLES, NFTABLES_DEFAULT
 from bench.report import Row
 
 
@@ -18,8 +18,14 @@ def test_percentile_of_few_samples_is_the_largest() -> None:
 
 
 def test_cold_start_bar_counts_beside_nftables_only() -> None:
-    samples = {("cold", AGENT.name, 202): [1.0], ("cold", IPVS.name, 202): [20.0], ("cold", NFTABLES.name, 202): [4.0]}
-    beside_nftables, beside_ipvs = rows(samples, "1.36.2", {})
+    samples = {
+        ("cold", AGENT.name, 202): [1.0],
+        ("cold", AGENT_NFTABLES.name, 202): [1.0],
+        ("cold", IPVS.name, 202): [20.0],
+        ("cold", NFTABLES.name, 202): [4.0],
+    }
+    beside_ipvs, beside_nftables = rows(samples, "1.36.2", {})
+    assert beside_nftables.what.endswith(", rules in nftables")
     assert beside_nftables.against == "kube-proxy 1.36.2 nftables, `minSyncPeriod: 1ms`"
     assert beside_nftables.met is False
     assert beside_ipvs.bar is None
@@ -27,7 +33,7 @@ def test_cold_start_bar_counts_beside_nftables_only() -> None:
 
 
 def test_own_limit_has_a_row_without_a_peer() -> None:
-    samples = {("idle", AGENT.name, 5000): [0.05], ("idle", NFTABLES_DEFAULT.name, 5000): [0.02]}
+    samples = {("idle", AGENT_NFTABLES.name, 5000): [0.05], ("idle", NFTABLES_DEFAULT.name, 5000): [0.02]}
     alone, beside = rows(samples, "1.36.2", {"idle 5000": "the bare node takes 0.07 s"})
     assert (alone.theirs, alone.bar, alone.met, alone.note) == ((), 0.1, True, "the bare node takes 0.07 s")
     assert (beside.bar, beside.note) == (None, "")
@@ -41,7 +47,7 @@ def test_direct_connection_is_the_zero_of_traffic() -> None:
 
 
 def test_peer_without_any_has_no_ratio() -> None:
-    samples = {("failed dies", AGENT.name, 1002): [1.0], ("failed dies", NFTABLES.name, 1002): [0.0]}
+    samples = {("failed dies", AGENT_NFTABLES.name, 1002): [1.0], ("failed dies", NFTABLES.name, 1002): [0.0]}
     (row,) = rows(samples, "1.36.2", {})
     assert (row.theirs, row.note) == ((), "kube-proxy 1.36.2 nftables, `minSyncPeriod: 1ms`: 0 connections")
 
