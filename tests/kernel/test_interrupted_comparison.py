@@ -19,6 +19,7 @@ from support.processes.namespace import fresh, sh
 from kubenode.daemon.sync.reconciler import Reconciler
 from kubenode.engine.model.ipset import IPSet, MemberKey
 from kubenode.engine.model.ipvs import RealServer, RealServerKey, VirtualServer, VirtualServerKey
+from kubenode.engine.model.link import AddressKey, Link
 from kubenode.engine.model.nftables import ElementKey, NftSet, SetKey, TableKey
 from kubenode.engine.proxy.node import Node
 
@@ -27,6 +28,7 @@ SERVERS = [VirtualServerKey("tcp", f"10.96.0.{number}", 80, 4) for number in ran
 SET, MEMBER = "KUBE-TEST", "10.96.0.1"
 TABLE = TableKey("ip", "kubenode-test")
 NFT_SET = SetKey(TABLE, "addresses")
+LINK = "kube-test0"
 WANT: dict[str, dict[Any, Any]] = {
     "virtual_server": {key: VirtualServer() for key in SERVERS},
     "real_server": {RealServerKey(key, "10.244.0.1", 8080): RealServer(1) for key in SERVERS},
@@ -35,17 +37,21 @@ WANT: dict[str, dict[Any, Any]] = {
     "nft_table": {TABLE: 0},
     "nft_set": {NFT_SET: NftSet(("ipv4_addr",))},
     "nft_element": {ElementKey(NFT_SET, (MEMBER,)): ""},
+    "link": {LINK: Link()},
+    "address": {AddressKey(LINK, MEMBER, 32): True},
 }
 DRIFTS = (
     ("ipvsadm", "-e", "-t", f"{SERVERS[-1].address}:80", "-r", "10.244.0.1:8080", "-m", "-w", "9"),
     ("ipset", "flush", SET),
     ("nft", "flush", "set", "ip", TABLE.name, NFT_SET.name),
+    ("ip", "addr", "del", f"{MEMBER}/32", "dev", LINK),
 )
 
 
 @pytest.fixture
 def reconciler(tmp_path: Path) -> Iterator[Reconciler]:
     subprocess.run(["modprobe", "-a", "ip_vs", "ip_vs_rr", "ip_set", "nf_tables"], check=True)
+    subprocess.run(["modprobe", "dummy", "numdummies=0"], check=True)
     fresh()
     sh("ip", "link", "set", "lo", "up")
     started = Reconciler(Node(), str(tmp_path))
@@ -62,8 +68,9 @@ def slices(reconciler: Reconciler) -> int:
 
 
 def shown() -> list[str]:
-    """Return what the tools show of the three tables."""
-    return [sh("ipvsadm", "-Sn"), sh("ipset", "save"), sh("nft", "list", "ruleset")]
+    """Return what the tools show of the four tables."""
+    addresses = sh("ip", "-br", "addr", "show", "dev", LINK)
+    return [sh("ipvsadm", "-Sn"), sh("ipset", "save"), sh("nft", "list", "ruleset"), addresses]
 
 
 @pytest.mark.parametrize("interruption", [Reconciler.full, slices], ids=["full pass", "another comparison"])

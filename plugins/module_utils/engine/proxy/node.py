@@ -16,6 +16,7 @@ from ..errors import MissingError
 from ..model import ReadState, State
 from .ipset_table import IpsetTable
 from .ipvs_table import IpvsTable
+from .link_table import LinkTable
 
 if TYPE_CHECKING:
     from ..kernel.iptables import Version
@@ -34,6 +35,7 @@ class Node:
     def __init__(self, precise: bool = False) -> None:
         self._ipvs = IpvsTable(precise)
         self._ipset = IpsetTable()
+        self._links = LinkTable()
         self._iptables_backend = ""  # "legacy" or "nft"
         self._rules: State = {}
         self._rules_print: bytes | None = None
@@ -44,7 +46,8 @@ class Node:
         """Return ``apply`` of each table, by the table's name."""
         from ..kernel.tables import TABLES
 
-        tables = {**TABLES, "ipset": self._ipset.apply, "ipvs": self._ipvs.apply}
+        tables = {**TABLES, "addresses": self._links.apply}
+        tables.update({"ipset": self._ipset.apply, "ipvs": self._ipvs.apply})
         return {**tables, "nftables": self.nftables.apply} if self._nftables else tables
 
     @property
@@ -71,9 +74,9 @@ class Node:
     ) -> Generator[None, None, State]:
         """Do what :meth:`read` does, in slices.
 
-        ``believed`` are the items of the last reading and later writes, None if unknown. Virtual servers, sets and
-        tables of nftables are decoded again only if another process has changed any since. Otherwise, the result has
-        the believed items themselves.
+        ``believed`` are the items of the last reading and later writes, None if unknown. Virtual servers, sets,
+        addresses and tables of nftables are decoded again only if another process has changed any since. Otherwise, the
+        result has the believed items themselves.
         """
         from ..kernel import sysctls
         from ..kernel.rtnetlink import addresses
@@ -89,7 +92,7 @@ class Node:
             have.update((yield from self._ipset.reading({*want.get("set", ()), *owned.get("set", ())}, believed)))
             have.update((yield from self._reading_rules()))
             yield
-        have.update(addresses.read({*want.get("link", ()), *owned.get("link", ()), DUMMY}))
+        have.update((yield from self._links.reading({*want.get("link", ()), *owned.get("link", ()), DUMMY}, believed)))
         yield
         routes = {*want.get("route", ()), *owned.get("route", ())}
         if routes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -19,8 +19,9 @@ from ...model.kinds import name
 from ...model.link import STATIC, AddressKey, Link, Route, RouteKey
 from ...model.net import pack, unpack
 from ...model.step import Step
-from .. import Failure, Result, sysctls
+from .. import Failure, Result, finished, sysctls
 from ..decoding import decoding
+from ..fingerprint import Fingerprint
 from ..netlink import (
     AF_INET,
     AF_INET6,
@@ -41,6 +42,8 @@ _NO_QUEUE = bytes(4)  # kube-proxy gives kube-ipvs0 a queue of length 0; nothing
 _PATIENCE = 200  # attempts, 5 ms apart
 _PROMOTE = "net/ipv4/conf/{link}/promote_secondaries"
 _NO_LINK = 0x7FFFFFFF  # an index that no link has
+_ADDRESSES = "the kernel's addresses"
+_SLICE = 500  # addresses; some milliseconds
 
 # Errors that mean that the step's result is already there.
 _FULFILLED = {
@@ -83,18 +86,41 @@ def _conversation() -> Iterator[NetlinkSocket]:
         raise KernelError(f"the conversation with the kernel's rtnetlink failed: {error.strerror or error}") from error
 
 
+class Reading(NamedTuple):
+    """Links that exist, and their addresses: None if these are as in the earlier reading with this fingerprint."""
+
+    links: dict[str, Link]
+    addresses: dict[AddressKey, bool] | None
+    fingerprint: bytes | None
+
+
 def read(links: Collection[str]) -> dict[str, dict[Any, Any]]:
     """Return the links of these names that exist, and their addresses."""
+    present = finished(reading(links))
+    return {"link": present.links, "address": present.addresses or {}}
+
+
+def reading(links: Collection[str], earlier: bytes | None = None) -> Generator[None, None, Reading]:
+    """Do what :func:`read` does, in slices. Decode no address if the fingerprint is the ``earlier`` one."""
     with _conversation() as socket:
         known = _links(socket)
-        present = {link: known[link].link for link in links if link in known}
-        names = {known[link].number: link for link in present}
-        addresses = {
-            AddressKey(names[index], address, prefix): True
-            for index, address, prefix in _addresses(socket)
-            if index in names
-        }
-        return {"link": present, "address": addresses}
+        names = {known[link].number: link for link in links if link in known}
+        payloads = _dump_addresses(socket)  # at once: a write in the middle would be a reason to dump again
+    yield
+    with decoding(_ADDRESSES):
+        payloads = [payload for payload in payloads if protocol.link_of_address(payload) in names]
+    present = {link: known[link].link for link in names.values()}
+    fingerprint = Fingerprint()
+    fingerprint.add(repr(sorted(names.items())).encode() + b"".join(payloads))
+    fingerprint.end()
+    if fingerprint.value == earlier:
+        return Reading(present, None, earlier)
+    addresses: dict[AddressKey, bool] = {}
+    for first in range(0, len(payloads), _SLICE):
+        decoded = _decoded(payloads[first : first + _SLICE])
+        addresses.update((AddressKey(names[index], address, prefix), True) for index, address, prefix in decoded)
+        yield
+    return Reading(present, addresses, fingerprint.value)
 
 
 def read_routes(links: Collection[str]) -> Items:
@@ -267,14 +293,17 @@ def _local_routes(socket: NetlinkSocket, names: dict[int, str]) -> list[tuple[Ro
 
 
 def _addresses(socket: NetlinkSocket) -> list[tuple[int, str, int]]:
-    addresses = []
-    payloads = _dump(socket, protocol.RTM_GETADDR, protocol.ALL_ADDRESSES, "addresses")
-    with decoding("the kernel's addresses"):
-        for payload in payloads:
-            index, prefix, raw = protocol.unpack_address(payload)
-            if raw:
-                addresses.append((index, unpack(raw), prefix))
-    return addresses
+    return _decoded(_dump_addresses(socket))
+
+
+def _dump_addresses(socket: NetlinkSocket) -> list[bytes]:
+    return _dump(socket, protocol.RTM_GETADDR, protocol.ALL_ADDRESSES, "addresses")
+
+
+def _decoded(payloads: Iterable[bytes]) -> list[tuple[int, str, int]]:
+    with decoding(_ADDRESSES):
+        unpacked = [protocol.unpack_address(payload) for payload in payloads]
+        return [(index, unpack(raw), prefix) for index, prefix, raw in unpacked if raw]
 
 
 def _dump(socket: NetlinkSocket, kind: int, header: bytes, what: str) -> list[bytes]:

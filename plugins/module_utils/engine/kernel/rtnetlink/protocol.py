@@ -44,6 +44,15 @@ def unpack_link(payload: bytes) -> tuple[int, bool, dict[int, bytes]]:
     return index, bool(flags & IFF_UP), attributes(payload, IFINFOMSG.size)
 
 
+def link_of_address(payload: bytes) -> int:
+    """Return the index of an address's link.
+
+    Raises:
+        struct.error: the payload is too short.
+    """
+    return int(IFADDRMSG.unpack_from(payload)[4])
+
+
 def unpack_address(payload: bytes) -> tuple[int, int, bytes]:
     """Return the index of an address's link, the prefix length, and the packed address (empty if absent).
 
