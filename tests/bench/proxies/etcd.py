@@ -14,6 +14,7 @@ import base64
 import http.client
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 
 from ..objects import Object
 
@@ -27,19 +28,18 @@ def store(port: int, objects: Iterable[Object]) -> None:
     Raises:
         RuntimeError: etcd does not take them.
     """
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     pairs = [pair for item in objects for pair in _pairs(item)]
-    for first in range(0, len(pairs), _TOGETHER):
-        puts = [
-            {"requestPut": {"key": _encoded(key), "value": _encoded(json.dumps(value))}}
-            for key, value in pairs[first : first + _TOGETHER]
-        ]
-        connection.request("POST", "/v3/kv/txn", json.dumps({"success": puts}))
-        answer = connection.getresponse()
-        text = answer.read()
-        if answer.status != http.client.OK:
-            raise RuntimeError(f"etcd: {answer.status} {text.decode(errors='replace')[:300]}")
-    connection.close()
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        for first in range(0, len(pairs), _TOGETHER):
+            puts = [
+                {"requestPut": {"key": _encoded(key), "value": _encoded(json.dumps(value))}}
+                for key, value in pairs[first : first + _TOGETHER]
+            ]
+            connection.request("POST", "/v3/kv/txn", json.dumps({"success": puts}))
+            answer = connection.getresponse()
+            text = answer.read()
+            if answer.status != http.client.OK:
+                raise RuntimeError(f"etcd: {answer.status} {text.decode(errors='replace')[:300]}")
 
 
 def _encoded(text: str) -> str:
