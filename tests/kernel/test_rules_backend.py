@@ -171,6 +171,8 @@ def test_auto_without_commands_takes_nftables(cluster: Cluster) -> None:
             cluster.agent.command("check", *cluster.agent.options()[:2], *cluster.agent.options()[4:])
         assert plan(cluster) == []
         clean(cluster)
+        with inside(NODE):
+            cluster.agent.command("cleanup", "--run-dir", str(cluster.agent.run))  # again, with nothing left
         cluster.start()
     finally:
         for program in hidden:

@@ -79,6 +79,7 @@ class Node:
         result has the believed items themselves.
         """
         from ..kernel import sysctls
+        from ..kernel.command import is_installed
         from ..kernel.rtnetlink import addresses
 
         have: State = {}
@@ -88,7 +89,8 @@ class Node:
         if nft_tables:
             have.update(self.read_nftables(want, owned, believed))
             yield
-        if not nft_tables or any(keys.get(kind) for keys in (want, owned) for kind in ("set", "chain", "jump")):
+        is_asked = any(keys.get(kind) for keys in (want, owned) for kind in ("set", "chain", "jump"))
+        if is_asked or (not nft_tables and is_installed("iptables")):  # a cleanup looks for rules without a claim
             have.update((yield from self._ipset.reading({*want.get("set", ()), *owned.get("set", ())}, believed)))
             have.update((yield from self._reading_rules()))
             yield
