@@ -17,7 +17,6 @@ from support.traffic.conversation import ANSWER, SILENCE, Talk, Target, ask
 from support.traffic.network import GATEWAY, HOSTS, NODE
 
 WEB, GUARDED, ITSELF = 90, 91, 92
-IPTABLES, NFTABLES = "iptables", "nftables"
 SYNC_PERIOD = 1  # seconds
 QUICK = 0.5  # seconds without an answer that count as harm
 
@@ -29,7 +28,7 @@ class Harm(NamedTuple):
     commands: tuple[str, ...]
     where: str
     what: str
-    backend: str = ""  # the back end for rules that has such an item, if one alone has it
+    nft: str = ""  # words for nft in place of the commands, where the agent's rules are in nftables
     at_once: bool = False  # the kernel sends an event to the agent
     connections: bool = True  # open connections survive it
     silent: bool = False  # no answer comes until the harm is done
@@ -39,13 +38,56 @@ HARMS = (
     Harm("deleted virtual server", ("ipvsadm -D -t {cluster}",), "client1", "cluster", connections=False),
     Harm("deleted real server", ("ipvsadm -d -t {cluster} -r {real}",), "client1", "cluster", connections=False),
     Harm("real server without weight", ("ipvsadm -e -t {cluster} -r {real} -m -w 0",), "client1", "cluster"),
-    Harm("flushed set", ("ipset flush {set}CLUSTER-IP",), "p3", "cluster", IPTABLES),
-    Harm("flushed set of a firewall", ("ipset flush {source set}",), "client1", "guarded", IPTABLES),
-    Harm("rule of a chain", ("{iptables} -t nat -D KUBE-MARK-MASQ 1",), "client1", "node port", IPTABLES),
-    Harm("flushed chain", ("{iptables} -t nat -F KUBE-POSTROUTING",), "client1", "node port", IPTABLES),
-    Harm("firewall gone", ("{iptables} -F KUBE-PROXY-FIREWALL",), "client2", "guarded", IPTABLES, silent=True),
-    Harm("jump of PREROUTING", ("{iptables} -t nat -F PREROUTING",), "client1", "node port", IPTABLES),
-    Harm("jump of POSTROUTING", ("{iptables} -t nat -F POSTROUTING",), "p1", "itself", IPTABLES),
+    Harm(
+        "flushed set",
+        ("ipset flush {set}CLUSTER-IP",),
+        "p3",
+        "cluster",
+        nft="flush set {table} cluster-ip",
+    ),
+    Harm(
+        "flushed set of a firewall",
+        ("ipset flush {source set}",),
+        "client1",
+        "guarded",
+        nft="flush set {table} load-balancer-source-cidr",
+    ),
+    Harm(
+        "rule of a chain",
+        ("{iptables} -t nat -D KUBE-MARK-MASQ 1",),
+        "client1",
+        "node port",
+        nft="flush chain {table} mark-masq",
+    ),
+    Harm(
+        "flushed chain",
+        ("{iptables} -t nat -F KUBE-POSTROUTING",),
+        "client1",
+        "node port",
+        nft="flush chain {table} postrouting",
+    ),
+    Harm(
+        "firewall gone",
+        ("{iptables} -F KUBE-PROXY-FIREWALL",),
+        "client2",
+        "guarded",
+        nft="flush chain {table} proxy-firewall",
+        silent=True,
+    ),
+    Harm(
+        "jump of PREROUTING",
+        ("{iptables} -t nat -F PREROUTING",),
+        "client1",
+        "node port",
+        nft="flush chain {table} nat-prerouting",
+    ),
+    Harm(
+        "jump of POSTROUTING",
+        ("{iptables} -t nat -F POSTROUTING",),
+        "p1",
+        "itself",
+        nft="flush chain {table} nat-postrouting",
+    ),
     Harm(
         "deleted chains",
         (
@@ -56,16 +98,8 @@ HARMS = (
         ),
         "client1",
         "node port",
-        IPTABLES,
+        nft="delete table {table}",
     ),
-    Harm("flushed set", ("{nft} flush set {table} cluster-ip",), "p3", "cluster", NFTABLES),
-    Harm("flushed set of a firewall", ("{nft} flush set {table} {sources}",), "client1", "guarded", NFTABLES),
-    Harm("flushed chain of the mark", ("{nft} flush chain {table} mark-masq",), "client1", "node port", NFTABLES),
-    Harm("flushed chain", ("{nft} flush chain {table} postrouting",), "client1", "node port", NFTABLES),
-    Harm("firewall gone", ("{nft} flush chain {table} proxy-firewall",), "client2", "guarded", NFTABLES, silent=True),
-    Harm("base chain of PREROUTING", ("{nft} flush chain {table} nat-prerouting",), "client1", "node port", NFTABLES),
-    Harm("base chain of POSTROUTING", ("{nft} flush chain {table} nat-postrouting",), "p1", "itself", NFTABLES),
-    Harm("deleted table", ("{nft} delete table {table}",), "client1", "node port", NFTABLES),
     Harm("address", ("ip addr del {cluster address} dev kube-ipvs0",), "client1", "cluster", at_once=True),
 )
 # Harms that do not depend on a family.
@@ -109,9 +143,7 @@ def words(command: str, family: int) -> list[str]:
         "real": f"{bracket.format(real)}:8080",
         "set": "KUBE-" if family == 4 else "KUBE-6-",
         "source set": "KUBE-LOAD-BALANCER-SOURCE-CIDR" if family == 4 else "KUBE-6-LOAD-BALANCER-SOURCE-CID",
-        "sources": "load-balancer-source-cidr",
         "iptables": "iptables" if family == 4 else "ip6tables",
-        "nft": NFT,
         "table": f"ip{'' if family == 4 else '6'} kubenode",
     }
     for key, value in values.items():
@@ -119,16 +151,22 @@ def words(command: str, family: int) -> list[str]:
     return command.split()
 
 
-@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: " of ".join(filter(None, (harm.name, harm.backend))))
+@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.name)
 def test_traffic_recovers_after_drift(cluster: Cluster, family: int, harm: Harm) -> None:
-    if harm.backend in ("", cluster.backend):  # or else its counterpart is another row
-        do_and_see(cluster, family, harm)
+    do_and_see(cluster, family, harm)
 
 
 @pytest.mark.parametrize("harm", ONCE, ids=lambda harm: harm.name)
 def test_traffic_of_both_families_recovers_after_drift(cluster: Cluster, harm: Harm) -> None:
     do_and_see(cluster, 4, harm)
     assert ask(harm.where, target_of(harm.what, 6)) == f"r1 sees {HOSTS[NODE].ip[6]}"
+
+
+def do(cluster: Cluster, family: int, harm: Harm) -> None:
+    """Do harm to the items of the agent's back end for rules."""
+    commands = (f"{NFT} {harm.nft}",) if harm.nft and cluster.backend == "nftables" else harm.commands
+    for command in commands:
+        cluster.run(*words(command, family))
 
 
 def do_and_see(cluster: Cluster, family: int, harm: Harm) -> None:
@@ -143,8 +181,7 @@ def do_and_see(cluster: Cluster, family: int, harm: Harm) -> None:
         assert talk.say().name == "r1"
         cluster.agent.kill(signal.SIGSTOP)  # the agent must not repair the harm before the test sees it
         try:
-            for command in harm.commands:
-                cluster.run(*words(command, family))
+            do(cluster, family, harm)
             assert ask(harm.where, target, timeout=harmed) != before, "no harm was done"
         finally:
             cluster.agent.kill(signal.SIGCONT)
@@ -159,8 +196,7 @@ def do_and_see(cluster: Cluster, family: int, harm: Harm) -> None:
 def test_drift_with_a_kernel_event_is_reverted_at_once(cluster: Cluster, family: int, harm: Harm) -> None:
     cluster.reconfigure({"ipvs": {"syncPeriod": "1h"}})
     target = target_of(harm.what, family)
-    for command in harm.commands:
-        cluster.run(*words(command, family))
+    do(cluster, family, harm)
     eventually(lambda: ask(harm.where, target, timeout=5) == f"r1 sees {HOSTS[NODE].ip[family]}")
 
 
