@@ -96,7 +96,7 @@ def get(where: str, address: str, port: int, path: str, method: str = "GET") -> 
 
 
 def test_a_health_check_passes_the_host_firewall(cluster: Cluster, firewall: None, family: int) -> None:
-    """Of iptables. In nftables, no table accepts what another one drops (docs/explanation/nftables.md)."""
+    """Pass one of iptables: in nftables, no table accepts what another one drops (docs/explanation/nftables.md)."""
     assert ask("balancer", Target(HOSTS[NODE].ip[family], 10256), timeout=0.5) == SILENCE  # a blocked port
     if cluster.backend == "nftables":
         assert ask("balancer", Target(HOSTS[NODE].ip[family], CHECKED), timeout=0.5) == SILENCE
