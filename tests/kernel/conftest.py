@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from support.processes.kernel import IPTABLES, NFT
-from support.processes.namespace import sh
+from support.processes.namespace import inside, sh
 from support.processes.started import Started
 from support.traffic.cluster import Cluster, serve_pods
 from support.traffic.conversation import Servers
-from support.traffic.network import HOSTS, NODE, Network, inside
+from support.traffic.network import HOSTS, NODE, Network
 
 _MODULES = ("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "nf_conntrack", "nf_conntrack_netlink")
 _MODULES += ("dummy", "veth", "bridge", "br_netfilter", "sctp")

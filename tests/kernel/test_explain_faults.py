@@ -17,14 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.processes.namespace import sh
+from support.processes.namespace import inside, sh
 from support.traffic import fault_page, faults
 from support.traffic.cluster import Cluster, balancer_ip, cluster_ip, external_ip, node_port, service
 from support.traffic.conversation import ask
 from support.traffic.explained import explained, words_of
 from support.traffic.faults import INJECTED, Injected
 from support.traffic.faults.injected import GOOD, STICKY, TAKEN, VIP
-from support.traffic.network import HOSTS, NODE, inside
+from support.traffic.network import HOSTS, NODE
 
 from kubenode.cli import main
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.processes.namespace import sh
+from support.processes.namespace import inside, sh
 from support.traffic.cluster import Cluster, cluster_ip, node_port, service
 from support.traffic.conversation import ask
 from support.traffic.explained import QUICK, explain, explained, words_of
-from support.traffic.network import HOSTS, NODE, inside
+from support.traffic.network import HOSTS, NODE
 from support.waiting import PATIENCE, eventually
 
 from kubenode.cli import explain_observe

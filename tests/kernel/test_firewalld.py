@@ -18,10 +18,10 @@ import pytest
 from support.agent.process import eventually
 from support.distributions.foreign_root import ForeignRoot
 from support.distributions.neighbours import FILES, FIREWALLD, render
-from support.processes.namespace import sh
+from support.processes.namespace import inside, sh
 from support.traffic.cluster import Cluster, cluster_ip, node_port, service
 from support.traffic.conversation import Talk, Target, ask
-from support.traffic.network import NODE, inside
+from support.traffic.network import NODE
 
 WEB, PORT = 120, 30090
 CLOSED = Target(node_port(PORT, 4).address, 8088)  # a server on the node that no rule or file mentions

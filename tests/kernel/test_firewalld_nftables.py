@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 from kernel.test_firewalld import CLOSED, PORT, WEB, Firewalld, answers, create_tables
+from support.processes.namespace import inside
 from support.agent.process import eventually
 from support.traffic.cluster import Cluster, cluster_ip, service
 from support.traffic.conversation import ask
-from support.traffic.network import NODE, inside
+from support.traffic.network import NODE
 from support.traffic.steady import Steady
 
 

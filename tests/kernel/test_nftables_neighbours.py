@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 from support.agent.process import eventually
-from support.processes.namespace import sh
+from support.processes.namespace import inside, sh
 from support.traffic.cluster import Cluster, cluster_ip, node_port, service
 from support.traffic.conversation import ask
-from support.traffic.network import NODE, inside
+from support.traffic.network import NODE
 
 from kubenode.engine.kernel.netlink import (
     NETLINK_NETFILTER,

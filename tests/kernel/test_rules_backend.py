@@ -11,10 +11,10 @@ import threading
 
 import pytest
 from support.agent.process import eventually
-from support.processes.namespace import sh
+from support.processes.namespace import inside, sh
 from support.traffic.cluster import Cluster, cluster_ip, node_port, service
 from support.traffic.conversation import REFUSED, SILENCE, Target, ask
-from support.traffic.network import HOSTS, NODE, inside
+from support.traffic.network import HOSTS, NODE
 from support.traffic.steady import Steady
 
 WEB, ITSELF, PORT = 110, 111, 30110

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.agent.process import eventually, metrics
-from support.processes.namespace import sh
+from support.processes.namespace import inside, sh
 from support.traffic.cluster import Cluster, cluster_ip, node_port, service
 from support.traffic.conversation import Talk, asked
-from support.traffic.network import NODE, inside
+from support.traffic.network import NODE
 
 WEB, QUIET = 30, 31
 LABELS = {"namespace": "ns1", "service": f"svc{WEB}", "port": "p-tcp"}

@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 from support.agent.process import eventually
-from support.processes.namespace import sh
+from support.processes.namespace import inside, sh
 from support.traffic.cluster import Cluster, cluster_ip, service
 from support.traffic.conversation import Talk, asked
-from support.traffic.network import NODE, inside
+from support.traffic.network import NODE
 from support.waiting import PATIENCE
 
 from kubenode.engine.kernel.ipvs.statistics import statistics

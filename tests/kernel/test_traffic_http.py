@@ -17,12 +17,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from support.processes.namespace import inside
 from support.agent.process import eventually
 from support.clusters import objects
 from support.processes.kernel import NFT
 from support.traffic.cluster import Cluster, cluster_ip, node_port, service
 from support.traffic.conversation import REFUSED, SILENCE, Talk, Target, ask
-from support.traffic.network import GATEWAY, HOSTS, NODE, inside
+from support.traffic.network import GATEWAY, HOSTS, NODE
 
 LOCAL, ABSENT, CLUSTER_WIDE, UDP, FLOW, TAKEN = 100, 101, 102, 103, 104, 105
 CHECKED, CHECKED_ABSENT, NOT_CHECKED = 32100, 32101, 32102

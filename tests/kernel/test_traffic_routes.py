@@ -12,10 +12,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from support.processes.namespace import inside
 from support.agent.process import eventually
 from support.traffic.cluster import HOST_PORT, Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
 from support.traffic.conversation import REFUSED, Servers, Talk, Target, ask, asked, ping
-from support.traffic.network import GATEWAY, HOSTS, NODE, inside
+from support.traffic.network import GATEWAY, HOSTS, NODE
 
 WEB, LOCAL, HOSTED, UNUSED, DRAINED = 80, 81, 82, 99, 83
 NETWORKS = {4: "10.96.0.0/16", 6: "fd00:96::/112"}

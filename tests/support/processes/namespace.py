@@ -1,24 +1,42 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Network namespace for one test.
-
-The kernel removes it with its content when the next test moves on, or the process ends.
-"""
+"""Network namespaces of tests, and commands in them."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _CLONE_NEWNET = 0x40000000
 
 
 def fresh() -> None:
-    """Move this thread into a new network namespace; processes that it starts follow."""
+    """Move this thread into a new network namespace; processes that it starts follow.
+
+    The kernel removes it with its content when the next test moves on, or the process ends.
+    """
+    _call("unshare", _CLONE_NEWNET)
+
+
+@contextmanager
+def inside(namespace: str) -> Iterator[None]:
+    """Move this thread, and the processes that it starts, into a namespace; sockets made there stay there."""
+    with open("/proc/thread-self/ns/net", "rb") as home, open(f"/run/netns/{namespace}", "rb") as there:
+        _call("setns", there.fileno(), _CLONE_NEWNET)
+        try:
+            yield
+        finally:
+            _call("setns", home.fileno(), _CLONE_NEWNET)
+
+
+def _call(function: str, *arguments: int) -> None:
+    """Call a function of libc that must succeed."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNET):
+    if getattr(libc, function)(*arguments):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .network import inside
+from ..processes.namespace import inside
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _KINDS = {

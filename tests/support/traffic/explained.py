@@ -12,9 +12,10 @@ from typing import Any
 
 from kubenode.cli import main
 
+from ..processes.namespace import inside
 from .cluster import Cluster
 from .conversation import FORBIDDEN, REFUSED, SILENCE, UNREACHABLE, Target, ask
-from .network import HOSTS, LOCAL_PODS, NODE, inside
+from .network import HOSTS, LOCAL_PODS, NODE
 
 QUICK = 0.7  # seconds to wait for silence
 TRIES = 3

@@ -18,18 +18,14 @@ Everything is in the kernel that runs the test, until :meth:`Network.close` or t
 
 from __future__ import annotations
 
-import ctypes
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from ..processes.kernel import TOOLS
-from ..processes.namespace import sh
+from ..processes.namespace import inside, sh
 from ..waiting import eventually
 
-_CLONE_NEWNET = 0x40000000
 _TENTATIVE = 0x40  # IFA_F_TENTATIVE
 
 
@@ -80,24 +76,6 @@ _TO_NODE = {
 _TO_BALANCER = {4: "192.0.2.0/24", 6: "2001:db8:2::/64"}
 _PREFIX = {4: 24, 6: 64}
 _WIRE = "wire"
-
-
-@contextmanager
-def inside(namespace: str) -> Iterator[None]:
-    """Move this thread, and the processes that it starts, into a namespace; sockets made there stay there."""
-    with open("/proc/thread-self/ns/net", "rb") as home, open(f"/run/netns/{namespace}", "rb") as there:
-        _enter(there.fileno())
-        try:
-            yield
-        finally:
-            _enter(home.fileno())
-
-
-def _enter(descriptor: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.setns(descriptor, _CLONE_NEWNET):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
 
 
 class Network:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from ..processes.namespace import inside
 from ..waiting import eventually
 from .conversation import Talk, Target
-from .network import inside
 
 
 class Steady:
