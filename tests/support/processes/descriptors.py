@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +12,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_free_descriptor() -> Iterator[None]:
-    """Let this process open no file."""
+    """Let this process open no file, not even if garbage or another thread closes some meanwhile."""
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.open("/dev/null", os.O_RDONLY)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, usual[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, usual[1]))
     try:
         yield
     finally:
