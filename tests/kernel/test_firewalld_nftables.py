@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 from kernel.test_firewalld import CLOSED, PORT, WEB, Firewalld, answers, create_tables
-from support.processes.namespace import inside
 from support.agent.process import eventually
+from support.processes.namespace import inside
 from support.traffic.cluster import Cluster, cluster_ip, service
 from support.traffic.conversation import ask
 from support.traffic.network import NODE

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from kernel.modules import ModuleError, run
-from support.processes.namespace import inside
 from support.agent.command import program
 from support.agent.process import dump
+from support.processes.namespace import inside
 from support.traffic.cluster import Cluster, cluster_ip, node_port, service
 from support.traffic.conversation import ask
 from support.traffic.explained import explained

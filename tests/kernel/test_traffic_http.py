@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from support.processes.namespace import inside
 from support.agent.process import eventually
 from support.clusters import objects
 from support.processes.kernel import NFT
+from support.processes.namespace import inside
 from support.traffic.cluster import Cluster, cluster_ip, node_port, service
 from support.traffic.conversation import REFUSED, SILENCE, Talk, Target, ask
 from support.traffic.network import GATEWAY, HOSTS, NODE

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from support.processes.namespace import inside
 from support.agent.process import eventually
+from support.processes.namespace import inside
 from support.traffic.cluster import HOST_PORT, Cluster, balancer_ip, cluster_ip, external_ip, node_port, pod, service
 from support.traffic.conversation import REFUSED, Servers, Talk, Target, ask, asked, ping
 from support.traffic.network import GATEWAY, HOSTS, NODE
