@@ -95,6 +95,11 @@ def compose(steps: Sequence[Step], types: Mapping[SetKey, NftSet]) -> list[Messa
     ]
     filled = [step for step in elements if step.after is not None]
     types = {**types, **{step.key: step.after for step in sets if step.after is not None}}
+    if len(elements) == len(steps):  # as for a changed endpoint, which must be fast
+        return [
+            *_element_messages(DELSETELEM, 0, emptied, types),
+            *_element_messages(NEWSETELEM, NLM_F_CREATE, filled, types),
+        ]
     return [
         *_each(NEWTABLE, NLM_F_CREATE, [step for step in tables if step.after is not None], _table),
         *_each(DELRULE, 0, [step for step in chains if step.before is not None], _flush),
