@@ -19,6 +19,7 @@ from ...model.step import Step
 from .. import Result
 from ..netlink import NETLINK_NETFILTER, NetlinkSocket
 from .read import as_errors, generation_by
+from .transaction import open_channel
 
 
 class Conversation:
@@ -45,9 +46,7 @@ class Conversation:
         with self._closed_after_errors():
             if self._writer is None:
                 with as_errors():
-                    self._writer = socket.socket(
-                        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_NETFILTER
-                    )
+                    self._writer = open_channel()
             return apply(steps, keep_going, types=types, channel=self._writer)
 
     @contextlib.contextmanager

@@ -29,7 +29,7 @@ from .expressions import make, pack
 from .messages import compose
 from .protocol import HOST32, TABLE_F_OWNER
 from .trace_events import events
-from .transaction import FORBIDDEN, MISSING, transact
+from .transaction import FORBIDDEN, MISSING, shorten_refusals, transact
 
 BEGINNINGS, PACKETS = 4, 8  # of a rule's packets that are traced: first packets of TCP connections, others; powers of 2
 FIRST = -500  # priority: before raw tables (-300), and before those of packets that are still fragments (-450)
@@ -77,6 +77,7 @@ class Tracer:
         self._early: list[bytes] = []  # packets that came with the answer about the table
         try:
             self._socket = event_socket(NETLINK_NETFILTER, 0, (SO_RCVBUFFORCE, _QUEUE_BYTES))
+            shorten_refusals(self._socket)
         except OSError as error:
             raise MissingError(MISSING) from error
         try:

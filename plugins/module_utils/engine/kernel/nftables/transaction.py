@@ -76,7 +76,8 @@ def transact(
         batch: the messages.
         generation: the number of the rules' generation on which the messages are based; None for any.
         rehearse: let the kernel check the messages and drop them, as ``nft --check`` does: the batch has no end.
-        channel: the socket to send them by, which then owns tables with the flag owner; None for a socket of its own.
+        channel: the socket to send them by, of :func:`open_channel` or after :func:`shorten_refusals`, which then owns
+            tables with the flag owner; None for a socket of its own.
             After an error, it may have answers that belong to this transaction, and must be closed.
         events: gets the packets with anything else that this channel receives meanwhile.
 
@@ -112,15 +113,30 @@ def _of_the_whole(refusal: Refusal) -> KernelError:
     return KernelError(f"the kernel refused a transaction of nftables: {refusal.reason()}")
 
 
+def open_channel() -> socket.socket:
+    """Return a socket for transactions.
+
+    Raises:
+        OSError: netlink cannot be used.
+    """
+    channel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_NETFILTER)
+    shorten_refusals(channel)
+    return channel
+
+
+def shorten_refusals(channel: socket.socket) -> None:
+    """Let refusals have the kernel's explanation, and not the whole refused message."""
+    channel.setsockopt(SOL_NETLINK, _NETLINK_CAP_ACK, 1)
+    with contextlib.suppress(OSError):  # explanations only
+        channel.setsockopt(SOL_NETLINK, _NETLINK_EXT_ACK, 1)
+
+
 def _exchange(packet: bytearray) -> list[Refusal]:
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_NETFILTER) as channel:
+    with open_channel() as channel:
         return _converse(channel, packet)
 
 
 def _converse(channel: socket.socket, packet: bytearray, events: list[bytes] | None = None) -> list[Refusal]:
-    channel.setsockopt(SOL_NETLINK, _NETLINK_CAP_ACK, 1)
-    with contextlib.suppress(OSError):  # explanations only
-        channel.setsockopt(SOL_NETLINK, _NETLINK_EXT_ACK, 1)
     if len(packet) > _SMALL_BYTES:
         _enlarge(channel, len(packet))
     channel.send(packet)
