@@ -124,6 +124,8 @@ def _overlapping(steps: Iterable[Step]) -> set[Any]:
             elements.setdefault(step.key.set, []).append(step)
     keys: set[Any] = set()
     for listed in elements.values():
+        if len({step.after is None for step in listed}) == 1:  # nothing is deleted, or nothing created
+            continue
         exact = [
             at for at in range(len(listed[0].key.fields)) if not any("/" in step.key.fields[at] for step in listed)
         ]
