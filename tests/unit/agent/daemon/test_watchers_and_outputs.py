@@ -17,6 +17,7 @@ from support.clusters import objects as make
 
 from kubenode.daemon.agent import Agent
 from kubenode.daemon.outputs.health_output import _health_check_addresses
+from kubenode.daemon.outputs.pass_metrics import _TRIGGER_TIME, _trigger
 from kubenode.daemon.outputs.systemd import StatusLine
 from kubenode.daemon.watchers_and_outputs import WatchersAndOutputs
 from kubenode.engine.errors import KernelError
@@ -249,6 +250,14 @@ def test_invalid_trigger_annotation_is_ignored(agent: Agent, tmp_path: Path, jun
     (tmp_path / "manifests/a.json").write_text(json.dumps(piece))
     parts(agent).use_changes({"a.json"})
     assert values(agent)["kubeproxy_sync_proxy_rules_endpoint_changes_total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [("2026-11-27T05:52:24Z", 1795758744.0), ("2026-11-27T05:52:24.500000001Z", 1795758744.500000001), ("5 o'clock", 0.0)],
+)
+def test_trigger_time_is_in_utc(text: str, moment: float) -> None:
+    assert _trigger({"metadata": {"annotations": {_TRIGGER_TIME: text}}}) == moment
 
 
 def free_port() -> int:

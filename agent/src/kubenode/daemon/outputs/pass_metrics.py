@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import calendar
 import time
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 from ...engine.desired.service_vips import FIELDS
@@ -109,6 +109,7 @@ def _trigger(item: Mapping[str, Any]) -> float:
     """Return when the cause of an EndpointSlice's change happened (seconds since the epoch), 0 if it does not say."""
     text = str(notes(item).get(_TRIGGER_TIME))
     try:
-        return calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")) + float("0" + text[19:].rstrip("Z"))
+        moment = datetime.fromisoformat(text[:19]).replace(tzinfo=timezone.utc)  # strptime loads code at the first call
+        return moment.timestamp() + float("0" + text[19:].rstrip("Z"))
     except (TypeError, ValueError):
         return 0.0
