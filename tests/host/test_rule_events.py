@@ -15,6 +15,7 @@ import pytest
 from support.processes.namespace import fresh, sh
 
 from kubenode.engine.kernel.nfnetlink.monitor import RuleEvents
+from kubenode.engine.kernel.nftables import read_generation
 
 
 @pytest.fixture
@@ -43,6 +44,18 @@ def test_every_rule_change_sends_one_event(events: RuleEvents, tool: str) -> Non
         sh(*([tool + words[0], *words[1:]] if text else [tool, *words]), text=text)
         assert told(events), words
         assert events.rules_changed()
+
+
+def test_own_transactions_are_no_change(events: RuleEvents) -> None:
+    """A foreign one between two own ones is: it makes the generation higher than expected."""
+    sh("iptables-nft", "-t", "nat", "-N", "OURS")
+    assert events.rules_changed()
+    known, _state = read_generation([])
+    for rules, made, is_changed in ((1, 1, False), (2, 2, False), (2, 1, True)):
+        for number in range(rules):
+            sh("iptables-nft", "-t", "nat", "-A", "OURS", "-p", "tcp", "--dport", str(80 + number), "-j", "ACCEPT")
+        known += made
+        assert events.rules_changed(known) is is_changed
 
 
 def test_reading_rules_sends_no_event(events: RuleEvents) -> None:

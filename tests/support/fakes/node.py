@@ -36,8 +36,9 @@ class PaperNode:
         yield
         return items
 
-    def is_current(self) -> bool:
-        return False
+    def rules_generation(self) -> int | None:
+        """Return None: it has no tables of nftables."""
+        return None
 
     def apply(self, steps: list[Step], keep_going: bool) -> Result:
         result = Result([], [])

@@ -27,12 +27,9 @@ class NftTables:
 
     def __init__(self) -> None:
         self._conversation = Conversation()
-        self._generation: int | None = None  # the kernel's after the last own transaction, if nothing else happened
+        # The kernel's after the last own transaction, if nothing else happened; None if unknown.
+        self.generation: int | None = None
         self._sets: dict[SetKey, NftSet] = {}  # those that the kernel had at that generation
-
-    def is_current(self) -> bool:
-        """Tell whether nothing else has changed tables since the last reading; False if that is unknown."""
-        return self._generation is not None and self._conversation.generation() == self._generation
 
     def read(self, tables: Collection[TableKey], believed: State | None) -> State:
         """Return the tables' items: ``believed`` itself if it is known and nothing else has changed tables.
@@ -40,18 +37,18 @@ class NftTables:
         Raises:
             MissingError: the kernel lacks nftables, or the right is missing.
         """
-        if believed is not None and self.is_current():
+        if believed is not None and self.generation is not None and self.generation == self._conversation.generation():
             return {kind: believed.get(kind, {}) for kind in KINDS}
-        self._generation, state = nftables.read_generation(tables)
+        self.generation, state = nftables.read_generation(tables)
         self._sets = dict(state["nft_set"])
         return state
 
     def apply(self, steps: list[Step], keep_going: bool = False) -> Result:
         """Execute steps in one transaction (:func:`..kernel.nftables.apply`)."""
-        before, self._generation = self._generation, None
+        before, self.generation = self.generation, None
         result = self._conversation.apply(steps, keep_going, None if before is None else self._sets)
         if before is not None and result.done and not result.failed:
-            self._generation = (before + 1) % _GENERATIONS
+            self.generation = (before + 1) % _GENERATIONS
             for step in result.done:
                 self._record(step)
         return result

@@ -124,9 +124,9 @@ class Node:
             self._rules, self._rules_print = rules, fingerprint
         return {kind: dict(items) for kind, items in self._rules.items()}
 
-    def is_current(self) -> bool:
-        """Tell whether no other process has changed tables of nftables since the last reading; False if unknown."""
-        return self._nftables is not None and self._nftables.is_current()
+    def rules_generation(self) -> int | None:
+        """Return the generation of nftables after the last reading and own writes; None if unknown."""
+        return None if self._nftables is None else self._nftables.generation
 
     def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
         """Return active and inactive connections of real servers, at least of these virtual servers."""

@@ -127,7 +127,7 @@ class KernelWatcher(PassSubscriber):
         if self._rule_events is None:
             return
         self._agent.loop.rest(self._rule_events, self._rules_changed, _CALM)
-        if self._rule_events.rules_changed() and not self._agent.reconciler.are_rules_current():
+        if self._rule_events.rules_changed(self._agent.reconciler.rules_generation()):
             self._look.soon()
 
 

@@ -109,9 +109,9 @@ class Reconciler:
         """
         return recall_holders(self.ledger.open(), OWNER)
 
-    def are_rules_current(self) -> bool:
-        """Tell whether no other process has changed nftables since the last reading; False if rules are elsewhere."""
-        return bool(self.want.get("nft_table")) and self._node.is_current()
+    def rules_generation(self) -> int | None:
+        """Return the generation of nftables that the believed rules are of; None if unknown, or rules are elsewhere."""
+        return self._node.rules_generation() if self.want.get("nft_table") else None
 
     def full(self) -> PassResult:
         """Compare everything with the kernel and repair it."""

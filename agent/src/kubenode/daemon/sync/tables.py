@@ -29,8 +29,8 @@ class Tables(Protocol):
     def read_nftables(self, want: ReadState, owned: Mapping[str, Any], believed: State | None = None) -> State:
         """Return the items of the wanted and owned tables of nftables alone."""
 
-    def is_current(self) -> bool:
-        """Tell whether no other process has changed tables of nftables since the last reading; False if unknown."""
+    def rules_generation(self) -> int | None:
+        """Return the generation of nftables after the last reading and own writes; None if unknown."""
 
     def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
         """Return active and inactive connections of the real servers of these virtual servers at least."""
