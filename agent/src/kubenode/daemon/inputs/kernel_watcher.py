@@ -18,7 +18,7 @@ from .pace import Limits, Pace
 
 # seconds between two readings of link, address and route events, so that many are read together
 _REST = 0.05
-_CALM = 0.2  # seconds between an event and the comparison of rules, or the reading of the node's addresses
+_CALM = 0.2  # seconds between an event of rules and its reading, or of addresses and the reading of the node's
 _BURST = 10.0  # seconds of repairs that do not wait for each other
 
 
@@ -34,8 +34,7 @@ class KernelWatcher(PassSubscriber):
         self._agent = agent
         self._events: Events | None = None
         self._rule_events: RuleEvents | None = None
-        # most changes of rules are those of other processes
-        looking, mending = Limits(calm=_CALM, share=0.05, burst=_BURST), Limits(calm=0.0, share=0.1, burst=_BURST)
+        looking, mending = Limits(calm=0.0, share=0.05, burst=_BURST), Limits(calm=0.0, share=0.1, burst=_BURST)
         self._look = Pace(agent.loop, agent.look_at_rules, lambda: self._passing, looking)
         self._mend = Pace(agent.loop, self._mend_now, lambda: self._passing, mending)
         self._passing = 0.0  # seconds that the last full pass, or repair of rules alone, took
@@ -123,10 +122,15 @@ class KernelWatcher(PassSubscriber):
         self._following = time.monotonic() - start
 
     def _rules_changed(self) -> None:
-        """Rules changed, perhaps by the agent itself: compare the agent's rules in a moment."""
-        if self._rule_events is None:
-            return
-        self._agent.loop.rest(self._rule_events, self._rules_changed, _CALM)
+        """Rules changed, mostly by the agent itself: read the events of a moment together."""
+        self._agent.loop.forget(self._rule_events)
+        self._agent.loop.after(_CALM, self._read_rule_events)
+
+    def _read_rule_events(self) -> None:
+        """Compare the agent's rules if another process has changed some."""
+        if self._rule_events is None or self._rule_events.fileno() < 0:
+            return  # closed meanwhile
+        self._agent.loop.watch(self._rule_events, self._rules_changed)
         if self._rule_events.rules_changed(self._agent.reconciler.rules_generation()):
             self._look.soon()
 

@@ -16,7 +16,7 @@ from kubenode.daemon.pass_result import KERNEL_EVENT
 
 @pytest.mark.parametrize(
     ("does", "pace", "pauses"),
-    [("look", "_look", (0.2, 0.2, 0.2, 0.2, 39.4, 60.0)), ("full", "_mend", (0.0, 0.0, 0.0, 0.0, 20.0, 30.0))],
+    [("look", "_look", (0.0, 0.0, 0.0, 0.0, 40.0, 60.0)), ("full", "_mend", (0.0, 0.0, 0.0, 0.0, 20.0, 30.0))],
 )
 def test_kernel_events_are_repaired_at_a_bounded_share(
     agent: Agent, clock: Clock, monkeypatch: pytest.MonkeyPatch, does: str, pace: str, pauses: tuple[float, ...]
