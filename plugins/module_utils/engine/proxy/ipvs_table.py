@@ -44,13 +44,15 @@ class IpvsTable:
         if self._precise or believed is None:  # the first reading of a service proxy, which must be fast
             self._fingerprint = None
             return (yield from ipvs.reading(self._precise or turn))
+        from ..kernel.ipvs.fingerprint import IpvsFingerprint, reading_fingerprint
+
         if self._fingerprint is not None:
-            present = yield from ipvs.reading_fingerprint()
+            present = yield from reading_fingerprint()
             same = {kind: believed.get(kind, {}) for kind in _KINDS}
             is_unchanged = present is not None and present == self._fingerprint
             if is_unchanged and ipvs.read_details(turn).items() <= same["real_server"].items():
                 return same
-        writes, current = self._writes, ipvs.IpvsFingerprint()
+        writes, current = self._writes, IpvsFingerprint()
         have = yield from ipvs.reading(turn, current)
         if self._writes == writes:
             self._fingerprint = current.value

@@ -11,10 +11,29 @@ policies, but not those of its rules.
 
 from __future__ import annotations
 
-from .fingerprint import fingerprint
+from collections.abc import Sequence
+
+from ...model.step import Step
+from .. import Result
 from .normalise import Spelled, mentioned_sets, normalise
 from .read import read
 from .tool import Version, choose, version
-from .write import apply
 
 __all__ = ["Spelled", "Version", "apply", "choose", "fingerprint", "mentioned_sets", "normalise", "read", "version"]
+
+
+def apply(steps: Sequence[Step], keep_going: bool = False) -> Result:
+    """Call :func:`.write.apply`, which is imported only if needed.
+
+    A module's code is compiled in each of its runs.
+    """
+    from . import write
+
+    return write.apply(steps, keep_going)
+
+
+def fingerprint(backend: str) -> bytes | None:
+    """Call :func:`.fingerprints.fingerprint`, which is imported only if needed."""
+    from . import fingerprints
+
+    return fingerprints.fingerprint(backend)

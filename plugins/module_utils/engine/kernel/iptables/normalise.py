@@ -16,7 +16,6 @@ from ...model.ipset import IPSet
 from ...model.iptables import BUILT_IN, ChainKey, JumpKey, Rules
 from ...syntax.common import AskError
 from ...syntax.iptables_rule import words as split
-from ..ipset.tool import restore as restore_sets
 from .read import parse
 from .tool import Complaint, restore, save
 from .words import explain
@@ -66,6 +65,8 @@ def normalise(
         MissingError: no iptables, or not root.
     """
     if sets:
+        from ..ipset.tool import restore as restore_sets  # late, as in the package
+
         refused = restore_sets([f"create {name} {_plain(header)}" for name, header in sets.items()])
         if refused is not None:
             raise EngineError(f"set {list(sets)[refused.line]}: {refused.text}")

@@ -10,11 +10,9 @@ counters.
 from __future__ import annotations
 
 from .connection import connect
-from .fingerprint import IpvsFingerprint, reading_fingerprint
 from .table import apply, read, read_address, read_connections, read_details, reading
 
 __all__ = [
-    "IpvsFingerprint",
     "apply",
     "connect",
     "read",
@@ -22,5 +20,4 @@ __all__ = [
     "read_connections",
     "read_details",
     "reading",
-    "reading_fingerprint",
 ]

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from errno import EEXIST, ENOENT, ESRCH
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import KernelError
 from ...model.ipvs import RealServer, RealServerKey, VirtualServerKey
@@ -22,8 +22,10 @@ from .attributes import Command
 from .codec import pack_real, pack_server, unpack_connections, unpack_real
 from .connection import connect
 from .errors import explain
-from .fingerprint import IpvsFingerprint
 from .limits import unfit
+
+if TYPE_CHECKING:
+    from .fingerprint import IpvsFingerprint
 
 _BATCH = 256
 _ASKED = 32  # requests for single virtual servers in a slice: some tens of milliseconds on a slow node
