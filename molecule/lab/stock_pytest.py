@@ -43,7 +43,18 @@ _TOOLS = (Need("ipset", "ipset"), Need("ipvsadm", "ipvsadm"), Need("iptables-nft
 # Debian 12 has it in a package of QEMU, later releases in one of its own.
 _VIRTIOFSD = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")
 # In the kernel's command line, quotes have no quotes in them; with this IFS, a clone's path may have spaces.
-_BEGIN = "modprobe virtiofs && mount -t virtiofs machine /mnt && IFS= && exec switch_root /mnt $KUBENODE_INIT"
+# It moves the file systems as switch_root does, which a small system of sid does not have.
+_BEGIN = " && ".join(
+    (
+        "modprobe virtiofs",
+        "mount -t virtiofs machine /mnt",
+        "for at in dev proc sys run; do mount -n --move /$at /mnt/$at; done",
+        "cd /mnt",
+        "mount -n --move . /",
+        "IFS=",
+        "exec chroot . $KUBENODE_INIT",
+    )
+)
 _ENDING = ("setpriv", "--pdeathsig", "KILL", "--")  # with this process, even if it is killed
 _COMMAND_LINE = (
     "root=/dev/vda rootfstype=ext4 rootflags=noload ro console=ttyS0 quiet panic=-1 mitigations=off",
