@@ -130,7 +130,13 @@ def without(cluster: Cluster) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def firewalld(without: dict[str, str]) -> Iterator[Firewalld]:
+def before(cluster: Cluster, without: dict[str, str]) -> dict[str, list[str]]:
+    """Return the agent's items without firewalld. After a reload, traffic passes before the last rule is restored."""
+    return ours(cluster)
+
+
+@pytest.fixture(scope="module")
+def firewalld(before: object) -> Iterator[Firewalld]:
     daemon = Firewalld()
     yield daemon
     daemon.close()
@@ -161,10 +167,10 @@ def test_its_files_let_through_what_firewalld_refuses(
 
 @pytest.mark.parametrize("how", ["--reload", "--complete-reload"])
 def test_reload_removes_rules_and_agent_restores_them(
-    cluster: Cluster, without: dict[str, str], told: Firewalld, how: str
+    cluster: Cluster, without: dict[str, str], before: dict[str, list[str]], told: Firewalld, how: str
 ) -> None:
     eventually(lambda: answers() == without)
-    before = ours(cluster)
+    eventually(lambda: ours(cluster) == before)
     talk = Talk("client1", cluster_ip(WEB, 4))
     try:
         assert talk.say().name == "r1"
