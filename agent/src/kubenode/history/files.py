@@ -11,12 +11,12 @@ the record of its number. The checksum of the compression protects both, and a C
 from __future__ import annotations
 
 import bz2
-import hashlib
 import json
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..engine.digest import blake2b
 from ..engine.model import State
 from ..engine.model.ipvs import VirtualServerKey
 from . import items, records
@@ -205,7 +205,7 @@ def checkpoint(
                 between()
     lines.extend(map(_spelled, names.items()))
     lines.sort()
-    digest, deflate = hashlib.sha256(), zlib.compressobj(_LEVEL)
+    digest, deflate = blake2b(digest_size=32), zlib.compressobj(_LEVEL)
     parts: list[bytes] = []
     for at in range(0, len(lines), _CHUNK):
         chunk = b"".join(lines[at : at + _CHUNK])

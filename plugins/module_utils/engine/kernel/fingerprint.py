@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from ..digest import blake2b
 
 
 class Fingerprint:

@@ -17,6 +17,7 @@ from struct import Struct
 from sys import byteorder
 from typing import Any
 
+from ...digest import blake2b
 from ..netlink import NETLINK_NETFILTER, NetlinkSocket
 from ..nfnetlink.protocol import NFNL_SUBSYS_NFTABLES, request
 
@@ -101,8 +102,6 @@ def _c_library() -> Any:
 
 
 def _digest(parts: Iterable[bytes]) -> bytes:
-    from hashlib import blake2b
-
     digest = blake2b(digest_size=16)
     for part in parts:
         digest.update(len(part).to_bytes(4, "little"))
