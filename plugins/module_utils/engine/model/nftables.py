@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Union
 
+KINDS = ("nft_table", "nft_set", "nft_element", "nft_chain")  # of items, as model/kinds.py names them
+
 
 class TableKey(NamedTuple):
     """One table: the address family (``ip`` or ``ip6``) and the name."""

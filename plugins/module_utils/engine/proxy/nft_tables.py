@@ -15,10 +15,9 @@ from collections.abc import Collection
 from ..kernel import Result, nftables
 from ..kernel.nftables.conversation import Conversation
 from ..model import State
-from ..model.nftables import NftSet, SetKey, TableKey
+from ..model.nftables import KINDS, NftSet, SetKey, TableKey
 from ..model.step import Step
 
-KINDS = ("nft_table", "nft_set", "nft_element", "nft_chain")
 _GENERATIONS = 1 << 32
 
 

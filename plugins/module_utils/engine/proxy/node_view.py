@@ -22,7 +22,7 @@ from ..model import State
 from ..model.iptables import ChainKey
 from ..model.ipvs import PERSISTENT, VirtualServerKey
 from ..model.net import family
-from ..model.nftables import TableKey
+from ..model.nftables import KINDS, TableKey
 
 BALANCERS = ("kube-proxy", "kube-router", "cilium-agent", "keepalived")
 _CONNECTIONS = "/proc/thread-self/net/ip_vs_conn"
@@ -128,7 +128,7 @@ def _nftables(fam: int, items: State, lacking: list[str]) -> None:
     from ..kernel import nftables
 
     ours = TABLES[fam]
-    for kind in ("nft_table", "nft_set", "nft_element", "nft_chain"):
+    for kind in KINDS:
         items[kind] = {}
     try:
         items.update(nftables.read([ours]))

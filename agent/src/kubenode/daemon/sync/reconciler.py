@@ -21,13 +21,13 @@ from ...engine.kernel import finished
 from ...engine.ledger import Ledger
 from ...engine.model import State
 from ...engine.model.kinds import KINDS
+from ...engine.model.nftables import KINDS as KINDS_OF_NFTABLES
 from ...engine.plan import Plan, Step
 from ...engine.proxy import saved_sysctls
 from ...engine.proxy.diff import Differences, differing
 from ...engine.proxy.drain import policy as drain_policy
 from ...engine.proxy.drain.policy import Drain
 from ...engine.proxy.drain.store import recall, recall_holders, remember, remember_holders
-from ...engine.proxy.nft_tables import KINDS as KINDS_OF_NFTABLES
 from ...engine.proxy.planning import Claims, make_plan
 from ...engine.proxy.scope import deserving, only, spots, together
 from ...engine.proxy.takeover import keys_to_read
