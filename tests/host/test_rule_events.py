@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""nftables reports every change of the rules, whatever its size.
+"""nftables reports every change of the rules by another process, whatever its size.
 
 The tests run on this machine's kernel, which has nftables, in a namespace of its own.
 """
@@ -15,7 +15,9 @@ import pytest
 from support.processes.namespace import fresh, sh
 
 from kubenode.engine.kernel.nfnetlink.monitor import RuleEvents
-from kubenode.engine.kernel.nftables import read_generation
+from kubenode.engine.kernel.nftables.conversation import Conversation
+from kubenode.engine.model.nftables import ChainKey, NftChain, TableKey
+from kubenode.engine.model.step import Step
 
 
 @pytest.fixture
@@ -46,16 +48,26 @@ def test_every_rule_change_sends_one_event(events: RuleEvents, tool: str) -> Non
         assert events.rules_changed()
 
 
-def test_own_transactions_are_no_change(events: RuleEvents) -> None:
-    """A foreign one between two own ones is: it makes the generation higher than expected."""
-    sh("iptables-nft", "-t", "nat", "-N", "OURS")
+def test_own_transactions_send_no_event(events: RuleEvents) -> None:
+    conversation = Conversation()
+    table, chain = TableKey("ip", "kubenode"), ChainKey(TableKey("ip", "kubenode"), "services")
+    for step in (Step("nft_table", table, None, 0), Step("nft_chain", chain, None, NftChain(None, ()))):
+        assert conversation.apply([step], False, {}).done == [step]
+        assert not told(events)
+    sh("nft", "add rule ip kubenode services accept")
+    assert told(events)
     assert events.rules_changed()
-    known, _state = read_generation([])
-    for rules, made, is_changed in ((1, 1, False), (2, 2, False), (2, 1, True)):
-        for number in range(rules):
-            sh("iptables-nft", "-t", "nat", "-A", "OURS", "-p", "tcp", "--dport", str(80 + number), "-j", "ACCEPT")
-        known += made
-        assert events.rules_changed(known) is is_changed
+    conversation.close()  # as after an error: the next socket has the same port
+    assert conversation.apply([Step("nft_table", table, 0, None)], False, {}).done
+    assert not told(events)
+
+
+def test_second_conversation_works_and_is_heard(events: RuleEvents) -> None:
+    first, second = Conversation(), Conversation()
+    tables = [Step("nft_table", TableKey(family, "kubenode"), None, 0) for family in ("ip", "ip6")]
+    assert first.apply(tables[:1], False, {}).done == tables[:1]
+    assert second.apply(tables[1:], False, {}).done == tables[1:]
+    assert events.rules_changed()
 
 
 def test_reading_rules_sends_no_event(events: RuleEvents) -> None:

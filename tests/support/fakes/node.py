@@ -36,10 +36,6 @@ class PaperNode:
         yield
         return items
 
-    def rules_generation(self) -> int | None:
-        """Return None: it has no tables of nftables."""
-        return None
-
     def apply(self, steps: list[Step], keep_going: bool) -> Result:
         result = Result([], [])
         jumps = []

@@ -27,7 +27,7 @@ class NftTables:
     def __init__(self) -> None:
         self._conversation = Conversation()
         # The kernel's after the last own transaction, if nothing else happened; None if unknown.
-        self.generation: int | None = None
+        self._generation: int | None = None
         self._sets: dict[SetKey, NftSet] = {}  # those that the kernel had at that generation
 
     def read(self, tables: Collection[TableKey], believed: State | None) -> State:
@@ -36,18 +36,19 @@ class NftTables:
         Raises:
             MissingError: the kernel lacks nftables, or the right is missing.
         """
-        if believed is not None and self.generation is not None and self.generation == self._conversation.generation():
+        known = self._generation
+        if believed is not None and known is not None and known == self._conversation.generation():
             return {kind: believed.get(kind, {}) for kind in KINDS}
-        self.generation, state = nftables.read_generation(tables)
+        self._generation, state = nftables.read_generation(tables)
         self._sets = dict(state["nft_set"])
         return state
 
     def apply(self, steps: list[Step], keep_going: bool = False) -> Result:
         """Execute steps in one transaction (:func:`..kernel.nftables.apply`)."""
-        before, self.generation = self.generation, None
+        before, self._generation = self._generation, None
         result = self._conversation.apply(steps, keep_going, None if before is None else self._sets)
         if before is not None and result.done and not result.failed:
-            self.generation = (before + 1) % _GENERATIONS
+            self._generation = (before + 1) % _GENERATIONS
             for step in result.done:
                 self._record(step)
         return result

@@ -124,10 +124,6 @@ class Node:
             self._rules, self._rules_print = rules, fingerprint
         return {kind: dict(items) for kind, items in self._rules.items()}
 
-    def rules_generation(self) -> int | None:
-        """Return the generation of nftables after the last reading and own writes; None if unknown."""
-        return None if self._nftables is None else self._nftables.generation
-
     def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
         """Return active and inactive connections of real servers, at least of these virtual servers."""
         from ..kernel import ipvs

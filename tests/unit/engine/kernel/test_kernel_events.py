@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubenode.engine.kernel.netlink import NETLINK_NETFILTER, NETLINK_ROUTE, attribute
-from kubenode.engine.kernel.nfnetlink.monitor import RuleEvents
-from kubenode.engine.kernel.nfnetlink.monitor import _parse as _parse_rules
+from kubenode.engine.kernel.nfnetlink.monitor import RuleEvents, _touches
 from kubenode.engine.kernel.rtnetlink.monitor import Events, _parse
 
 HEADER = struct.Struct("=IHHII")
@@ -58,7 +57,7 @@ def test_rule_events_of_another_process_are_thrown_away(data: bytes) -> None:
 @pytest.mark.parametrize("kind", [NEW_LINK, NEW_ADDRESS, GONE_ROUTE])
 @given(body=st.binary(max_size=40), more=st.binary(max_size=20))
 def test_a_packet_gives_events_or_a_value_error(kind: int, body: bytes, more: bytes) -> None:
-    for parse in (_parse, _parse_rules):
+    for parse in (_parse, _touches):
         try:
             parse(packet(kind, body) + more)
         except ValueError:

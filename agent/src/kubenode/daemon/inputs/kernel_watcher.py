@@ -122,7 +122,7 @@ class KernelWatcher(PassSubscriber):
         self._following = time.monotonic() - start
 
     def _rules_changed(self) -> None:
-        """Rules changed, mostly by the agent itself: read the events of a moment together."""
+        """Rules changed: read the events of a moment together, since a program like firewalld makes many."""
         self._agent.loop.forget(self._rule_events)
         self._agent.loop.after(_CALM, self._read_rule_events)
 
@@ -131,7 +131,7 @@ class KernelWatcher(PassSubscriber):
         if self._rule_events is None or self._rule_events.fileno() < 0:
             return  # closed meanwhile
         self._agent.loop.watch(self._rule_events, self._rules_changed)
-        if self._rule_events.rules_changed(self._agent.reconciler.rules_generation()):
+        if self._rule_events.rules_changed():
             self._look.soon()
 
 

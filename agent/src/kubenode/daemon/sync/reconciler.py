@@ -109,10 +109,6 @@ class Reconciler:
         """
         return recall_holders(self.ledger.open(), OWNER)
 
-    def rules_generation(self) -> int | None:
-        """Return the generation of nftables that the believed rules are of; None if unknown, or rules are elsewhere."""
-        return self._node.rules_generation() if self.want.get("nft_table") else None
-
     def full(self) -> PassResult:
         """Compare everything with the kernel and repair it."""
         start = self._clock()

@@ -29,9 +29,6 @@ class Tables(Protocol):
     def read_nftables(self, want: ReadState, owned: Mapping[str, Any], believed: State | None = None) -> State:
         """Return the items of the wanted and owned tables of nftables alone."""
 
-    def rules_generation(self) -> int | None:
-        """Return the generation of nftables after the last reading and own writes; None if unknown."""
-
     def connections(self, of: Collection[Any]) -> Mapping[Any, tuple[int, int]]:
         """Return active and inactive connections of the real servers of these virtual servers at least."""
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Conversation with nftables by sockets that stay open.
+"""Conversation with nftables by sockets that stay open, from a port whose events this process does not hear.
 
 When a process closes a netlink socket of netfilter, the kernel lets the work of the last transactions end first
 (``nft_rcv_nl_event`` in nf_tables_api.c). On Linux 6.1, a transaction with a socket of its own took two and a half
@@ -18,6 +18,7 @@ from ...model.nftables import NftSet, SetKey
 from ...model.step import Step
 from .. import Result
 from ..netlink import NETLINK_NETFILTER, NetlinkSocket
+from ..nfnetlink.protocol import TRANSACTIONS_PORT
 from .read import as_errors, generation_by
 from .transaction import open_channel
 
@@ -47,6 +48,8 @@ class Conversation:
             if self._writer is None:
                 with as_errors():
                     self._writer = open_channel()
+                    with contextlib.suppress(OSError):  # another conversation of this process has the port
+                        self._writer.bind((TRANSACTIONS_PORT, 0))
             return apply(steps, keep_going, types=types, channel=self._writer)
 
     @contextlib.contextmanager
