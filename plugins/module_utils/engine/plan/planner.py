@@ -12,7 +12,6 @@ from ..model import Keys, ReadState
 from ..model.ipset import keeps_members
 from ..model.kinds import KINDS, name
 from ..model.step import Step
-from .order import ordered
 
 # Kinds that the kernel keeps in hash tables. It resizes these at any time (IPVS's since Linux 7), so two readings of
 # one state may differ in their order. A plan must not: check mode says what the run then does.
@@ -117,7 +116,11 @@ def plan(
         gone = [key for key in has if key not in wants and mine(key)] if unwanted else []
         for key in _in_order(kind, gone, have):
             steps.append(Step(kind, key, has[key], None))
-    return Plan(ordered(steps), conflicts, adopted)
+    if steps:
+        from .order import ordered  # late: most runs of a module have no steps
+
+        steps = ordered(steps)
+    return Plan(steps, conflicts, adopted)
 
 
 def _in_order(kind: str, gone: list[Any], have: ReadState) -> list[Any]:

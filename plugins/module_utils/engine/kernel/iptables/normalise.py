@@ -18,7 +18,6 @@ from ...syntax.common import AskError
 from ...syntax.iptables_rule import words as split
 from .read import parse
 from .tool import Complaint, restore, save
-from .words import explain
 
 _SET_OPTIONS = frozenset(("--match-set", "--add-set", "--del-set", "--map-set"))
 # Options of a set's header that matter to a rule; a big hash table would only cost memory.
@@ -127,6 +126,8 @@ def _restore(family: int, lines: list[str]) -> None:
     line = lines[number - 1] if number else ""
     chain = line.split(" ")[1] if line.startswith("-A ") else ""
     subject = " ".join(part for part in (f"IPv{family}", table, chain) if part)
+    from .words import explain
+
     raise EngineError(f"{subject}: {explain(family, table, line, words)}")
 
 
