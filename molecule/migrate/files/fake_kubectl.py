@@ -15,6 +15,7 @@ ROOT = pathlib.Path("/var/lib/fake-cluster")
 DAEMONSET, LABELS = ROOT / "daemonset.json", ROOT / "labels.json"
 AGENTS = {"kind": "DaemonSet", "spec": {"template": {"spec": {"nodeSelector": {"kubenode.ipvs/proxy": "daemonset"}}}}}
 POD = pathlib.Path("/etc/systemd/system/fake-pod.service")
+KUBENODE = ["/usr/bin/python3", "-IS", "/var/lib/fake-pod/bin/kubenode"]
 
 
 def merge(old, patch):
@@ -69,6 +70,12 @@ elif words[:2] == ["get", "configmap"]:
     print((ROOT / "configmap.json").read_text())
 elif words[:3] == ["get", "daemonset", "kubenode-agent"]:
     print(json.dumps(AGENTS))
+elif words[:2] == ["get", "pod"]:
+    print("pod/fake" if running(POD.name) else "")
+elif words[:2] == ["diff", "--kustomize"] or words[:3] == ["rollout", "status", "daemonset"]:
+    print("the agent's DaemonSet is as its manifests")
+elif words[:1] == ["exec"]:
+    sys.exit(subprocess.run([*KUBENODE, *words[words.index("--") + 2 :]], check=False).returncode)
 elif words[:2] == ["get", "daemonset"]:
     print(DAEMONSET.read_text())
 elif words[:2] == ["patch", "daemonset"]:
@@ -91,6 +98,8 @@ elif words == ["schedule"]:
     schedule()
 elif words[:2] == ["wait", "--for=delete"]:
     sys.exit(running(POD.name if "k8s-app=kubenode-agent" in words else "kube-proxy.service"))
+elif words[:2] == ["wait", "--for=condition=Ready"] and "k8s-app=kubenode-agent" in words:
+    sys.exit(not running(POD.name) or subprocess.run([*KUBENODE, "status", "--wait", "300"], check=False).returncode)
 elif words[:2] == ["wait", "--for=condition=Ready"]:
     sys.exit(not running())
 else:

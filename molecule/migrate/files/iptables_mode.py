@@ -11,6 +11,7 @@ import sys
 
 made = json.loads(pathlib.Path(sys.argv[1]).read_text())
 subprocess.run(["iptables-restore", "--noflush"], input=made["rules"], text=True, check=True)
+subprocess.run(["ip6tables-restore", "--noflush"], input=made.get("rules6", ""), text=True, check=True)
 for table, rule in reversed(made["jumps"]):
     words = shlex.split(rule)[1:]
     if subprocess.run(["iptables", "-t", table, "-C", *words], stderr=subprocess.DEVNULL, check=False).returncode:
