@@ -6,12 +6,17 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.processes.kernel import IPTABLES, NFT
+from support.agent.container import AgentContainer
+from support.agent.process import AgentProcess
+from support.containers import images
+from support.containers.containerd import Containerd
+from support.kube_proxy.node import MODULES
+from support.processes.kernel import IPTABLES, NFT, TOOLS
 from support.processes.namespace import inside, sh
 from support.processes.started import Started
 from support.traffic.cluster import Cluster, serve_pods
@@ -51,6 +56,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="how many random flows test_explain.py compares (%(default)s)",
     )
+    parser.addoption(
+        "--container", action="store_true", help="the agent of the traffic tests runs in the DaemonSet's container"
+    )
     parser.addoption("--write-faults", action="store_true", help="let test_explain_faults.py write its page")
     parser.addoption(
         "--faults", type=int, default=1, metavar="N", help="at how many places each fault strikes (%(default)s)"
@@ -69,27 +77,55 @@ def servers() -> Iterator[Servers]:
     network.close()
 
 
+@pytest.fixture(scope="session")
+def containerd() -> Iterator[Containerd]:
+    """Start containerd with the agent's images."""
+    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+    archive = images.Archive(images.built())
+    daemon = Containerd()
+    try:
+        for content in (images.built().read_bytes(), *images.variants(archive)):
+            daemon.load(content)
+        yield daemon
+    finally:
+        daemon.close()
+
+
+@pytest.fixture(scope="session")
+def new_agent(
+    request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[], AgentProcess]:
+    """Return a function that makes an agent for the traffic of ``servers``: a process, or a container."""
+    if not request.config.getoption("--container"):
+        return lambda: AgentProcess(tmp_path_factory.mktemp("cluster"))
+    containerd = request.getfixturevalue("containerd")
+    with inside(NODE):
+        for tool in TOOLS:  # the kubelet's chain: it tells a container the node's variant of iptables
+            sh(tool, "-t", "mangle", "-N", "KUBE-IPTABLES-HINT")
+    return lambda: AgentContainer(tmp_path_factory.mktemp("cluster"), containerd)
+
+
 @pytest.fixture(scope="module")
-def bare_cluster(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def bare_cluster(servers: Servers, new_agent: Callable[[], AgentProcess]) -> Iterator[Cluster]:
     """Make a cluster whose agent has not been started; restore the node when the module ends."""
-    with _restored(Cluster(tmp_path_factory.mktemp("cluster"), servers)) as cluster:
+    with _restored(Cluster(new_agent(), servers)) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def rules_cluster(
-    request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, servers: Servers, new_agent: Callable[[], AgentProcess]
 ) -> Iterator[Cluster]:
     """Make a cluster as bare_cluster, once for each back end for rules: all tests of the module run with each."""
-    with _restored(Cluster(tmp_path_factory.mktemp("cluster"), servers, request.param)) as cluster:
+    with _restored(Cluster(new_agent(), servers, request.param)) as cluster:
         yield cluster
     cluster.run("conntrack", "-F")  # rules look at the first packet of a flow, so each cluster begins without any
 
 
 @pytest.fixture(scope="module")
-def nft_cluster(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def nft_cluster(servers: Servers, new_agent: Callable[[], AgentProcess]) -> Iterator[Cluster]:
     """Make a cluster as bare_cluster, whose agent will have its rules in nftables."""
-    with _restored(Cluster(tmp_path_factory.mktemp("cluster"), servers, "nftables")) as cluster:
+    with _restored(Cluster(new_agent(), servers, "nftables")) as cluster:
         yield cluster
 
 

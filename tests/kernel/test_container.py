@@ -31,7 +31,7 @@ from support.containers.containerd import Containerd, Pod
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.certificates import Authority
 from support.kube_proxy import recorded
-from support.kube_proxy.node import MODULES, as_recorded, load_recording, network, serve
+from support.kube_proxy.node import as_recorded, load_recording, network, serve
 from support.processes.namespace import fresh, sh
 from support.traffic.conversation import ANSWER, Servers, Target
 from support.traffic.pods import PORT, Pods
@@ -39,7 +39,7 @@ from support.traffic.steady import Steady
 
 from kubenode.daemon.outputs.control import ask
 
-IMAGE = "ghcr.io/kubenode/kubenode-agent:"
+IMAGE = f"{images.NAME}:"
 RUN, STATE = Path("/run/kubenode"), Path("/var/lib/kubenode/agent")
 ACCOUNT = "system:serviceaccount:kube-system:kubenode-agent"
 VIP = "10.96.0.10"
@@ -57,19 +57,6 @@ users:
 - name: default
   user: {{tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token}}
 """
-
-
-@pytest.fixture(scope="module")
-def containerd() -> Iterator[Containerd]:
-    subprocess.run(["modprobe", "-a", *MODULES], check=True)
-    archive = images.Archive(images.built())
-    daemon = Containerd()
-    try:
-        for content in (images.built().read_bytes(), *images.variants(archive)):
-            daemon.load(content)
-        yield daemon
-    finally:
-        daemon.close()
 
 
 class Deployment:

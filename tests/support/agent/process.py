@@ -121,8 +121,7 @@ class AgentProcess:
 
         def asked() -> Any:
             """the agent converges"""
-            assert self.process is not None
-            assert self.process.poll() is None, self.log.read_text()
+            assert not self.exited(), self.log.read_text()
             answer = self.ask("status")
             return answer if answer and answer["converged"] else None
 

@@ -84,12 +84,19 @@ class Pod:
     """The DaemonSet's pod on one node.
 
     ``volumes`` are directories in place of the volumes that only a cluster has (ConfigMaps, tokens), by name. Others
-    are the node's own. ``namespace`` is the network namespace that stands for the node's network.
+    are the node's own. ``namespace`` is the network namespace that stands for the node's network. ``shared`` is a
+    directory of the test, which containers have at the same place.
     """
 
     def __init__(
-        self, containerd: Containerd, daemonset: Mapping[str, Any], volumes: Mapping[str, Path], namespace: str
+        self,
+        containerd: Containerd,
+        daemonset: Mapping[str, Any],
+        volumes: Mapping[str, Path],
+        namespace: str,
+        shared: Path | None = None,
     ) -> None:
+        self._shared = shared
         self._containerd = containerd
         self._spec = daemonset["spec"]["template"]["spec"]
         self._namespace = namespace
@@ -127,6 +134,8 @@ class Pod:
             right = "ro" if mount.get("readOnly") else "rw"
             source = self._volumes[mount["name"]]
             options += ["--mount", f"type=bind,src={source},dst={mount['mountPath']},options=rbind:{right}"]
+        if self._shared is not None:
+            options += ["--mount", f"type=bind,src={self._shared},dst={self._shared},options=rbind:ro"]
         return [*options, image, name, "/usr/local/bin/kubenode", *(words or spec["args"])]
 
     def run(
@@ -149,12 +158,12 @@ class Pod:
             text=True,
         )
 
-    def start(self, image: str, log: Path, node: str = "node1") -> None:
-        """Start the agent's container."""
+    def start(self, image: str, log: Path, *words: str, node: str = "node1") -> None:
+        """Start the agent's container; ``words`` are arguments in place of the manifest's."""
         self._count += 1
         self.name = f"agent{self._count}"
         log.touch()
-        options = self.words(self.name, image, node=node)
+        options = self.words(self.name, image, *words, node=node)
         self._containerd.ctr("run", "--detach", "--log-uri", f"file://{log}", *options)
 
     def execute(self, *words: str, expect: int | None = 0) -> str:
@@ -168,9 +177,17 @@ class Pod:
         rows = [line.split() for line in self._containerd.ctr("task", "ls").stdout.splitlines()]
         return next(int(row[1]) for row in rows if row[0] == self.name)
 
+    def runs(self) -> bool:
+        """Tell whether the agent's container runs."""
+        return bool(self.name) and "STOPPED" not in self._row()
+
+    def kill(self, number: int) -> None:
+        """Send a signal to the agent."""
+        self._containerd.ctr("task", "kill", "--signal", str(int(number)), self.name)
+
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End the agent's container, and remove it."""
-        self._containerd.ctr("task", "kill", "--signal", str(int(number)), self.name)
+        self.kill(number)
         eventually(lambda: "STOPPED" in self._row())
         self._containerd.ctr("task", "rm", self.name)
         self._containerd.ctr("container", "rm", self.name)

@@ -22,6 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 CACHE = ROOT / ".cache/containers"
+NAME = "ghcr.io/kubenode/kubenode-agent"
 PRESENT = ROOT / ".cache/image/present.txt"  # pins of the present packages, if those of the project are gone
 NEXT_VERSION = "9.9.9"
 RUNTIME = CACHE / "runtime"  # containerd and runc, unpacked

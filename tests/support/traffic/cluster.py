@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from ..agent.process import AgentProcess, dump, eventually
@@ -57,15 +56,15 @@ class Cluster:
     otherwise.
     """
 
-    def __init__(self, directory: Path, servers: Servers, backend: str = "auto") -> None:
+    def __init__(self, agent: AgentProcess, servers: Servers, backend: str = "auto") -> None:
         self.servers = servers
-        self.agent = AgentProcess(directory)
+        self.agent = agent
         self.backend = backend
         self.configure()
 
     def close(self) -> None:
         """End the agent and remove its items; an error shows the kernel's state."""
-        if self.agent.process is not None and self.agent.process.poll() is None:
+        if not self.agent.exited():
             self.agent.stop()
         with inside(NODE):
             try:
