@@ -37,7 +37,7 @@ class Size(NamedTuple):
 LARGEST = int(os.environ.get("BENCH_NFTABLES_SERVICES", "10000"))
 MOST_ROUNDS = int(os.environ.get("BENCH_NFTABLES_ROUNDS", "5"))
 SIZES = tuple(
-    size for size in (Size(100, 5, 30), Size(1002, 5, 30), Size(10000, 3, 50, 60)) if size.services <= LARGEST
+    size for size in (Size(100, 5, 60), Size(1002, 5, 60), Size(10000, 3, 100, 60)) if size.services <= LARGEST
 )
 FLAT_BAR = 1.2
 TRAFFIC = tuple(size for size in ((10, 2000), (10000, 2000)) if size[0] <= LARGEST)  # Services, connections of a round
