@@ -4,7 +4,7 @@
 """Benchmark of the agent's rules in tables of nftables, against iptables rules and IP sets of the same agent.
 
 BENCH_NFTABLES_SERVICES is the largest number of Services, by default all sizes. BENCH_NFTABLES_ROUNDS is the largest
-number of cold starts of each back end, by default 5.
+number of cold starts of each back end, by default 10.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Size(NamedTuple):
 
 
 LARGEST = int(os.environ.get("BENCH_NFTABLES_SERVICES", "10000"))
-MOST_ROUNDS = int(os.environ.get("BENCH_NFTABLES_ROUNDS", "5"))
+MOST_ROUNDS = int(os.environ.get("BENCH_NFTABLES_ROUNDS", "10"))
 SIZES = tuple(
-    size for size in (Size(100, 5, 60), Size(1002, 5, 60), Size(10000, 3, 100, 60)) if size.services <= LARGEST
+    size for size in (Size(100, 10, 30), Size(1002, 10, 30), Size(10000, 4, 75, 60)) if size.services <= LARGEST
 )
 FLAT_BAR = 1.2
 TRAFFIC = tuple(size for size in ((10, 2000), (10000, 2000)) if size[0] <= LARGEST)  # Services, connections of a round
