@@ -46,6 +46,12 @@ DRIFTS = (
     ("nft", "flush", "set", "ip", TABLE.name, NFT_SET.name),
     ("ip", "addr", "del", f"{MEMBER}/32", "dev", LINK),
 )
+LISTS = {
+    "ipvsadm": ("-Sn",),
+    "ipset": ("save",),
+    "nft": ("list", "ruleset"),
+    "ip": ("-br", "addr", "show", "dev", LINK),
+}
 
 
 @pytest.fixture
@@ -67,10 +73,9 @@ def slices(reconciler: Reconciler) -> int:
     return sum(1 for _slice in reconciler.compare())
 
 
-def shown() -> list[str]:
-    """Return what the tools show of the four tables."""
-    addresses = sh("ip", "-br", "addr", "show", "dev", LINK)
-    return [sh("ipvsadm", "-Sn"), sh("ipset", "save"), sh("nft", "list", "ruleset"), addresses]
+def shown(*tools: str) -> list[str]:
+    """Return what the tools show of their tables; by default all four tables."""
+    return [sh(tool, *LISTS[tool]) for tool in tools or LISTS]
 
 
 @pytest.mark.parametrize("interruption", [Reconciler.full, slices], ids=["full pass", "another comparison"])
@@ -78,15 +83,17 @@ def shown() -> list[str]:
 def test_drift_that_was_read_is_repaired(
     reconciler: Reconciler, drift: tuple[str, ...], interruption: Callable[[Reconciler], object]
 ) -> None:
-    wanted, whole = shown(), slices(reconciler)
+    tool = drift[0]
+    all_wanted, wanted, whole = shown(), shown(tool), slices(reconciler)
     for number in range(1, whole + 1):
         sh(*drift)
-        assert shown() != wanted
+        assert shown(tool) != wanted
         comparison = reconciler.compare()
         for _slice in range(number):
             next(comparison, None)
         interruption(reconciler)
-        assert shown() == wanted, f"after {number} of {whole} slices"
+        assert shown(tool) == wanted, f"after {number} of {whole} slices"
+    assert shown() == all_wanted
 
 
 def test_drift_that_was_read_before_a_failure_is_repaired(reconciler: Reconciler) -> None:
