@@ -42,7 +42,7 @@ def ask(target, root):
             with (root / "failures").open("a") as file:
                 file.write(f"after {count}: {error!r}\n")
             kept = socket.create_connection(target, 5)
-        time.sleep(0.05)
+        time.sleep(0.15)
 
 
 if sys.argv[1] == "serve":
