@@ -32,7 +32,7 @@ from .host import Need
 from .lifecycle import parse_memory
 from .paths import CACHE, DISK, ROOT
 from .progress import Progress
-from .qemu import INITRD, KERNEL, PROGRAM, StockKernel, accelerators
+from .qemu import INITRD, KERNEL, PROGRAM, StockKernel, accelerators, processor
 from .recipe import RELEASES
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _qemu(work: Path, directory: Path, variant: str, memory: str) -> list[str]:
         PROGRAM,
         *("-machine", "q35,memory-backend=ram"),
         *(word for name in accelerators() for word in ("-accel", name)),
-        *("-cpu", "max", "-m", memory),
+        *("-cpu", processor(), "-m", memory),
         *("-object", f"memory-backend-memfd,id=ram,size={memory},share=on"),  # virtiofsd maps it, too
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"),
         *("-kernel", str(directory / KERNEL), "-initrd", str(directory / INITRD), "-append", command_line),
