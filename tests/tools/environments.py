@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 
@@ -39,8 +38,9 @@ def environment(directory: Path, python: str, requirements: Path) -> Path:
     if not done.exists() or done.read_text() != wanted:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
-        run(python, "-m", "venv", "--without-pip", directory, within=directory)
-        pip = (sys.executable, "-m", "pip", "--python", directory / "bin/python", "install")
+        # With the pip of that Python: a pip that is older than a Python may not run in it.
+        run(python, "-m", "venv", directory, within=directory)
+        pip = (directory / "bin/python", "-m", "pip", "install")
         options = ("--quiet", "--disable-pip-version-check", "--require-hashes", "--requirement", requirements)
         run(*pip, *options, within=directory)
         done.write_text(wanted)
