@@ -16,11 +16,11 @@ from typing import Any
 PATIENCE = 300.0  # seconds
 
 
-def eventually(condition: Callable[[], Any], seconds: float = PATIENCE, pause: float = 0.02) -> Any:
+def eventually(condition: Callable[[], Any], seconds: float = PATIENCE, pause: float = 0.05) -> Any:
     """Return the first true answer of the condition; fail if none comes within ``seconds``.
 
-    ``seconds`` is at least PATIENCE. The pauses are at least ``pause``, and as long as the condition takes: a condition
-    that starts programs leaves half of the processor to the work that it waits for.
+    ``seconds`` is at least PATIENCE. The pauses are at least ``pause``, and three times as long as the condition takes:
+    a condition that starts programs leaves most of the processor to the work that it waits for, and to other tests.
     """
     seconds = max(seconds, PATIENCE)
     end = time.monotonic() + seconds
@@ -32,4 +32,4 @@ def eventually(condition: Callable[[], Any], seconds: float = PATIENCE, pause: f
         now = time.monotonic()
         if now > end:
             raise AssertionError(f"not within {seconds:.0f} s: {condition.__doc__ or condition}")
-        time.sleep(max(pause, now - begun))
+        time.sleep(max(pause, 3 * (now - begun)))
