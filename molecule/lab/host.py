@@ -17,7 +17,7 @@ from .paths import CACHE
 
 MIN_FREE_DISK = 3 * 1024**3  # one image, its building tree and a few nodes
 MAX_MAP_COUNT = Path("/proc/sys/vm/max_map_count")
-_SHARED_MEMORY = Path("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")
 _PAGE = 4096  # bytes of a page of x86-64
 
 
@@ -58,9 +58,17 @@ def _machine_problems() -> list[str]:
 
 
 def _free(directory: Path) -> int:
+    """Return the bytes that a directory has room for; what is in memory needs free memory, too."""
     while not directory.exists():
         directory = directory.parent
-    return shutil.disk_usage(directory).free
+    free = shutil.disk_usage(directory).free
+    return min(free, _available()) if directory == SHARED_MEMORY else free
+
+
+def _available() -> int:
+    """Return the bytes of memory that programs can have. Nodes have theirs where ``df`` does not count it."""
+    text = Path("/proc/meminfo").read_text()
+    return next(int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("MemAvailable:"))
 
 
 def check(needs: tuple[Need, ...], disk: int = 0) -> None:
@@ -97,11 +105,11 @@ def memory_directory(memory: int) -> Path:
     Raises:
         HostError: no directory has that much space.
     """
-    for directory in (_SHARED_MEMORY, CACHE):  # a container's /dev/shm is often 64 MiB only
+    for directory in (SHARED_MEMORY, CACHE):  # a container's /dev/shm is often 64 MiB only
         if directory.is_dir() and _free(directory) >= memory:
             return directory
     raise HostError(
-        f"nodes need {memory >> 20} MiB of memory; free are {_free(_SHARED_MEMORY) >> 20} MiB in {_SHARED_MEMORY} and "
+        f"nodes need {memory >> 20} MiB of memory; free are {_free(SHARED_MEMORY) >> 20} MiB in {SHARED_MEMORY} and "
         f"{_free(CACHE) >> 20} MiB in {CACHE}; start fewer or smaller nodes (--mem)"
     )
 

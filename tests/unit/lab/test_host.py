@@ -34,13 +34,17 @@ def test_memory_is_placed_where_there_is_room(monkeypatch: pytest.MonkeyPatch, t
     free = {tmp_path / "shm": 64 << 20, tmp_path / "cache": 1 << 30}
     for directory in free:
         directory.mkdir()
-    monkeypatch.setattr(host, "_SHARED_MEMORY", tmp_path / "shm")
+    monkeypatch.setattr(host, "SHARED_MEMORY", tmp_path / "shm")
     monkeypatch.setattr(host, "CACHE", tmp_path / "cache")
     monkeypatch.setattr(host, "_free", free.__getitem__)
     assert host.memory_directory(32 << 20) == tmp_path / "shm"
     assert host.memory_directory(512 << 20) == tmp_path / "cache"
     with pytest.raises(HostError, match=r"nodes need 2048 MiB of memory; free are 64 MiB in .* and 1024 MiB"):
         host.memory_directory(2 << 30)
+
+
+def test_memory_of_running_nodes_is_not_free() -> None:
+    assert 0 < host._free(host.SHARED_MEMORY) <= host._available()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from lab import qemu
 from lab.errors import LabError, UsageError
+from lab.host import SHARED_MEMORY
 from lab.kernel_kinds import DEFAULT, KERNELS, kernel_kind
 from lab.state import Node
 
@@ -49,7 +50,11 @@ def test_the_machine_is_on_the_labs_tap_only() -> None:
     assert [command[index + 1] for index, word in enumerate(command) if word == "-netdev"] == [
         "tap,id=lab,ifname=tap0,script=no,downscript=no"
     ]
-    assert "memory-backend-file,id=ram,size=512M,mem-path=/a,,b,share=on" in command
+    assert "memory-backend-file,mem-path=/a,,b,share=on,id=ram,size=512M" in command
+
+
+def test_memory_in_memory_is_no_file() -> None:
+    assert "memory-backend-ram,id=ram,size=512M" in STOCK.command(NODE, "512M", SHARED_MEMORY)
 
 
 def test_the_newest_kernel_of_an_image_is_booted(tmp_path: Path) -> None:
