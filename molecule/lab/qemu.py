@@ -62,7 +62,7 @@ def accelerators() -> tuple[str, ...]:
 def processor() -> str:
     """Return QEMU's processor: the machine's own with KVM, else one whose instructions are emulated quickly.
 
-    A kernel with its tests needs a tenth less of the machine than on an emulated processor with all that QEMU can do.
+    An emulated kernel needs a tenth less of the machine's processor than with ``max``, all that QEMU can emulate.
     """
     return "max" if "kvm" in accelerators() else "Nehalem"
 
@@ -132,7 +132,7 @@ class StockKernel(KernelKind):
 def _backend(directory: Path) -> str:
     """Return QEMU's object for a node's memory: without a file if that would be in memory, too.
 
-    A file there has small pages. With huge ones, an emulated node needs a tenth less of the processor.
+    A file there has small pages. With huge ones, an emulated node needs a fifth less of the processor.
     """
     if directory == SHARED_MEMORY:
         return "memory-backend-ram"
