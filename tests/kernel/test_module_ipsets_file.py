@@ -61,7 +61,7 @@ class TestFile:
             assert subprocess.run(["ipset", "save"], check=True, capture_output=True, text=True).stdout == before
 
     def test_one_task_converges_more_members_than_the_default(self, tmp_path: Path) -> None:
-        """A set has room for 65,536 members if nobody asks for more."""
+        """A set has room for 65,536 members if the task does not set maxelem."""
         path = tmp_path / "members"
         addresses = [f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}" for number in range(1, 70_001)]
         path.write_text("\n".join(addresses))
