@@ -37,6 +37,8 @@ MODULES = DIRECTORY / "modules"
 PACKAGE = "linux-source-7.2"
 _SUITES = ("trixie-backports", "sid")
 _CONFIG = Path(__file__).with_name("uml.config")
+_COMPILER, _HEADERS = (Path(__file__).with_name(name) for name in ("kernel-cc", "kernel-headers.h"))
+_SAMPLES = "net/core/dst.o net/netfilter/x_tables.o"  # the headers are read ahead with the options of these
 _LOG = CACHE / "kernel.log"
 _FREE_DISK = 4 * 1024**3  # the source's tree has 2 GiB
 _NEEDS = (
@@ -138,14 +140,20 @@ def _unpack(source: mirror.Source, building: Path) -> Path:
 
 def _compile(tree: Path, suffix: str, building: Path) -> None:
     """Configure and compile the kernel and its modules; put both into ``building / "result"``."""
-    make = f"make -C {tree.name} ARCH=um O=../objects LOCALVERSION={suffix} -j{len(os.sched_getaffinity(0))}"
+    for tool in (_COMPILER, _HEADERS):  # the kernel's make takes no compiler whose path has a space
+        shutil.copy(tool, building)
+    make = (
+        f"make -C {tree.name} ARCH=um O=../objects CC={building / _COMPILER.name} LOCALVERSION={suffix}"
+        f" -j{len(os.sched_getaffinity(0))}"
+    )
     _shell("configure", ("mkdir objects", f"KCONFIG_ALLCONFIG='{_CONFIG.resolve()}' {make} allnoconfig"), building)
     configured = set((building / "objects/.config").read_text().splitlines())
     wanted = [line for line in _CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
     refused = [line for line in wanted if line not in configured]
     if refused:
         raise LabError(f"{_CONFIG.name}: {tree.name} does not take {', '.join(refused)}")
-    _shell("compile", (f"{make} vmlinux modules",), building)
+    headers = f"LAB_HEADERS=../{_HEADERS.name} {make} {_SAMPLES}"
+    _shell("compile", (f"{make} prepare", headers, f"{make} vmlinux modules"), building)
     steps = (
         f"{make} INSTALL_MOD_PATH=../installed INSTALL_MOD_STRIP=1 modules_install",
         "rm -f installed/lib/modules/*/build installed/lib/modules/*/source",
