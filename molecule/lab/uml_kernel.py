@@ -37,13 +37,16 @@ MODULES = DIRECTORY / "modules"
 PACKAGE = "linux-source-7.2"
 _SUITES = ("trixie-backports", "sid")
 _CONFIG = Path(__file__).with_name("uml.config")
-_COMPILER, _HEADERS = (Path(__file__).with_name(name) for name in ("kernel-cc", "kernel-headers.h"))
+_PATCH, _COMPILER, _HEADERS = (
+    Path(__file__).with_name(name) for name in ("kernel.patch", "kernel-cc", "kernel-headers.h")
+)
 _SAMPLES = "net/core/dst.o net/netfilter/x_tables.o"  # the headers are read ahead with the options of these
 _LOG = CACHE / "kernel.log"
 _FREE_DISK = 4 * 1024**3  # the source's tree has 2 GiB
 _NEEDS = (
     host.Need("cc", "gcc libc6-dev"),
     host.Need("make", "make"),
+    host.Need("patch", "patch"),
     host.Need("flex", "flex"),
     host.Need("bison", "bison"),
     host.Need("bc", "bc"),
@@ -93,7 +96,8 @@ def _build(wanted: Path, progress: Progress) -> None:
 
 
 def _digest() -> str:
-    return hashlib.sha256(f"{PACKAGE}\n{_CONFIG.read_text()}".encode()).hexdigest()[:8]
+    text = f"{PACKAGE}\n{_CONFIG.read_text()}{_PATCH.read_text()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _sources() -> list[mirror.Source]:
@@ -146,6 +150,9 @@ def _compile(tree: Path, suffix: str, building: Path) -> None:
         f"make -C {tree.name} ARCH=um O=../objects CC={building / _COMPILER.name} LOCALVERSION={suffix}"
         f" -j{len(os.sched_getaffinity(0))}"
     )
+    patch = f"patch -N -d {tree.name} -p1 <'{_PATCH.resolve()}'"
+    # A later release of the source may have another text there; then nodes are only slower.
+    _shell("patch", (f"if {patch} --dry-run; then {patch}; else echo '{_PATCH.name} does not apply'; fi",), building)
     _shell("configure", ("mkdir objects", f"KCONFIG_ALLCONFIG='{_CONFIG.resolve()}' {make} allnoconfig"), building)
     configured = set((building / "objects/.config").read_text().splitlines())
     wanted = [line for line in _CONFIG.read_text().splitlines() if line.startswith("CONFIG_")]
