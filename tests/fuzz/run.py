@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from fuzz.targets import MODULES  # noqa: E402
 CACHE = Path(".cache/fuzz")
 REPORT = Path(".cache/results/fuzz/fuzz.xml")
 TOTALS = "totals.json"
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # for the files that the targets write for each input
 
 
 def fuzz(name: str, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
@@ -45,8 +48,15 @@ def fuzz(name: str, options: argparse.Namespace, seconds: float) -> dict[str, An
     if options.corpus:
         command.append(f"--corpus={options.corpus / name}")
     begun = time.monotonic()
-    with open(scratch / "log", "wb") as log:
-        status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False).returncode
+    # The fuzzer ends without Python's handlers, so its files are removed here.
+    with (
+        open(scratch / "log", "wb") as log,
+        tempfile.TemporaryDirectory(prefix="kubenode-fuzz-", dir=MEMORY) as memory,
+    ):
+        environment = {**os.environ, "TMPDIR": memory}
+        status = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+        ).returncode
     result: dict[str, Any] = {"executions": 0, "seconds": round(time.monotonic() - begun, 1), "finds": {}}
     problem = ""
     if statistics.exists():

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import atexit
 import json
-import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from kubenode.manifests.directory import Manifests
 from kubenode.manifests.documents import DocumentError, documents, objects
 
 ROOT = Path(__file__).resolve().parents[3]
-SCRATCH = tempfile.mkdtemp(prefix="kubenode-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+SCRATCH = tempfile.mkdtemp(prefix="kubenode-fuzz-")
+atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
 YAML_WORDS = (
     "---", "...", "- ", ": ", "? ", "&a ", "*a", "<<: ", "!!int ", "!!float ", "!!bool ", "!!null ", "!!str ",
     "!!binary ", "!!set ", "!!omap ", "!!pairs ", "!!timestamp ", "!!merge ", "!!value ", "!!python/none ", "!a ",
