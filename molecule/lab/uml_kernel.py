@@ -40,7 +40,7 @@ _CONFIG = Path(__file__).with_name("uml.config")
 _PATCH, _COMPILER, _HEADERS = (
     Path(__file__).with_name(name) for name in ("kernel.patch", "kernel-cc", "kernel-headers.h")
 )
-_SAMPLES = "net/core/dst.o net/netfilter/x_tables.o"  # the headers are read ahead with the options of these
+_SAMPLES = "net/core/dst.o net/netfilter/x_tables.o"  # the headers are precompiled with the options of these
 _LOG = CACHE / "kernel.log"
 _FREE_DISK = 4 * 1024**3  # the source's tree has 2 GiB
 _NEEDS = (
@@ -143,7 +143,7 @@ def _unpack(source: mirror.Source, building: Path) -> Path:
 
 
 def _compile(tree: Path, suffix: str, building: Path) -> None:
-    """Configure and compile the kernel and its modules; put both into ``building / "result"``."""
+    """Patch, configure and compile the kernel and its modules; put both into ``building / "result"``."""
     for tool in (_COMPILER, _HEADERS):  # the kernel's make takes no compiler whose path has a space
         shutil.copy(tool, building)
     make = (

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compiler of the user-mode kernel: what it reads ahead, and what it leaves to gcc. `make test` builds a kernel."""
+"""Compiler of the user-mode kernel: which headers it precompiles. `make test` builds a kernel with it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tree:
         self.root = root
         (root / "linux").mkdir()
         (root / "linux/compiler_types.h").touch()
-        (root / "ahead.h").write_text('#include "header.h"\n')
+        (root / "headers.h").write_text('#include "header.h"\n')
         self.header = root / "header.h"
         self.header.write_text(HEADER)
 
@@ -49,14 +49,14 @@ class Tree:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """Return a tree whose header is read ahead, and cannot be read again."""
+    """Return a tree whose header is precompiled, and cannot be read again."""
     tree = Tree(tmp_path)
-    assert tree.compile('#include "header.h"\n', "sample", headers="ahead.h").returncode == 0
+    assert tree.compile('#include "header.h"\n', "sample", headers="headers.h").returncode == 0
     tree.header.write_text("#ifndef HEADER\n#error is read again\n#endif\n")
     return tree
 
 
-def test_headers_are_read_ahead_and_files_have_their_names(tree: Tree) -> None:
+def test_headers_are_precompiled_and_files_have_their_names(tree: Tree) -> None:
     for name in ("first", "second"):
         done = tree.compile('#include "header.h"\nconst char text[] = "named " NAME;\n', name)
         assert done.returncode == 0, done.stderr
@@ -68,7 +68,7 @@ def test_module_has_headers_of_its_own(tree: Tree) -> None:
     source = '#include "header.h"\n'
     assert "is read again" in tree.compile(source, "module", "-DMODULE").stderr
     tree.header.write_text(HEADER)
-    assert tree.compile(source, "sample", "-DMODULE", headers="ahead.h").returncode == 0
+    assert tree.compile(source, "sample", "-DMODULE", headers="headers.h").returncode == 0
     tree.header.write_text("#ifndef HEADER\n#error is read again\n#endif\n")
     assert tree.compile(source, "module", "-DMODULE").returncode == 0
 
