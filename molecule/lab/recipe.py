@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Recipes of node images, one per release, as data. The digest of a recipe names its image.
 
-A node is a small Debian as a cloud provider would hand it out: reachable by ssh, Python installed, nothing of ours.
+A node is a small Debian as a cloud provider would hand it out: reachable by ssh, Python installed. Of ours, it has only
+what makes it start and run tasks quicker.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from .errors import UsageError
 if TYPE_CHECKING:
     from .kernel_kind import KernelKind
 
-BUILT_BY = ("recipe.py", "build.py", "repository.py")
+BYTECODE = "bytecode/sitecustomize.py"
+BUILT_BY = ("recipe.py", "build.py", "repository.py", BYTECODE)
 
 RELEASES = ("bookworm", "bullseye", "trixie", "sid")  # sid has the newest kernel
 DISK_SIZE = "3G"  # sparse; what a node writes goes to its own copy-on-write file
@@ -148,6 +150,9 @@ FILES = {
     ),
     "/etc/apt/apt.conf.d/lab": (0o644, 'Acquire::Languages "none";\nAPT::Install-Recommends "false";\n'),
     "/etc/resolv.conf": (0o644, ""),
+    # By a name of its own: Debian's Python has a sitecustomize.
+    "/usr/lib/python3/dist-packages/lab_bytecode.py": (0o644, Path(__file__).parent.joinpath(BYTECODE).read_text()),
+    "/usr/lib/python3/dist-packages/lab_bytecode.pth": (0o644, "import lab_bytecode\n"),
 }
 
 # In the finished tree, and made anew for each node or not at all.

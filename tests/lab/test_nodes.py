@@ -64,6 +64,15 @@ def test_labs_and_clients(clone: Clone) -> None:
     assert "systemd-networkd" not in clone.lab("ssh", "one", "left", "systemctl --failed --no-legend")
 
 
+def test_nodes_keep_the_bytecode_of_archives(clone: Clone) -> None:
+    clone.lab("up", "test", "--node", "node1", "--mem", "256M")
+    pack = "import zipfile; zipfile.ZipFile('a.zip', 'w').writestr('sent.py', 'print(__file__)')"
+    script = f'python3 -c "{pack}"; PYTHONPATH=a.zip python3 -c "import sent"; ls /var/cache/archives-cpython-311'
+    imported, file = clone.lab("ssh", "test", "node1", script).split()
+    assert imported == "/root/a.zip/sent.py"
+    assert len(file) == 16
+
+
 def test_invalid_arguments_are_refused(clone: Clone) -> None:
     for arguments, text in (
         (("up", "Test", "--node", "a"), "lab 'Test': expected"),

@@ -4,8 +4,9 @@
 """Run ansible-playbook in a fork of a process that has imported Ansible.
 
 A run of ansible-playbook computes for a second before its first task, and packs each module anew. A fork has Ansible in
-memory, and finds the modules that earlier runs packed. All else is Ansible's own: the command line, the workers, the
-modules' processes. Runs with other ANSIBLE_* variables fork from another process, because Ansible reads them once.
+memory, and finds the modules that earlier runs packed. Modules share their bytecode. All else is Ansible's own: the
+command line, the workers, the modules' processes. Runs with other ANSIBLE_* variables fork from another process,
+because Ansible reads them once.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, cast
 
 # Variables that a test sets to a directory of its own. Each fork reads them again.
 _PER_RUN = {"ANSIBLE_LOCAL_TEMP", "ANSIBLE_REMOTE_TEMP"}
+_BYTECODE = Path(__file__).parents[2] / "molecule/lab/bytecode"
 _servers: dict[str, _Server] = {}
 
 
@@ -105,6 +107,8 @@ def _become(request: Mapping[str, Any], packed: str) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(cast("dict[str, str]", request["variables"]))
+    if sys.pycache_prefix:  # else its files would be in the machine's cache
+        os.environ.setdefault("PYTHONPATH", str(_BYTECODE))
     files = [os.open("/dev/null", os.O_RDONLY)]
     files += [os.open(path, os.O_WRONLY | os.O_CREAT, 0o600) for path in request["outputs"]]
     for number, file in enumerate(files):

@@ -34,6 +34,7 @@ KERNELS = {"stock": "stock"}
 # more kernels share a processor, the more of it each needs: in a run of three labs beside the other tests,
 # test_takeover needed 72 s of the processor, alone 45 s (part of that is a faster kernel).
 AT_ONCE = 2
+BYTECODE = Path("molecule/lab/bytecode")  # shared by the modules that scenarios run on the controller
 REPORT = Path(".cache/results/molecule/molecule.xml")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # A line of molecule's closing recap: default    : actions=9  successful=7  disabled=0  skipped=0  missing=2  failed=0
@@ -100,6 +101,7 @@ def run(lab: str, arguments: list[str]) -> tuple[int, list[str]]:
         "KUBENODE_LAB": lab,
         **({"KUBENODE_KERNEL": KERNELS[lab]} if lab in KERNELS else {}),
         "MOLECULE_EPHEMERAL_DIRECTORY": str(Path(".cache/molecule", lab).resolve()),
+        **({"PYTHONPATH": str(BYTECODE.resolve())} if sys.pycache_prefix else {}),
     }
     # Molecule skips `create` if an interrupted run recorded it as done. Then nodes may be missing or used. This is what
     # `molecule destroy` does, without the seconds that molecule and Ansible take for it.

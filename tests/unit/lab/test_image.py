@@ -30,7 +30,8 @@ def test_digest_covers_release_kernel_and_build_files(
 ) -> None:
     before = Recipe("bookworm", STOCK, "6.1.1").digest
     for name in recipe.BUILT_BY:
-        shutil.copy(Path(recipe.__file__).with_name(name), tmp_path)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(Path(recipe.__file__).parent / name, tmp_path / name)
     monkeypatch.setattr(recipe, "__file__", str(tmp_path / "recipe.py"))
     if changed is None:
         assert Recipe("bookworm", STOCK, "6.1.1").digest == before
