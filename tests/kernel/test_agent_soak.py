@@ -29,8 +29,8 @@ MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "nf_conntrack_netlink", "ip_set"
 SERVICES = 40
 SEED = 20261121
 # Services that change each second, as far as the machine can; each is two to four objects. At 60 a second, the heap
-# takes an hour to come to its plateau (38.3 MiB after ten minutes, 41.6 after 75 and after 100; tracemalloc shows no
-# growth of what Python holds). At this rate, the plateau is there after a minute.
+# takes an hour to come near its limit (38.3 MiB after ten minutes, 41.6 after 75 and after 100; tracemalloc shows no
+# growth of what Python holds). At this rate, it does so in minutes: 40.4 MiB after ten, 41.6 after 74.
 RATE = 400
 DISTURBED = 2.0  # seconds between two disturbances
 # a run of at least LONG seconds may grow by GROWTH, as a fraction of its value after SETTLED seconds
