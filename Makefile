@@ -40,11 +40,11 @@ KERNEL ?=
 demo: venv $(BUNDLE) ## three nodes from nothing: prepared, balancing, scaled, checked; KERNEL=stock: with Debian's own kernel
 	@KERNEL=$(KERNEL) molecule/demo/run
 
-# The kernel is compiled beside the virtual environment, which takes one processor. Then three lanes: the two long ones
-# from the beginning, and the others beside them.
+# The kernel is compiled beside the virtual environment, which takes one processor. Then two lanes: the kernel part, which
+# can use all processors, comes last.
 test: $(DEPS) ## everything: lint, unit, fuzz, kernel, lab, sanity, units, matrix, molecule
 	@$(MAKE) --jobs=2 $(ARTIFACT) $(BUILT_KERNEL)
-	@python tests/tools/whole.py kernel -- molecule -- sanity lint unit fuzz units matrix lab
+	@python tests/tools/whole.py molecule -- sanity lint unit fuzz units matrix lab kernel
 
 ##### the parts of `make test`; each leaves its report in .cache/results/
 
