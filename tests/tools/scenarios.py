@@ -101,7 +101,7 @@ def run(lab: str, arguments: list[str]) -> tuple[int, list[str]]:
         "KUBENODE_LAB": lab,
         **({"KUBENODE_KERNEL": KERNELS[lab]} if lab in KERNELS else {}),
         "MOLECULE_EPHEMERAL_DIRECTORY": str(Path(".cache/molecule", lab).resolve()),
-        **({"PYTHONPATH": str(BYTECODE.resolve())} if sys.pycache_prefix else {}),
+        **({"PYTHONPATH": str(BYTECODE.resolve())} if sys.pycache_prefix and "PYTHONPATH" not in os.environ else {}),
     }
     # Molecule skips `create` if an interrupted run recorded it as done. Then nodes may be missing or used. This is what
     # `molecule destroy` does, without the seconds that molecule and Ansible take for it.

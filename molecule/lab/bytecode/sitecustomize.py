@@ -23,6 +23,8 @@ from types import CodeType
 DIRECTORY = f"{sys.pycache_prefix or '/var/cache'}/archives-{sys.implementation.cache_tag}"
 HASH_SIZE = 8  # bytes
 KEY = 0  # of the hash
+# All sources of archives go through this function, and no public one is for that. Python's type stubs list no private
+# names. A later Python may pass it more arguments.
 compile_source = zipimport._compile_source  # type: ignore[attr-defined]
 
 
@@ -50,12 +52,12 @@ def store(path: str, code: CodeType) -> None:
         pass
 
 
-def compile_once(path: str, source: bytes) -> CodeType:
+def compile_once(path: str, source: bytes, *more: object) -> CodeType:
     """Return the code of a source file in an archive, as ``zipimport._compile_source`` does."""
     file = f"{DIRECTORY}/{_imp.source_hash(KEY, source).hex()}"
     code = stored(file)
     if code is None:
-        code = compile_source(path, source)
+        code = compile_source(path, source, *more)
         store(file, code)
     else:
         _imp._fix_co_filename(code, path)  # type: ignore[attr-defined]
