@@ -151,7 +151,7 @@ def _compile(tree: Path, suffix: str, building: Path) -> None:
         f" -j{len(os.sched_getaffinity(0))}"
     )
     patch = f"patch -N -d {tree.name} -p1 <'{_PATCH.resolve()}'"
-    # A later release of the source may have another text there; then nodes are only slower.
+    # A later release of the source may have another text there; then nodes are slower, and sleep too long at times.
     _shell("patch", (f"if {patch} --dry-run; then {patch}; else echo '{_PATCH.name} does not apply'; fi",), building)
     _shell("configure", ("mkdir objects", f"KCONFIG_ALLCONFIG='{_CONFIG.resolve()}' {make} allnoconfig"), building)
     configured = set((building / "objects/.config").read_text().splitlines())
