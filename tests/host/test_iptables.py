@@ -46,3 +46,22 @@ class TestNft(IptablesCases):
                 assert iptables.apply([step.inverse() for step in plan({}, want, {}).steps]).failed == []
             finally:
                 iptables.choose("")
+
+    def test_refusal_of_a_later_table_leaves_the_earlier_one_done(self, tmp_path) -> None:
+        """iptables-nft commits one table after the other; here the kernel refuses the second one."""
+        want = {"chain": {ChainKey(4, table, "OURS"): ("-j RETURN",) for table in ("filter", "nat")}}
+        steps = plan({}, want, {}).steps
+        program = tmp_path / "iptables-restore"
+        program.unlink()
+        program.write_text(
+            "#!/bin/sh\n"
+            "exec strace -qq -o /dev/null -e trace=sendmsg -e inject=sendmsg:error=EPERM:when=2"
+            ' /usr/sbin/iptables-nft-restore "$@"\n'
+        )
+        program.chmod(0o755)
+        result = iptables.apply(steps)
+        assert result.done == [steps[0]]
+        assert [(failure.step, failure.message) for failure in result.failed] == [
+            (steps[1], "iptables needs root (the capability CAP_NET_ADMIN in this network namespace)")
+        ]
+        assert iptables.read([4])["chain"][steps[0].key] == ("-j RETURN",)

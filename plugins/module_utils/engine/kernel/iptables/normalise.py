@@ -116,9 +116,9 @@ def _restore(family: int, lines: list[str]) -> None:
     refused = restore(family, lines)
     if refused is None:
         return
-    number, words = refused
-    if number and lines[number - 1] == "COMMIT":
-        number, words = _bisect(family, lines[:number], refused)
+    if refused.line and lines[refused.line - 1] == "COMMIT":
+        refused = _bisect(family, lines[: refused.line], refused)
+    number, words, _cause = refused
     table = ""
     for line in lines[:number]:
         if line.startswith("*"):

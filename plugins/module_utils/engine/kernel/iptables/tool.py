@@ -32,10 +32,14 @@ class Version(NamedTuple):
 
 
 class Complaint(NamedTuple):
-    """Error message of a restore: the line (from 1; 0 if none is named) and the text ("" if none)."""
+    """Error message of a restore: the line (from 1; 0 if none is named) and the text ("" if none).
+
+    ``cause`` is set if iptables cannot be used, whatever the line says.
+    """
 
     line: int
     text: str
+    cause: KernelError | None = None
 
 
 def choose(backend: str) -> None:
@@ -117,8 +121,11 @@ def _choices(family: int) -> tuple[tuple[str, ...], ...]:
     return ((),)
 
 
-def restore(family: int, lines: Sequence[str]) -> Complaint | None:
+def restore(family: int, lines: Sequence[str], first: int | None = None) -> Complaint | None:
     """Feed lines to one ``iptables-restore --noflush``; chains that they do not name stay, counters included.
+
+    With ``first``, the number of lines of the first table, an error below is raised only if no table is done:
+    iptables-nft commits one after the other.
 
     Raises:
         MissingError: no iptables, or not root.
@@ -128,9 +135,13 @@ def restore(family: int, lines: Sequence[str]) -> Complaint | None:
     ended = run([f"{_program(family)}-restore", "--noflush", "-w", str(_LOCK["seconds"])], "\n".join(lines) + "\n")
     if not ended.status:
         return None
-    if any(words in ended.errors for words in ("Permission denied", "holding the xtables lock. ", "lock file")):
-        raise _refusal(family, ended)
-    return complaint(ended.errors)
+    complained = complaint(ended.errors)
+    if not any(words in ended.errors for words in ("Permission denied", "holding the xtables lock. ", "lock file")):
+        return complained
+    error = _refusal(family, ended)
+    if first is None or complained.line <= first:
+        raise error
+    return complained._replace(cause=error)
 
 
 def complaint(errors: str) -> Complaint:

@@ -95,7 +95,7 @@ def _restore(
     for table, steps in tables:
         lines += compose(table, steps)
         ends.append(len(lines))
-    refused = restore(family, [line.text for line in lines])
+    refused = restore(family, [line.text for line in lines], ends[0])
     if refused is None:
         for _table, steps in tables:
             result.done.extend(steps)
@@ -106,7 +106,8 @@ def _restore(
         result.done.extend(steps)
     table, steps = tables[broken]
     line = lines[refused.line - 1] if refused.line else Line("")
-    reason = explain(family, table, line.text, refused.text, {line.text for line in compose(table, steps)})
+    batch = {line.text for line in compose(table, steps)}
+    reason = str(refused.cause or explain(family, table, line.text, refused.text, batch))
     if line.step is None:
         result.failed.extend(Failure(step, reason) for step in (steps if keep_going else steps[:1]))
     else:
