@@ -13,6 +13,7 @@ from pathlib import Path
 
 from support.agent.process import NODE, AgentProcess, dump, eventually
 from support.clusters import objects
+from support.processes.kernel import use_tables
 from support.processes.namespace import fresh, sh
 from support.traffic.cluster import Cluster, cluster_ip, service
 from support.traffic.conversation import Talk
@@ -36,9 +37,7 @@ def test_agent_killed_at_random_moments_converges(tmp_path: Path) -> None:
     subprocess.run(["modprobe", "-a", *MODULES], check=True)
     fresh()
     sh("ip", "link", "set", "lo", "up")
-    for tool in ("iptables", "ip6tables"):
-        for table in ("nat", "filter"):
-            sh(tool, "-t", table, "-S")
+    use_tables()
     empty = dump()
     agent = AgentProcess(tmp_path)
     chance = random.Random(20261121)

@@ -22,6 +22,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from kernel.modules import ModuleError, run
 from support.examples import ROOT
+from support.processes.kernel import IPTABLES
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils._host import facts
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine.kernel import machine
@@ -36,6 +37,7 @@ DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
 NEEDED = DEFAULTS["prepare_kernel_modules"]
 REMOVED = ("xt_*.ko", "ip_set*.ko", "ipt_*.ko", "nft_compat.ko")
 GONE = [entry for entry in NEEDED if entry.startswith(("xt_", "ip_set"))]
+LACKED = [*GONE, *(["nft_compat"] if IPTABLES == "nft" else [])]  # iptables-nft needs it for matches of iptables
 UBUNTU = ('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n', "6.8.0-1016-aws")
 ROCKY = ('ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="10.0"\n', "6.12.0-55.9.1.el10_0.x86_64")
 ARCH = ("ID=arch\n", "6.9.3-arch1-1")
@@ -142,8 +144,8 @@ def test_node_check_names_modules_and_command(pruned: bool, system: tuple[str, s
     before = state()
     node = run("node_check", modules=NEEDED, commands=["ipset"])
     assert state() == before
-    assert (node["fit"], node["lacks"]["modules"]) == (False, GONE)
-    assert [each["entry"] for each in node["missing_modules"]] == GONE
+    assert (node["fit"], node["lacks"]["modules"]) == (False, LACKED)
+    assert [each["entry"] for each in node["missing_modules"]] == LACKED
     assert {each["cause"] for each in node["missing_modules"]} == {"package" if pruned else "file"}
     assert all(each["needed_for"] for each in node["missing_modules"])
     (problem,) = node["problems"]

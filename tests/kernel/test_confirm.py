@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from kernel.modules import ModuleError, run
 from support.processes.guarded import PENDING, claims, die, guards, killed, node, undone, wait
+from support.processes.kernel import use_tables
 from support.processes.namespace import sh
 from support.tables.confirmed_tasks import BEFORE, TASKS
 
@@ -53,9 +54,7 @@ FOREIGN = {
 @pytest.fixture(scope="module", autouse=True)
 def kernel() -> None:
     sh("modprobe", "-a", *MODULES)
-    for tool in ("iptables", "ip6tables"):
-        for table in ("nat", "filter"):
-            sh(tool, "-t", table, "-S")  # iptables-save omits a table that was never used
+    use_tables()
 
 
 @pytest.fixture(autouse=True)

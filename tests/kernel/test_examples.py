@@ -19,6 +19,7 @@ from kernel.modules import run
 from kernel.tasks import Controller, collections
 from support.agent.process import dump
 from support.examples import PREFIX, action, documented
+from support.processes.kernel import use_tables
 from support.processes.namespace import sh
 
 DOCUMENTED = documented()
@@ -46,9 +47,7 @@ def controller(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     example = EXAMPLES.get(source, Example({}))
     if example.nft and subprocess.run(["nft", "--check", "add", "table", "inet", "t"], check=False).returncode:
         pytest.fail("this kernel has no nf_tables for IP; build the lab's own: molecule/lab/lab kernel")
-    for tool in ("iptables", "ip6tables"):
-        for table in ("nat", "filter"):
-            sh(tool, "-t", table, "-S")  # iptables-save omits a table that was never used
+    use_tables()
     before = dump()
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes.kernel import IPTABLES
 from support.processes.namespace import inside, sh
 from support.traffic.cluster import Cluster, cluster_ip, node_port, service
 from support.traffic.conversation import ask
@@ -148,15 +149,17 @@ def test_rule_of_iptables_nft_is_named_with_its_text(cluster: Cluster) -> None:
     assert dropped["text"].endswith("drops it: -d 10.96.0.7/32 -m length --length 20:4000 -j DROP")
 
 
-def test_rule_of_iptables_nft_beside_legacy_has_its_own_text(cluster: Cluster) -> None:
-    cluster.run("iptables", "-I", "INPUT", "-d", "192.0.2.99", "-j", "ACCEPT")
+def test_rule_of_iptables_nft_beside_legacy_is_named(cluster: Cluster) -> None:
+    cluster.run("iptables-legacy", "-I", "INPUT", "-d", "192.0.2.99", "-j", "ACCEPT")
     cluster.run("iptables-nft", "-I", "INPUT", "-d", TARGET.address, "-j", "DROP")
     try:
         dropped = steps(traced(cluster, "client1"))[-1]
     finally:
-        cluster.run("iptables", "-D", "INPUT", "-d", "192.0.2.99", "-j", "ACCEPT")
+        cluster.run("iptables-legacy", "-D", "INPUT", "-d", "192.0.2.99", "-j", "ACCEPT")
         cluster.run("nft", "delete table ip filter")
-    assert "drops it: ip daddr 10.96.0.7 counter packets" in dropped["text"]
+    # The node's own iptables shows its own rules; those of the other one are shown as nftables has them.
+    shown = {"legacy": "drops it: ip daddr 10.96.0.7 counter packets", "nft": "drops it: -d 10.96.0.7/32 -j DROP"}
+    assert shown[IPTABLES] in dropped["text"]
 
 
 def test_counter_shows_the_connection_of_the_probe(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,6 +244,7 @@ def test_kernel_without_owned_tables_gives_no_trace(cluster: Cluster, monkeypatc
 
 
 def test_trace_does_not_fill_the_log_by_legacy_rules(cluster: Cluster) -> None:
+    cluster.run("iptables-legacy", "-t", "filter", "-S")  # the table stays after its first use
     sh("modprobe", "nf_log_syslog")
     cluster.run("sysctl", "-qw", "net.netfilter.nf_log.2=nf_log_ipv4")
     try:
@@ -253,11 +257,11 @@ def test_trace_does_not_fill_the_log_by_legacy_rules(cluster: Cluster) -> None:
 
 
 def test_rules_of_iptables_legacy_are_said_to_be_missing(cluster: Cluster) -> None:
-    cluster.run("iptables", "-I", "INPUT", "-d", TARGET.address, "-j", "DROP")
+    cluster.run("iptables-legacy", "-I", "INPUT", "-d", TARGET.address, "-j", "DROP")
     try:
         trace = traced(cluster, "client1")["observed"]["trace"]
     finally:
-        cluster.run("iptables", "-D", "INPUT", "-d", TARGET.address, "-j", "DROP")
+        cluster.run("iptables-legacy", "-D", "INPUT", "-d", TARGET.address, "-j", "DROP")
     assert "their rules send no events" in trace["notes"][0]
     assert {packet["end"] for packet in trace["packets"]} == {"lost"}
     assert trace["packets"][0]["result"].startswith("no event after input: IPVS does not send it on, or a rule that")

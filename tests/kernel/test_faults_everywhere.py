@@ -25,6 +25,7 @@ from support.agent.process import NODE, AgentProcess
 from support.clusters import objects
 from support.processes.faults import ERRORS, Fault, Finished, counted, later_in_child
 from support.processes.guarded import node
+from support.processes.kernel import use_tables
 from support.processes.namespace import fresh, sh
 
 from ansible_collections.kubenode.ipvs.plugins.module_utils.engine import apply
@@ -48,9 +49,7 @@ def _node() -> None:
     sh("modprobe", "-a", *KERNEL_MODULES)
     fresh()
     sh("ip", "link", "set", "lo", "up")
-    for table in ("nat", "filter"):
-        for tool in ("iptables", "ip6tables"):
-            sh(tool, "-t", table, "-S")  # iptables-save omits a table that was never used
+    use_tables()
     subprocess._USE_VFORK = False  # if vfork(2) fails, Python retries with clone(2)
 
 

@@ -18,6 +18,7 @@ import pytest
 from kernel.modules import ModuleError, converge, run
 from support.clusters.random_cluster import FACTS, RandomCluster
 from support.processes.guarded import node, undone
+from support.processes.kernel import use_tables
 from support.processes.namespace import fresh, sh
 from support.tables.iptables_spelling import CHAIN, SET, random_rule
 from support.tables.set_members import cases, member
@@ -173,9 +174,8 @@ def hurried(guard: Callable[..., Any], _seconds: int, *arguments: Any) -> Any:
 def test_random_tasks_converge_from_state_to_state(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh()
     sh("ip", "link", "set", "lo", "up")
+    use_tables()
     for table in ("nat", "filter"):
-        sh("iptables", "-t", table, "-S")
-        sh("ip6tables", "-t", table, "-S")
         sh("iptables", "-t", table, "-N", CHAIN)
     sh("ipset", "create", SET, "hash:net")
     draw = random.Random(f"{SEED} {name}")

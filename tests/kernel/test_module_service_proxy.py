@@ -20,6 +20,7 @@ from support.agent.process import dump
 from support.clusters import objects
 from support.kube_proxy import leftovers, recorded
 from support.kube_proxy.node import IPVS_MODULES
+from support.processes.kernel import use_tables
 from support.processes.namespace import fresh, sh
 
 from kubenode.engine.render import render
@@ -39,9 +40,7 @@ def node() -> Iterator[None]:
     sh("ip", "link", "set", "lo", "up")
     sh("ip", "link", "add", "vec0", "type", "dummy")
     sh("ip", "link", "set", "vec0", "up")
-    for tool in ("iptables", "ip6tables"):
-        for table in ("nat", "filter"):
-            sh(tool, "-t", table, "-S")
+    use_tables()
     yield
     for owner in ("service_proxy", "other"):
         run("service_proxy", state="absent", owner=owner)

@@ -228,4 +228,4 @@ def _rules(saved: str) -> str:
     text = "\n".join(line.partition(" [")[0] if line.startswith(":") else line for line in lines)
     if IPTABLES != "nft":
         return text
-    return re.sub(r"^\*\w+\n(?::[A-Z]+ ACCEPT\n)*COMMIT(?:\n|\Z)", "", text, flags=re.MULTILINE)
+    return re.sub(r"^\*\w+\n(?::[A-Z]+ ACCEPT\n)*COMMIT(?:\n|\Z)", "", text, flags=re.MULTILINE).rstrip("\n")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..agent.process import NODE
+from ..processes.kernel import use_tables
 from ..processes.namespace import fresh, sh
 from ..traffic.conversation import Servers, Target
 from . import leftovers, recorded
@@ -71,9 +72,7 @@ def network() -> Iterator[None]:
     lines = "addr add 10.244.255.2/16 dev eth0\nneigh add 169.254.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent\n"
     sh("ip", "-n", "pods", "-batch", "-", text=f"{lines}route add default via 169.254.0.1 dev eth0 onlink\n")
     sh("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.vs.conntrack=1")
-    for tool in ("iptables", "ip6tables"):
-        for table in ("nat", "filter", "mangle"):
-            sh(tool, "-t", table, "-S")
+    use_tables("filter", "nat", "mangle")
     yield
     for name in names:
         sh("ip", "netns", "del", name)

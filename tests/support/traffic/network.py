@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from ..processes.kernel import TOOLS
+from ..processes.kernel import use_tables
 from ..processes.namespace import inside, sh
 from ..waiting import eventually
 
@@ -101,9 +101,9 @@ class Network:
             sh("sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=1", "net.bridge.bridge-nf-call-ip6tables=1")
             # an ICMP error for every packet: by default, the kernel sends one a second to the same client
             sh("sysctl", "-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")
-            for tool in TOOLS:  # a table stays after its first use, empty
-                sh(tool, "-t", "nat", "-S")
-                sh(tool, "-t", "filter", "-S")
+            # a slow machine may take longer than 30 s between two datagrams of a flow
+            sh("sysctl", "-qw", *(f"net.netfilter.nf_conntrack_udp_timeout{name}=3600" for name in ("", "_stream")))
+            use_tables()
         eventually(self._settled)
 
     def close(self) -> None:
