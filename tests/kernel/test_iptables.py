@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The legacy back end of iptables in a real kernel."""
+"""The back end of iptables of a real kernel, legacy or nft."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from support.processes.faults import Fault, in_child
-from support.processes.namespace import fresh, sh
+from support.processes.kernel import IPTABLES, use_tables
+from support.processes.namespace import fresh
 
 from kubenode.engine.errors import KernelError
 from kubenode.engine.kernel import iptables
@@ -22,7 +23,7 @@ from support.tables.iptables_cases import IptablesCases  # noqa: E402
 def test_output_that_iptables_save_could_not_write_is_refused(tmp_path: Path) -> None:
     """iptables-save ends with status 0 then; the chains would count as gone."""
     fresh()
-    sh("iptables", "-t", "nat", "-S")
+    use_tables()
 
     def read() -> int:
         try:
@@ -38,5 +39,5 @@ def test_output_that_iptables_save_could_not_write_is_refused(tmp_path: Path) ->
     assert "iptables-save printed nothing, expected the tables in " in refused.output
 
 
-class TestLegacy(IptablesCases):
-    backend = "legacy"
+class TestIptables(IptablesCases):
+    backend = IPTABLES

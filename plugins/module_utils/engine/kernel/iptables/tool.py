@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...errors import BusyError, KernelError, MissingError
+from ...model.iptables import BUILT_IN
 from ..command import Finished, run
 from ..presence import exists
 
@@ -85,24 +86,29 @@ def save(family: int) -> str:
         ended = run([f"{_program(family)}-save", *choice])
         if ended.status:
             raise _refusal(family, ended)
-        if not ended.output and _has_tables(family):
-            raise KernelError(f"{_program(family)}-save printed nothing, expected the tables in {_table_list(family)}")
+        if not ended.output and (shown := _shows_tables(family)):
+            raise KernelError(f"{_program(family)}-save printed nothing, expected the tables in {shown}")
         output += ended.output
     return output
 
 
-def _has_tables(family: int) -> bool:
-    """Tell whether the legacy back end is used and has tables: iptables-save ends without an error if it cannot write.
+def _shows_tables(family: int) -> str:
+    """Return what shows tables of iptables; "" if there is none.
 
-    The kernel has no list of the other back end's tables.
+    iptables-save ends without an error if it cannot write.
     """
-    if not exists(_table_list(family), _PROGRAMS[family]) or version(family).backend != "legacy":
-        return False
+    if version(family).backend == "nft":
+        from ..nftables.read import read_tables
+
+        name = {4: "ip", 6: "ip6"}[family]
+        return next((f"nftables: {key}" for key in read_tables() if key.family == name and key.name in BUILT_IN), "")
+    if not exists(_table_list(family), _PROGRAMS[family]):
+        return ""
     try:
         with open(_table_list(family), encoding="ascii") as file:
-            return file.read().strip() != ""
+            return _table_list(family) if file.read().strip() else ""
     except PermissionError:
-        return True  # one table is shown at a time, and that is in use afterwards
+        return _table_list(family)  # one table is shown at a time, and that is in use afterwards
     except OSError as error:
         raise KernelError(f"{_PROGRAMS[family]}: {_table_list(family)} cannot be read: {error.strerror}") from error
 
