@@ -18,17 +18,19 @@ import pytest
 from support.agent.process import eventually
 from support.distributions.foreign_root import ForeignRoot
 from support.distributions.neighbours import FILES, FIREWALLD, render
-from support.processes.namespace import inside, sh
+from support.processes.kernel import IPTABLES, use_tables
+from support.processes.namespace import inside
 from support.traffic.cluster import Cluster, cluster_ip, node_port, service
 from support.traffic.conversation import Talk, Target, ask
 from support.traffic.network import NODE
 
+from kubenode.engine.model.iptables import BUILT_IN
+
 WEB, PORT = 120, 30090
 CLOSED = Target(node_port(PORT, 4).address, 8088)  # a server on the node that no rule or file mentions
-TABLES = ("filter", "nat", "mangle", "raw", "security")
-LEGACY = """
+START = """
 for tool in iptables ip6tables; do
-  for verb in "" -save -restore; do ln -sf /usr/sbin/$tool-legacy$verb /etc/alternatives/$tool$verb; done
+  for verb in "" -save -restore; do ln -sf /usr/sbin/$tool-$2$verb /etc/alternatives/$tool$verb; done
 done
 sed -i "s/^FirewallBackend=.*/FirewallBackend=$1/" /etc/firewalld/firewalld.conf
 mkdir -p /run/dbus /run/lock
@@ -68,7 +70,7 @@ class Firewalld:
             # The daemon shares the node's /run, where iptables-legacy locks its tables. Without the lock, one
             # of two writers fails at times.
             self.root = ForeignRoot(Path("/run"), alone=False)
-        self.root.run("sh", "-ec", LEGACY, "sh", backend)
+        self.root.run("sh", "-ec", START, "sh", backend, IPTABLES)
         command = [*self.root.enter, "firewalld", "--nofork", "--nopid", "--debug=1"]
         self.log = (Path(tempfile.mkdtemp()) / "firewalld.log").open("w+b")
         self.daemon = subprocess.Popen(command, stdout=self.log, stderr=self.log)
@@ -100,17 +102,10 @@ class Firewalld:
         self.root.close()
 
 
-def create_tables() -> None:
-    """Create every table: iptables keeps an empty table once it has been used."""
-    for tool in ("iptables", "ip6tables"):
-        for table in TABLES:
-            with inside(NODE):
-                sh(tool, "-t", table, "-S")
-
-
 @pytest.fixture(scope="module")
 def tables(servers: object) -> None:
-    create_tables()
+    with inside(NODE):
+        use_tables(*BUILT_IN)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+from kubenode.engine.model.iptables import BUILT_IN
+
 from .namespace import sh
 
 # Variant of iptables: nft, legacy, or none for a system with neither iptables, ipset and nft nor their modules.
@@ -14,13 +16,6 @@ IPTABLES = os.environ.get("KUBENODE_IPTABLES", "legacy")
 TOOLS = () if IPTABLES == "none" else ("iptables", "ip6tables")
 # With none, the tests' own nft is outside of the agent's PATH.
 NFT = os.environ.get("KUBENODE_NFT", "nft")
-
-# The built-in chains of the tables whose state tests compare.
-_CHAINS = {
-    "filter": ("INPUT", "FORWARD", "OUTPUT"),
-    "nat": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"),
-    "mangle": ("PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"),
-}
 
 
 def use_tables(*tables: str) -> None:
@@ -30,6 +25,6 @@ def use_tables(*tables: str) -> None:
     """
     lines = []
     for table in tables or ("filter", "nat"):
-        lines += [f"*{table}", *(f":{chain} ACCEPT" for chain in _CHAINS[table]), "COMMIT", ""]
+        lines += [f"*{table}", *(f":{chain} ACCEPT" for chain in BUILT_IN[table]), "COMMIT", ""]
     for tool in TOOLS:
         sh(f"{tool}-restore", "--noflush", text="\n".join(lines))
