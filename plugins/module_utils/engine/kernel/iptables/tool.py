@@ -65,8 +65,11 @@ def version(family: int = 4) -> Version:
 
     Raises:
         MissingError: there is no iptables.
+        KernelError: iptables printed nothing.
     """
     words = run([_program(family), "--version"]).output.split()  # iptables v1.8.9 (nf_tables)
+    if not words:
+        raise KernelError(f"{_program(family)} --version printed nothing, expected its version and back end")
     numbers = next((word[1:] for word in words if word[:1] == "v"), "")
     backend = "nft" if "(nf_tables)" in words else "legacy"
     return Version(
