@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from ..processes.kernel import use_tables
+from ..processes.kernel import TOOLS
 from ..processes.namespace import inside, sh
 from ..waiting import eventually
 
@@ -103,7 +103,9 @@ class Network:
             sh("sysctl", "-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")
             # a slow machine may take longer than 30 s between two datagrams of a flow
             sh("sysctl", "-qw", *(f"net.netfilter.nf_conntrack_udp_timeout{name}=3600" for name in ("", "_stream")))
-            use_tables()
+            for tool in TOOLS:  # a table of iptables-legacy stays after its first use, empty
+                sh(tool, "-t", "nat", "-S")
+                sh(tool, "-t", "filter", "-S")
         eventually(self._settled)
 
     def close(self) -> None:
