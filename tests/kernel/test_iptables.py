@@ -37,7 +37,10 @@ def test_output_that_iptables_save_could_not_write_is_refused(tmp_path: Path) ->
     refused = in_child(Fault("write", "EPIPE", "1"), tmp_path, read)
     assert refused.status == 1, refused
     # The first output of each process is lost. To find the tables of iptables-nft, its back end is asked for, too.
-    lost = {"legacy": "iptables-save printed nothing, expected the tables in ", "nft": "iptables --version printed nothing"}
+    lost = {
+        "legacy": "iptables-save printed nothing, expected the tables in ",
+        "nft": "iptables --version printed nothing",
+    }
     assert lost[IPTABLES] in refused.output
 
 
