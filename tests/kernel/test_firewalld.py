@@ -102,10 +102,15 @@ class Firewalld:
         self.root.close()
 
 
-@pytest.fixture(scope="module")
-def tables(servers: object) -> None:
+def create_tables() -> None:
+    """Use every table: iptables keeps an empty table once it has been used."""
     with inside(NODE):
         use_tables(*BUILT_IN)
+
+
+@pytest.fixture(scope="module")
+def tables(servers: object) -> None:
+    create_tables()
 
 
 @pytest.fixture(scope="module")
