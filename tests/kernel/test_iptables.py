@@ -40,13 +40,13 @@ def test_output_that_iptables_save_could_not_write_is_refused(program: Callable[
     use_tables()
     lost = "strace -qq -o /dev/null -e trace=write -e inject=write:error=ENOMEM:when=1"
     program("iptables-save", f'exec {lost} /usr/sbin/iptables-{IPTABLES}-save "$@"')
-    with pytest.raises(KernelError, match="^iptables-save printed nothing, expected the tables in "):
+    with pytest.raises(KernelError, match=r"^iptables-save printed nothing, expected the tables in "):
         iptables.read(families=(4,))
 
 
 def test_version_that_iptables_could_not_write_is_refused(program: Callable[[str, str], None]) -> None:
     program("iptables", "exit 0")
-    with pytest.raises(KernelError, match="^iptables --version printed nothing, expected its version and back end$"):
+    with pytest.raises(KernelError, match=r"^iptables --version printed nothing, expected its version and back end$"):
         iptables.version()
 
 
