@@ -3,14 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Test cases for both back ends of iptables.
 
-tests/kernel runs them on legacy, tests/host on nft.
+tests/kernel runs them on the variant of its kernel, legacy by default; tests/host on nft.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from kubenode.engine.errors import EngineError
+from kubenode.engine.errors import EngineError, KernelError
 from kubenode.engine.kernel import iptables
 from kubenode.engine.model.ipset import IPSet
 from kubenode.engine.model.iptables import ChainKey, JumpKey, RulePosition
@@ -91,6 +95,36 @@ class IptablesCases:
         for program in ("iptables", "ip6tables"):
             foreign = FOREIGN if program == "iptables" else FOREIGN.replace("10.9.0.0/16", "fd09::/16")
             sh(f"{program}-restore", "--counters", text=foreign)
+
+    @pytest.fixture
+    def strike(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+        """Have a system call of one program of iptables fail, as strace(1) says."""
+        directory = tmp_path / "struck"
+        directory.mkdir()
+
+        def struck(program: str, fault: str) -> None:
+            name, dash, verb = program.partition("-")
+            real = f"/usr/sbin/{name}-{self.backend}{dash}{verb}"
+            call = fault.partition(":")[0]
+            path = directory / program
+            path.write_text(f'#!/bin/sh\nexec strace -qq -o /dev/null -e trace={call} -e inject={fault} {real} "$@"\n')
+            path.chmod(0o755)
+            monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+
+        return struck
+
+    def test_output_that_iptables_save_could_not_write_is_refused(self, strike) -> None:
+        """iptables-save ends with status 0 then; the chains would count as gone."""
+        assert iptables.read([4])["chain"]
+        strike("iptables-save", "write:error=ENOMEM:when=1")
+        with pytest.raises(KernelError, match=r"^iptables-save printed nothing, expected the tables in "):
+            iptables.read([4])
+
+    def test_version_that_iptables_could_not_write_is_refused(self, strike) -> None:
+        assert iptables.version().backend == self.backend
+        strike("iptables", "write:error=ENOMEM:when=1")
+        with pytest.raises(KernelError, match=r"^iptables --version printed nothing, expected its version"):
+            iptables.version()
 
     def make(self, want, owned=None):
         steps = plan(iptables.read(), want, owned or {}).steps
