@@ -122,7 +122,10 @@ def _complaints(data: bytes) -> None:
     assert isinstance(set_tool.complaint(text).text, str)
     assert isinstance(rules_tool.complaint(text).line, int)
     rules_tool.run = lambda _arguments, _text=None: command.Finished(0, text, "")
-    assert isinstance(rules_tool.version().random_fully, bool)
+    try:
+        assert isinstance(rules_tool.version().random_fully, bool)
+    except EngineError:
+        assert not text.split()  # documented: iptables could not write its version
 
 
 TARGETS = {
