@@ -17,6 +17,7 @@ from support.traffic.network import GATEWAY, HOSTS, NODE
 STICKY, STICKY_UDP, STICKY_GONE = 60, 61, 62
 FLOW, STEADY, LATE, SERVING = 63, 64, 68, 69
 WEIGHTED, HASHED, UNWEIGHTED = 65, 66, 67
+LOCAL_UDP = 70
 AFFINITY = 4  # seconds
 CLIENT_IP = {"sessionAffinity": "ClientIP"}
 
@@ -41,7 +42,11 @@ def cluster(rules_cluster: Cluster) -> Cluster:
     cluster.write("weighted", service(WEIGHTED, ["p1", "p2", "p3"], annotations=wrr, weights={"p1": "3", "p3": "0"}))
     cluster.write("hashed", service(HASHED, ["p1", "p2", "p3"], annotations={"kubenode.ipvs/scheduler": "sh"}))
     cluster.write("unweighted", service(UNWEIGHTED, ["p1", "p2"], weights={"p1": "3"}))
-    # a full sync would reset the sysctls that a test changes (`keeping`)
+    # A comparison would reset the sysctls that a test changes (`keeping`). iptables-nft tells the agent of its own change
+    # of a chain, so the first UDP node port with the policy Local, which adds a rule, is here from the start.
+    cluster.write(
+        "local-udp", service(LOCAL_UDP, pods, protocols=["udp"], node_port=30070, externalTrafficPolicy="Local")
+    )
     cluster.configure({"ipvs": {"syncPeriod": "1h"}})
     cluster.start()
     return cluster
