@@ -37,7 +37,7 @@ class NftChanges:
         converted["nft_element"] = self._elements(state.get("member", {}), _addresses(state))
         return converted
 
-    def changed(self, changes: ReadState) -> State:
+    def changed(self, changes: State) -> State:
         """Return changes in items of nftables; the value None stands for an item that is no longer desired.
 
         There are no changes of jumps: they follow from the configuration alone, whose change makes a whole state.
@@ -45,14 +45,15 @@ class NftChanges:
         Raises:
             InputError: a set or rule that kube-proxy does not have.
         """
-        converted: State = {kind: dict(items) for kind, items in changes.items() if kind not in _REPLACED}
-        sets = {name: named_set(name) for name in changes.get("set", ())}
-        by_kind: State = {
-            "nft_set": {named.key: changes["set"][name] and named.value for name, named in sets.items()},
-            "nft_element": self._elements(changes.get("member", {}), _addresses(changes)),
-            "nft_chain": _chains(changes.get("chain", {})),
-        }
-        converted.update({kind: items for kind, items in by_kind.items() if items})
+        converted: State = {kind: items for kind, items in changes.items() if kind not in _REPLACED}
+        if members := changes.get("member"):
+            converted["nft_element"] = self._elements(members, _addresses(changes))
+        if sets := changes.get("set"):
+            converted["nft_set"] = {
+                (named := named_set(name)).key: value and named.value for name, value in sets.items()
+            }
+        if chains := changes.get("chain"):
+            converted["nft_chain"] = _chains(chains)
         return converted
 
     def _elements(

@@ -25,7 +25,6 @@ from ..desired.nft_sets import NAMED_SETS, member_of
 from ..desired.nft_words import chain_name
 from ..desired.rules import CHAINS, LOCALHOST, OUT_FILTER
 from ..model import ReadState
-from ..model.ipset import MemberKey
 from ..model.ipvs import VirtualServerKey
 from ..model.nftables import Compare, Lookup, Rule
 from ..plan import Step
@@ -75,8 +74,7 @@ def hitless(steps: Sequence[Step], have: ReadState) -> list[Step]:
     whole = {step.key for step in steps if step.kind in ("set", "nft_set") and step.verb != "change"}
     inside = [step for step in steps if step.kind in _KINDS and step.key.set not in whole]
     emptied, filled = (
-        {key.set for step in inside if (step.after is None) is goes and (key := _member(step)) is not None}
-        for goes in (True, False)
+        {name for step in inside if (step.after is None) is goes and (name := _ip_set(step))} for goes in (True, False)
     )
     gone = {step.key for step in steps if step.kind == "virtual_server" and step.after is None}
     reconfigured: set[int] = set()
@@ -93,10 +91,11 @@ def hitless(steps: Sequence[Step], have: ReadState) -> list[Step]:
     return ordered(steps_in_order, moved) if moved else steps_in_order
 
 
-def _member(step: Step) -> MemberKey | None:
-    if step.kind == "member":
-        return MemberKey(*step.key)
-    return member_of(step.key) if step.kind == "nft_element" else None
+def _ip_set(step: Step) -> str:
+    """Return the IP set that gains or loses a member, or whose counterpart does; "" if there is none."""
+    if step.kind == "nft_element":
+        return _NAMES.get(step.key.set, "")
+    return str(step.key.set) if step.kind == "member" else ""
 
 
 # chains
@@ -248,14 +247,13 @@ def _mark(step: Step, names: frozenset[str] = _TRANSLATING) -> _Mark | None:
 
     ``names`` are the sets of addresses and ports that count.
     """
-    key = _member(step) if step.verb != "change" else None
-    if key is None:
+    name = _ip_set(step) if step.verb != "change" else ""
+    if name not in _BITMAPS and name not in names:
         return None
-    fam = 6 if key.set.startswith("KUBE-6-") else 4
-    if key.set in _BITMAPS:
-        return _BITMAPS[key.set], "", int(key.member), fam
-    if key.set not in names:
-        return None
+    key: Any = step.key if step.kind == "member" else member_of(step.key)
+    fam = 6 if name.startswith("KUBE-6-") else 4
+    if name in _BITMAPS:
+        return _BITMAPS[name], "", int(key.member), fam
     address, entry = key.member.split(",")[:2]
     protocol, _colon, port = entry.partition(":")
     return protocol, address, int(port), fam

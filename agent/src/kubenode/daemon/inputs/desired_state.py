@@ -240,9 +240,9 @@ class DesiredState:
         return changes, fresh
 
     def _in_nftables(self) -> NftChanges:
-        from ...engine.desired.nft_changes import NftChanges  # late: iptables as the back end does not need it
-
         if self._nft_changes is None:
+            from ...engine.desired.nft_changes import NftChanges  # late: iptables as the back end does not need it
+
             self._nft_changes = NftChanges()
         return self._nft_changes
 

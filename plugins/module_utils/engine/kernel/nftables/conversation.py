@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ...model.nftables import NftSet, SetKey
 from ...model.step import Step
@@ -21,6 +21,7 @@ from ..netlink import NETLINK_NETFILTER, NetlinkSocket
 from ..nfnetlink.protocol import TRANSACTIONS_PORT
 from .read import as_errors, generation_by
 from .transaction import open_channel
+from .write import apply
 
 
 class Conversation:
@@ -35,27 +36,24 @@ class Conversation:
 
     def generation(self) -> int:
         """Return the number of the rules' generation; errors are those of :func:`.read.generation`."""
-        with self._closed_after_errors(), as_errors():
-            if self._reader is None:
-                self._reader = NetlinkSocket(NETLINK_NETFILTER)
-            return generation_by(self._reader)
+        try:
+            with as_errors():
+                if self._reader is None:
+                    self._reader = NetlinkSocket(NETLINK_NETFILTER)
+                return generation_by(self._reader)
+        except BaseException:
+            self.close()
+            raise
 
     def apply(self, steps: Sequence[Step], keep_going: bool, types: Mapping[SetKey, NftSet] | None) -> Result:
         """Execute steps in one transaction, as :func:`.write.apply`."""
-        from .write import apply  # late, as in the package
-
-        with self._closed_after_errors():
+        try:
             if self._writer is None:
                 with as_errors():
                     self._writer = open_channel()
                     with contextlib.suppress(OSError):  # another conversation of this process has the port
                         self._writer.bind((TRANSACTIONS_PORT, 0))
             return apply(steps, keep_going, types=types, channel=self._writer)
-
-    @contextlib.contextmanager
-    def _closed_after_errors(self) -> Iterator[None]:
-        try:
-            yield
         except BaseException:
             self.close()
             raise

@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ from .sets import encode_set
 
 _MOST_BYTES = 48 * 1024  # of elements in a message; an attribute has 64 KiB at most
 _HEADER_BYTES = 16 + 4  # of netlink and nfnetlink
+_REMEMBERED = 64  # names of sets; the agent has 34
 
 
 class Message(NamedTuple):
@@ -83,29 +85,26 @@ def compose(steps: Sequence[Step], types: Mapping[SetKey, NftSet]) -> list[Messa
     for step in steps:
         by_kind[step.kind].append(step)
     tables, sets, elements, chains = by_kind.values()
-    gone = {step.key for step in tables if step.after is None}
-    sets = [step for step in sets if step.after is not None or step.key.table not in gone]
-    chains = [step for step in chains if step.after is not None or step.key.table not in gone]
-    renewed = {step.key for step in sets if step.before is not None}
-    rehung = [step for step in chains if step.before is not None and _hook(step.before) != _hook(step.after)]
-    emptied = [
-        step
-        for step in elements
-        if step.after is None and step.key.set not in renewed and step.key.set.table not in gone
-    ]
     filled = [step for step in elements if step.after is not None]
-    types = {**types, **{step.key: step.after for step in sets if step.after is not None}}
+    emptied = [step for step in elements if step.after is None]
     if len(elements) == len(steps):  # as for a changed endpoint, which must be fast
         return [
             *_element_messages(DELSETELEM, 0, emptied, types),
             *_element_messages(NEWSETELEM, NLM_F_CREATE, filled, types),
         ]
+    gone = {step.key for step in tables if step.after is None}
+    sets = [step for step in sets if step.after is not None or step.key.table not in gone]
+    chains = [step for step in chains if step.after is not None or step.key.table not in gone]
+    renewed = {step.key for step in sets if step.before is not None}
+    rehung = [step for step in chains if step.before is not None and _hook(step.before) != _hook(step.after)]
+    emptied = [step for step in emptied if step.key.set not in renewed and step.key.set.table not in gone]
+    types = {**types, **{step.key: step.after for step in sets if step.after is not None}}
     return [
         *_each(NEWTABLE, NLM_F_CREATE, [step for step in tables if step.after is not None], _table),
         *_each(DELRULE, 0, [step for step in chains if step.before is not None], _flush),
         *_element_messages(DELSETELEM, 0, emptied, types),
         *_each(DELCHAIN, 0, rehung, lambda step: encode_chain(step.key)),
-        *_each(DELSET, 0, [step for step in sets if step.before is not None], _set_name),
+        *_each(DELSET, 0, [step for step in sets if step.before is not None], lambda step: _set_name(step.key)),
         *_set_messages([step for step in sets if step.after is not None]),
         *_each(
             NEWCHAIN,
@@ -150,10 +149,9 @@ def _table(step: Step) -> bytes:
     return encode_table(step.key, step.after)
 
 
-def _set_name(step: Step) -> bytes:
-    return string_attribute(SET_ELEM_LIST_TABLE, step.key.table.name) + string_attribute(
-        SET_ELEM_LIST_SET, step.key.name
-    )
+@lru_cache(_REMEMBERED)
+def _set_name(key: SetKey) -> bytes:
+    return string_attribute(SET_ELEM_LIST_TABLE, key.table.name) + string_attribute(SET_ELEM_LIST_SET, key.name)
 
 
 def _flush(step: Step) -> bytes:
@@ -175,14 +173,14 @@ def _rule_messages(steps: Iterable[Step]) -> Iterator[Message]:
 
 
 def _element_messages(
-    command: int, flags: int, steps: Iterable[Step], types: dict[SetKey, NftSet]
+    command: int, flags: int, steps: Iterable[Step], types: Mapping[SetKey, NftSet]
 ) -> Iterator[Message]:
     """Yield messages with the elements of one set each, as many as fit."""
     by_set: dict[SetKey, list[Step]] = {}
     for step in steps:
         by_set.setdefault(step.key.set, []).append(step)
     for key, members in by_set.items():
-        name = string_attribute(SET_ELEM_LIST_TABLE, key.table.name) + string_attribute(SET_ELEM_LIST_SET, key.name)
+        name = _set_name(key)
         begin = _HEADER_BYTES + len(name) + 4
         done = 0
         for packed, offsets in _parts(members, types.get(key), begin):
