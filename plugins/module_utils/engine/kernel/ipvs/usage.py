@@ -35,7 +35,6 @@ _REAL = "  -> "
 _FEW = 64  # virtual servers
 _READ_BY_A_REQUEST = 10  # virtual servers of the file that are read in the time of a request
 _ESTIMATION = "/proc/sys/net/ipv4/vs/run_estimation"  # since Linux 6.2; "0": counters do not change
-_NO_SERVER = VirtualServerKey("", "", 0, proc.UNKNOWN_FAMILY)
 
 
 class RealServerUse(NamedTuple):
@@ -52,7 +51,7 @@ class UsageReader:
     def __init__(self) -> None:
         # Virtual server, bytes of its counters, and the counters, by the bytes of the attributes of its key
         self._counters: dict[bytes, tuple[VirtualServerKey, bytes, Traffic]] = {}
-        self._shown: dict[tuple[str, str], VirtualServerKey] = {}  # by protocol and endpoint in the file
+        self._shown: dict[str, VirtualServerKey] = {}  # by its line in the file
         self._addresses = proc.Addresses()
 
     def counters(self) -> dict[VirtualServerKey, Traffic]:
@@ -102,27 +101,30 @@ class UsageReader:
                 if active:
                     found[real.server] = found.get(real.server, 0) + active
             return found
-        shown: dict[tuple[str, str], VirtualServerKey] = {}
-        server = _NO_SERVER
+        shown: dict[str, VirtualServerKey] = {}
+        record = ""  # the line of the virtual server
         with connect(), decoding(f"{dump.TABLE} in {proc.PATH}"):
             for number, piece in enumerate(proc.pieces()):
                 lines = piece.split("\n")
                 for line in lines[0 if number else proc.HEADER_LINES :]:
+                    text = line[_ACTIVE]
+                    if text == _NONE_ACTIVE:
+                        continue  # nearly all of a large table
                     if line.startswith(_REAL):
-                        text = line[_ACTIVE]
-                        if text != _NONE_ACTIVE:
-                            key = _with_family(server, "[" in line)
-                            found[key] = found.get(key, 0) + int(text)
+                        server = shown.get(record) or shown.setdefault(record, self._server(record))
+                        key = _with_family(server, "[" in line)
+                        found[key] = found.get(key, 0) + int(text)
                     elif line:
-                        protocol, endpoint = line.split(None, 2)[:2]
-                        server = self._server(protocol, endpoint)
-                        shown[protocol, endpoint] = server
+                        record = line
         self._shown = shown
         return found
 
-    def _server(self, protocol: str, endpoint: str) -> VirtualServerKey:
-        known = self._shown.get((protocol, endpoint))
-        return known or proc.virtual_server(protocol, endpoint, self._addresses)
+    def _server(self, record: str) -> VirtualServerKey:
+        known = self._shown.get(record)
+        if known is not None:
+            return known
+        protocol, endpoint = record.split(None, 2)[:2]
+        return proc.virtual_server(protocol, endpoint, self._addresses)
 
 
 def real_server_use() -> dict[VirtualServerKey, dict[RealServerKey, RealServerUse]]:
