@@ -42,8 +42,8 @@ def cluster(rules_cluster: Cluster) -> Cluster:
     cluster.write("weighted", service(WEIGHTED, ["p1", "p2", "p3"], annotations=wrr, weights={"p1": "3", "p3": "0"}))
     cluster.write("hashed", service(HASHED, ["p1", "p2", "p3"], annotations={"kubenode.ipvs/scheduler": "sh"}))
     cluster.write("unweighted", service(UNWEIGHTED, ["p1", "p2"], weights={"p1": "3"}))
-    # A comparison would reset the sysctls that a test changes (`keeping`). With iptables-nft, the agent's own change of a
-    # chain causes one, so the first UDP node port with the policy Local, which adds a rule, is here from the start.
+    # A comparison would reset the sysctls that a test changes (`keeping`). With iptables-nft, the agent's own change
+    # of a chain causes one. So the first UDP node port with the policy Local, which adds a rule, is here before.
     cluster.write(
         "local-udp", service(LOCAL_UDP, pods, protocols=["udp"], node_port=30070, externalTrafficPolicy="Local")
     )
