@@ -142,15 +142,20 @@ class Answer(NamedTuple):
 
 
 class Talk:
-    """One client socket: a connection, or for UDP one source port."""
+    """One client socket: a connection, or for UDP one source port.
 
-    def __init__(self, namespace: str, target: Target, *, timeout: float = ANSWER, source: str = "") -> None:
+    ``source`` and ``port`` are the client's own ("", 0: the kernel chooses).
+    """
+
+    def __init__(
+        self, namespace: str, target: Target, *, timeout: float = ANSWER, source: str = "", port: int = 0
+    ) -> None:
         with inside(namespace):
             self.socket = socket.socket(FAMILIES[target.family], *_KINDS[target.protocol])
         self.socket.settimeout(timeout)
         try:
-            if source:
-                self.socket.bind((source, 0))
+            if source or port:
+                self.socket.bind((source, port))
             self.socket.connect(target[:2])
         except OSError:
             self.socket.close()

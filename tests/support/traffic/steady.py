@@ -3,17 +3,26 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Continuous traffic during a test's actions.
 
-It consists of new connections, one after the other, and of one kept connection.
+It consists of new connections, one after the other, and of one kept connection. No client uses a source port twice:
+IPVS cannot tell two connections of one client port to one pod apart, and when an old connection of a port ends in IPVS,
+the kernel deletes what connection tracking knows of a later one (ip_vs_conn_drop_conntrack), whoever balances it.
 """
 
 from __future__ import annotations
 
+import errno
+import itertools
 import threading
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..processes.namespace import inside
 from ..waiting import eventually
 from .conversation import Talk, Target
+
+# of each namespace; the kernel remembers a connection for up to two minutes
+_SOURCE_PORTS: defaultdict[str, Iterator[int]] = defaultdict(lambda: itertools.cycle(range(2048, 65536)))
 
 
 class Steady:
@@ -29,7 +38,7 @@ class Steady:
         self.failures: list[str] = []
         self.clients: set[str] = set()
         self._namespace, self._target = namespace, target
-        self._kept = Talk(namespace, target)
+        self._kept = self._connect()
         self.kept_by = self._kept.say().name
         self._retransmitted = self._count()
         self._ending = threading.Event()
@@ -55,10 +64,18 @@ class Steady:
             thread.join(60)
         self._kept.close()
 
+    def _connect(self) -> Talk:
+        while True:
+            try:
+                return Talk(self._namespace, self._target, port=next(_SOURCE_PORTS[self._namespace]))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+
     def _ask(self) -> None:
         while not self._ending.wait(0.005):
             try:
-                talk = Talk(self._namespace, self._target)
+                talk = self._connect()
                 self.clients.add(talk.say().client)
                 talk.abort()
                 self.requests += 1
