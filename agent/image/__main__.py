@@ -83,7 +83,7 @@ def build(architectures: Iterable[str]) -> dict[str, oci.Image]:
             name=f"{NAME}:{sbom.version()}",
             config={
                 "User": f"{tree.USER}:{tree.USER}",
-                "Env": ["PATH=/usr/local/bin:/usr/sbin:/usr/bin", "LC_ALL=C.UTF-8"],
+                "Env": ["PATH=/usr/local/bin:/usr/sbin:/usr/bin", "LC_ALL=C.UTF-8", "MALLOC_ARENA_MAX=1"],
                 "Entrypoint": [f"/{tree.ENTRY}"],
                 "Cmd": ["run"],
                 "WorkingDir": "/",

@@ -168,6 +168,7 @@ class AgentProcess:
             **os.environ,
             "PYTHONPATH": str(ROOT / "agent/src"),
             "PYTHONPYCACHEPREFIX": str(ROOT / ".cache/pycache"),
+            "MALLOC_ARENA_MAX": "1",  # as in the unit and in the image
         }
 
 
