@@ -28,15 +28,16 @@ from support.processes.namespace import fresh, sh
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "nf_conntrack_netlink", "ip_set", "xt_set", "dummy", "br_netfilter")
 SERVICES = 40
 SEED = 20261121
-# Services that change each second, as far as the machine can; each is two to four objects. At 60 a second, the heap
-# takes an hour to come near its limit (38.3 MiB after ten minutes, 41.6 after 75 and after 100; tracemalloc shows no
-# growth of what Python holds). At this rate, it does so in minutes: 40.4 MiB after ten, 41.6 after 74.
-RATE = 400
+# Services that change each second, as far as the machine can; each is two to four objects.
+RATE = 300
 DISTURBED = 2.0  # seconds between two disturbances
 # a run of at least LONG seconds may grow by GROWTH, as a fraction of its value after SETTLED seconds
 LONG = 1200
 SETTLED = 600
 GROWTH = 0.02
+# Python takes memory in arenas, of 2.6 % of this process each, and the highest moment decides how many. So the hardest
+# moments come first: in the first eight minutes, the agent is stopped once a minute while Services change.
+PILING, BETWEEN_PILES, PILE = 480, 60.0, 2000
 PATIENCE = 300  # seconds that the agent may take to converge, however busy the machine is
 ROUNDS, CHANGES = 9, 100  # of the short run: rounds, and Services that change in each
 SHORT_GROWTH = 0.04  # in a shorter run, from its second third to its last
@@ -157,6 +158,14 @@ class Churn:
             self.living[slot] = max(self.living) + 1
         self.source.put(self.living[slot], chance.sample(range(1, 20), chance.randint(0, 8)))
 
+    def pile_up(self) -> None:
+        """Change Services while the agent's process is stopped, so that it has more to do at once than ever after."""
+        agent = self.source.agent
+        agent.kill(signal.SIGSTOP)
+        for _change in range(PILE):
+            self.change()
+        agent.kill(signal.SIGCONT)
+
     def disturb(self) -> None:
         """Do one of the disturbances in an agent's life, each as often as the others."""
         source, number = self.source, self._disturbances
@@ -209,12 +218,15 @@ class Samples:
 
 def churn_for(seconds: int, churn: Churn, samples: Samples) -> None:
     """Change Services at a steady rate, and disturb agent and kernel; print the figures once a minute."""
-    begun = due = disturbed = shown = time.monotonic()
+    begun = due = disturbed = shown = piled = time.monotonic()
     while (now := time.monotonic()) - begun < seconds:
         churn.change()
         if now - disturbed > DISTURBED:
             disturbed = now
             churn.disturb()
+        if seconds >= LONG and now - begun < PILING and now - piled > BETWEEN_PILES:
+            piled = now
+            churn.pile_up()
         log = churn.source.agent.log
         assert churn.source.agent.process.poll() is None, log.read_text()[-4000:]
         if log.stat().st_size > 10_000_000:

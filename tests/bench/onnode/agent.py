@@ -83,7 +83,7 @@ class Agent:
             began = time.perf_counter()
             self.process = subprocess.Popen(
                 [*KUBENODE, "run", "--config", str(self.config), "--manifests", str(self.manifests)],
-                env={"NOTIFY_SOCKET": str(address)},
+                env={"NOTIFY_SOCKET": str(address), "MALLOC_ARENA_MAX": "1"},
                 stdout=log,
                 stderr=log,
             )

@@ -47,7 +47,9 @@ class Proxy:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, open(WORK / "log", "wb") as log:
             manager.bind(str(address))
             manager.settimeout(PATIENCE)
-            environment = {"PATH": os.environ["PATH"]} | ({"NOTIFY_SOCKET": str(address)} if self._notifies else {})
+            environment = {"PATH": os.environ["PATH"], "MALLOC_ARENA_MAX": "1"}  # as the agent's unit; Go ignores it
+            if self._notifies:
+                environment["NOTIFY_SOCKET"] = str(address)
             began = time.perf_counter()
             self._process = subprocess.Popen(self._command, env=environment, stdout=log, stderr=log)
             if not self._notifies:
