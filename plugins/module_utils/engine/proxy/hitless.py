@@ -87,7 +87,8 @@ def hitless(steps: Sequence[Step], have: ReadState) -> list[Step]:
         else:
             steps_in_order.append(step)
     _sets_in_order(inside, moved)
-    _translations(steps_in_order, inside, have, reconfigured, moved)
+    marks = {mark for step in (_gained_or_lost(steps) if whole else inside) if (mark := _mark(step)) is not None}
+    _translations(steps_in_order, inside, have, (marks, reconfigured), moved)
     return ordered(steps_in_order, moved) if moved else steps_in_order
 
 
@@ -96,6 +97,15 @@ def _ip_set(step: Step) -> str:
     if step.kind == "nft_element":
         return _NAMES.get(step.key.set, "")
     return str(step.key.set) if step.kind == "member" else ""
+
+
+def _gained_or_lost(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps of members and elements, except those that carry a member from one back end to the other."""
+    of_members = [
+        (step, step.key if step.kind == "member" else member_of(step.key)) for step in steps if step.kind in _KINDS
+    ]
+    gained, lost = ({key for step, key in of_members if (step.after is None) is goes} for goes in (False, True))
+    return [step for step, key in of_members if not (key in gained and key in lost)]
 
 
 # chains
@@ -201,11 +211,14 @@ def _translations(
     steps: Sequence[Step],
     members: Sequence[Step],
     have: ReadState,
-    reconfigured: set[int],
+    changing: tuple[set[_Mark], set[int]],
     moved: dict[Step, float],
 ) -> None:
-    """Change the translation of a virtual server after real servers have left it, and before others come."""
-    marks = {mark: None for step in members if (mark := _mark(step)) is not None}
+    """Change the translation of a virtual server after real servers have left it, and before others come.
+
+    ``changing`` are the marks of the virtual servers, and the families of which all change.
+    """
+    marks, reconfigured = changing
     if not marks and not reconfigured:
         return
     replaced = {step.key for step in steps if step.kind == "virtual_server" and step.verb != "change"}
@@ -213,7 +226,7 @@ def _translations(
     for step in steps:
         if step.kind == "real_server" and _leaves(step):
             leaving.setdefault(step.key.server, []).append(step)
-    translated = {server for server in leaving if server not in replaced and marks.keys() & _marks(server)}
+    translated = {server for server in leaving if server not in replaced and marks & _marks(server)}
     translated |= {server for server in leaving if server.family in reconfigured}
     for server in translated:
         moved.update((step, place("set", "create") - 0.5) for step in leaving[server])

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.clusters import objects
 from support.walks.exceptions import EXCEPTIONS, exception_of
@@ -44,6 +44,7 @@ def test_changes_are_hitless_at_every_step(pytestconfig: pytest.Config) -> None:
         st.integers(1, 2),
         st.lists(st.tuples(st.sampled_from(sorted(CHANGES)), st.integers(0, 2)), min_size=1, max_size=3),
     )
+    @example(1, 2, [("add_endpoints", 0), ("change_policy", 0), ("switch_backend", 0)])
     def judge(seed: int, services: int, changes: list[tuple[str, int]]) -> None:
         hold(changed(seed, services, changes))
 
