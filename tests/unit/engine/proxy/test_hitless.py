@@ -25,6 +25,7 @@ from support.walks.world import CHANGES, CLUSTER_CIDRS, NODE, POD_NETS, World
 
 PAGE = Path(__file__).parents[4] / "docs/explanation/hitless.md"
 SEEDS = st.integers(0, 2**32)
+WALKS = 32  # without --walks
 
 
 def hold(violations: list[Violation]) -> None:
@@ -33,8 +34,9 @@ def hold(violations: list[Violation]) -> None:
 
 
 def walks(pytestconfig: pytest.Config, share: float) -> Any:
-    number = max(1, round(pytestconfig.getoption("--walks") * share))
-    return settings(max_examples=number, database=None)
+    """Return the settings: the same walks each time, or with ``--walks`` others, which meet what these do not."""
+    number = pytestconfig.getoption("--walks")
+    return settings(max_examples=max(1, round((number or WALKS) * share)), database=None, derandomize=number is None)
 
 
 def test_changes_are_hitless_at_every_step(pytestconfig: pytest.Config) -> None:
