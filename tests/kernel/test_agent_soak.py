@@ -36,7 +36,7 @@ LONG = 1200
 SETTLED = 600
 GROWTH = 0.02
 # Python takes memory in arenas, of 2.6 % of this process each, and the highest moment decides how many. So the hardest
-# moments come first: in the first eight minutes, the agent is stopped once a minute while Services change.
+# moments come first: for PILING seconds, the agent is stopped every BETWEEN_PILES seconds while PILE Services change.
 PILING, BETWEEN_PILES, PILE = 480, 60.0, 2000
 PATIENCE = 300  # seconds that the agent may take to converge, however busy the machine is
 ROUNDS, CHANGES = 9, 100  # of the short run: rounds, and Services that change in each
@@ -162,9 +162,11 @@ class Churn:
         """Change Services while the agent's process is stopped, so that it has more to do at once than ever after."""
         agent = self.source.agent
         agent.kill(signal.SIGSTOP)
-        for _change in range(PILE):
-            self.change()
-        agent.kill(signal.SIGCONT)
+        try:
+            for _change in range(PILE):
+                self.change()
+        finally:
+            agent.kill(signal.SIGCONT)
 
     def disturb(self) -> None:
         """Do one of the disturbances in an agent's life, each as often as the others."""

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Continuous traffic during a test's actions.
 
-It consists of new connections, one after the other, and of one kept connection. No client uses a source port twice:
-IPVS cannot tell two connections of one client port to one pod apart, and when an old connection of a port ends in IPVS,
-the kernel deletes what connection tracking knows of a later one (ip_vs_conn_drop_conntrack), whoever balances it.
+It consists of new connections, one after the other, and of one kept connection. No client uses a source port again
+soon: IPVS cannot tell two connections of one client port to one pod apart. And when IPVS forgets an old connection, the
+kernel deletes the connection tracking entry of a later one with the same ports (ip_vs_conn_drop_conntrack), even if
+kube-proxy's rules balance that.
 """
 
 from __future__ import annotations
