@@ -7,8 +7,8 @@ The table of :mod:`..plan.order` knows kinds only. Here, four kinds of steps get
 
 - A rule on a set that loses its members stays until the virtual servers that need it are gone. A chain that gets other
   rules at the same time changes twice.
-- Where the translation of a virtual server changes, its leaving real servers leave before, and new ones come after: a
-  real server of another node that sees the client's own address may answer past this node.
+- Where the translation or the source ranges of a virtual server change, its leaving real servers leave before, and new
+  ones come after: a real server of another node that sees the client's own address may answer past this node.
 - The source ranges of a load balancer are complete before the member that makes them count, and as long as it is there.
 
 ``docs/explanation/hitless.md`` describes what is left; ``tests/unit/engine/proxy/test_hitless.py`` walks every state.
@@ -73,9 +73,10 @@ def hitless(steps: Sequence[Step], have: ReadState) -> list[Step]:
     steps_in_order: list[Step] = []
     whole = {step.key for step in steps if step.kind in ("set", "nft_set") and step.verb != "change"}
     inside = [step for step in steps if step.kind in _KINDS and step.key.set not in whole]
-    emptied, filled = (
+    losing, getting = (
         {name for step in inside if (step.after is None) is goes and (name := _ip_set(step))} for goes in (True, False)
     )
+    emptied, filled = losing - getting, getting - losing  # if a set does both, only settings change its rules
     gone = {step.key for step in steps if step.kind == "virtual_server" and step.after is None}
     reconfigured: set[int] = set()
     for step in steps:
@@ -87,8 +88,7 @@ def hitless(steps: Sequence[Step], have: ReadState) -> list[Step]:
         else:
             steps_in_order.append(step)
     _sets_in_order(inside, moved)
-    marks = {mark for step in (_gained_or_lost(steps) if whole else inside) if (mark := _mark(step)) is not None}
-    _translations(steps_in_order, inside, have, (marks, reconfigured), moved)
+    _translations(steps_in_order, inside, have, (reconfigured, _switched(steps)), moved)
     return ordered(steps_in_order, moved) if moved else steps_in_order
 
 
@@ -99,13 +99,20 @@ def _ip_set(step: Step) -> str:
     return str(step.key.set) if step.kind == "member" else ""
 
 
-def _gained_or_lost(steps: Sequence[Step]) -> list[Step]:
-    """Return the steps of members and elements, except those that carry a member from one back end to the other."""
-    of_members = [
-        (step, step.key if step.kind == "member" else member_of(step.key)) for step in steps if step.kind in _KINDS
-    ]
-    gained, lost = ({key for step, key in of_members if (step.after is None) is goes} for goes in (False, True))
-    return [step for step, key in of_members if not (key in gained and key in lost)]
+def _switched(steps: Sequence[Step]) -> set[int]:
+    """Return the families whose rules move from one rules back end to the other."""
+    of_nftables = {_family(step): step.after is None for step in steps if step.kind == "nft_table"}
+    return {
+        step.key.family
+        for step in steps
+        if step.kind == "chain" and of_nftables.get(step.key.family) is (step.before is None)
+    }
+
+
+def _family(step: Step) -> int:
+    """Return the address family of a step about tables or chains of nftables."""
+    table = step.key if step.kind == "nft_table" else step.key.table
+    return 6 if table.family == "ip6" else 4
 
 
 # chains
@@ -119,7 +126,7 @@ class _ChainChange:
         self.is_nft = step.kind == "nft_chain"
         self.before, self.after = (step.before.rules, step.after.rules) if self.is_nft else (step.before, step.after)
         self.name = step.key.name if self.is_nft else step.key.chain
-        self.family = (6 if step.key.table.family == "ip6" else 4) if self.is_nft else step.key.family
+        self.family = _family(step) if self.is_nft else step.key.family
         self.leaving = [rule for rule in self.before if rule not in self.after]
         self.coming = [rule for rule in self.after if rule not in self.before]
 
@@ -211,27 +218,32 @@ def _translations(
     steps: Sequence[Step],
     members: Sequence[Step],
     have: ReadState,
-    changing: tuple[set[_Mark], set[int]],
+    changing: tuple[set[int], set[int]],
     moved: dict[Step, float],
 ) -> None:
-    """Change the translation of a virtual server after real servers have left it, and before others come.
+    """Change translation and source ranges of a virtual server after real servers left it, and before others come.
 
-    ``changing`` are the marks of the virtual servers, and the families of which all change.
+    ``changing`` are the families whose settings change, and those that switch the rules back end.
     """
-    marks, reconfigured = changing
-    if not marks and not reconfigured:
+    reconfigured, switched = changing
+    marks = {mark for step in members if (mark := _mark(step) or _mark(step, _RANGES))}
+    if not marks and not reconfigured and not switched:
         return
     replaced = {step.key for step in steps if step.kind == "virtual_server" and step.verb != "change"}
+    real_servers = [step for step in steps if step.kind == "real_server"]
     leaving: dict[VirtualServerKey, list[Step]] = {}
-    for step in steps:
-        if step.kind == "real_server" and _leaves(step):
+    for step in real_servers:
+        if _leaves(step):
             leaving.setdefault(step.key.server, []).append(step)
-    translated = {server for server in leaving if server not in replaced and marks & _marks(server)}
-    translated |= {server for server in leaving if server.family in reconfigured}
-    for server in translated:
+    first = {server for server in leaving if server.family in reconfigured | switched}
+    first |= {server for server in leaving if server not in replaced and marks & _marks(server)}
+    for server in first:
         moved.update((step, place("set", "create") - 0.5) for step in leaving[server])
     existing = {key for key in have.get("virtual_server", {}) if key not in replaced}
     wanted = {mark for server in existing for mark in _marks(server)}
+    for step in real_servers:  # of a switch, they come after the rules of the old back end, which translate until then
+        if _comes(step) and step.key.server.family in switched and step.key.server in existing:
+            moved[step] = place("set", "delete") + 0.5
     for step in members:
         if step.kind != "member":
             if _mark(step) in wanted and step.after is None:
@@ -253,6 +265,11 @@ def _turn(step: Step) -> float:
 def _leaves(step: Step) -> bool:
     """Tell whether a real server gets no new connections after a step."""
     return bool(step.before and step.before.weight and not (step.after and step.after.weight))
+
+
+def _comes(step: Step) -> bool:
+    """Tell whether a real server gets new connections from a step on."""
+    return bool(step.after and step.after.weight and not (step.before and step.before.weight))
 
 
 def _mark(step: Step, names: frozenset[str] = _TRANSLATING) -> _Mark | None:

@@ -47,6 +47,12 @@ def test_changes_are_hitless_at_every_step(pytestconfig: pytest.Config) -> None:
         st.lists(st.tuples(st.sampled_from(sorted(CHANGES)), st.integers(0, 2)), min_size=1, max_size=3),
     )
     @example(1, 2, [("add_endpoints", 0), ("change_policy", 0), ("switch_backend", 0)])
+    @example(57, 1, [("add_endpoints", 0), ("change_settings", 2), ("switch_backend", 0)])
+    @example(4100832520, 2, [("change_settings", 2), ("add_endpoints", 1), ("switch_backend", 1)])
+    @example(16, 1, [("replace_service", 0), ("change_settings", 1)])
+    @example(131912688, 2, [("change_ranges", 0), ("replace_service", 0)])
+    @example(75, 2, [("replace_service", 0), ("change_ranges", 0)])
+    @example(63, 1, [("change_ranges", 0), ("change_endpoint", 0)])
     def judge(seed: int, services: int, changes: list[tuple[str, int]]) -> None:
         hold(changed(seed, services, changes))
 
@@ -164,6 +170,11 @@ def _switch(example: Example) -> None:
     example.world.backend = {"iptables": "nftables", "nftables": "iptables"}[example.world.backend]
 
 
+def _settings_and_switch(example: Example) -> None:
+    _settings(example)
+    _switch(example)
+
+
 CASES: dict[str, tuple[dict[str, Any], Callable[[Example], None]]] = {
     "an endpoint comes": ({}, _with(pods=((1, 1), (1, 2), (2, 1)))),
     "an endpoint goes": ({}, _with(pods=((1, 1),))),
@@ -201,6 +212,10 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[Example], None]]] = {
         {"loadBalancerSourceRanges": ["10.99.0.0/16"], "ingress": ["198.51.100.1"]},
         _with(loadBalancerSourceRanges=["203.0.113.7/32"], externalTrafficPolicy="Local"),
     ),
+    "source ranges and all endpoints change": (
+        {"loadBalancerSourceRanges": ["192.0.2.0/24"]},
+        _with(loadBalancerSourceRanges=["203.0.113.7/32"], pods=((1, 2),)),
+    ),
     "a restricted Service goes": ({"loadBalancerSourceRanges": ["192.0.2.0/24"]}, _remove),
     "an external IP becomes a load balancer address": (
         {"externalTrafficPolicy": "Local", "externalIPs": ["203.0.113.1"]},
@@ -211,6 +226,7 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[Example], None]]] = {
         _with(externalTrafficPolicy="Local", externalIPs=["203.0.113.1"], ingress=[]),
     ),
     "settings and endpoints change": ({}, _settings),
+    "settings, endpoints and the rules back end change": ({}, _settings_and_switch),
     "the scheduler is mh and an endpoint goes": (
         {"annotations": {"kubenode.ipvs/scheduler": "mh"}},
         _with(pods=((1, 1),)),
