@@ -245,11 +245,13 @@ def _translations(
         if _comes(step) and step.key.server.family in switched and step.key.server in existing:
             moved[step] = place("set", "delete") + 0.5
     for step in members:
-        if step.kind != "member":
-            if _mark(step) in wanted and step.after is None:
-                moved[step] = place("nft_element", "change") + 0.5
-        elif _mark(step) in wanted or (step.after is None and _mark(step, _RANGES) in wanted):
+        is_gone = step.after is None
+        if _mark(step) not in wanted and not (is_gone and _mark(step, _RANGES) in wanted):
+            continue
+        if step.kind == "member":
             moved[step] = place("jump", "change") + _turn(step)
+        elif is_gone:
+            moved[step] = place("nft_element", "change") + 0.5
 
 
 def _turn(step: Step) -> float:

@@ -53,6 +53,7 @@ def test_changes_are_hitless_at_every_step(pytestconfig: pytest.Config) -> None:
     @example(131912688, 2, [("change_ranges", 0), ("replace_service", 0)])
     @example(75, 2, [("replace_service", 0), ("change_ranges", 0)])
     @example(63, 1, [("change_ranges", 0), ("change_endpoint", 0)])
+    @example(65612568, 1, [("change_ranges", 0), ("add_endpoints", 0)])
     def judge(seed: int, services: int, changes: list[tuple[str, int]]) -> None:
         hold(changed(seed, services, changes))
 
@@ -215,6 +216,10 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[Example], None]]] = {
     "source ranges and all endpoints change": (
         {"loadBalancerSourceRanges": ["192.0.2.0/24"]},
         _with(loadBalancerSourceRanges=["203.0.113.7/32"], pods=((1, 2),)),
+    ),
+    "source ranges change and the first endpoint comes": (
+        {"loadBalancerSourceRanges": ["192.0.2.9/32"], "pods": ()},
+        _with(loadBalancerSourceRanges=["203.0.113.7/32"], pods=((2, 1),)),
     ),
     "a restricted Service goes": ({"loadBalancerSourceRanges": ["192.0.2.0/24"]}, _remove),
     "an external IP becomes a load balancer address": (
