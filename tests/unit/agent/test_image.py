@@ -94,6 +94,13 @@ def test_image_is_small_and_runs_as_its_own_user(built: dict[str, Path], archive
     assert not [name for name, (info, _data) in entries.items() if info.mode & 0o6000]
 
 
+def test_agent_has_the_environment_of_the_unit(archive: Archive) -> None:
+    unit = (ROOT / "roles/agent/templates/kubenode-agent.service.j2").read_text()
+    settings = set(re.findall(r"^Environment=(?!HOME=)(\S+)$", unit, re.MULTILINE))
+    assert settings
+    assert settings <= set(archive.config["config"]["Env"])
+
+
 def test_only_python_permits_two_capabilities(archive: Archive) -> None:
     capable = {
         name: info.pax_headers["SCHILY.xattr.security.capability"].encode()
