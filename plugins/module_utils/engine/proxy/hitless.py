@@ -88,7 +88,7 @@ def hitless(steps: Sequence[Step], have: ReadState) -> list[Step]:
         else:
             steps_in_order.append(step)
     _sets_in_order(inside, moved)
-    _translations(steps_in_order, inside, have, (reconfigured, _switched(steps)), moved)
+    _translations(steps_in_order, inside, have, reconfigured, _switched(steps), moved)
     return ordered(steps_in_order, moved) if moved else steps_in_order
 
 
@@ -218,14 +218,14 @@ def _translations(
     steps: Sequence[Step],
     members: Sequence[Step],
     have: ReadState,
-    changing: tuple[set[int], set[int]],
+    reconfigured: set[int],
+    switched: set[int],
     moved: dict[Step, float],
 ) -> None:
     """Change translation and source ranges of a virtual server after real servers left it, and before others come.
 
-    ``changing`` are the families whose settings change, and those that switch the rules back end.
+    ``reconfigured`` are the families whose settings change, ``switched`` those that get the other rules back end.
     """
-    reconfigured, switched = changing
     marks = {mark for step in members if (mark := _mark(step) or _mark(step, _RANGES))}
     if not marks and not reconfigured and not switched:
         return
