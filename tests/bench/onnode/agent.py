@@ -21,8 +21,11 @@ import sys
 import time
 from pathlib import Path
 
-from engine.kernel.ipvs import connect, dump
+from engine.kernel.ipvs import connect
+from engine.kernel.ipvs.attributes import Command
+from engine.kernel.ipvs.codec import pack_server
 from engine.model.ipvs import VirtualServerKey
+from engine.model.net import pack
 from objects import as_list, cluster, endpoint
 from removed_servers import forget
 
@@ -136,8 +139,8 @@ class Agent:
         """Add an endpoint to one service; return the seconds until the kernel has its real server.
 
         The kernel is asked at random moments. At regular ones, an instant that is a little later can be seen a whole
-        pause later. Asking takes the agent's only processor. So it begins after half of the quickest time so far, and
-        the pauses are short.
+        pause later. Asking takes the agent's only processor. So it begins after half of the quickest time so far, the
+        pauses are short, and the answer is not decoded.
         """
         port = self.changing["Service"]["spec"]["ports"][0]
         server = VirtualServerKey(
@@ -145,11 +148,13 @@ class Agent:
         )
         added = endpoint(pod)
         self.changing["EndpointSlice"]["endpoints"].append(added)
+        address = pack(added["addresses"][0]).ljust(16, b"\0")  # as the kernel writes it
         with connect() as kernel:
+            real_servers = kernel.message(Command.GET_DEST, 0, pack_server(server))
             began = time.perf_counter()
             self.write_changing()
             time.sleep((self.quickest or 0) / 2)
-            while not any(key.address == added["addresses"][0] for key in dump.reals(kernel, [server])):
+            while not any(address in payload for payload in kernel.dump(real_servers)):
                 if time.perf_counter() - began > PATIENCE:
                     sys.exit(f"the real server {added['addresses'][0]} never came")
                 time.sleep(random.uniform(0, (self.quickest or 0.01) / 5))
