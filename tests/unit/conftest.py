@@ -15,5 +15,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--walks",
         type=int,
         metavar="N",
-        help="through how many random plans test_hitless.py walks (the same 32 each time)",
+        help="through how many random plans test_hitless.py walks (without it, some thirty, the same each time)",
     )

@@ -25,7 +25,7 @@ from support.walks.world import CHANGES, CLUSTER_CIDRS, NODE, POD_NETS, World
 
 PAGE = Path(__file__).parents[4] / "docs/explanation/hitless.md"
 SEEDS = st.integers(0, 2**32)
-WALKS = 32  # without --walks
+WALKS = 32  # without --walks; docs and --help say "some thirty"
 
 
 def hold(violations: list[Violation]) -> None:
