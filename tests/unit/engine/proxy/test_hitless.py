@@ -248,6 +248,11 @@ def test_change_of_one_service_is_hitless(case: str, backend: str, drains: bool)
 
 
 @pytest.mark.parametrize("backend", ["iptables", "nftables"])
+def test_replacing_all_endpoints_refuses_no_flow(backend: str) -> None:
+    assert Example(backend).walk(_with(pods=((1, 3), (2, 3)))) == []
+
+
+@pytest.mark.parametrize("backend", ["iptables", "nftables"])
 @pytest.mark.parametrize("mode", ["ipvs", "iptables"])
 def test_takeover_of_source_ranges_is_hitless(mode: str, backend: str) -> None:
     example = Example(backend, loadBalancerSourceRanges=["192.0.2.0/24"])
