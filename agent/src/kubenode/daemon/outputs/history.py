@@ -40,6 +40,7 @@ from .history_writer import HistoryWriter, Snapshot
 
 _MOST_ITEMS = 10_000  # of one record; a larger change has several
 _MOST_STEPS = 5_000  # of a pass
+_FEW_ITEMS = 1_000  # of a change whose pass ends before its record could be on the disk
 _MOST_OBJECTS = 20  # named as the cause of a change
 _MOST_SERVICES = 200
 _MOST_PROBLEMS = 1_000  # of one record
@@ -151,6 +152,8 @@ class HistoryRecorder(PassSubscriber):
         for at in range(0, max(1, len(items)) if items or names else 0, _MOST_ITEMS):
             self._wanted = items[at : at + _MOST_ITEMS]
             self._writer.put(moment, partial(_spelled_change, self._wanted, names if at == 0 else (), cause))
+        if len(items) > _FEW_ITEMS:  # else the writer would compete with the pass for the interpreter
+            self._writer.wake()
         self._forget_objects()
 
     def _forget_objects(self) -> None:
@@ -200,10 +203,12 @@ class HistoryRecorder(PassSubscriber):
             self._writer.put(_now(), lambda: _passed(result, reason, conflicts, wanted))
         elif result.full:
             self._put(Alive(round(result.seconds, 3)))
+        self._writer.wake()
 
     def delayed(self) -> None:
         """Record why a pass was not possible."""
         self._report()
+        self._writer.wake()
 
     def _report(self) -> None:
         """Record new and ended problems; log those of the history itself."""

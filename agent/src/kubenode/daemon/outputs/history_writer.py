@@ -18,7 +18,7 @@ from ...history.files import Names
 from ...history.records import Content
 from ...history.ring import Ring
 
-# Seconds between two writes. A record after a pause is written at once. A kill costs the records of this time at most.
+# Seconds between two writes. A kill costs the records of this time, and of the change that is being applied.
 _PAUSE = 0.5
 _RETRY = 60.0  # seconds after a failure
 _MOST_WAITING = 5_000  # records that wait for a disk that hangs; further ones are given up
@@ -55,12 +55,15 @@ class HistoryWriter(threading.Thread):
         self._is_open = False
 
     def put(self, moment: int, made: Content | Snapshot | Callable[[], Content]) -> None:
-        """Add a record or a snapshot. A function that makes a record is called in the thread."""
+        """Add a record or a snapshot for the next :meth:`wake`. The thread calls a function that makes a record."""
         if len(self._entries) >= _MOST_WAITING:
             self._refused += 1
-            return
-        self._entries.append((moment, made))
-        if not self._work.is_set():  # else the thread reads the entries after it has cleared this
+        else:
+            self._entries.append((moment, made))
+
+    def wake(self) -> None:
+        """Let the thread write what was added."""
+        if self._entries and not self._work.is_set():  # else the thread reads the entries after it has cleared this
             self._work.set()
 
     def stop(self, seconds: float) -> None:

@@ -19,7 +19,7 @@ from support.clusters.random_cluster import FACTS, RandomCluster
 from support.waiting import PATIENCE, eventually
 
 from kubenode.daemon.agent import Agent
-from kubenode.daemon.outputs import history_writer
+from kubenode.daemon.outputs import history, history_writer
 from kubenode.engine.errors import EngineError
 from kubenode.engine.model.ipvs import VirtualServerKey
 from kubenode.history.reading import Reader
@@ -290,6 +290,23 @@ def test_error_in_the_thread_costs_only_the_history(recorded: RecordedAgent, mon
     assert recorded.passes.reconciler.synced
 
 
+@pytest.mark.parametrize(("few", "expected"), [(1_000, ["pass", "wake"]), (1, ["wake", "pass", "wake"])])
+def test_thread_is_woken_after_the_pass_of_a_small_change(
+    recorded: RecordedAgent, monkeypatch: pytest.MonkeyPatch, few: int, expected: list[str]
+) -> None:
+    """Otherwise the thread and the pass compete for the interpreter; the pass of a large change takes long."""
+    monkeypatch.setattr(history, "_FEW_ITEMS", few)
+    recorded.passes.full("start")
+    writer = recorded.record()._writer
+    done: list[str] = []
+    changed, wake = recorded.passes.reconciler.changed, writer.wake
+    monkeypatch.setattr(recorded.passes.reconciler, "changed", lambda: (done.append("pass"), changed())[1])
+    monkeypatch.setattr(writer, "wake", lambda: (done.append("wake"), wake()))
+    recorded.put(*web("web", 1, 1))
+    assert done == expected
+    assert contents(recorded, Passed)[-1].reason == "event"
+
+
 def test_history_ends_when_the_engine_raises(recorded: RecordedAgent) -> None:
     """A change that was accepted is recorded, though its pass failed."""
     recorded.passes.full("start")
@@ -313,8 +330,8 @@ def test_reload_ends_and_begins_the_history(agent: Agent, tmp_path: Path) -> Non
     eventually(lambda: list((tmp_path / "history").glob("*.log")))
     assert len(agent.passes._subscribers) == number + 1
     for size, subscribers in ((0, number), (64, number + 1), (1, number + 1)):
-        history = {"enabled": size > 0, "maxSize": f"{size or 16}Mi"}
-        document = {"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration", "history": history}
+        value = {"enabled": size > 0, "maxSize": f"{size or 16}Mi"}
+        document = {"apiVersion": "kubenode.ipvs/v1alpha1", "kind": "AgentConfiguration", "history": value}
         (tmp_path / "config.yaml").write_text(json.dumps(document))
         desired.configure()
         parts.configured()
