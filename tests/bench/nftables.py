@@ -4,7 +4,7 @@
 """Benchmark of the agent's rules in tables of nftables, against iptables rules and IP sets of the same agent.
 
 BENCH_NFTABLES_SERVICES is the largest number of Services, by default all sizes. BENCH_NFTABLES_ROUNDS is the largest
-number of cold starts of each back end, by default 10.
+number of cold starts and of turns of endpoint changes of each back end, by default 12.
 """
 
 from __future__ import annotations
@@ -26,19 +26,17 @@ HOUR = 3600.0
 
 
 class Size(NamedTuple):
-    """Number of Services, and the samples for each back end."""
+    """Number of Services; for each back end, cold starts, and seconds without changes after each."""
 
     services: int
-    rounds: int
-    events: int
-    steady: int = 0  # seconds of each round
+    starts: int
+    steady: int = 0
 
 
 LARGEST = int(os.environ.get("BENCH_NFTABLES_SERVICES", "10000"))
-MOST_ROUNDS = int(os.environ.get("BENCH_NFTABLES_ROUNDS", "10"))
-SIZES = tuple(
-    size for size in (Size(100, 10, 30), Size(1002, 10, 30), Size(10000, 4, 75, 60)) if size.services <= LARGEST
-)
+MOST_ROUNDS = int(os.environ.get("BENCH_NFTABLES_ROUNDS", "12"))
+SIZES = tuple(size for size in (Size(100, 10), Size(1002, 10), Size(10000, 4, 60)) if size.services <= LARGEST)
+TURNS, CHANGES = 12, 40  # of endpoint changes with each back end
 FLAT_BAR = 1.2
 TRAFFIC = tuple(size for size in ((10, 2000), (10000, 2000)) if size[0] <= LARGEST)  # Services, connections of a round
 
@@ -49,7 +47,8 @@ def measure(node: Node) -> list[Row]:
     rows: dict[str, list[Row]] = {"cold": [], "event": [], "cpu": [], "memory": []}
     events: dict[int, list[float]] = {}
     for size in SIZES:
-        arguments = (size.services, ENDPOINTS, min(size.rounds, MOST_ROUNDS), size.events, size.steady)
+        starts, turns = min(size.starts, MOST_ROUNDS), min(TURNS, MOST_ROUNDS)
+        arguments = (size.services, ENDPOINTS, starts, size.steady, turns, CHANGES)
         result = json.loads(node.python("backends.py", *map(str, arguments), timeout=HOUR))
         ours, theirs = result["nftables"], result["iptables"]
         of = f"{size.services:,} services x {ENDPOINTS} endpoints"
@@ -63,7 +62,8 @@ def measure(node: Node) -> list[Row]:
                 against,
                 ours["event"],
                 theirs["event"],
-                1.0,
+                bar=1.0,
+                turn=CHANGES,
             )
         )
         events[size.services] = ours["event"]
@@ -86,6 +86,7 @@ def measure(node: Node) -> list[Row]:
             events[large],
             events[small],
             bar=FLAT_BAR,
+            turn=CHANGES,
         )
     )
     return [row for group in rows.values() for row in group] + _elements(node) + _traffic(node, against)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +20,8 @@ class Row(NamedTuple):
     """One comparison.
 
     ``ours`` and ``theirs`` are all samples, in ``unit``; ``theirs`` is empty without a peer. With a peer, the bar
-    limits the ratio of the medians, else the median of ``ours``. A row with the bar None is only reported.
+    limits the ratio of the medians, else the median of ``ours``. A row with the bar None is only reported. ``turn``
+    is the number of samples in each turn of ours and theirs, 0 if they were not measured in turns of several.
     """
 
     what: str
@@ -29,6 +31,7 @@ class Row(NamedTuple):
     bar: float | None = None
     unit: str = "s"
     note: str = ""
+    turn: int = 0
 
     @property
     def result(self) -> float:
@@ -36,9 +39,38 @@ class Row(NamedTuple):
         return median(self.ours) / median(self.theirs) if self.theirs else median(self.ours)
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """Ends of the interval in which the ratio lies with a probability of 95 %; None if the samples are of no turns.
+
+        It is a percentile interval of the bootstrap (Efron and Tibshirani, 1993, chapter 13). A turn of ours and the
+        one of theirs beside it are drawn together: what slows the machine for some seconds is in both.
+        """
+        if not self.turn:
+            return None
+        starts = range(0, len(self.ours), self.turn)
+        dice = random.Random(0)
+        ratios = []
+        for _ in range(_RESAMPLES):
+            drawn = [
+                index for start in dice.choices(starts, k=len(starts)) for index in range(start, start + self.turn)
+            ]
+            ratios.append(median(self.ours[index] for index in drawn) / median(self.theirs[index] for index in drawn))
+        ratios.sort()
+        return ratios[_RESAMPLES // 40], ratios[-1 - _RESAMPLES // 40]
+
+    @property
     def met(self) -> bool | None:
-        """Return true if the bar is met, None without a bar."""
-        return None if self.bar is None else self.result <= self.bar
+        """Return false if the bar is exceeded by more than chance explains, None without a bar."""
+        if self.bar is None:
+            return None
+        return min([self.result, *(self.interval or ())]) <= self.bar
+
+    @property
+    def verdict(self) -> str:
+        """Cell that tells whether the bar is met."""
+        if self.met and self.bar is not None and self.result > self.bar:
+            return "within noise"
+        return {None: "-", True: "yes", False: "**no**"}[self.met]
 
     @property
     def cells(self) -> list[str]:
@@ -49,13 +81,17 @@ class Row(NamedTuple):
             self.against or "-",
             value(median(self.ours), self.unit),
             value(median(self.theirs), self.unit) if self.theirs else "-",
-            f"{self.result:.3g} x" if self.theirs else "-",
+            f"{self.result:.3g} x{self._ends()}" if self.theirs else "-",
             "-" if self.bar is None else f"≤ {self.bar:g} {unit}",
-            {None: "-", True: "yes", False: "**no**"}[self.met],
+            self.verdict,
             str(len(self.ours)),
         ]
 
+    def _ends(self) -> str:
+        return "" if self.interval is None else " ({:.3g} to {:.3g})".format(*self.interval)
 
+
+_RESAMPLES = 1000
 COMPARED = "Beside kube-proxy"  # heading of the section that measures kube-proxy, too, if the caller has it
 KUBE_PROXY = "Beside kube-proxy: another run"  # heading of the last section; a whole run with kube-proxy replaces it
 HEAD = ("what", "against", "ours", "theirs", "ratio", "bar", "met?", "samples")
@@ -86,6 +122,10 @@ Written by `make bench`; not edited by hand. Peers run on the same node in the s
 ours and theirs taking turns, and medians
 are compared: on a lab node system calls cost about ten times what they cost on metal, \
 so the ratios carry over, the seconds do not.
+
+A ratio of samples from several turns is followed by its interval: the true one lies in it with a probability of 95 %. \
+*Within noise*: the
+bar is in this interval, below the measured ratio.
 
 """
 _BY_HAND = """\

@@ -15,6 +15,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -37,9 +38,14 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def write(path: Path, value: object) -> None:
     """Write JSON, in one piece."""
-    staged = path.with_suffix(".new")
+    stage(path, value).rename(path)
+
+
+def stage(path: Path, value: object) -> Path:
+    """Write JSON to a file beside WORK's directories, where nothing wakes the agent; return its path."""
+    staged = WORK / f"{path.name}.new"
     staged.write_text(json.dumps(value))
-    staged.rename(path)
+    return staged
 
 
 class Agent:
@@ -52,6 +58,7 @@ class Agent:
         self.config = WORK / "config.yaml"
         self.configure(backend)
         self.manifests = WORK / "manifests"
+        self._manifest = self.manifests / "changing.json"
         self.manifests.mkdir(parents=True, exist_ok=True)
         for path in self.manifests.iterdir():
             path.unlink()
@@ -74,7 +81,24 @@ class Agent:
 
     def write_changing(self) -> None:
         """Write the manifest of the service that changes."""
-        write(self.manifests / "changing.json", as_list(list(self.changing.values())))
+        self._stage_changing().rename(self._manifest)
+
+    def _stage_changing(self) -> Path:
+        return stage(self._manifest, as_list(list(self.changing.values())))
+
+    def switch(self, backend: str) -> None:
+        """Let the running agent switch the back end; return when the other one's items are gone."""
+        self.configure(backend)
+        assert self.process
+        self.process.send_signal(signal.SIGHUP)
+        other = ["nft", "list", "tables"] if backend == "iptables" else ["sh", "-c", "iptables-save; ipset list -n"]
+        word = "kubenode" if backend == "iptables" else "KUBE-"
+        deadline = time.monotonic() + PATIENCE
+        while word in subprocess.run(other, stdout=subprocess.PIPE, check=True, text=True).stdout:
+            if time.monotonic() > deadline:
+                sys.exit(f"the agent did not switch to {backend}")
+            time.sleep(0.5)
+        time.sleep(1)
 
     def start(self) -> float:
         """Start the agent; return the seconds until it notifies READY=1, when the node is converged."""
@@ -151,8 +175,9 @@ class Agent:
         address = pack(added["addresses"][0]).ljust(16, b"\0")  # as the kernel writes it
         with connect() as kernel:
             real_servers = kernel.message(Command.GET_DEST, 0, pack_server(server))
+            staged = self._stage_changing()
             began = time.perf_counter()
-            self.write_changing()
+            staged.rename(self._manifest)
             time.sleep((self.quickest or 0) / 2)
             while not any(address in payload for payload in kernel.dump(real_servers)):
                 if time.perf_counter() - began > PATIENCE:

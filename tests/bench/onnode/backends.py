@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure the agent with each back end of its rules, in turns. Runs on the node.
 
-Arguments: services, endpoints of each, rounds, endpoint changes in a round, seconds without changes in a round.
-Standard output: JSON, back end to the lists ``cold``, ``event`` (seconds), ``cpu`` (seconds in a minute without
-changes) and ``memory`` (MiB, the largest).
+Arguments: services, endpoints of each, cold starts, seconds without changes after each; turns of endpoint changes,
+changes in a turn. Standard output: JSON, back end to the lists ``cold``, ``event`` (seconds), ``cpu`` (seconds in a
+minute without changes) and ``memory`` (MiB, the largest).
 
 A changed endpoint is a pod of this node. So it needs a member of a set beside the real server, and the agent writes all
-members before all real servers.
+members before all real servers. All endpoint changes are measured with one process, which switches the back end between
+two turns: two processes with the same work differ by some percent, because their memory does.
 """
 
 from __future__ import annotations
@@ -21,19 +22,17 @@ from agent import Agent
 
 BACKENDS = ("iptables", "nftables")
 _LOCAL = 10  # each tenth pod is on this node
+_PAUSE = 0.08  # seconds; after shorter ones, the agent gathers changes
 Samples = dict[str, list[float]]
 
 
-def measure(agent: Agent, backend: str, events: range, steady: float, samples: Samples) -> None:
-    """Start the agent on a clean node, change endpoints, wait; leave a clean node."""
+def start(agent: Agent, backend: str, steady: float, samples: Samples) -> None:
+    """Start the agent on a clean node, and wait; leave a clean node."""
     agent.configure(backend)
     samples["cold"].append(agent.start())
-    time.sleep(1)
-    for pod in events:
-        samples["event"].append(agent.add_endpoint(pod))
-        time.sleep(0.3)
     agent.check()
     if steady:
+        time.sleep(1)
         before, began = agent.cpu(), time.perf_counter()
         time.sleep(steady)
         samples["cpu"].append((agent.cpu() - before) / (time.perf_counter() - began) * 60)
@@ -42,19 +41,37 @@ def measure(agent: Agent, backend: str, events: range, steady: float, samples: S
     agent.clean()
 
 
-def main(services: int, endpoints: int, rounds: int, events: int, steady: float) -> None:
-    """Measure."""
-    agent = Agent(services, endpoints)
-    samples: dict[str, Samples] = {backend: {"cold": [], "event": [], "cpu": [], "memory": []} for backend in BACKENDS}
+def change(agent: Agent, turns: int, pods: range, samples: dict[str, Samples]) -> None:
+    """Add endpoints, these pods in each turn; leave a clean node."""
     listed = list(agent.changing["EndpointSlice"]["endpoints"])
-    first = services * endpoints * _LOCAL
-    for number in range(rounds):
-        for backend in BACKENDS[:: 1 if number % 2 else -1]:
+    agent.configure(BACKENDS[0])
+    agent.start()
+    for turn in range(turns):
+        for backend in BACKENDS[:: -1 if turn % 2 else 1]:
+            agent.switch(backend)
             agent.changing["EndpointSlice"]["endpoints"] = list(listed)
             agent.write_changing()
-            measure(agent, backend, range(first, first + events * _LOCAL, _LOCAL), steady, samples[backend])
+            time.sleep(1)
+            for pod in pods:
+                samples[backend]["event"].append(agent.add_endpoint(pod))
+                time.sleep(_PAUSE + 4 * samples[backend]["event"][-1])  # until the agent has published the pass
+    agent.check()
+    agent.stop()
+    agent.clean()
+
+
+def main(services: int, endpoints: int, starts: int, steady: int, turns: int, changes: int) -> None:
+    """Measure."""
+    agent = Agent(services, endpoints)
+    agent.write_changing()
+    samples: dict[str, Samples] = {backend: {"cold": [], "event": [], "cpu": [], "memory": []} for backend in BACKENDS}
+    for number in range(starts):
+        for backend in BACKENDS[:: 1 if number % 2 else -1]:
+            start(agent, backend, steady, samples[backend])
+    first = services * endpoints * _LOCAL
+    change(agent, turns, range(first, first + changes * _LOCAL, _LOCAL), samples)
     json.dump(samples, sys.stdout)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:5]), float(sys.argv[5]))
+    main(*map(int, sys.argv[1:]))

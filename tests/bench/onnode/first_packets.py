@@ -18,7 +18,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import signal
 import socket
 import struct
 import subprocess
@@ -30,7 +29,7 @@ from typing import Any
 from backends import BACKENDS
 from objects import as_list, endpoint
 
-from agent import PATIENCE, Agent, write
+from agent import Agent, write
 
 PORT = 8080
 CLIENT, POD = ("10.201.0.1", "10.201.0.2"), ("10.200.0.1", "10.200.0.2")  # the node's address, and the other's
@@ -79,20 +78,6 @@ class Served(Agent):
                 else:
                     item["endpoints"] = [pod]
         write(path, as_list(objects))
-
-    def switch(self, backend: str) -> None:
-        """Let the running agent switch the back end; return when the other one's items are gone."""
-        self.configure(backend)
-        assert self.process
-        self.process.send_signal(signal.SIGHUP)
-        other = ["nft", "list", "tables"] if backend == "iptables" else ["sh", "-c", "iptables-save; ipset list -n"]
-        word = "kubenode" if backend == "iptables" else "KUBE-"
-        deadline = time.monotonic() + PATIENCE
-        while word in subprocess.run(other, stdout=subprocess.PIPE, check=True, text=True).stdout:
-            if time.monotonic() > deadline:
-                sys.exit(f"the agent did not switch to {backend}")
-            time.sleep(0.5)
-        time.sleep(1)
 
 
 def connect(listener: socket.socket, target: tuple[str, int], count: int) -> float:

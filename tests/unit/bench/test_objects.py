@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import pytest
 from bench.objects import SLICE_SIZE, as_list, cluster
@@ -62,6 +63,25 @@ def test_bar_is_compared_with_the_ratio_of_medians() -> None:
     assert "| write | ipvsadm | 50 ms | 0.1 s | 0.5 x | ≤ 0.4 x | **no** | 1 |" in markdown(
         [Row("write", "ipvsadm", [0.05], [0.1], bar=0.4)]
     )
+
+
+def test_bar_is_missed_only_by_more_than_chance_explains() -> None:
+    dice = Random(1)
+    theirs = [dice.uniform(1, 2) for _ in range(100)]
+    for factor, verdict in ((0.9, "yes"), (1.02, "within noise"), (1.3, "**no**")):
+        row = Row("a", "b", [factor * dice.uniform(1, 2) for _ in theirs], theirs, bar=1, turn=10)
+        assert row.interval is not None
+        low, high = row.interval
+        assert low < row.result < high
+        assert row.verdict == verdict
+        assert row.met is (verdict != "**no**")
+        assert f"{row.result:.3g} x ({low:.3g} to {high:.3g})" in row.cells
+
+
+def test_turn_that_slows_both_does_not_widen_the_interval() -> None:
+    theirs = [float(turn) for turn in range(1, 11) for _ in range(10)]
+    assert Row("a", "b", [2 * each for each in theirs], theirs, turn=10).interval == (2, 2)
+    assert Row("a", "b", [2 * each for each in theirs], theirs).interval is None
 
 
 def test_largest_cluster_of_the_comparison_has_its_endpoints() -> None:
