@@ -36,7 +36,8 @@ def families_of(result: PassResult, want: ReadState) -> set[int]:
     """
     families: set[int] = set()
     steps = [(step.kind, step.key) for step in (*result.done, *(failure.step for failure in result.failed))]
-    for kind, key in chain(steps, (("virtual_server", key) for key in want.get("virtual_server", ()) if result.full)):
+    servers = want.get("virtual_server", ()) if result.full else ()
+    for kind, key in chain(steps, (("virtual_server", key) for key in servers)):
         families.add(family_of(kind, key))
         if families >= FAMILIES.keys():
             break
