@@ -45,6 +45,9 @@ class FakeKernel:
     def message(self, command: int, _flags: int = 0, payload: bytes = b"") -> bytes:
         return bytes((command, 1, 0, 0)) + payload
 
+    def renumber(self) -> bool:
+        return False
+
     def dump(self, message: bytes) -> list[bytes]:
         code = self._take(message[0])
         if code:

@@ -28,9 +28,9 @@ class GenericSocket(NetlinkSocket):
 
     def __init__(self, family: str, version: int = 1) -> None:
         super().__init__(NETLINK_GENERIC)
-        self._version = version
+        self._name, self._version = family, version
         try:
-            self._family = self._resolve(family)
+            self._family = self._resolve()
         except OSError:
             self.close()
             raise
@@ -39,8 +39,19 @@ class GenericSocket(NetlinkSocket):
         """Return a message of this family; ``payload`` is its attributes."""
         return message(self._family, flags, bytes((command, self._version, 0, 0)) + payload)
 
-    def _resolve(self, family: str) -> int:
-        name = attribute(_CTRL_ATTR_FAMILY_NAME, family.encode("ascii") + b"\0")
+    def renumber(self) -> bool:
+        """Request the family's number again; tell whether it has changed, because its module was loaded anew.
+
+        The kernel refuses a message with a former number as ENOENT (``genl_rcv_msg`` in net/netlink/genetlink.c).
+
+        Raises:
+            OSError: ENOENT if the kernel has no such family now.
+        """
+        before, self._family = self._family, self._resolve()
+        return before != self._family
+
+    def _resolve(self) -> int:
+        name = attribute(_CTRL_ATTR_FAMILY_NAME, self._name.encode("ascii") + b"\0")
         request = message(_GENL_ID_CTRL, 0, bytes((_CTRL_CMD_GETFAMILY, 1, 0, 0)) + name)
         for payload in self.query(request):
             try:

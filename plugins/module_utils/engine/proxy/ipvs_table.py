@@ -18,6 +18,7 @@ from ..model.step import Step
 
 if TYPE_CHECKING:
     from ..kernel import Result
+    from ..kernel.ipvs.conversation import Conversation
 
 _A_TURN = 32  # virtual servers: some milliseconds; a thousand take a quarter of an hour
 _KINDS = ("virtual_server", "real_server")
@@ -31,6 +32,7 @@ class IpvsTable:
         self._next = 0  # the virtual server with which the next turn begins
         self._fingerprint: bytes | None = None  # of the table as read last, None if it was written since
         self._writes = 0
+        self._conversation: Conversation | None = None
 
     def reading(self, want: ReadState, believed: State | None) -> Generator[None, None, State]:
         """Return the table's items, in slices: ``believed`` itself if the table has not changed since the last reading.
@@ -60,11 +62,13 @@ class IpvsTable:
 
     def apply(self, steps: list[Step], keep_going: bool = False) -> Result:
         """Execute steps (:func:`..kernel.ipvs.apply`)."""
-        from ..kernel import ipvs
+        if self._conversation is None:
+            from ..kernel.ipvs.conversation import Conversation
 
+            self._conversation = Conversation()
         self._writes += 1
         self._fingerprint = None
-        return ipvs.apply(steps, keep_going)
+        return self._conversation.apply(steps, keep_going)
 
     def _turn(self, servers: Collection[Any]) -> list[Any]:
         """Return the virtual servers to read in every detail in this turn."""

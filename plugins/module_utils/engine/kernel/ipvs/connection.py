@@ -15,24 +15,39 @@ from .attributes import FAMILY
 from .errors import FORBIDDEN, MISSING
 
 
-@contextmanager
-def connect() -> Iterator[GenericSocket]:
-    """Open a conversation in the thread's network namespace; the kernel then loads ip_vs if it can.
+def open_socket() -> GenericSocket:
+    """Return a socket for IPVS in the thread's network namespace; the kernel then loads ip_vs if it can.
 
     Raises:
-        MissingError: the kernel has no ip_vs, or the process has no right to use it. Within the ``with`` block an
-            OSError, which is the kernel refusing a read, is raised as a KernelError.
+        MissingError: the kernel has no ip_vs, or netlink cannot be used.
     """
     try:
-        socket = GenericSocket(FAMILY)
+        return GenericSocket(FAMILY)
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise MissingError(MISSING) from None
         raise MissingError(f"netlink cannot be used: {error.strerror or error}") from error
-    with socket:
-        try:
-            yield socket
-        except PermissionError:
-            raise MissingError(FORBIDDEN) from None
-        except OSError as error:
-            raise KernelError(f"the conversation with the kernel's IPVS failed: {error.strerror or error}") from error
+
+
+@contextmanager
+def as_errors() -> Iterator[None]:
+    """Raise an OSError, which is the kernel refusing a conversation, as the engine's error.
+
+    Raises:
+        MissingError: the process has no right to use IPVS.
+        KernelError: any other refusal.
+    """
+    try:
+        yield
+    except PermissionError:
+        raise MissingError(FORBIDDEN) from None
+    except OSError as error:
+        raise KernelError(f"the conversation with the kernel's IPVS failed: {error.strerror or error}") from error
+
+
+@contextmanager
+def connect() -> Iterator[GenericSocket]:
+    """Open a conversation as :func:`open_socket`; errors within the ``with`` block are those of :func:`as_errors`."""
+    socket = open_socket()
+    with socket, as_errors():
+        yield socket

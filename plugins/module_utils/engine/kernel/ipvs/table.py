@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from errno import EEXIST, ENOENT, ESRCH
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ...errors import KernelError
+from ...errors import KernelError, MissingError
 from ...model.ipvs import RealServer, RealServerKey, VirtualServerKey
 from ...model.step import Step
 from .. import Failure, Result, finished
@@ -20,8 +21,8 @@ from ..genetlink import GenericSocket
 from . import dump, proc
 from .attributes import Command
 from .codec import pack_real, pack_server, unpack_connections, unpack_real
-from .connection import connect
-from .errors import explain
+from .connection import as_errors, connect
+from .errors import MISSING, explain
 from .limits import unfit
 
 if TYPE_CHECKING:
@@ -197,8 +198,10 @@ def _proc_reals(
     return reals, unclear.difference(but)
 
 
-def apply(steps: list[Step], keep_going: bool = False) -> Result:
+def apply(steps: list[Step], keep_going: bool = False, lasting: GenericSocket | None = None) -> Result:
     """Execute steps in their order, many to a system call.
+
+    ``lasting`` is a socket that stays open afterwards; None for one of its own.
 
     Creating what exists changes it in place, changing what is absent creates it, deleting what is absent succeeds. A
     real server fails after its virtual server failed.
@@ -214,7 +217,7 @@ def apply(steps: list[Step], keep_going: bool = False) -> Result:
     failed: list[Failure] = []
     batch: list[Step] = []
     try:
-        with connect() as socket:
+        with connect() if lasting is None else nullcontext(lasting) as socket, as_errors():
             rest = iter(steps)
             while batch := list(islice(rest, _BATCH)):
                 texts = _apply_batch(socket, batch)
@@ -267,7 +270,23 @@ def _send(
         except _UNPACKABLE:
             texts[index] = unfit(*_item(batch[index]))
     outcome = socket.request(list(messages.values()))
+    if ENOENT in outcome and _is_reloaded(socket):
+        return _send(socket, batch, commands, texts)
     return {index: (commands[index], code) for index, code in zip(messages, outcome) if code}
+
+
+def _is_reloaded(socket: GenericSocket) -> bool:
+    """Tell whether ip_vs was loaded anew since the socket was opened: then the kernel has taken no message.
+
+    Raises:
+        MissingError: the kernel has no ip_vs any more.
+    """
+    try:
+        return socket.renumber()
+    except OSError as error:
+        if error.errno == ENOENT:
+            raise MissingError(MISSING) from None
+        raise
 
 
 def _message(socket: GenericSocket, command: int, step: Step) -> bytes:
