@@ -33,6 +33,7 @@ from removed_servers import forget
 WORK = Path("/root/bench/work")
 KUBENODE = ["/usr/bin/python3", "-IS", "/root/bench/agent/bin/kubenode"]  # as the unit starts it
 PATIENCE = 600.0  # seconds
+_QUIET, _BUSY = 3, 0.1  # seconds in a row, and seconds of CPU in one of them
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -98,7 +99,7 @@ class Agent:
             if time.monotonic() > deadline:
                 sys.exit(f"the agent did not switch to {backend}")
             time.sleep(0.5)
-        time.sleep(1)
+        self.rest()
 
     def start(self) -> float:
         """Start the agent; return the seconds until it notifies READY=1, when the node is converged."""
@@ -150,6 +151,16 @@ class Agent:
         assert self.process
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return sum(map(int, fields[11:15])) / _TICKS
+
+    def rest(self) -> None:
+        """Wait until the agent has nothing left to do: after a start or a switch, its history gets the whole state."""
+        quiet, deadline = 0, time.monotonic() + PATIENCE
+        while quiet < _QUIET:
+            if time.monotonic() > deadline:
+                sys.exit("the agent never rests")
+            before = self.cpu()
+            time.sleep(1)
+            quiet = quiet + 1 if self.cpu() - before < _BUSY else 0
 
     def memory(self) -> float:
         """Return the largest resident memory so far, in MiB."""

@@ -32,7 +32,7 @@ def start(agent: Agent, backend: str, steady: float, samples: Samples) -> None:
     samples["cold"].append(agent.start())
     agent.check()
     if steady:
-        time.sleep(1)
+        agent.rest()
         before, began = agent.cpu(), time.perf_counter()
         time.sleep(steady)
         samples["cpu"].append((agent.cpu() - before) / (time.perf_counter() - began) * 60)
@@ -51,7 +51,7 @@ def change(agent: Agent, turns: int, pods: range, samples: dict[str, Samples]) -
             agent.switch(backend)
             agent.changing["EndpointSlice"]["endpoints"] = list(listed)
             agent.write_changing()
-            time.sleep(1)
+            agent.rest()
             for pod in pods:
                 samples[backend]["event"].append(agent.add_endpoint(pod))
                 time.sleep(_PAUSE + 4 * samples[backend]["event"][-1])  # until the agent has published the pass
