@@ -16,6 +16,7 @@ from support.agent.process import NODE, AgentProcess, eventually
 from support.clusters import objects
 from support.fakes.apiserver import FakeApiServer
 from support.fakes.service_manager import ServiceManager
+from support.processes.kernel_modules import no_module_loads, unload_ip_vs
 from support.processes.namespace import fresh, sh
 
 MODULES = ("ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set", "xt_set", "dummy", "br_netfilter")
@@ -47,26 +48,14 @@ def web() -> list[objects.Object]:
 
 
 def test_agent_waits_for_ip_vs(agent: AgentProcess, manager: ServiceManager) -> None:
-    helper = Path("/proc/sys/kernel/modprobe")
-    former = helper.read_text()
     sh("ip", "link", "set", "lo", "up")
 
-    def gone() -> bool:
-        """ip_vs goes with the last namespace that used it"""
-        loaded = [line.split()[0] for line in Path("/proc/modules").read_text().splitlines()]
-        users = [name for name in loaded if name.startswith("ip_vs_") or name == "xt_ipvs"]
-        subprocess.run(["modprobe", "-r", *users, "ip_vs"], check=False, capture_output=True)
-        return not Path("/sys/module/ip_vs").exists()
-
-    eventually(gone)
-    try:
-        helper.write_text("/bin/false")  # the kernel cannot load the module by itself either
+    unload_ip_vs()
+    with no_module_loads():  # the kernel cannot load the module by itself either
         agent.start(wait=False, environment=manager.environment)
         eventually(lambda: manager.status.startswith("waiting: ") and "modprobe ip_vs" in manager.status)
         assert "modprobe ip_vs" in eventually(lambda: agent.ask("status"))["waiting"]
         assert not manager.ready
-    finally:
-        helper.write_text(former)
     sh("modprobe", "-a", "ip_vs", "ip_vs_rr")
     eventually(lambda: manager.ready)
     assert manager.status.startswith("1 virtual servers")  # the status precedes readiness

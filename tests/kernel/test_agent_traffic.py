@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from support.agent.process import NODE, AgentProcess, eventually
 from support.clusters import objects
+from support.processes.kernel_modules import no_module_loads
 from support.processes.namespace import fresh, sh
 from support.traffic.pods import PORT, Pods
 
@@ -197,11 +198,8 @@ def test_stale_udp_flows_are_removed_where_the_kernel_keeps_them(agent: AgentPro
 
 def test_failed_stale_udp_flow_removal_is_retried(agent: AgentProcess, pods: Pods) -> None:
     agent.write("web.json", service(pods.addresses, "UDP"))
-    helper = Path("/proc/sys/kernel/modprobe")
-    former = helper.read_text()
     sh("modprobe", "-r", "nf_conntrack_netlink")
-    try:
-        helper.write_text("/bin/false")
+    with no_module_loads():
         agent.start()
         sh("sysctl", "-w", "net.ipv4.vs.expire_nodest_conn=0")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
@@ -211,8 +209,6 @@ def test_failed_stale_udp_flow_removal_is_retried(agent: AgentProcess, pods: Pod
         eventually(lambda: set(weights()) == {address for address in pods.addresses if address != mine})
         eventually(lambda: "stale UDP flows cannot be removed" in agent.log.read_text())
         agent.kill(signal.SIGSTOP)  # the agent retries by itself as soon as the module is there
-    finally:
-        helper.write_text(former)
     sh("modprobe", "nf_conntrack_netlink")
     assert f"src={mine}" in sh("conntrack", "-L", "-p", "udp")
     agent.kill(signal.SIGCONT)

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from support.processes.kernel_modules import no_module_loads
 from support.processes.nobody import said_to_nobody
 
 from kubenode.engine.errors import MissingError
@@ -160,12 +161,6 @@ def test_missing_permission_is_named(family: int) -> None:
 
 def test_kernel_without_conntrack_is_named(family: int) -> None:
     """The module is unloaded, and the kernel must not load it."""
-    helper = Path("/proc/sys/kernel/modprobe")
-    former = helper.read_text()
     run("modprobe", "-r", "nf_conntrack_netlink")
-    try:
-        helper.write_text("/bin/false")
-        with pytest.raises(MissingError, match="load the kernel module nf_conntrack_netlink"):
-            conntrack.udp_flows(family)
-    finally:
-        helper.write_text(former)
+    with no_module_loads(), pytest.raises(MissingError, match="load the kernel module nf_conntrack_netlink"):
+        conntrack.udp_flows(family)

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from support.processes.kernel_modules import no_module_loads, unload_ip_vs
 from support.processes.namespace import sh
-from support.waiting import eventually
 
 from kubenode.engine.errors import MissingError
 from kubenode.engine.kernel import ipvs
@@ -42,18 +40,6 @@ def sockets() -> set[str]:
 def done(conversation: Conversation, steps: list[Step]) -> None:
     result = conversation.apply(steps, keep_going=True)
     assert (result.done, result.failed) == (steps, [])
-
-
-def unload() -> None:
-    """Unload ip_vs, which the kernel allows after the last namespace that used it is gone."""
-
-    def gone() -> bool:
-        loaded = [line.split()[0] for line in Path("/proc/modules").read_text().splitlines()]
-        users = [name for name in loaded if name.startswith("ip_vs_") or name == "xt_ipvs"]
-        subprocess.run(["modprobe", "-r", *users, "ip_vs"], check=False, capture_output=True)
-        return not Path("/sys/module/ip_vs").exists()
-
-    eventually(gone)
 
 
 def number() -> int:
@@ -89,7 +75,7 @@ def test_module_that_was_loaded_anew_gets_the_steps(conversation: Conversation) 
     done(conversation, CREATED)
     done(conversation, REMOVED)
     before = number()
-    unload()
+    unload_ip_vs()
     sh("modprobe", "-a", "ip_vs", "ip_vs_rr")
     assert number() != before
     done(conversation, CREATED)
@@ -104,7 +90,7 @@ def test_removal_after_the_module_was_loaded_anew(conversation: Conversation) ->
     """The kernel refuses it as ENOENT, which must not count as removed already."""
     done(conversation, CREATED)
     done(conversation, REMOVED)
-    unload()
+    unload_ip_vs()
     sh("modprobe", "-a", "ip_vs", "ip_vs_rr")
     assert ipvs.apply(CREATED).failed == []
     done(conversation, REMOVED)
@@ -114,14 +100,8 @@ def test_removal_after_the_module_was_loaded_anew(conversation: Conversation) ->
 def test_module_that_is_gone_is_named(conversation: Conversation) -> None:
     done(conversation, CREATED)
     done(conversation, REMOVED)
-    unload()
-    helper = Path("/proc/sys/kernel/modprobe")
-    former = helper.read_text()
-    try:
-        helper.write_text("/bin/false")
-        with pytest.raises(MissingError, match="ip_vs is not available: load the kernel module ip_vs"):
-            conversation.apply(CREATED, keep_going=True)
-    finally:
-        helper.write_text(former)
+    unload_ip_vs()
+    with no_module_loads(), pytest.raises(MissingError, match="ip_vs is not available: load the kernel module"):
+        conversation.apply(CREATED, keep_going=True)
     sh("modprobe", "-a", "ip_vs", "ip_vs_rr")
     done(conversation, CREATED)

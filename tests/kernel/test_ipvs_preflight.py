@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from support.processes.kernel_modules import no_module_loads
 from support.tables.ipvs_tables import SCHEDULERS
 
 from kubenode.engine.kernel import ipvs
@@ -58,23 +58,13 @@ def test_other_virtual_servers_stay_as_they_are() -> None:
 def test_scheduler_in_use_passes_without_loadable_module() -> None:
     key = VirtualServerKey("udp", "10.96.0.10", 53, 4)
     ipvs.apply([Step("virtual_server", key, None, VirtualServer("sed"))])
-    helper = Path("/proc/sys/kernel/modprobe")
-    former = helper.read_text()
-    try:
-        helper.write_text("/bin/false")
+    with no_module_loads():
         assert can_use_ipvs("sed", IPSET) == []
-    finally:
-        helper.write_text(former)
 
 
 def test_missing_module_is_reported() -> None:
     """The scheduler exists, but its module cannot be loaded. Only a live test sees that; a list of names does not."""
     subprocess.run(["modprobe", "-r", "ip_vs_fo"], check=True)
-    helper = Path("/proc/sys/kernel/modprobe")
-    former = helper.read_text()
-    try:
-        helper.write_text("/bin/false")
+    with no_module_loads():
         (problem,) = can_use_ipvs("fo", IPSET)
-    finally:
-        helper.write_text(former)
     assert problem == "virtual server tcp 198.51.100.0:20000: scheduler fo is not available (kernel module ip_vs_fo)"

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.processes.kernel_modules import no_module_loads
 from support.processes.nobody import said_to_nobody
 from support.tables.ipvs_tables import DNS, NOTHING, WEB, create, creations, write
 
@@ -152,16 +153,15 @@ def test_missing_permission_is_named() -> None:
 
 def test_kernel_without_ip_vs_is_named() -> None:
     """The module is unloaded, and the kernel must not load it."""
-    helper = Path("/proc/sys/kernel/modprobe")
-    former = helper.read_text()
     loaded = [line.split()[0] for line in Path("/proc/modules").read_text().splitlines() if line.startswith("ip_vs")]
     subprocess.run(["modprobe", "-ra", *sorted(loaded, reverse=True)], check=True)
     try:
-        helper.write_text("/bin/false")
         for verb in (ipvs.read, control.info, lambda: ipvs.apply([create(WEB, VirtualServer())])):
-            with pytest.raises(MissingError, match="ip_vs is not available: load the kernel module ip_vs"):
+            with (
+                no_module_loads(),
+                pytest.raises(MissingError, match="ip_vs is not available: load the kernel module ip_vs"),
+            ):
                 verb()
     finally:
-        helper.write_text(former)
         subprocess.run(["modprobe", "-a", "ip_vs"], check=True)
     assert ipvs.read() == {"virtual_server": {}, "real_server": {}}
