@@ -21,8 +21,24 @@ def open_socket() -> GenericSocket:
     Raises:
         MissingError: the kernel has no ip_vs, or netlink cannot be used.
     """
-    try:
+    with _resolving():
         return GenericSocket(FAMILY)
+
+
+def is_reloaded(socket: GenericSocket) -> bool:
+    """Tell whether ip_vs was loaded anew since the socket had its number: then the kernel took no message with that.
+
+    Raises:
+        MissingError: as :func:`open_socket`.
+    """
+    with _resolving():
+        return socket.renumber()
+
+
+@contextmanager
+def _resolving() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise MissingError(MISSING) from None

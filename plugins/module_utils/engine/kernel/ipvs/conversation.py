@@ -19,7 +19,7 @@ from .table import apply
 class Conversation:
     """Socket of one process in the network namespace of the thread that uses it first; not for several threads.
 
-    A conversation that has failed begins again with a new socket.
+    A conversation that raised an error begins again with a new socket.
     """
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from errno import EEXIST, ENOENT, ESRCH
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ...errors import KernelError, MissingError
+from ...errors import KernelError
 from ...model.ipvs import RealServer, RealServerKey, VirtualServerKey
 from ...model.step import Step
 from .. import Failure, Result, finished
@@ -21,8 +21,8 @@ from ..genetlink import GenericSocket
 from . import dump, proc
 from .attributes import Command
 from .codec import pack_real, pack_server, unpack_connections, unpack_real
-from .connection import as_errors, connect
-from .errors import MISSING, explain
+from .connection import as_errors, connect, is_reloaded
+from .errors import explain
 from .limits import unfit
 
 if TYPE_CHECKING:
@@ -270,23 +270,9 @@ def _send(
         except _UNPACKABLE:
             texts[index] = unfit(*_item(batch[index]))
     outcome = socket.request(list(messages.values()))
-    if ENOENT in outcome and _is_reloaded(socket):
+    if ENOENT in outcome and is_reloaded(socket):
         return _send(socket, batch, commands, texts)
     return {index: (commands[index], code) for index, code in zip(messages, outcome) if code}
-
-
-def _is_reloaded(socket: GenericSocket) -> bool:
-    """Tell whether ip_vs was loaded anew since the socket was opened: then the kernel has taken no message.
-
-    Raises:
-        MissingError: the kernel has no ip_vs any more.
-    """
-    try:
-        return socket.renumber()
-    except OSError as error:
-        if error.errno == ENOENT:
-            raise MissingError(MISSING) from None
-        raise
 
 
 def _message(socket: GenericSocket, command: int, step: Step) -> bytes:
