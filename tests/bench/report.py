@@ -60,16 +60,14 @@ class Row(NamedTuple):
 
     @property
     def met(self) -> bool | None:
-        """Return false if the bar is exceeded by more than chance explains, None without a bar."""
-        if self.bar is None:
-            return None
-        return min([self.result, *(self.interval or ())]) <= self.bar
+        """Return true if the bar is met, None without a bar."""
+        return None if self.bar is None else self.result <= self.bar
 
     @property
     def verdict(self) -> str:
-        """Cell that tells whether the bar is met."""
-        if self.met and self.bar is not None and self.result > self.bar:
-            return "within noise"
+        """Cell that tells whether the bar is met; if not, whether chance alone may explain that."""
+        if self.met is False and self.interval is not None and self.bar is not None and self.interval[0] <= self.bar:
+            return "**no**, within noise"
         return {None: "-", True: "yes", False: "**no**"}[self.met]
 
     @property
@@ -124,8 +122,8 @@ are compared: on a lab node system calls cost about ten times what they cost on 
 so the ratios carry over, the seconds do not.
 
 A ratio of samples from several turns is followed by its interval: the true one lies in it with a probability of 95 %. \
-*Within noise*: the
-bar is in this interval, below the measured ratio.
+A bar that is
+not met *within noise* is in this interval.
 
 """
 _BY_HAND = """\

@@ -9,7 +9,7 @@ minute without changes) and ``memory`` (MiB, the largest).
 
 A changed endpoint is a pod of this node. So it needs a member of a set beside the real server, and the agent writes all
 members before all real servers. All endpoint changes are measured with one process, which switches the back end between
-two turns: two processes with the same work differ by some percent, because their memory does.
+two turns: so both have the same process and memory.
 """
 
 from __future__ import annotations
