@@ -40,7 +40,7 @@ from .history_writer import HistoryWriter, Snapshot
 
 _MOST_ITEMS = 10_000  # of one record; a larger change has several
 _MOST_STEPS = 5_000  # of a pass
-_FEW_ITEMS = 1_000  # of a change whose pass ends before its record could be on the disk
+_FEW_ITEMS = 1_000  # of a change whose record waits for the end of its pass
 _MOST_OBJECTS = 20  # named as the cause of a change
 _MOST_SERVICES = 200
 _MOST_PROBLEMS = 1_000  # of one record
