@@ -8,6 +8,7 @@ from __future__ import annotations
 import bz2
 import json
 import random
+import tracemalloc
 import zlib
 from collections.abc import Sequence
 
@@ -108,3 +109,32 @@ def test_bomb_is_refused(content: bytes, reason: str, monkeypatch: pytest.Monkey
     monkeypatch.setitem(files._LARGEST, files.SEALED, 1 << 20)
     with pytest.raises(ValueError, match=reason):
         files.unseal(b"kubenode-history 2 sealed 3624d7b8 [1,1,1,1]\n" + bz2.compress(content))
+
+
+def test_checkpoints_of_equal_states_have_one_digest() -> None:
+    """A process that is restarted reads the same items in another order."""
+    members = [MemberKey("KUBE-CLUSTER-IP", f"10.96.0.{number},tcp:80") for number in range(50)]
+    names = {SERVER: "shop/web:http", SERVER._replace(port=81): "shop/web:admin"}
+    one, _data = files.checkpoint(1, 10, {"member": dict.fromkeys(members, ""), "real_server": {}}, names)
+    other_names = dict(reversed(names.items()))
+    other, _data = files.checkpoint(1, 10, {"member": dict.fromkeys(reversed(members), "")}, other_names)
+    assert one == other
+    fewer, _data = files.checkpoint(1, 10, {"member": dict.fromkeys(members[1:], "")}, names)
+    renamed, _data = files.checkpoint(
+        1, 10, {"member": dict.fromkeys(members, "")}, {**names, SERVER: "shop/other:http"}
+    )
+    assert len({one.digest, fewer.digest, renamed.digest}) == 3
+
+
+def test_checkpoint_spells_a_part_of_the_state_at_a_time() -> None:
+    keys = [RealServerKey(SERVER, f"10.{number >> 8}.{number & 255}.1", 8080) for number in range(40_000)]
+    state = {"real_server": dict.fromkeys(keys, RealServer(1))}
+    tracemalloc.start()
+    try:
+        head, data = files.checkpoint(1, 10, state, {})
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    length = sum(len(files._spelled(("real_server", key, RealServer(1)))) for key in keys)
+    assert head.items == len(keys)
+    assert peak - len(data) < length / 2
