@@ -35,9 +35,10 @@ def families_of(result: PassResult, want: ReadState) -> set[int]:
     A pass that compared everything adds the families of the desired virtual servers.
     """
     families: set[int] = set()
-    steps = [(step.kind, step.key) for step in (*result.done, *(failure.step for failure in result.failed))]
+    steps = chain(result.done, (failure.step for failure in result.failed))  # no list: the first pass has all items
     servers = want.get("virtual_server", ()) if result.full else ()
-    for kind, key in chain(steps, (("virtual_server", key) for key in servers)):
+    items = chain(((step.kind, step.key) for step in steps), (("virtual_server", key) for key in servers))
+    for kind, key in items:
         families.add(family_of(kind, key))
         if families >= FAMILIES.keys():
             break
