@@ -132,8 +132,10 @@ def main() -> int:
         return 1
     if not whole and arguments.merge:
         _merge(results, described, arguments.kernel)
-    if not whole:
+        progress(f"wrote these sections of {PAGE.relative_to(ROOT)}")
+    elif not whole:
         progress(f"{PAGE.relative_to(ROOT)} is written when all sections run, or with --merge")
+    if not whole:
         return 0
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(report.page(described, results))
