@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,8 +21,8 @@ class Row(NamedTuple):
     """One comparison.
 
     ``ours`` and ``theirs`` are all samples, in ``unit``; ``theirs`` is empty without a peer. With a peer, the bar
-    limits the ratio of the medians, else the median of ``ours``. A row with the bar None is only reported. ``turn``
-    is the number of samples in each turn of ours and theirs, 0 if they were not measured in turns of several.
+    limits the ratio of the medians, else the median of ``ours``. A row with the bar None is only reported. ``turns``
+    is the number of turns of ours and theirs, with as many samples in each; 0 if they have one sample each.
     """
 
     what: str
@@ -31,7 +32,7 @@ class Row(NamedTuple):
     bar: float | None = None
     unit: str = "s"
     note: str = ""
-    turn: int = 0
+    turns: int = 0
 
     @property
     def result(self) -> float:
@@ -45,16 +46,14 @@ class Row(NamedTuple):
         It is a percentile interval of the bootstrap (Efron and Tibshirani, 1993, chapter 13). A turn of ours and the
         one of theirs beside it are drawn together: what slows the machine for some seconds is in both.
         """
-        if not self.turn:
+        if not self.turns:
             return None
-        starts = range(0, len(self.ours), self.turn)
+        turns = list(zip(_parts(self.ours, self.turns), _parts(self.theirs, self.turns), strict=True))
         dice = random.Random(0)
         ratios = []
         for _ in range(_RESAMPLES):
-            drawn = [
-                index for start in dice.choices(starts, k=len(starts)) for index in range(start, start + self.turn)
-            ]
-            ratios.append(median(self.ours[index] for index in drawn) / median(self.theirs[index] for index in drawn))
+            ours, theirs = zip(*dice.choices(turns, k=len(turns)), strict=True)
+            ratios.append(median(chain.from_iterable(ours)) / median(chain.from_iterable(theirs)))
         ratios.sort()
         return ratios[_RESAMPLES // 40], ratios[-1 - _RESAMPLES // 40]
 
@@ -93,6 +92,12 @@ _RESAMPLES = 1000
 COMPARED = "Beside kube-proxy"  # heading of the section that measures kube-proxy, too, if the caller has it
 KUBE_PROXY = "Beside kube-proxy: another run"  # heading of the last section; a whole run with kube-proxy replaces it
 HEAD = ("what", "against", "ours", "theirs", "ratio", "bar", "met?", "samples")
+
+
+def _parts(samples: Sequence[float], number: int) -> list[Sequence[float]]:
+    """Return the samples in parts of equal size."""
+    size = len(samples) // number
+    return [samples[start : start + size] for start in range(0, size * number, size)]
 
 
 def value(number: float, unit: str) -> str:

@@ -69,7 +69,7 @@ def test_missed_bar_within_the_interval_is_named() -> None:
     dice = Random(1)
     theirs = [dice.uniform(1, 2) for _ in range(100)]
     for factor, verdict in ((0.9, "yes"), (1.02, "**no**, within noise"), (1.3, "**no**")):
-        row = Row("a", "b", [factor * dice.uniform(1, 2) for _ in theirs], theirs, bar=1, turn=10)
+        row = Row("a", "b", [factor * dice.uniform(1, 2) for _ in theirs], theirs, bar=1, turns=10)
         assert row.interval is not None
         low, high = row.interval
         assert low < row.result < high
@@ -80,8 +80,9 @@ def test_missed_bar_within_the_interval_is_named() -> None:
 
 def test_turn_that_slows_both_does_not_widen_the_interval() -> None:
     theirs = [float(turn) for turn in range(1, 11) for _ in range(10)]
-    assert Row("a", "b", [2 * each for each in theirs], theirs, turn=10).interval == (2, 2)
+    assert Row("a", "b", [2 * each for each in theirs], theirs, turns=10).interval == (2, 2)
     assert Row("a", "b", [2 * each for each in theirs], theirs).interval is None
+    assert Row("a", "b", [2 * each for each in theirs for _ in range(3)], theirs, turns=10).interval == (2, 2)
 
 
 def test_largest_cluster_of_the_comparison_has_its_endpoints() -> None:
