@@ -130,12 +130,12 @@ def main() -> int:
     except (LabError, RuntimeError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    if not whole and arguments.merge:
-        _merge(results, described, arguments.kernel)
-        progress(f"wrote these sections of {PAGE.relative_to(ROOT)}")
-    elif not whole:
-        progress(f"{PAGE.relative_to(ROOT)} is written when all sections run, or with --merge")
     if not whole:
+        if arguments.merge:
+            _merge(results, described, arguments.kernel)
+            progress(f"wrote these sections of {PAGE.relative_to(ROOT)}")
+        else:
+            progress(f"{PAGE.relative_to(ROOT)} is written when all sections run, or with --merge")
         return 0
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(report.page(described, results))

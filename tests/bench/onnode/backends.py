@@ -48,10 +48,9 @@ def change(agent: Agent, turns: int, pods: range, samples: dict[str, Samples]) -
     agent.start()
     for turn in range(turns):
         for backend in BACKENDS[:: -1 if turn % 2 else 1]:
-            agent.switch(backend)
             agent.changing["EndpointSlice"]["endpoints"] = list(listed)
             agent.write_changing()
-            agent.rest()
+            agent.switch(backend)
             for pod in pods:
                 samples[backend]["event"].append(agent.add_endpoint(pod))
                 time.sleep(_PAUSE + 4 * samples[backend]["event"][-1])  # until the agent has published the pass
