@@ -41,12 +41,12 @@ class Row(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Ends of the interval in which the ratio lies with a probability of 95 %; None if the samples are of no turns.
+        """Ends of the interval in which the ratio lies with a probability of 95 %; None without several turns.
 
         It is a percentile interval of the bootstrap (Efron and Tibshirani, 1993, chapter 13). A turn of ours and the
         one of theirs beside it are drawn together: what slows the machine for some seconds is in both.
         """
-        if not self.turns:
+        if self.turns < 2:
             return None
         turns = list(zip(_parts(self.ours, self.turns), _parts(self.theirs, self.turns), strict=True))
         dice = random.Random(0)

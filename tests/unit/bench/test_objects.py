@@ -82,6 +82,7 @@ def test_turn_that_slows_both_does_not_widen_the_interval() -> None:
     theirs = [float(turn) for turn in range(1, 11) for _ in range(10)]
     assert Row("a", "b", [2 * each for each in theirs], theirs, turns=10).interval == (2, 2)
     assert Row("a", "b", [2 * each for each in theirs], theirs).interval is None
+    assert Row("a", "b", [2 * each for each in theirs], theirs, turns=1).interval is None
     assert Row("a", "b", [2 * each for each in theirs for _ in range(3)], theirs, turns=10).interval == (2, 2)
 
 
