@@ -67,7 +67,7 @@ def build(wanted: Recipe, building: Path, progress: Progress) -> None:
     wanted.kernel.install(root, building / "image")
     _write_settings(root)
 
-    count = write_index(packages)
+    count = write_index(packages, wanted.kernel.architecture)
     progress(f"{release}: disk image; {count} packages to serve")
     environment["E2FSPROGS_LIBMAGIC_SUPPRESS"] = "1"
     features = ["-F", "-q", "-O", "^has_journal,^metadata_csum", "-E", "lazy_itable_init=1", "-m", "0"]
@@ -101,6 +101,7 @@ def _mmdebstrap(wanted: Recipe, root: Path, packages: Path, sources: list[mirror
         "--mode=root",
         "--format=directory",
         "--variant=minbase",
+        f"--architectures={wanted.kernel.architecture}",
         "--hook-dir=/usr/share/mmdebstrap/hooks/maybe-merged-usr",
         f"--include={','.join(PACKAGES + wanted.kernel.packages)}",
         *(f"--aptopt={option}" for option in mirror.apt_options()),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _check(arguments: argparse.Namespace) -> None:
     kind = kernel_kinds.kernel_kind(arguments.kernel)
     needs = host.TO_RUN + host.TO_BUILD + kind.to_run + kind.to_build
-    host.check(tuple(dict.fromkeys(needs)), disk=host.MIN_FREE_DISK)
+    host.check(tuple(dict.fromkeys(needs)), disk=host.MIN_FREE_DISK, further=kind.build_problems())
     print(f"this machine can run the lab: {kind.summary()}")
 
 

@@ -10,10 +10,13 @@ import platform
 import shutil
 import stat
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import HostError
 from .paths import CACHE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MIN_FREE_DISK = 3 * 1024**3  # one image, its building tree and a few nodes
 MAX_MAP_COUNT = Path("/proc/sys/vm/max_map_count")
@@ -71,12 +74,13 @@ def _available() -> int:
     return next(int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("MemAvailable:"))
 
 
-def check(needs: tuple[Need, ...], disk: int = 0) -> None:
+def check(needs: tuple[Need, ...], disk: int = 0, further: Iterable[str] = ()) -> None:
     """Check that this machine can run the lab.
 
     Args:
         needs: required programs.
         disk: bytes that must be free in the lab's directory.
+        further: what else is missing, each with its remedy.
 
     Raises:
         HostError: a prerequisite is missing; the text lists all of them and how to install them.
@@ -90,6 +94,7 @@ def check(needs: tuple[Need, ...], disk: int = 0) -> None:
         )
     if disk and _free(CACHE) < disk:
         problems.append(f"disk: {_free(CACHE) >> 20} MiB free in {CACHE}, needed {disk >> 20} MiB")
+    problems += further
     if problems:
         raise HostError(
             "this machine cannot run the lab, it lacks\n" + "\n".join(f"  - {problem}" for problem in problems)

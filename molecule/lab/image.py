@@ -56,7 +56,7 @@ def find_or_build(release: str, kind: KernelKind, progress: Progress, *, rebuild
     image = Image(IMAGES / wanted.name)
     if image.directory.is_dir() and not rebuild:
         return image
-    host.check(host.TO_BUILD + kind.to_build, disk=host.MIN_FREE_DISK)
+    host.check(host.TO_BUILD + kind.to_build, disk=host.MIN_FREE_DISK, further=kind.build_problems())
     with _locked(release, progress):
         _remove_unfinished(release)
         if image.directory.is_dir() and not rebuild:

@@ -19,9 +19,9 @@ class KernelKind(abc.ABC):
     """Kind of kernel: user-mode Linux, or a release's own in an emulated machine."""
 
     name: ClassVar[str]  # as in --kernel
+    architecture: ClassVar[str] = "amd64"  # Debian's name of it
     to_run: ClassVar[tuple[Need, ...]]  # programs that boot a node
     to_build: ClassVar[tuple[Need, ...]]  # programs that put the kernel into an image
-    packages: ClassVar[tuple[str, ...]]  # Debian packages of an image, besides those of all images
     files: ClassVar[tuple[tuple[str, str], ...]]  # files that the image's packages must see: path and text
     alternatives: ClassVar[tuple[tuple[str, str], ...]]  # update-alternatives: name and path
     patience: ClassVar[int]  # seconds without an answer after which ssh gives a connection up
@@ -30,12 +30,22 @@ class KernelKind(abc.ABC):
 
     @property
     def source(self) -> str:
-        """Text of the file that describes this kind: a part of what names an image."""
-        return Path(inspect.getfile(type(self))).read_text()
+        """Text of the files that describe this kind: a part of what names an image."""
+        kinds = [kind for kind in type(self).__mro__ if issubclass(kind, KernelKind) and kind is not KernelKind]
+        return "".join(Path(inspect.getfile(kind)).read_text() for kind in kinds)
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Debian packages of an image, besides those of all images."""
+        return ()
+
+    def build_problems(self) -> list[str]:
+        """Return what else this machine lacks to build an image, each with its remedy."""
+        return []
 
     @abc.abstractmethod
     def version(self) -> str:
-        """Return the version of the kernel, empty if the release's archive decides it.
+        """Return the version of the kernel, or its package; empty if the release's archive decides it.
 
         Raises:
             HostError: this machine must have the kernel, and has it not.

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from .errors import UsageError
 from .qemu import StockKernel
+from .qemu_arm64 import Arm64Kernel
 from .uml import UserModeLinux
 
 if TYPE_CHECKING:
     from .kernel_kind import KernelKind
 
-KERNELS: dict[str, KernelKind] = {kind.name: kind for kind in (UserModeLinux(), StockKernel())}
+KERNELS: dict[str, KernelKind] = {kind.name: kind for kind in (UserModeLinux(), StockKernel(), Arm64Kernel())}
 DEFAULT = next(iter(KERNELS))
 
 

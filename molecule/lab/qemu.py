@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from . import naming
 from .command import run
@@ -25,7 +25,7 @@ from .paths import DISK
 if TYPE_CHECKING:
     from .state import Node
 
-PROGRAM = "qemu-system-x86_64"
+OVERRIDE = "LAB_KERNEL"  # package of another kernel than the newest, which a mirror may lack
 _KVM = Path("/dev/kvm")
 # In the image's directory, and as links in the node's: a comma in a clone's path would end an option's value.
 KERNEL, INITRD = "vmlinuz", "initrd.img"
@@ -35,45 +35,25 @@ _COMMAND_LINE = (
     "rootfstype=ext4",
     "rw",
     "init=/sbin/lab-init",
-    "console=ttyS0",
     "net.ifnames=0",  # one name for the interface on all releases: eth0
     "panic=-1",  # reboot at once, so that the console shows it, instead of a node that hangs
     "mitigations=off",  # of faults that an emulated processor has not
 )
 
 
-def kvm_problem() -> str:
-    """Return why KVM cannot be used; empty if it can.
-
-    A machine that is itself virtual may have the device without a processor that can run a stock kernel in it.
-    """
-    if not os.access(_KVM, os.R_OK | os.W_OK):
-        return f"{_KVM} is not there or not writable"
-    with open("/proc/cpuinfo") as lines:
-        flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), [])
-    return "" if {"vmx", "svm"} & set(flags) else f"{_KVM} is there, but the processor has neither vmx nor svm"
-
-
-def accelerators() -> tuple[str, ...]:
-    """Return QEMU's accelerators; it takes the first that starts, since only an attempt shows that KVM is refused."""
-    return ("tcg",) if kvm_problem() else ("kvm", "tcg")
-
-
-def processor() -> str:
-    """Return QEMU's processor: the machine's own with KVM, else one whose instructions are emulated quickly.
-
-    An emulated kernel needs a tenth less of the machine's processor than with ``max``, all that QEMU can emulate.
-    """
-    return "max" if "kvm" in accelerators() else "Nehalem"
-
-
 class StockKernel(KernelKind):
     """Debian's linux-image-cloud-amd64 of the image's release, in QEMU."""
 
     name = "stock"
-    to_run = (Need(PROGRAM, "qemu-system-x86"),)
-    to_build = ()
-    packages = ("linux-image-cloud-amd64", "initramfs-tools")
+    program = "qemu-system-x86_64"
+    machine = "q35"
+    console = "ttyS0"
+    # Its instructions are emulated quickly: a kernel needs a tenth less of the machine's processor than with ``max``,
+    # all that QEMU can emulate.
+    emulated_processor = "Nehalem"
+    to_run = (Need(program, "qemu-system-x86"),)
+    to_build: ClassVar[tuple[Need, ...]] = ()
+    package = "linux-image-cloud-amd64"
     # A small initial file system: the drivers of the disk and what it holds.
     files = (
         ("/etc/initramfs-tools/conf.d/lab", "MODULES=list\nCOMPRESS=gzip\nCOMPRESSLEVEL=1\n"),
@@ -83,14 +63,38 @@ class StockKernel(KernelKind):
     patience = 120
     boot_timeout = 300.0
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Package of the kernel, and what makes its initial file system."""
+        return (self.version() or self.package, "initramfs-tools")
+
     def version(self) -> str:
-        """Return an empty text: the release's archive decides."""
-        return ""
+        """Return the package that the environment names; empty if the release's archive decides."""
+        return os.environ.get(OVERRIDE, "")
 
     def summary(self) -> str:
         """Return by what means the kernel runs, with the reason if it is software."""
-        problem = kvm_problem()
+        problem = self.kvm_problem()
         return "the release's own kernel in QEMU, " + (f"emulated in software: {problem}" if problem else "by KVM")
+
+    def kvm_problem(self) -> str:
+        """Return why KVM cannot be used; empty if it can.
+
+        A machine that is itself virtual may have the device without a processor that can run a stock kernel in it.
+        """
+        if not os.access(_KVM, os.R_OK | os.W_OK):
+            return f"{_KVM} is not there or not writable"
+        with open("/proc/cpuinfo") as lines:
+            flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), [])
+        return "" if {"vmx", "svm"} & set(flags) else f"{_KVM} is there, but the processor has neither vmx nor svm"
+
+    def accelerators(self) -> tuple[str, ...]:
+        """Return QEMU's accelerators; it takes the first that starts: only an attempt shows that KVM is refused."""
+        return ("tcg",) if self.kvm_problem() else ("kvm", "tcg")
+
+    def processor(self) -> str:
+        """Return QEMU's processor: the machine's own with KVM, else the one that is emulated."""
+        return "max" if "kvm" in self.accelerators() else self.emulated_processor
 
     def install(self, root: Path, image: Path) -> None:
         """Copy kernel and initial file system from the tree, where packages put them, beside the image's disk."""
@@ -111,16 +115,17 @@ class StockKernel(KernelKind):
     def command(self, node: Node, memory: str, memory_directory: Path) -> list[str]:
         """Return the command of QEMU."""
         return [
-            PROGRAM,
+            self.program,
             *("-name", node.name),
-            *("-machine", "q35,memory-backend=ram"),
-            *(word for name in accelerators() for word in ("-accel", name)),
-            *("-cpu", processor()),
+            *("-machine", f"{self.machine},memory-backend=ram"),
+            *(word for name in self.accelerators() for word in ("-accel", name)),
+            *("-cpu", self.processor()),
             *("-object", f"{_backend(memory_directory)},id=ram,size={memory}"),
             *("-m", memory),
             *("-nodefaults", "-no-user-config", "-display", "none"),
             *("-serial", "stdio"),
-            *("-kernel", KERNEL, "-initrd", INITRD, "-append", " ".join(_COMMAND_LINE)),
+            *("-kernel", KERNEL, "-initrd", INITRD),
+            *("-append", " ".join((*_COMMAND_LINE, f"console={self.console}"))),
             *("-drive", f"file={_DISK},format=raw,if=virtio,cache=writeback"),
             *("-drive", "file=settings.tar,format=raw,if=virtio,readonly=on"),
             *("-netdev", f"tap,id=lab,ifname={naming.tap(node.index)},script=no,downscript=no"),

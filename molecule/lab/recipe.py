@@ -174,7 +174,7 @@ class Recipe(NamedTuple):
 
     release: str  # Debian's code name
     kernel: KernelKind
-    version: str  # of the kernel; empty if the release's archive decides it
+    version: str  # of the kernel, or its package; empty if the release's archive decides it
 
     @property
     def digest(self) -> str:

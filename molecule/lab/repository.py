@@ -57,7 +57,7 @@ def control_paragraph(package: bytes, name: str) -> str:
     raise LabError(f"{name}: no control file in it")
 
 
-def write_index(directory: Path) -> int:
+def write_index(directory: Path, architecture: str) -> int:
     """Write ``Packages``, ``Packages.gz`` and ``Release`` for the packages in a directory and return their number.
 
     The repository is flat (``deb [trusted=yes] ADDRESS ./``).
@@ -77,7 +77,7 @@ def write_index(directory: Path) -> int:
         "Label: lab",
         "Suite: lab",
         "Codename: lab",
-        "Architectures: amd64",
+        f"Architectures: {architecture}",
         f"Date: {date}",
         "SHA256:",
     ]

@@ -32,12 +32,13 @@ from .host import Need
 from .lifecycle import parse_memory
 from .paths import CACHE, DISK, ROOT
 from .progress import Progress
-from .qemu import INITRD, KERNEL, PROGRAM, StockKernel, accelerators, processor
+from .qemu import INITRD, KERNEL, StockKernel
 from .recipe import RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_QEMU = StockKernel()
 VARIANTS = ("nft", "legacy", "none")
 _TOOLS = (Need("ipset", "ipset"), Need("ipvsadm", "ipvsadm"), Need("iptables-nft", "iptables"))
 # Debian 12 has it in a package of QEMU, later releases in one of its own.
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         virtiofsd = _check(release, variant)
         parse_memory(memory)
-        directory = image.find_or_build(release, StockKernel(), Progress()).directory
+        directory = image.find_or_build(release, _QEMU, Progress()).directory
         with tempfile.TemporaryDirectory(prefix="stock-pytest.", dir=CACHE.parent) as work:
             return _run(Path(work), directory, (virtiofsd, variant, memory), arguments or ["tests/kernel"])
     except LabError as error:
@@ -90,7 +91,7 @@ def _check(release: str, variant: str) -> str:
         raise HostError(f"KUBENODE_IPTABLES={variant!r}: expected one of {', '.join(VARIANTS)}")
     if not (ROOT / ".venv/bin/python").exists():
         raise HostError("the virtual environment is missing; run: make venv")
-    host.check(StockKernel.to_run + _TOOLS)
+    host.check(_QEMU.to_run + _TOOLS)
     program = next((path for path in _VIRTIOFSD if os.access(path, os.X_OK)), None)
     if not program:
         raise HostError("virtiofsd: apt-get install qemu-system-common (Debian 12) or virtiofsd (later)")
@@ -144,10 +145,10 @@ def _qemu(work: Path, directory: Path, variant: str, memory: str) -> list[str]:
     words = [*_COMMAND_LINE, *(f'"{name}={value}"' for name, value in variables.items())]
     command_line = f'{" ".join(words)} -- -c "{_BEGIN}"'
     return [
-        PROGRAM,
-        *("-machine", "q35,memory-backend=ram"),
-        *(word for name in accelerators() for word in ("-accel", name)),
-        *("-cpu", processor(), "-m", memory),
+        _QEMU.program,
+        *("-machine", f"{_QEMU.machine},memory-backend=ram"),
+        *(word for name in _QEMU.accelerators() for word in ("-accel", name)),
+        *("-cpu", _QEMU.processor(), "-m", memory),
         *("-object", f"memory-backend-memfd,id=ram,size={memory},share=on"),  # virtiofsd maps it, too
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"),
         *("-kernel", str(directory / KERNEL), "-initrd", str(directory / INITRD), "-append", command_line),

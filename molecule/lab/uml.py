@@ -35,7 +35,6 @@ class UserModeLinux(KernelKind):
     name = "uml"
     to_run = (Need(_PROGRAM, "user-mode-linux"), Need("cc", "gcc libc6-dev"))
     to_build = (Need(_PROGRAM, "user-mode-linux"), Need("depmod", "kmod"))
-    packages = ()
     files = ()
     # Kernel has no nf_tables for IPv4, so both commands must be the legacy ones.
     alternatives = (("iptables", "/usr/sbin/iptables-legacy"), ("ip6tables", "/usr/sbin/ip6tables-legacy"))

@@ -21,12 +21,13 @@ def test_everything_missing_is_in_one_message(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(host, "_free", lambda _: 10 << 20)
     needs = (Need("no-such-kernel", "some-kernel"), Need("no-such-builder", "builder"), Need("sh", "dash"))
     with pytest.raises(HostError) as raised:
-        host.check(needs, disk=100 << 20)
+        host.check(needs, disk=100 << 20, further=["binfmt: mount it"])
     text = str(raised.value)
     assert "root: " in text
     assert "no-such-kernel, no-such-builder: apt-get install --no-install-recommends builder some-kernel" in text
     assert "10 MiB free" in text
     assert "needed 100 MiB" in text
+    assert "\n  - binfmt: mount it" in text
     assert "dash" not in text
 
 

@@ -9,20 +9,21 @@ import io
 from pathlib import Path
 
 import pytest
-from lab import qemu
+from lab import qemu, qemu_arm64
 from lab.errors import LabError, UsageError
 from lab.host import SHARED_MEMORY
 from lab.kernel_kinds import DEFAULT, KERNELS, kernel_kind
+from lab.recipe import recipe
 from lab.state import Node
 
-STOCK = KERNELS["stock"]
+STOCK, ARM64 = KERNELS["stock"], KERNELS["arm64"]
 NODE = Node("node1", 0, "bookworm", "stock", "/images/x", "test")
 
 
 def test_names_of_kernel_kinds_are_parsed() -> None:
     assert DEFAULT == "uml"
     assert kernel_kind("stock") is STOCK
-    with pytest.raises(UsageError, match="kernel 'xen': expected one of uml, stock"):
+    with pytest.raises(UsageError, match="kernel 'xen': expected one of uml, stock, arm64"):
         kernel_kind("xen")
 
 
@@ -43,6 +44,43 @@ def test_kvm_is_used_where_it_works(
     command = STOCK.command(NODE, "512M", Path("/dev/shm"))
     assert [command[index + 1] for index, word in enumerate(command) if word == "-accel"] == accelerators
     assert STOCK.summary() == f"the release's own kernel in QEMU, {summary}"
+
+
+def test_arm64_is_emulated_beside_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda *_: True)
+    command = ARM64.command(NODE, "512M", Path("/dev/shm"))
+    assert command[0] == "qemu-system-aarch64"
+    assert [command[index + 1] for index, word in enumerate(command) if word in ("-accel", "-cpu")] == [
+        "tcg",
+        "cortex-a72",
+    ]
+    assert "console=ttyAMA0" in command[command.index("-append") + 1].split()
+    assert ARM64.summary().endswith("emulated in software: this machine has another processor")
+
+
+def test_an_image_of_arm64_needs_an_interpreter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(qemu_arm64, "_INTERPRETER", tmp_path / "binfmt_misc/qemu-aarch64")
+    assert ARM64.build_problems() == [
+        f"{tmp_path}/binfmt_misc/qemu-aarch64: mount -t binfmt_misc none {tmp_path}/binfmt_misc, then "
+        "apt-get install --reinstall qemu-user-static binfmt-support"
+    ]
+    (tmp_path / "binfmt_misc").mkdir()
+    (tmp_path / "binfmt_misc/qemu-aarch64").touch()
+    assert ARM64.build_problems() == STOCK.build_problems() == []
+
+
+def test_another_kernel_of_the_archive_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert STOCK.packages == ("linux-image-cloud-amd64", "initramfs-tools")
+    usual = recipe("bullseye", STOCK)
+    monkeypatch.setenv("LAB_KERNEL", "linux-image-5.10.0-46-cloud-amd64")
+    assert STOCK.packages == ("linux-image-5.10.0-46-cloud-amd64", "initramfs-tools")
+    assert recipe("bullseye", STOCK).name != usual.name
+    assert KERNELS["uml"].packages == ()
+
+
+def test_the_name_of_an_image_depends_on_all_files_of_its_kind() -> None:
+    assert ARM64.source == Path(qemu_arm64.__file__).read_text() + STOCK.source
+    assert STOCK.source == Path(qemu.__file__).read_text()
 
 
 def test_the_machine_is_on_the_labs_tap_only() -> None:

@@ -57,7 +57,7 @@ def test_index_lists_all_packages(tmp_path: Path) -> None:
     content = package()
     (tmp_path / "demo_1.0_amd64.deb").write_bytes(content)
     (tmp_path / "other_1.0_amd64.deb").write_bytes(package(CONTROL.replace("demo", "other")))
-    assert repository.write_index(tmp_path) == 2
+    assert repository.write_index(tmp_path, "arm64") == 2
     index = (tmp_path / "Packages").read_text()
     assert index.split("\n\n")[0].splitlines() == [
         *CONTROL.splitlines(),
@@ -67,4 +67,5 @@ def test_index_lists_all_packages(tmp_path: Path) -> None:
     ]
     assert gzip.decompress((tmp_path / "Packages.gz").read_bytes()).decode() == index
     release = (tmp_path / "Release").read_text()
+    assert "Architectures: arm64\n" in release
     assert f" {hashlib.sha256(index.encode()).hexdigest()} {len(index)} Packages\n" in release
