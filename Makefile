@@ -86,7 +86,7 @@ flaky: venv ## tests many times beside a load: FLAKY="unit=20 host=5 kernel=5 la
 
 KERNELS ?=
 .PHONY: kernels
-kernels: venv $(BUNDLE) ## the scenario stock and tests/kernel on each Debian release's own kernel, for hours; writes the tables of docs/how-to/prepare.md: KERNELS="trixie sid", KERNELS="--traffic trixie"
+kernels: venv $(BUNDLE) ## the scenario stock and tests/kernel on each Debian release's own kernel, with iptables-legacy and on arm64, for hours; writes the tables of docs/how-to/prepare.md: KERNELS="trixie bookworm-legacy", KERNELS="--scenario trixie-arm64"
 	@python tests/tools/kernels.py $(KERNELS)
 
 KUBERNETES ?=

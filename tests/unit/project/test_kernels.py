@@ -18,7 +18,7 @@ import kernels  # noqa: E402
 ROW = {"kernel": "6.1.0", "python": "3.11.2", "iptables": "1.8.9 (nf_tables)", "result": "passed", "date": "2026-01-02"}
 
 
-def test_rows_are_replaced_in_the_order_of_releases() -> None:
+def test_rows_are_replaced_in_the_order_of_machines() -> None:
     page = f"before\n{kernels.SCENARIO.begin}{kernels.END}after\n"
     page = kernels.written(page, kernels.SCENARIO, {"trixie": ROW, "etch": ROW})
     page = kernels.written(page, kernels.SCENARIO, {"bookworm": ROW, "trixie": {**ROW, "result": "failed"}})
@@ -39,6 +39,13 @@ def test_the_page_has_the_table() -> None:
     page = (ROOT / kernels.PAGE).read_text()
     for table in (kernels.SCENARIO, kernels.SUITE.table, kernels.TRAFFIC.table):
         assert kernels.written(page, table, {}) == page
+
+
+def test_suites_run_on_machines_that_differ_for_them() -> None:
+    whole = {name for name, machine in kernels.MACHINES.items() if kernels.runs_on(kernels.SUITE, machine)}
+    traffic = {name for name, machine in kernels.MACHINES.items() if kernels.runs_on(kernels.TRAFFIC, machine)}
+    assert whole == {"bookworm", "bullseye", "trixie", "sid", "bookworm-legacy"}
+    assert traffic == {"bookworm", "bullseye", "trixie", "sid"}
 
 
 def test_version_of_a_kernel() -> None:
