@@ -64,7 +64,7 @@ def _downloaded(image: Path) -> Path:
     run([*apt, "install", "--download-only", *PACKAGES], what="packages of the nodes", timeout=_TIMEOUT)
     shutil.rmtree(building / "archives/partial")
     (building / "archives/lock").unlink(missing_ok=True)
-    write_index(building / "archives")
+    write_index(building / "archives", "amd64")
     (building / "archives").rename(directory)
     shutil.rmtree(building)
     return directory

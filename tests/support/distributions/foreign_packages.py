@@ -89,7 +89,7 @@ def _pacman(root: ForeignRoot, package: Package, directory: Path) -> None:
 
 
 def _index_deb(_root: ForeignRoot, directory: Path) -> None:
-    write_index(directory)
+    write_index(directory, "amd64")
 
 
 def _index_rpm(root: ForeignRoot, directory: Path) -> None:
