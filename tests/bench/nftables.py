@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .node import Node
 
 ENDPOINTS = 5
+CHANGES = 24  # of endpoints in a turn of each size: the first ones after a rest take longer
 ELEMENTS = 100_000
 ROUNDS = 7
 PATIENCE = 7200.0  # seconds; 10,000 Services take an hour of an emulated kernel
@@ -28,23 +29,21 @@ PATIENCE = 7200.0  # seconds; 10,000 Services take an hour of an emulated kernel
 class Size(NamedTuple):
     """Number of Services, and the samples for each back end.
 
-    A machine is quicker in some minutes than in others. So turns are many and short, except where a switch of the back
-    end takes long.
+    A machine is quicker in some minutes than in others. So turns are many and short.
     """
 
     services: int
     starts: int  # cold ones
-    turns: int
-    changes: int  # of endpoints in a turn
+    turns: int  # of CHANGES endpoints each
     steady: int = 0  # seconds without changes after each start
 
 
 LARGEST = int(os.environ.get("BENCH_NFTABLES_SERVICES", "10000"))
 MOST_ROUNDS = int(os.environ.get("BENCH_NFTABLES_ROUNDS", "1000"))
 _ALL = (
-    Size(100, starts=10, turns=48, changes=12),
-    Size(1002, starts=10, turns=48, changes=12),
-    Size(10000, starts=4, turns=12, changes=40, steady=60),
+    Size(100, starts=10, turns=24),
+    Size(1002, starts=10, turns=24),
+    Size(10000, starts=4, turns=20, steady=60),
 )
 SIZES = tuple(size for size in _ALL if size.services <= LARGEST)
 FLAT_BAR = 1.2
@@ -58,7 +57,7 @@ def measure(node: Node) -> list[Row]:
     events: dict[int, list[float]] = {}
     for size in SIZES:
         starts, turns = min(size.starts, MOST_ROUNDS), min(size.turns, MOST_ROUNDS)
-        arguments = (size.services, ENDPOINTS, starts, size.steady, turns, size.changes)
+        arguments = (size.services, ENDPOINTS, starts, size.steady, turns, CHANGES)
         result = json.loads(node.python("backends.py", *map(str, arguments), timeout=PATIENCE))
         ours, theirs = result["nftables"], result["iptables"]
         of = f"{size.services:,} services x {ENDPOINTS} endpoints"
