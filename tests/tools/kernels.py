@@ -200,6 +200,9 @@ def main() -> int:
     problems: dict[str, str | None] = {}
     every = not (arguments.scenario or arguments.suite or arguments.traffic)
     suites = [SUITE] * (every or arguments.suite) + [TRAFFIC] * (every or arguments.traffic)
+    machines = [MACHINES[name] for name in arguments.machine]
+    if not (every or arguments.scenario or any(runs_on(suite, each) for suite in suites for each in machines)):
+        parser.error(f"machine {', '.join(arguments.machine)}: {suites[0].name} does not run there")
     for name in arguments.machine:
         if every or arguments.scenario:
             row = run_scenario(MACHINES[name])

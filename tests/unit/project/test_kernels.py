@@ -48,6 +48,15 @@ def test_suites_run_on_machines_that_differ_for_them() -> None:
     assert traffic == {"bookworm", "bullseye", "trixie", "sid"}
 
 
+def test_machine_without_any_of_the_tests_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["kernels.py", "--suite", "trixie-arm64"])
+    with pytest.raises(SystemExit):
+        kernels.main()
+    assert "machine trixie-arm64: tests/kernel does not run there" in capsys.readouterr().err
+
+
 def test_version_of_a_kernel() -> None:
     program = bytearray(0x3000)
     program[0x20E:0x210] = (0x1000).to_bytes(2, "little")
