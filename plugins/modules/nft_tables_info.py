@@ -83,8 +83,8 @@ tables:
       type: list
       elements: str
     writable:
-      description: Whether M(kubenode.ipvs.nft_tables) can write the table. It cannot write a table of iptables, nor one
-        that a process keeps for itself.
+      description: Whether M(kubenode.ipvs.nft_tables) can write the table. It cannot write a table of iptables, one
+        that a process keeps for itself, nor one that a service proxy claims.
       returned: unless O(as_options)
       type: bool
     owner:

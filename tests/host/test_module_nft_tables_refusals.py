@@ -128,6 +128,9 @@ def test_table_of_a_service_proxy_is_refused() -> None:
         with pytest.raises(ModuleError, match=r"tables\[0\] \(ip kubenode\): it belongs to owner 'agent'"):
             run("nft_tables", tables=[{"family": "ip", "name": "kubenode", **wanted}], adopt=True)
     assert listing("ip", "kubenode") == "table ip kubenode {\n}\n"
+    (shown,) = run("nft_tables_info", names=["ip kubenode"])["tables"]
+    assert (shown["owner"], shown["writable"]) == ("agent", False)
+    assert run("nft_tables_info", names=["ip kubenode"], as_options=True)["tables"] == []
 
 
 def test_foreign_tables_are_refused_unless_adopted() -> None:

@@ -166,17 +166,29 @@ def nft_tables(owners: Owners, names: Collection[str] | None, objects: bool, as_
     """Return the tables of nftables as ``nft_tables`` takes them; only those that it can write if ``as_options``."""
     from ..engine.kernel import nft_text
 
-    return [
-        {
-            "family": key.family,
-            "name": key.name,
-            "content": each.table.text(),
-            **({"objects": nft_text.structured(key)} if objects and not as_options else {}),
-            **beside(as_options, flags=each.table.flags, writable=not each.refusal, owner=owners("nft_text", key)),
-        }
-        for key, each in nft_text.listings().items()
-        if (names is None or str(key) in names) and not (as_options and each.refusal)
-    ]
+    items = []
+    for key, each in nft_text.listings().items():
+        if names is not None and str(key) not in names:
+            continue
+        proxy = owners("nft_table", key)  # a service proxy, whose claims are of another kind; nft_tables refuses them
+        is_writable = not each.refusal and not proxy
+        if as_options and not is_writable:
+            continue
+        items.append(
+            {
+                "family": key.family,
+                "name": key.name,
+                "content": each.table.text(),
+                **({"objects": nft_text.structured(key)} if objects and not as_options else {}),
+                **beside(
+                    as_options,
+                    flags=each.table.flags,
+                    writable=is_writable,
+                    owner=proxy or owners("nft_text", key),
+                ),
+            }
+        )
+    return items
 
 
 def links(owners: Owners, names: list[str] | None, as_options: bool) -> list[dict[str, Any]]:
