@@ -27,8 +27,8 @@ options:
     description:
       - The collected results by node, an empty dictionary for a node that could not be reached.
       - The results of tasks by the names C(node), C(packages), C(kernel), C(swap), C(files), C(install), C(status),
-        C(plan), C(flows) and C(table). C(prepared) is set if the role P(kubenode.ipvs.prepare#role) ended without an
-        error. C(error) has the message of a failure.
+        C(check), C(plan), C(flows) and C(table). C(prepared) is set if the role P(kubenode.ipvs.prepare#role) ended
+        without an error. C(error) has the message of a failure.
     type: dict
     required: true
   format:

@@ -109,7 +109,7 @@ options:
       - With V(proven) the installed release and files are recorded as working. They become the target of a rollback.
       - With V(former) the last proven release and files are restored, without a check. The failed release is kept.
       - With V(absent) all releases, the link O(command) and all O(files) are removed, and the directory of O(config) if
-        it is empty then.
+        nothing but an empty C(manifests) is in it then.
     type: str
     choices: [present, proven, former, absent]
     default: present

@@ -39,7 +39,8 @@ options:
         default: node
       protocol:
         description:
-          - The protocol. By default V(tcp), with O(flows[].service) that of the Service's port.
+          - The protocol. By default V(tcp), with O(flows[].service) that of the Service's port, and then
+            not an option.
         type: str
         choices: [tcp, udp, sctp]
       destination:
@@ -53,7 +54,7 @@ options:
       port:
         description:
           - The port of O(flows[].destination), or the name or number of a port of O(flows[].service). A Service with
-            one port needs none.
+            one port needs none. Not together with O(flows[].node_port).
         type: str
       node_port:
         description:

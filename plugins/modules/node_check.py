@@ -11,8 +11,8 @@ short_description: Check whether a node is fit for IPVS
 version_added: 0.1.0
 description:
   - Reports which prerequisites of IPVS a node has, and which it lacks. Changes nothing.
-  - Reads files only and starts no process, so it costs less than gathering facts. The role
-    P(kubenode.ipvs.prepare#role) uses the result to decide what to install and change.
+  - Reads files, asks a running agent at its socket, and starts no process, so it costs less than gathering facts.
+    The role P(kubenode.ipvs.prepare#role) uses the result to decide what to install and change.
 author:
   - The kubenode.ipvs maintainers (@kubenode)
 extends_documentation_fragment:
@@ -24,6 +24,7 @@ options:
       - The kernel modules to report.
       - Names joined by C(|) are alternatives, one of which the node must have.
       - If the command C(iptables) is iptables-nft, C(nft_compat) is added to a list with modules C(xt_...).
+        On the RHEL family, also before C(iptables) is installed.
     type: list
     elements: str
     default: [ip_vs, ip_vs_rr, 'nf_conntrack|nf_conntrack_ipv4', dummy, ip_set, xt_set]
