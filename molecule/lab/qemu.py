@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stock kernel: the release's own cloud kernel in a machine that QEMU emulates, with virtio disks and network.
 
-The emulation is in software unless this machine has KVM. A guest's processor then needs about twice the time of
-user-mode Linux, but the kernel is the one that users run, with nf_tables for IPv4.
+The emulation is in software unless this machine has KVM. A guest then takes six to sixteen times the processor time of
+user-mode Linux, but the kernel is the one that users run.
 """
 
 from __future__ import annotations
