@@ -75,10 +75,11 @@ def test_memory_limit_is_twice_the_documented_cluster() -> None:
 def test_memory_limit_holds_the_largest_services() -> None:
     page = " ".join((PAGES / "how-to/size.md").read_text(encoding="utf-8").split())
     large = re.search(r"which is (\d+) MiB", page)
-    beside = re.search(r"twice what ([\d,]+) of them take beside (\d+) Services of the largest size", page)
+    beside = re.search(r"([\d,]+) of them beside (\d+) Services of the largest size take (\d+) MiB", page)
     assert large is not None
     assert beside is not None
     sum_of_both = mebibytes(int(beside[1].replace(",", "")), 10) + int(beside[2]) * int(large[1])
+    assert round(sum_of_both) == int(beside[3])
     assert sum_of_both <= int(setting(unit(), "MemoryMax")[:-1]) * 1024
 
 
