@@ -19,8 +19,8 @@ Keys
 
 With --batch the table is printed instead, for scripts. With --format json each refresh is one object on one line.
 
-Exit status: 0 ended by q, or printed; 1 the kernel's table cannot be read, or no terminal, 64 wrong usage, 130
-interrupted by Control-C, 143 ended by SIGTERM.
+Exit status: 0 ended by q, or printed; 1 the kernel's table cannot be read, or no terminal, 64 wrong usage, 129 the
+terminal was closed, 130 interrupted by Control-C, 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
