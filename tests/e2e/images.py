@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the kubenode.ipvs authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images of the tests as OCI archives: pause alone, and agnhost on a small Debian root with the tools of its tests."""
+"""Images of the tests as OCI archives: programs alone, and agnhost on a small Debian root with its tests' tools."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ PACKAGES = (
     "wget",
 )
 AGNHOST, PAUSE = "agnhost", "pause"
+BOOM = "regression-issue-74839"  # a server that sends packets outside of the window
 # Images that the tests use: the name's last part before the tag, and the archive that serves for it.
-SERVED_BY = {"agnhost": AGNHOST, "busybox": AGNHOST, "distroless-iptables": AGNHOST, "pause": PAUSE}
+SERVED_BY = {"agnhost": AGNHOST, "busybox": AGNHOST, "distroless-iptables": AGNHOST, "pause": PAUSE, BOOM: BOOM}
 _REGISTRY = "registry.k8s.io/"
 _ENVIRONMENT = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -76,7 +77,7 @@ def named(names: list[str]) -> dict[str, list[str]]:
     Raises:
         E2eError: no image needs an archive.
     """
-    wanted: dict[str, list[str]] = {AGNHOST: [], PAUSE: []}
+    wanted: dict[str, list[str]] = {archive: [] for archive in SERVED_BY.values()}
     for name in names:
         short = name.rpartition(":")[0].rpartition("/")[2]
         if short in SERVED_BY:

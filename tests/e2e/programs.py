@@ -33,6 +33,12 @@ PROGRAMS = (
     Program("e2e.test", "test/e2e, by go test -c"),
     Program("agnhost", "test/images/agnhost", archive="agnhost.tar"),
     Program("pause", "build/pause", archive="pause.tar", is_static=True),
+    Program(
+        "regression-issue-74839",
+        "test/images/regression-issue-74839",
+        archive="regression-issue-74839.tar",
+        is_static=True,
+    ),
 )
 _PT_INTERP = 3
 _VERSION = re.compile(r"v\d+\.\d+\.\d+[^\s\"]*")

@@ -30,7 +30,6 @@ REASONS = {
     r"\[Serial\]": "serial: needs the cluster for itself",
     "LoadBalancer": "load balancer: left out by default",
     r"\[Feature:": "needs a feature that the cluster does not enable",
-    "invalid conntrack state bug": "needs the image regression-issue-74839, which the run does not build",
 }
 _FILTERED = ("", "skipped")
 _UNFINISHED = ("interrupted", "aborted", "timedout", "pending")

@@ -23,7 +23,7 @@ MEMORY = "3G"  # of each node
 RELEASE = "bookworm"  # Debian of the nodes and of the images
 
 FOCUS = r"\[sig-network\] Services"
-SKIP = r"\[Slow\]|\[Disruptive\]|\[Serial\]|LoadBalancer|\[Feature:|invalid conntrack state bug"
+SKIP = r"\[Slow\]|\[Disruptive\]|\[Serial\]|LoadBalancer|\[Feature:"
 SIZES = (2, 3)  # numbers of nodes; three are dual-stack, each in a zone of its own
 
 DOMAIN = "cluster.local"

@@ -69,10 +69,19 @@ def test_archives_get_the_names_of_all_images_they_serve() -> None:
     registry = "registry.k8s.io"
     agnhost = [f"{registry}/e2e/agnhost:2.63.0", f"{registry}/e2e/agnhost:2.9"]
     others = ["gcr.io/x/agnhost:2.6", f"{registry}/build/distroless-iptables:v0.9", f"{registry}/e2e/busybox:1"]
-    named = images.named([*others, *reversed(agnhost), f"{registry}/pause:3", f"{registry}/e2e/nginx:4"])
+    named = images.named(
+        [
+            *others,
+            *reversed(agnhost),
+            f"{registry}/pause:3",
+            f"{registry}/e2e/nginx:4",
+            f"{registry}/regression-issue-74839:1.5",
+        ]
+    )
     assert named["agnhost"][:2] == agnhost
     assert sorted(named["agnhost"][2:]) == sorted(others)
     assert named["pause"] == [f"{registry}/pause:3"]
+    assert named["regression-issue-74839"] == [f"{registry}/regression-issue-74839:1.5"]
 
 
 def test_tests_without_the_image_agnhost_are_refused() -> None:
