@@ -38,9 +38,15 @@ PACKAGES = (
     "wget",
 )
 AGNHOST, PAUSE = "agnhost", "pause"
-BOOM = "regression-issue-74839"  # a server that sends packets outside of the window
+BOOM_SERVER = "regression-issue-74839"  # the test calls it so: it sends packets outside of the TCP window
 # Images that the tests use: the name's last part before the tag, and the archive that serves for it.
-SERVED_BY = {"agnhost": AGNHOST, "busybox": AGNHOST, "distroless-iptables": AGNHOST, "pause": PAUSE, BOOM: BOOM}
+SERVED_BY = {
+    "agnhost": AGNHOST,
+    "busybox": AGNHOST,
+    "distroless-iptables": AGNHOST,
+    "pause": PAUSE,
+    BOOM_SERVER: BOOM_SERVER,
+}
 _REGISTRY = "registry.k8s.io/"
 _ENVIRONMENT = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
