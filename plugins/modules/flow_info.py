@@ -39,8 +39,7 @@ options:
         default: node
       protocol:
         description:
-          - The protocol. By default V(tcp), with O(flows[].service) that of the Service's port, and then
-            not an option.
+          - The protocol, by default V(tcp). Not together with O(flows[].service), whose port has a protocol.
         type: str
         choices: [tcp, udp, sctp]
       destination:

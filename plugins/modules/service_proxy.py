@@ -21,7 +21,7 @@ author:
 requirements:
   - The commands C(ipset), C(iptables-save) and C(iptables-restore), and those of IPv6. With rules in
     nftables, the node needs none of them, but nftables in a kernel of version 5.6 or newer. C(rules.backend) in
-    O(agent_config) decides. With V(auto), its default, rules are in nftables on a new node without these commands.
+    O(agent_config) decides. By default, rules are in nftables on a new node without these commands.
   - The kernel modules C(ip_vs), that of the scheduler, C(dummy) and C(nf_conntrack), with iptables also C(ip_set) and
     C(xt_set) (see M(kubenode.ipvs.kernel_modules)).
   - PyYAML, if O(src) or the kubeconfig of O(agent_config) is YAML.
